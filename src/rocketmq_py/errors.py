@@ -1,0 +1,220 @@
+"""Every error this package raises, as one tree.
+
+Knows how to say who failed, where, and what to try. Refuses to know sockets, files and retry policies: a caller decides
+with the class attributes ``retryable`` (the same call may succeed later or elsewhere) and ``refresh_route`` (the route
+of the topic may be out of date).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class RocketMQError(Exception):
+    """Root of all errors of this package."""
+
+    retryable: ClassVar[bool] = False
+    refresh_route: ClassVar[bool] = False
+
+
+class ConfigError(RocketMQError, ValueError):
+    """An option, a name or a combination of options that can never work."""
+
+
+class ClosedError(RocketMQError):
+    """The object was used after it was closed, or before it was started."""
+
+
+class ForkedError(ClosedError):
+    """The object was created in another process: sockets and threads do not survive a fork."""
+
+
+# -- protocol
+
+
+class ProtocolError(RocketMQError):
+    """Bytes that break the remoting protocol or the record layout."""
+
+
+class CorruptFrame(ProtocolError):
+    """A frame that cannot be decoded; the connection it came from is of no further use."""
+
+
+class CorruptRecord(ProtocolError):
+    """A stored message whose bytes contradict themselves."""
+
+
+class BadHeader(ProtocolError):
+    """A well-formed frame whose header lacks a required field or holds a value of the wrong kind."""
+
+
+class MessageIllegal(ProtocolError):
+    """A message that no broker would accept: refused before it reaches the wire or the store."""
+
+
+# -- network
+
+
+class NetworkError(RocketMQError):
+    """The peer could not be reached or the connection broke."""
+
+    retryable = True
+    refresh_route = True
+
+
+class ConnectError(NetworkError):
+    """No connection could be made."""
+
+
+class ConnectionLost(NetworkError):
+    """The connection broke while an answer was awaited; the request may or may not have been carried out."""
+
+
+class RequestTimeout(NetworkError, TimeoutError):
+    """No answer in time; the request may or may not have been carried out."""
+
+
+class NoRouteError(RocketMQError):
+    """No name server knows a queue of the topic that could serve the call."""
+
+    retryable = True
+    refresh_route = True
+
+
+# -- answers of a broker or name server
+
+
+class BrokerError(RocketMQError):
+    """A broker or name server answered with a code other than success.
+
+    ``code`` is the response code, ``remark`` the peer's own words, ``address`` who said it.
+    Use :meth:`of` to build the most specific subclass.
+    """
+
+    codes: ClassVar[tuple[int, ...]] = ()
+    _by_code: ClassVar[dict[int, type[BrokerError]]] = {}
+
+    def __init__(self, code: int, remark: str | None, address: str | None = None) -> None:
+        self.code = code
+        self.remark = remark or ""
+        self.address = address
+        where = f" from {address}" if address else ""
+        super().__init__(f"code {code}{where}: {self.remark or type(self).__name__}")
+
+    def __init_subclass__(cls) -> None:
+        for code in cls.codes:
+            BrokerError._by_code[code] = cls
+
+    def __reduce__(self) -> tuple[type[BrokerError], tuple[int, str, str | None]]:
+        return type(self), (self.code, self.remark, self.address)
+
+    @staticmethod
+    def of(code: int, remark: str | None, address: str | None = None) -> BrokerError:
+        """The error of the class registered for ``code``."""
+        return BrokerError._by_code.get(code, BrokerError)(code, remark, address)
+
+
+class SystemError_(BrokerError):
+    """The peer failed inside (1)."""
+
+    codes = (1,)
+    retryable = True
+
+
+class SystemBusy(BrokerError):
+    """The peer is overloaded or refuses this kind of request for now (2, 215)."""
+
+    codes = (2, 215)
+    retryable = True
+
+
+class RequestNotSupported(BrokerError):
+    """The peer does not know the request code (3)."""
+
+    codes = (3,)
+
+
+class FlushTimeout(BrokerError):
+    """Stored, but not flushed or replicated in time (10, 11, 12)."""
+
+    codes = (10, 11, 12)
+
+
+class MessageRefused(BrokerError):
+    """The peer finds the message or a parameter illegal (13, 29)."""
+
+    codes = (13, 29)
+
+
+class ServiceNotAvailable(BrokerError):
+    """The store of the peer is not writable, or the peer is shutting down (14, 1500)."""
+
+    codes = (14, 1500)
+    retryable = True
+    refresh_route = True
+
+
+class PermissionDenied(BrokerError):
+    """The peer forbids it: access control, or the permission of broker, topic or group (16)."""
+
+    codes = (16,)
+
+
+class TopicNotExist(BrokerError):
+    """The peer has no such topic (17)."""
+
+    codes = (17,)
+    retryable = True
+    refresh_route = True
+
+
+class OffsetMoved(BrokerError):
+    """The offset asked for lies outside the queue (21)."""
+
+    codes = (21,)
+
+
+class NotFound(BrokerError):
+    """Nothing is stored under that key (22)."""
+
+    codes = (22,)
+
+
+class SubscriptionError(BrokerError):
+    """The subscription is missing, older than the request, or cannot be parsed (23-25, 27, 28)."""
+
+    codes = (23, 24, 25, 27, 28)
+    retryable = True
+
+
+class GroupNotExist(BrokerError):
+    """The peer has no such consumer group (26)."""
+
+    codes = (26,)
+
+
+class ConsumerNotOnline(BrokerError):
+    """No member of the consumer group is connected (206)."""
+
+    codes = (206,)
+
+
+# -- store
+
+
+class StoreError(RocketMQError):
+    """The message store cannot do what was asked."""
+
+
+class StoreLocked(StoreError):
+    """Another process holds the store directory."""
+
+
+class StoreCorrupt(StoreError):
+    """Files of the store contradict each other or the configuration beyond what recovery may cut."""
+
+
+class StoreNotWritable(StoreError):
+    """The store refuses writes: disk full, an IO error, or closing."""
+
+    retryable = True

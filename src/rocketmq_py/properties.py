@@ -1,0 +1,67 @@
+"""Message properties: their well-known names and the text they are stored as.
+
+Knows strings. Refuses to know what a property makes a broker or a client do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+class Property:
+    """Names of well-known message properties, as Apache RocketMQ's MessageConst has them."""
+
+    KEYS = "KEYS"
+    TAGS = "TAGS"
+    WAIT_STORE = "WAIT"
+    DELAY_LEVEL = "DELAY"
+    RETRY_TOPIC = "RETRY_TOPIC"
+    REAL_TOPIC = "REAL_TOPIC"
+    REAL_QUEUE_ID = "REAL_QID"
+    TRANSACTION_PREPARED = "TRAN_MSG"
+    PRODUCER_GROUP = "PGROUP"
+    MIN_OFFSET = "MIN_OFFSET"
+    MAX_OFFSET = "MAX_OFFSET"
+    ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"
+    UNIQUE_KEY = "UNIQ_KEY"
+    EXTEND_UNIQ_INFO = "EXTEND_UNIQ_INFO"
+    RECONSUME_TIME = "RECONSUME_TIME"
+    MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES"
+    CONSUME_START_TIME = "CONSUME_START_TIME"
+    TRANSACTION_ID = "__transactionId__"
+    SHARDING_KEY = "__SHARDINGKEY"
+    MSG_REGION = "MSG_REGION"
+    TRACE_SWITCH = "TRACE_ON"
+    CLUSTER = "CLUSTER"
+    INSTANCE_ID = "INSTANCE_ID"
+    CORRELATION_ID = "CORRELATION_ID"
+    MESSAGE_TYPE = "MSG_TYPE"
+    REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
+    DLQ_ORIGIN_TOPIC = "DLQ_ORIGIN_TOPIC"
+    DLQ_ORIGIN_MESSAGE_ID = "DLQ_ORIGIN_MESSAGE_ID"
+    TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
+    TIMER_DELAY_SEC = "TIMER_DELAY_SEC"
+    TIMER_DELAY_MS = "TIMER_DELAY_MS"
+    INNER_NUM = "INNER_NUM"
+    INNER_BASE = "INNER_BASE"
+    POP_CK = "POP_CK"
+    CRC32 = "__CRC32#"
+
+
+def decode_properties(raw: bytes) -> dict[str, str]:
+    """Properties of their stored form ``name \\x01 value \\x02 ...``.
+
+    As Java's MessageDecoder.string2messageProperties: the last separator may be missing; an entry shorter than three
+    characters, without a name or without a value is dropped.
+    """
+    props: dict[str, str] = {}
+    for entry in raw.decode("utf-8", "replace").split("\x02"):
+        name, _, value = entry.partition("\x01")
+        if name and value:
+            props[name] = value
+    return props
+
+
+def encode_properties(properties: Mapping[str, str]) -> bytes:
+    """The stored form of properties, with a separator after the last one as 5.x writes it."""
+    return "".join([f"{name}\x01{value}\x02" for name, value in properties.items()]).encode()

@@ -1,0 +1,196 @@
+"""Commands: the header of a frame as JSON or in the ROCKETMQ binary form, both ways.
+
+Knows the fields every request and response has. Refuses to know what a code means (``protocol``).
+Layouts: RemotingCommand, RemotingSerializable and RocketMQSerializable of Apache RocketMQ.
+"""
+
+from __future__ import annotations
+
+from struct import Struct, error as StructError
+from typing import Any
+
+import msgspec
+
+from rocketmq_py.errors import CorruptFrame
+from rocketmq_py.wire import fastjson
+from rocketmq_py.wire.frame import JSON, ROCKETMQ, Frame, encode_frame
+
+RESPONSE_FLAG = 1
+ONEWAY_FLAG = 2
+
+LANGUAGES = ("JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY", "OTHER", "HTTP", "GO", "PHP", "OMS",
+             "RUST", "NODE_JS")  # fmt: skip
+"""LanguageCode names; the position is the code of the binary header."""
+
+VERSION = 513
+"""The version this package announces: 5.5.0 as Apache RocketMQ numbers it (MQVersion)."""
+
+
+class Command(msgspec.Struct, gc=False):
+    """A request or a response, whichever way it travels.
+
+    ``ext`` are the header fields beyond the common ones, all strings; ``opaque`` pairs a response with its request on
+    one connection and one direction.
+    """
+
+    code: int
+    opaque: int = 0
+    flag: int = 0
+    remark: str | None = None
+    ext: dict[str, str] = {}
+    body: bytes = b""
+    language: str = "PYTHON"
+    version: int = VERSION
+
+    @property
+    def is_response(self) -> bool:
+        return bool(self.flag & RESPONSE_FLAG)
+
+    @property
+    def is_oneway(self) -> bool:
+        return bool(self.flag & ONEWAY_FLAG)
+
+
+class _JsonHeader(msgspec.Struct, gc=False):
+    code: int
+    opaque: int = 0
+    flag: int = 0
+    remark: str | None = None
+    extFields: dict[str, str] | None = None
+    language: str | int | None = "JAVA"
+    version: int = 0
+
+
+
+
+_decode_json = msgspec.json.Decoder(_JsonHeader, strict=False).decode
+_encode_json = msgspec.json.Encoder().encode
+
+
+def encode_command(command: Command, serialize_type: int = JSON) -> bytes:
+    """The whole frame of a command."""
+    header = encode_json_header(command) if serialize_type == JSON else encode_binary_header(command)
+    return encode_frame(header, command.body, serialize_type)
+
+
+def decode_command(frame: Frame) -> Command:
+    """The command of a frame.
+
+    :raises CorruptFrame: the header cannot be understood or its serialize type is unknown.
+    """
+    if frame.serialize_type == JSON:
+        return decode_json_header(frame.header, frame.body)
+    if frame.serialize_type == ROCKETMQ:
+        return decode_binary_header(frame.header, frame.body)
+    raise CorruptFrame(f"unknown serialize type {frame.serialize_type}; known are 0 (JSON) and 1 (ROCKETMQ)")
+
+
+# -- JSON
+
+
+def encode_json_header(command: Command) -> bytes:
+    """The JSON header, members that are absent left out."""
+    return _encode_json(
+        {
+            "code": command.code,
+            "extFields": command.ext,
+            "flag": command.flag,
+            "language": command.language,
+            "opaque": command.opaque,
+            **({} if command.remark is None else {"remark": command.remark}),
+            "serializeTypeCurrentRPC": "JSON",
+            "version": command.version,
+        }
+    )
+
+
+def decode_json_header(header: bytes, body: bytes = b"") -> Command:
+    """The command of a JSON header; tolerant as fastjson is (numbers as field values, a language as its ordinal)."""
+    try:
+        raw = _decode_json(header)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raw = _decode_odd(header)
+    return Command(
+        raw.code, raw.opaque, raw.flag, raw.remark, raw.extFields or {}, body, language_name(raw.language), raw.version
+    )
+
+
+def _decode_odd(header: bytes) -> _JsonHeader:
+    """The slow way, for headers in fastjson's dialect or with field values that are not strings."""
+    try:
+        tree = fastjson.loads(header)
+        ext = tree.get("extFields") or {}
+        tree["extFields"] = {name: _text(value) for name, value in ext.items() if value is not None}
+        return msgspec.convert(tree, _JsonHeader, strict=False)
+    except (msgspec.ValidationError, ValueError, AttributeError) as e:
+        raise CorruptFrame(f"a JSON header of {len(header)} bytes cannot be understood: {e}") from e
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else fastjson.dumps(value).decode()
+
+
+def language_name(language: str | int | None) -> str:
+    """The name of a language given as name or ordinal; what is unknown becomes ``OTHER``."""
+    if isinstance(language, str):
+        return language if language in LANGUAGES else LANGUAGES[int(language)] if _ordinal(language) else "OTHER"
+    return LANGUAGES[language] if language is not None and 0 <= language < len(LANGUAGES) else "OTHER"
+
+
+def _ordinal(text: str) -> bool:
+    return text.isdigit() and int(text) < len(LANGUAGES)
+
+
+# -- ROCKETMQ
+
+_FIXED = Struct(">hbhiii")
+_I32 = Struct(">i")
+_I16 = Struct(">h")
+
+
+def encode_binary_header(command: Command) -> bytes:
+    """The ROCKETMQ header. Codes are cut to 16 bits there, as in Java: POP codes cannot travel in it."""
+    remark = (command.remark or "").encode()
+    entries = b"".join(
+        _I16.pack(len(name)) + name + _I32.pack(len(value)) + value
+        for name, value in ((n.encode(), v.encode()) for n, v in command.ext.items())
+    )
+    code = (command.code + 0x8000) % 0x10000 - 0x8000
+    language = LANGUAGES.index(command.language)
+    fixed = _FIXED.pack(code, language, command.version, command.opaque, command.flag, len(remark))
+    return fixed + remark + _I32.pack(len(entries)) + entries
+
+
+def decode_binary_header(header: bytes, body: bytes = b"") -> Command:
+    """The command of a ROCKETMQ header."""
+    try:
+        code, language, version, opaque, flag, remark_length = _FIXED.unpack_from(header)
+        position = _FIXED.size
+        remark, position = _take(header, position, remark_length)
+        (ext_length,) = _I32.unpack_from(header, position)
+        ext = _decode_entries(header, position + 4, ext_length)
+    except (StructError, UnicodeDecodeError) as e:
+        raise CorruptFrame(f"a ROCKETMQ header of {len(header)} bytes cannot be understood: {e}") from e
+    return Command(code, opaque, flag, remark or None, ext, body, language_name(language), version)
+
+
+def _decode_entries(header: bytes, position: int, length: int) -> dict[str, str]:
+    end = position + length
+    if length < 0 or end > len(header):
+        raise CorruptFrame(f"header fields of {length} bytes do not fit into a header of {len(header)} bytes")
+    ext: dict[str, str] = {}
+    while position < end:
+        name, position = _take(header, position + 2, _I16.unpack_from(header, position)[0])
+        value, position = _take(header, position + 4, _I32.unpack_from(header, position)[0])
+        if name and value:
+            ext[name] = value
+    return ext
+
+
+def _take(header: bytes, position: int, length: int) -> tuple[str, int]:
+    end = position + length
+    if length < 0 or end > len(header):
+        raise CorruptFrame(f"a field of {length} bytes does not fit into a header of {len(header)} bytes")
+    return header[position:end].decode(), end

@@ -1,0 +1,86 @@
+"""Compressed message bodies: zlib from the standard library, LZ4 (frame format) and zstd where their package is there.
+
+Bits 8-10 of the sysFlag name the kind (CompressionType): 0 and 3 zlib, 1 LZ4, 2 zstd.
+"""
+
+from __future__ import annotations
+
+import enum
+import zlib
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from rocketmq_py.errors import ConfigError, CorruptRecord
+
+TYPE_SHIFT = 8
+TYPE_MASK = 0x7 << TYPE_SHIFT
+_MAX_BODY = 256 * 1024 * 1024
+
+
+class CompressionType(enum.IntEnum):
+    """How a body is compressed, as the sysFlag names it."""
+
+    LZ4 = 1
+    ZSTD = 2
+    ZLIB = 3
+
+
+def compress(body: bytes, kind: CompressionType = CompressionType.ZLIB, level: int = 5) -> bytes:
+    """The compressed body.
+
+    :param level: 1 (fast) to 9 (small); Java's default is 5.
+    :raises ConfigError: the package for this kind is not installed.
+    """
+    if kind is CompressionType.ZLIB:
+        return zlib.compress(body, level)
+    if kind is CompressionType.LZ4:
+        return bytes(_package("lz4.frame").compress(body, compression_level=level))
+    return bytes(_package("zstandard").ZstdCompressor(level=level).compress(body))
+
+
+def decompress(body: bytes, sys_flag: int) -> bytes:
+    """The body a record's compressed body stands for.
+
+    :raises CorruptRecord: it does not decompress, or is of an unknown kind.
+    :raises ConfigError: the package for its kind is not installed.
+    """
+    kind = (sys_flag & TYPE_MASK) >> TYPE_SHIFT
+    inflate = _INFLATE.get(kind)
+    if inflate is None:
+        raise CorruptRecord(f"unknown compression type {kind}; known are 0 and 3 (zlib), 1 (LZ4), 2 (zstd)")
+    try:
+        return inflate(body)
+    except ConfigError:
+        raise
+    except Exception as e:  # each library has an error class of its own
+        raise CorruptRecord(f"a body of {len(body)} bytes does not decompress: {e}") from e
+
+
+def _inflate_zlib(body: bytes) -> bytes:
+    inflater = zlib.decompressobj()
+    plain = inflater.decompress(body, _MAX_BODY)
+    if not inflater.eof:
+        raise ValueError("the stream does not end" if not inflater.unconsumed_tail else f"more than {_MAX_BODY} bytes")
+    return plain
+
+
+def _inflate_lz4(body: bytes) -> bytes:
+    return bytes(_package("lz4.frame").decompress(body))
+
+
+def _inflate_zstd(body: bytes) -> bytes:
+    # Java's stream writer leaves the content size out, which the one-shot call would need.
+    return bytes(_package("zstandard").ZstdDecompressor().decompressobj().decompress(body))
+
+
+_INFLATE: dict[int, Callable[[bytes], bytes]] = {0: _inflate_zlib, 1: _inflate_lz4, 2: _inflate_zstd, 3: _inflate_zlib}
+
+
+def _package(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError as e:
+        raise ConfigError(
+            f"a body compressed by {name.partition('.')[0]} needs that package: pip install 'rocketmq-py[compression]'"
+        ) from e

@@ -1,0 +1,197 @@
+"""JSON as fastjson 1.x speaks it: reads its dialect, and writes it where a Java peer or a Java file needs it.
+
+The dialect has keys that strict JSON refuses: bare numbers (``{0:"a"}``) and whole objects
+(``{{"brokerName":"b","queueId":1,"topic":"t"}:5}``). Read, every key becomes a string: ``"0"``, and the compact JSON
+text of the object with sorted members (see :func:`object_key`). Knows text, refuses to know what it means.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+_SPACE = re.compile(r"\s*")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'', re.S)
+_SCALAR = re.compile(r"[^\s,:{}\[\]\"']+")
+_MAX_DEPTH = 64
+
+
+class Bare(int):
+    """An integer key to be written without quotes, as fastjson writes the keys of a ``Map<Integer, ...>``."""
+
+
+def loads(data: bytes | str) -> Any:
+    """The value of a JSON text, strict or in fastjson's dialect.
+
+    :raises ValueError: it is neither.
+    """
+    try:
+        return _decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        text = data if isinstance(data, str) else bytes(data).decode("utf-8", "replace")
+        return _Reader(text).document()
+
+
+def dumps(value: Any) -> bytes:
+    """Compact strict JSON with sorted keys."""
+    return _encode(value)
+
+
+def object_key(members: Mapping[str, Any]) -> str:
+    """The string that stands for an object used as a key."""
+    return _encode(members).decode()
+
+
+class _Reader:
+    """A recursive-descent reader of the dialect; slow, used only where strict JSON fails."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+
+    def document(self) -> Any:
+        value = self._value(0)
+        if self._peek():
+            raise self._error("something follows the end")
+        return value
+
+    def _peek(self) -> str:
+        found = _SPACE.match(self._text, self._at)
+        self._at = found.end() if found else self._at
+        return self._text[self._at : self._at + 1]
+
+    def _value(self, depth: int) -> Any:
+        if depth > _MAX_DEPTH:
+            raise self._error("nested too deeply")
+        head = self._peek()
+        if head == "{":
+            return self._object(depth)
+        if head == "[":
+            return self._array(depth)
+        if head in ('"', "'"):
+            return self._string()
+        return self._scalar()
+
+    def _object(self, depth: int) -> dict[str, Any]:
+        self._at += 1
+        members: dict[str, Any] = {}
+        while self._peek() != "}":
+            key = self._value(depth + 1)
+            self._expect(":")
+            members[key if isinstance(key, str) else _encode(key).decode()] = self._value(depth + 1)
+            self._separator("}")
+        self._at += 1
+        return members
+
+    def _array(self, depth: int) -> list[Any]:
+        self._at += 1
+        items: list[Any] = []
+        while self._peek() != "]":
+            items.append(self._value(depth + 1))
+            self._separator("]")
+        self._at += 1
+        return items
+
+    def _separator(self, closing: str) -> None:
+        head = self._peek()
+        if head == ",":
+            self._at += 1
+        elif head != closing:
+            raise self._error(f"',' or '{closing}' expected")
+
+    def _expect(self, wanted: str) -> None:
+        if self._peek() != wanted:
+            raise self._error(f"'{wanted}' expected")
+        self._at += 1
+
+    def _string(self) -> str:
+        found = _STRING.match(self._text, self._at)
+        if not found:
+            raise self._error("a string does not end")
+        self._at = found.end()
+        token = found.group()
+        if token[0] == "'":
+            token = '"' + token[1:-1].replace("\\'", "'").replace('"', '\\"') + '"'
+        return str(_decode(token.translate(_CONTROLS)))
+
+    def _scalar(self) -> Any:
+        found = _SCALAR.match(self._text, self._at)
+        if not found:
+            raise self._error("a value is missing")
+        self._at = found.end()
+        token = found.group()
+        try:
+            return _decode(token)
+        except msgspec.DecodeError:
+            return token
+
+    def _error(self, why: str) -> ValueError:
+        around = self._text[max(0, self._at - 20) : self._at + 20]
+        return ValueError(f"not JSON at character {self._at}: {why}, near {around!r}")
+
+
+_CONTROLS = {code: f"\\u{code:04x}" for code in range(32)}
+
+
+# -- writing what Java reads and writes
+
+
+def dumps_java(value: Any) -> bytes:
+    """Compact JSON as fastjson writes it: keys sorted as given, :class:`Bare` keys unquoted, objects allowed as keys.
+
+    An object key is a tuple of ``(name, value)`` pairs, since dictionaries cannot be keys.
+    """
+    return _compact(value).encode()
+
+
+def _compact(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{_key(k)}:{_compact(v)}" for k, v in value.items() if v is not None) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(_compact, value)) + "]"
+    return _encode(value).decode()
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, Bare):
+        return str(int(key))
+    if isinstance(key, tuple):
+        return _compact(dict(key))
+    return _encode(str(key)).decode()
+
+
+def dumps_pretty(value: Any) -> bytes:
+    """Pretty JSON as fastjson's PrettyFormat lays out the files under ``config/``: tabs, no space after a colon.
+
+    A map with :class:`Bare` keys is laid out the way fastjson does it: its entries on one line, then a line break
+    before the closing brace.
+    """
+    return _pretty(value, 0).encode()
+
+
+def _pretty(value: Any, depth: int) -> str:
+    if isinstance(value, Mapping):
+        return _pretty_object({k: v for k, v in value.items() if v is not None}, depth)
+    if isinstance(value, list | tuple):
+        return _pretty_items("[", [_pretty(v, depth + 1) for v in value], "]", depth)
+    return _encode(value).decode()
+
+
+def _pretty_object(members: Mapping[Any, Any], depth: int) -> str:
+    if members and all(isinstance(k, Bare | tuple) for k in members):
+        inside = ",".join(f"{_key(k)}:{_pretty(v, depth + 1)}" for k, v in members.items())
+        return "{" + inside + "\n" + "\t" * depth + "}"
+    return _pretty_items("{", [f"{_key(k)}:{_pretty(v, depth + 1)}" for k, v in members.items()], "}", depth)
+
+
+def _pretty_items(opening: str, items: list[str], closing: str, depth: int) -> str:
+    if not items:
+        return opening + closing
+    pad = "\n" + "\t" * (depth + 1)
+    return opening + pad + ("," + pad).join(items) + "\n" + "\t" * depth + closing

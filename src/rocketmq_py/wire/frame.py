@@ -1,0 +1,100 @@
+"""Cutting a byte stream into frames and putting frames together.
+
+A frame is ``length 4 | serialize type 1 + header length 3 | header | body`` (big-endian; the length counts what follows
+it). Knows nothing of what a header says.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+from rocketmq_py.errors import CorruptFrame
+
+MAX_FRAME = 16 * 1024 * 1024
+"""Java's default limit of a whole frame (``com.rocketmq.remoting.frameMaxLength``)."""
+
+JSON = 0
+ROCKETMQ = 1
+
+_LENGTHS = Struct(">II")
+_unpack_lengths = _LENGTHS.unpack_from
+pack_lengths = _LENGTHS.pack
+
+
+class Frame(NamedTuple):
+    """One frame: how its header is serialized (0 JSON, 1 ROCKETMQ), the header's bytes, the body's bytes."""
+
+    serialize_type: int
+    header: bytes
+    body: bytes
+
+
+def encode_frame(header: bytes, body: bytes = b"", serialize_type: int = JSON) -> bytes:
+    """The bytes of one frame."""
+    size = len(header)
+    return pack_lengths(4 + size + len(body), serialize_type << 24 | size) + header + body
+
+
+class FrameDecoder:
+    """Feed it what a socket gave, take whole frames; the rest is kept for the next call.
+
+    :param max_frame: limit in bytes of a frame after its length field. A larger announcement raises at once, before
+        any memory is taken for it.
+    """
+
+    __slots__ = ("_kept", "_missing", "max_frame")
+
+    def __init__(self, max_frame: int = MAX_FRAME) -> None:
+        self.max_frame = max_frame
+        self._kept = bytearray()
+        self._missing = 0
+
+    @property
+    def buffered(self) -> int:
+        """Bytes kept of a frame that is not complete yet."""
+        return len(self._kept)
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """All frames that are complete with ``data``.
+
+        :raises CorruptFrame: the stream cannot be followed any further; close the connection.
+        """
+        kept = self._kept
+        if kept:
+            kept += data
+            if len(kept) < self._missing:
+                return []
+            data = bytes(kept)
+            kept.clear()
+        frames: list[Frame] = []
+        rest = self._cut(data, frames)
+        if rest < len(data):
+            kept += memoryview(data)[rest:]
+        return frames
+
+    def _cut(self, data: bytes, frames: list[Frame]) -> int:
+        """Cut whole frames off ``data`` into ``frames``; the position of the first byte not used."""
+        position, size = 0, len(data)
+        self._missing = 8
+        while size - position >= 8:
+            length, packed = _unpack_lengths(data, position)
+            header_length = packed & 0xFFFFFF
+            if length > self.max_frame or header_length > length - 4 or length < 4:
+                raise self._corrupt(length, header_length)
+            end = position + 4 + length
+            if end > size:
+                self._missing = end - position
+                break
+            body = position + 8 + header_length
+            frames.append(Frame(packed >> 24, data[position + 8 : body], data[body:end]))
+            position = end
+        return position
+
+    def _corrupt(self, length: int, header_length: int) -> CorruptFrame:
+        if length > self.max_frame:
+            return CorruptFrame(
+                f"a frame of {length} bytes is announced, the limit is {self.max_frame}: not a RocketMQ peer, or a "
+                "message larger than the frame limit"
+            )
+        return CorruptFrame(f"header length {header_length} does not fit into a frame of {length} bytes")

@@ -1,0 +1,70 @@
+"""Message ids: the broker's (store address and log offset) and the client's unique keys.
+
+Knows their layout; the clock, the address and the process id are given to it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import socket
+
+from rocketmq_py.errors import ConfigError
+
+
+def offset_msg_id(store_host: bytes, physical_offset: int) -> str:
+    """The broker's id of a message: packed store host (8 or 20 bytes) and commit log offset as upper-case hex."""
+    return f"{store_host.hex()}{physical_offset & 0xFFFFFFFFFFFFFFFF:016x}".upper()
+
+
+def parse_offset_msg_id(msg_id: str) -> tuple[str, int, int]:
+    """Address, port and commit log offset of a broker's id.
+
+    :raises ConfigError: it has neither 32 (IPv4) nor 56 (IPv6) hexadecimal digits.
+    """
+    width = {32: 4, 56: 16}.get(len(msg_id))
+    try:
+        raw = bytes.fromhex(msg_id) if width else b""
+    except ValueError:
+        raw = b""
+    if not width or not raw:
+        raise ConfigError(f"{msg_id!r} is no offset message id: 32 or 56 hexadecimal digits are expected")
+    ip = socket.inet_ntop(socket.AF_INET if width == 4 else socket.AF_INET6, raw[:width])
+    return ip, int.from_bytes(raw[width : width + 4], "big"), int.from_bytes(raw[width + 4 :], "big")
+
+
+def month_start_ms(now_ms: int) -> int:
+    """Local midnight of the first day of the month ``now_ms`` lies in; unique keys count from there."""
+    local = datetime.datetime.fromtimestamp(now_ms / 1000).astimezone()
+    return int(datetime.datetime(local.year, local.month, 1).astimezone().timestamp() * 1000)
+
+
+def next_month_start_ms(now_ms: int) -> int:
+    """Local midnight of the first day of the month after ``now_ms``."""
+    local = datetime.datetime.fromtimestamp(now_ms / 1000)
+    year, month = (local.year + 1, 1) if local.month == 12 else (local.year, local.month + 1)
+    return int(datetime.datetime(year, month, 1).astimezone().timestamp() * 1000)
+
+
+class UniqueKeys:
+    """Makes unique keys as Java's MessageClientIDSetter: 32 hex digits (56 on a host with IPv6 only).
+
+    :param ip: packed address of this host, 4 or 16 bytes.
+    :param pid: process id; the low 16 bits are used.
+    :param salt: 32 bits that tell two generators of one process apart (Java: the class loader's hash).
+    :param start: first value of the 16-bit counter.
+    """
+
+    __slots__ = ("_counter", "_epoch", "_epoch_end", "_prefix")
+
+    def __init__(self, ip: bytes, pid: int, salt: int, start: int = 0) -> None:
+        raw = ip + (pid & 0xFFFF).to_bytes(2, "big") + (salt & 0xFFFFFFFF).to_bytes(4, "big")
+        self._prefix = raw.hex().upper()
+        self._counter = itertools.count(start)
+        self._epoch = self._epoch_end = 0
+
+    def next(self, now_ms: int) -> str:
+        """The next key. Safe to call from several threads."""
+        if not self._epoch <= now_ms < self._epoch_end:
+            self._epoch, self._epoch_end = month_start_ms(now_ms), next_month_start_ms(now_ms)
+        return f"{self._prefix}{(now_ms - self._epoch) & 0xFFFFFFFF:08X}{next(self._counter) & 0xFFFF:04X}"

@@ -1,0 +1,178 @@
+"""The stored-message record: what the commit log holds, and what a pull answers with.
+
+One codec for both. Knows the layout (MessageExtEncoder and MessageDecoder of Apache RocketMQ), V1 and V2, IPv4 and
+IPv6 hosts. Refuses to know files and which queue a record belongs in.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from struct import Struct
+from struct import error as StructError
+from zlib import crc32
+
+from rocketmq_py.errors import CorruptRecord
+from rocketmq_py.model import MessageExt, RecordHead
+from rocketmq_py.wire.batch import unwrap_inner_batch
+from rocketmq_py.wire.compression import decompress
+
+MAGIC_V1 = -626843481
+MAGIC_V2 = -626843477
+MAGIC_BLANK = -875286124
+"""Marks the unused rest of a commit log file: ``size 4 | magic 4``, then nothing."""
+
+COMPRESSED = 0x1
+BORN_HOST_V6 = 0x10
+STORE_HOST_V6 = 0x20
+NEED_UNWRAP = 0x40
+INNER_BATCH = 0x80
+
+FIXED_SIZE = 88
+"""Bytes before the body of a record with two IPv4 hosts."""
+QUEUE_OFFSET_AT = 20
+PHYSICAL_OFFSET_AT = 28
+SYS_FLAG_AT = 36
+
+HEAD_V4 = Struct(">iiIiiqqiq8sq8siqi")
+_HEADS = {
+    0: HEAD_V4,
+    BORN_HOST_V6: Struct(">iiIiiqqiq20sq8siqi"),
+    STORE_HOST_V6: Struct(">iiIiiqqiq8sq20siqi"),
+    BORN_HOST_V6 | STORE_HOST_V6: Struct(">iiIiiqqiq20sq20siqi"),
+}
+_V6_HOSTS = BORN_HOST_V6 | STORE_HOST_V6
+_ODD = COMPRESSED | NEED_UNWRAP | _V6_HOSTS
+_U16 = Struct(">H")
+_I32 = Struct(">i")
+MIN_SIZE = FIXED_SIZE + 1 + 2
+
+
+def head_struct(sys_flag: int) -> Struct:
+    """The layout of the fixed part for the kinds of host that ``sys_flag`` names."""
+    return _HEADS[sys_flag & _V6_HOSTS]
+
+
+def body_crc(body: bytes) -> int:
+    """The checksum a record carries of its stored body."""
+    return crc32(body) & 0x7FFFFFFF
+
+
+def topic_part(topic: str) -> tuple[int, bytes]:
+    """Magic and length-prefixed bytes of a topic: V1 up to 127 bytes, V2 beyond."""
+    raw = topic.encode()
+    if len(raw) <= 127:
+        return MAGIC_V1, bytes((len(raw),)) + raw
+    return MAGIC_V2, _U16.pack(len(raw)) + raw
+
+
+def encode_record(head: RecordHead, topic: str, body: bytes, properties: bytes) -> bytes:
+    """The bytes of a whole record. Size, magic, checksum and body length are computed; the head's own are ignored."""
+    magic, topic_bytes = topic_part(topic)
+    layout = head_struct(head.sys_flag)
+    size = layout.size + len(body) + len(topic_bytes) + 2 + len(properties)
+    fixed = layout.pack(size, magic, body_crc(body), *head[3:14], len(body))
+    return b"".join((fixed, body, topic_bytes, _U16.pack(len(properties)), properties))
+
+
+def decode_record(buffer: bytes | memoryview, position: int = 0, broker_name: str = "") -> MessageExt:
+    """The message of one record, its body decompressed.
+
+    :raises CorruptRecord: the bytes contradict themselves.
+    """
+    try:
+        return _decode(memoryview(buffer), position, broker_name)
+    except (StructError, IndexError, UnicodeDecodeError) as e:
+        raise CorruptRecord(f"record at byte {position} of {len(buffer)}: {e}") from e
+
+
+def decode_records(body: bytes, broker_name: str = "") -> list[MessageExt]:
+    """The messages of a pull body: records one after the other, inner batches unwrapped.
+
+    :raises CorruptRecord: the bytes contradict themselves.
+    """
+    messages: list[MessageExt] = []
+    position, end, unpack = 0, len(body), HEAD_V4.unpack_from
+    try:
+        while position < end:
+            head = unpack(body, position)
+            if head[7] & _ODD or head[1] != MAGIC_V1:
+                messages += unwrap(decode_record(body, position, broker_name))
+            else:
+                at = position + FIXED_SIZE + head[14]
+                topic_end = at + 1 + body[at]
+                properties_end = position + head[0]
+                _check(properties_end - topic_end - 2, body, topic_end)
+                messages.append(
+                    MessageExt(
+                        head,
+                        body[at + 1 : topic_end].decode(),
+                        body[position + FIXED_SIZE : at],
+                        body[topic_end + 2 : properties_end],
+                        broker_name,
+                    )
+                )
+            position += head[0]
+    except (StructError, IndexError, UnicodeDecodeError) as e:
+        raise CorruptRecord(f"record at byte {position} of {end}: {e}") from e
+    return messages
+
+
+def _check(length: int, body: bytes | memoryview, at: int) -> None:
+    """The properties' own length must agree with what the record's size leaves for them."""
+    if at + 2 > len(body) or _U16.unpack_from(body, at)[0] != length or at + 2 + length > len(body):
+        raise CorruptRecord(f"lengths of a record disagree near byte {at}")
+
+
+def _decode(view: memoryview, position: int, broker_name: str) -> MessageExt:
+    (sys_flag,) = _I32.unpack_from(view, position + SYS_FLAG_AT)
+    layout = head_struct(sys_flag)
+    head = layout.unpack_from(view, position)
+    magic, body_length = head[1], head[14]
+    if magic not in (MAGIC_V1, MAGIC_V2) or body_length < 0 or head[0] < MIN_SIZE:
+        raise CorruptRecord(f"no record at byte {position}: magic {magic & 0xFFFFFFFF:#x}, size {head[0]}")
+    at = position + layout.size + body_length
+    topic_at = at + (1 if magic == MAGIC_V1 else 2)
+    topic_end = topic_at + (view[at] if magic == MAGIC_V1 else _U16.unpack_from(view, at)[0])
+    end = position + head[0]
+    _check(end - topic_end - 2, view, topic_end)
+    body = bytes(view[position + layout.size : at])
+    if sys_flag & COMPRESSED:
+        body = decompress(body, sys_flag)
+        head = (*head[:7], sys_flag & ~COMPRESSED, *head[8:])
+    topic = bytes(view[topic_at:topic_end]).decode()
+    return MessageExt(head, topic, body, bytes(view[topic_end + 2 : end]), broker_name)
+
+
+def unwrap(message: MessageExt) -> list[MessageExt]:
+    """The messages of an inner batch (one record for many), or the message itself."""
+    if not message.sys_flag & NEED_UNWRAP:
+        return [message]
+    head = message.head
+    base = int(message.properties.get("INNER_BASE", head.queue_offset))
+    inner = []
+    for i, (flag, body, properties) in enumerate(unwrap_inner_batch(message.body)):
+        one = head._replace(
+            flag=flag, queue_offset=base + i, sys_flag=head.sys_flag & ~(NEED_UNWRAP | INNER_BATCH), body_length=len(body)
+        )
+        inner.append(MessageExt(tuple(one), message.topic, body, properties, message.broker_name))
+    return inner
+
+
+def record_sizes(body: bytes) -> Iterator[tuple[int, int]]:
+    """Position and size of each record of a pull body, without decoding them."""
+    position, end = 0, len(body)
+    while position < end:
+        if position + MIN_SIZE > end:
+            raise CorruptRecord(f"{end - position} bytes at the end of a pull body are no record")
+        (size,) = _I32.unpack_from(body, position)
+        if size < MIN_SIZE or position + size > end:
+            raise CorruptRecord(f"record at byte {position} claims {size} of {end - position} bytes")
+        yield position, size
+        position += size
+
+
+def pack_host(ip: str, port: int) -> bytes:
+    """Address and port as records hold them: 8 bytes for IPv4, 20 for IPv6."""
+    family = socket.AF_INET6 if ":" in ip else socket.AF_INET
+    return socket.inet_pton(family, ip.strip("[]").partition("%")[0]) + _I32.pack(port)
