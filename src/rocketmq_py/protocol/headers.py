@@ -1,0 +1,423 @@
+"""The headers of requests between clients, brokers and name servers, and of their responses.
+
+Names are those of Apache RocketMQ's header classes in snake_case; only exceptions are spelled out. Which code takes
+which header is tabled in ``requests``.
+"""
+
+from __future__ import annotations
+
+from rocketmq_py.protocol.header import Header
+
+
+class TopicHeader(Header):
+    """Fields 5.x clients add to requests about a topic; brokers outside static topics ignore them."""
+
+    bname: str | None = None
+    ns: str | None = None
+    nsd: bool | None = None
+
+
+# -- sending
+
+
+class SendMessage(TopicHeader):
+    """A message to store (codes 10, 324)."""
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: int
+    queue_id: int
+    sys_flag: int
+    born_timestamp: int
+    flag: int
+    properties: str | None = None
+    reconsume_times: int | None = None
+    unit_mode: bool | None = None
+    batch: bool | None = None
+    max_reconsume_times: int | None = None
+
+
+class SendMessageV2(Header, rename={
+    "producer_group": "a", "topic": "b", "default_topic": "c", "default_topic_queue_nums": "d", "queue_id": "e",
+    "sys_flag": "f", "born_timestamp": "g", "flag": "h", "properties": "i", "reconsume_times": "j", "unit_mode": "k",
+    "max_reconsume_times": "l", "batch": "m", "bname": "n",
+}):  # fmt: skip
+    """:class:`SendMessage` with one-letter names (codes 310, 320, 325)."""
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: int
+    queue_id: int
+    sys_flag: int
+    born_timestamp: int
+    flag: int
+    properties: str | None = None
+    reconsume_times: int | None = None
+    unit_mode: bool | None = None
+    max_reconsume_times: int | None = None
+    batch: bool | None = None
+    bname: str | None = None
+
+
+class SendResponse(Header):
+    """Where a message went; ``msg_id`` is the offset id (a comma list for a batch)."""
+
+    msg_id: str
+    queue_id: int
+    queue_offset: int
+    transaction_id: str | None = None
+    batch_uniq_id: str | None = None
+    recall_handle: str | None = None
+    msg_region: str | None = None
+    trace_on: str | None = None
+
+    def to_ext(self) -> dict[str, str]:
+        ext = Header.to_ext(self)
+        for name, wire_name in (("msgRegion", "MSG_REGION"), ("traceOn", "TRACE_ON")):
+            if name in ext:
+                ext[wire_name] = ext.pop(name)
+        return ext
+
+
+class ConsumerSendMsgBack(TopicHeader):
+    """A message a consumer failed on (36); ``offset`` is its commit log offset."""
+
+    offset: int
+    group: str
+    delay_level: int
+    origin_msg_id: str | None = None
+    origin_topic: str | None = None
+    unit_mode: bool | None = None
+    max_reconsume_times: int | None = None
+
+
+class EndTransaction(TopicHeader):
+    """The end of a transaction (37): 0 unknown, 8 commit, 12 rollback."""
+
+    producer_group: str
+    tran_state_table_offset: int
+    commit_log_offset: int
+    commit_or_rollback: int
+    msg_id: str
+    topic: str | None = None
+    from_transaction_check: bool = False
+    transaction_id: str | None = None
+
+
+class CheckTransactionState(TopicHeader):
+    """A broker asks a producer for the state of a transaction (39)."""
+
+    tran_state_table_offset: int
+    commit_log_offset: int
+    topic: str | None = None
+    msg_id: str | None = None
+    transaction_id: str | None = None
+    offset_msg_id: str | None = None
+
+
+# -- pulling and offsets
+
+
+class PullMessage(TopicHeader):
+    """A pull (codes 11, 361)."""
+
+    consumer_group: str
+    topic: str
+    queue_id: int
+    queue_offset: int
+    max_msg_nums: int
+    sys_flag: int
+    commit_offset: int
+    suspend_timeout_millis: int
+    sub_version: int
+    subscription: str | None = None
+    expression_type: str | None = None
+    max_msg_bytes: int | None = None
+    request_source: int | None = None
+    proxy_froward_client_id: str | None = None
+
+
+class PullResponse(Header):
+    """What a pull found, beside the records in the body."""
+
+    suggest_which_broker_id: int
+    next_begin_offset: int
+    min_offset: int
+    max_offset: int
+    offset_delta: int | None = None
+    topic_sys_flag: int | None = None
+    group_sys_flag: int | None = None
+    forbidden_type: int | None = None
+
+
+class QueryConsumerOffset(TopicHeader):
+    consumer_group: str
+    topic: str
+    queue_id: int
+    set_zero_if_not_found: bool | None = None
+
+
+class UpdateConsumerOffset(TopicHeader):
+    consumer_group: str
+    topic: str
+    queue_id: int
+    commit_offset: int
+
+
+class SearchOffset(TopicHeader):
+    topic: str
+    queue_id: int
+    timestamp: int
+    boundary_type: str | None = None
+
+
+class GetMaxOffset(TopicHeader):
+    topic: str
+    queue_id: int
+    committed: bool | None = None
+
+
+class QueueHeader(TopicHeader):
+    """A queue of a topic (codes 31, 32)."""
+
+    topic: str
+    queue_id: int
+
+
+class OffsetResponse(Header):
+    offset: int
+
+
+class TimestampResponse(Header):
+    timestamp: int
+
+
+class ViewMessage(TopicHeader):
+    """One message by its commit log offset (33)."""
+
+    offset: int
+    topic: str | None = None
+
+
+class QueryMessage(TopicHeader, rename={
+    "bname": "bname", "ns": "ns", "nsd": "nsd", "topic": "topic", "key": "key", "max_num": "maxNum",
+    "begin_timestamp": "beginTimestamp", "end_timestamp": "endTimestamp", "unique_key_query": "_UNIQUE_KEY_QUERY",
+    "index_type": "indexType", "last_key": "lastKey",
+}):  # fmt: skip
+    """Messages by key (12)."""
+
+    topic: str
+    key: str
+    max_num: int
+    begin_timestamp: int
+    end_timestamp: int
+    unique_key_query: bool | None = None
+    index_type: str | None = None
+    last_key: str | None = None
+
+
+class QueryMessageResponse(Header):
+    index_last_update_timestamp: int
+    index_last_update_phyoffset: int
+
+
+# -- clients and groups
+
+
+class UnregisterClient(TopicHeader, rename={
+    "bname": "bname", "ns": "ns", "nsd": "nsd", "client_id": "clientID", "producer_group": "producerGroup",
+    "consumer_group": "consumerGroup",
+}):  # fmt: skip
+    client_id: str
+    producer_group: str | None = None
+    consumer_group: str | None = None
+
+
+class GroupHeader(TopicHeader):
+    """A consumer group (codes 38, 40, 203)."""
+
+    consumer_group: str
+
+
+class ProducerGroupHeader(TopicHeader):
+    producer_group: str
+
+
+class GetConsumerRunningInfo(TopicHeader):
+    consumer_group: str
+    client_id: str
+    jstack_enable: bool = False
+
+
+class ConsumeMessageDirectly(TopicHeader):
+    consumer_group: str
+    client_id: str | None = None
+    msg_id: str | None = None
+    broker_name: str | None = None
+    topic: str | None = None
+    topic_sys_flag: int | None = None
+    group_sys_flag: int | None = None
+
+
+class ResetOffset(TopicHeader):
+    topic: str
+    group: str
+    timestamp: int
+    is_force: bool = False
+    queue_id: int = -1
+    offset: int | None = None
+
+
+class ConsumerStatus(TopicHeader):
+    topic: str
+    group: str
+    client_addr: str | None = None
+
+
+# -- administration of a broker
+
+
+class CreateTopic(TopicHeader):
+    topic: str
+    default_topic: str
+    read_queue_nums: int
+    write_queue_nums: int
+    perm: int
+    topic_filter_type: str
+    order: bool
+    topic_sys_flag: int | None = None
+    attributes: str | None = None
+    force: bool | None = None
+
+
+class TopicName(TopicHeader):
+    """A topic and nothing else (codes 202, 215, 300, 351)."""
+
+    topic: str
+
+
+class DeleteGroup(TopicHeader):
+    group_name: str
+    clean_offset: bool = False
+
+
+class GroupName(TopicHeader):
+    group: str
+
+
+class GetConsumeStats(TopicHeader):
+    consumer_group: str
+    topic: str | None = None
+    topic_list: str | None = None
+
+
+class VersionResponse(Header):
+    version: str
+
+
+# -- name server
+
+
+class GetRouteInfo(TopicHeader):
+    topic: str
+    accept_standard_json_only: bool | None = None
+
+
+class RegisterBroker(TopicHeader, rename={
+    "bname": "bname", "ns": "ns", "nsd": "nsd", "broker_name": "brokerName", "broker_addr": "brokerAddr",
+    "cluster_name": "clusterName", "ha_server_addr": "haServerAddr", "broker_id": "brokerId",
+    "heartbeat_timeout_millis": "heartbeatTimeoutMillis", "enable_acting_master": "enableActingMaster",
+    "compressed": "compressed", "body_crc32": "bodyCrc32", "zone_name": "__ZONE_NAME",
+}):  # fmt: skip
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
+    ha_server_addr: str
+    broker_id: int
+    heartbeat_timeout_millis: int | None = None
+    enable_acting_master: bool | None = None
+    compressed: bool = False
+    body_crc32: int = 0
+    zone_name: str | None = None
+
+
+class RegisterBrokerResponse(Header):
+    ha_server_addr: str | None = None
+    master_addr: str | None = None
+
+
+class UnregisterBroker(TopicHeader):
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
+    broker_id: int
+
+
+class BrokerHeartbeat(TopicHeader):
+    cluster_name: str
+    broker_addr: str
+    broker_name: str
+    broker_id: int | None = None
+    epoch: int | None = None
+    max_offset: int | None = None
+    confirm_offset: int | None = None
+    heartbeat_timeout_mills: int | None = None
+    election_priority: int | None = None
+
+
+class QueryDataVersion(TopicHeader):
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
+    broker_id: int
+
+
+class DataVersionResponse(Header):
+    changed: bool
+
+
+class BrokerMemberGroup(TopicHeader):
+    cluster_name: str
+    broker_name: str
+
+
+class PutKvConfig(TopicHeader):
+    namespace: str
+    key: str
+    value: str
+
+
+class KvConfigKey(TopicHeader):
+    namespace: str
+    key: str
+
+
+class KvNamespace(TopicHeader):
+    namespace: str
+
+
+class KvValueResponse(Header):
+    value: str | None = None
+
+
+class ClusterName(TopicHeader):
+    cluster: str
+
+
+class BrokerNameHeader(TopicHeader):
+    broker_name: str
+
+
+class WipeWritePermResponse(Header):
+    wipe_topic_count: int
+
+
+class AddWritePermResponse(Header):
+    add_topic_count: int
+
+
+class DeleteTopicInNamesrv(TopicHeader):
+    topic: str
+    cluster_name: str | None = None

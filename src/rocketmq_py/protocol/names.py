@@ -1,0 +1,99 @@
+"""Names of topics and groups: prefixes, system names, what is legal."""
+
+from __future__ import annotations
+
+import re
+
+from rocketmq_py.errors import ConfigError
+
+RETRY_PREFIX = "%RETRY%"
+DLQ_PREFIX = "%DLQ%"
+AUTO_CREATE_TOPIC = "TBW102"
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+OP_HALF_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+CHECK_MAX_TIME_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
+SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
+BENCHMARK_TOPIC = "BenchmarkTest"
+OFFSET_MOVED_TOPIC = "OFFSET_MOVED_EVENT"
+TIMER_TOPIC = "rmq_sys_wheel_timer"
+SYSTEM_TOPIC_PREFIX = "rmq_sys_"
+
+SYSTEM_TOPICS = frozenset(
+    {AUTO_CREATE_TOPIC, SCHEDULE_TOPIC, BENCHMARK_TOPIC, HALF_TOPIC, TRACE_TOPIC, OP_HALF_TOPIC, CHECK_MAX_TIME_TOPIC,
+     SELF_TEST_TOPIC, OFFSET_MOVED_TOPIC}
+)  # fmt: skip
+NOT_ALLOWED_TO_SEND = frozenset(
+    {SCHEDULE_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, CHECK_MAX_TIME_TOPIC, SELF_TEST_TOPIC, OFFSET_MOVED_TOPIC}
+)
+SYSTEM_GROUPS = frozenset(
+    {"TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY", "CID_ONSAPI_PULL",
+     "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", "CID_RMQ_SYS_TRANS"}
+)  # fmt: skip
+SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+
+MAX_TOPIC_LENGTH = 127
+MAX_RETRY_TOPIC_LENGTH = 255
+MAX_GROUP_LENGTH = 255
+MAX_MESSAGE_SIZE = 4 * 1024 * 1024
+
+_LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
+
+
+def retry_topic(group: str) -> str:
+    """The topic failed messages of a consumer group go to."""
+    return RETRY_PREFIX + group
+
+
+def dlq_topic(group: str) -> str:
+    """The topic messages of a consumer group go to when retries are used up."""
+    return DLQ_PREFIX + group
+
+
+def is_retry_topic(topic: str) -> bool:
+    return topic.startswith(RETRY_PREFIX)
+
+
+def is_system_topic(topic: str) -> bool:
+    return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)
+
+
+def is_system_group(group: str) -> bool:
+    return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
+
+
+def topic_fault(topic: str) -> str | None:
+    """Why a topic name is illegal, or None."""
+    if not topic or topic.isspace():
+        return "the topic name is empty"
+    if not _LEGAL.fullmatch(topic):
+        return f"the topic name {topic!r} contains illegal characters, allowed are ^[%|a-zA-Z0-9_-]+$"
+    if len(topic) > MAX_TOPIC_LENGTH:
+        return f"the topic name is {len(topic)} characters long, {MAX_TOPIC_LENGTH} are allowed"
+    return None
+
+
+def check_topic(topic: str) -> str:
+    """``topic`` itself.
+
+    :raises ConfigError: the name is illegal.
+    """
+    fault = topic_fault(topic)
+    if fault:
+        raise ConfigError(fault)
+    return topic
+
+
+def check_group(group: str) -> str:
+    """``group`` itself.
+
+    :raises ConfigError: the name is illegal.
+    """
+    if not group or group.isspace():
+        raise ConfigError("the group name is empty")
+    if not _LEGAL.fullmatch(group):
+        raise ConfigError(f"the group name {group!r} contains illegal characters, allowed are ^[%|a-zA-Z0-9_-]+$")
+    if len(group) > MAX_GROUP_LENGTH:
+        raise ConfigError(f"the group name is {len(group)} characters long, {MAX_GROUP_LENGTH} are allowed")
+    return group

@@ -1,0 +1,150 @@
+"""Decoding requests: which header each code takes, and a decoder that builds it in one pass.
+
+The hot path decodes a whole JSON header, common fields and typed ``extFields`` together, in C. What that refuses
+(ROCKETMQ headers, fastjson's oddities) goes the slow way through :mod:`rocketmq_py.wire.command` to the same result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from rocketmq_py.protocol import headers as h
+from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.protocol.header import Header, NoHeader
+from rocketmq_py.wire.command import Command, decode_command
+from rocketmq_py.wire.frame import JSON, Frame
+
+REQUEST_HEADERS: dict[Code, type[Header]] = {
+    Code.SEND_MESSAGE: h.SendMessage,
+    Code.SEND_MESSAGE_V2: h.SendMessageV2,
+    Code.SEND_BATCH_MESSAGE: h.SendMessageV2,
+    Code.SEND_REPLY_MESSAGE: h.SendMessage,
+    Code.SEND_REPLY_MESSAGE_V2: h.SendMessageV2,
+    Code.CONSUMER_SEND_MSG_BACK: h.ConsumerSendMsgBack,
+    Code.END_TRANSACTION: h.EndTransaction,
+    Code.CHECK_TRANSACTION_STATE: h.CheckTransactionState,
+    Code.PULL_MESSAGE: h.PullMessage,
+    Code.LITE_PULL_MESSAGE: h.PullMessage,
+    Code.QUERY_CONSUMER_OFFSET: h.QueryConsumerOffset,
+    Code.UPDATE_CONSUMER_OFFSET: h.UpdateConsumerOffset,
+    Code.SEARCH_OFFSET_BY_TIMESTAMP: h.SearchOffset,
+    Code.GET_MAX_OFFSET: h.GetMaxOffset,
+    Code.GET_MIN_OFFSET: h.QueueHeader,
+    Code.GET_EARLIEST_MSG_STORETIME: h.QueueHeader,
+    Code.VIEW_MESSAGE_BY_ID: h.ViewMessage,
+    Code.QUERY_MESSAGE: h.QueryMessage,
+    Code.UNREGISTER_CLIENT: h.UnregisterClient,
+    Code.GET_CONSUMER_LIST_BY_GROUP: h.GroupHeader,
+    Code.NOTIFY_CONSUMER_IDS_CHANGED: h.GroupHeader,
+    Code.GET_CONSUMER_CONNECTION_LIST: h.GroupHeader,
+    Code.GET_PRODUCER_CONNECTION_LIST: h.ProducerGroupHeader,
+    Code.GET_CONSUMER_RUNNING_INFO: h.GetConsumerRunningInfo,
+    Code.CONSUME_MESSAGE_DIRECTLY: h.ConsumeMessageDirectly,
+    Code.RESET_CONSUMER_CLIENT_OFFSET: h.ResetOffset,
+    Code.INVOKE_BROKER_TO_RESET_OFFSET: h.ResetOffset,
+    Code.GET_CONSUMER_STATUS_FROM_CLIENT: h.ConsumerStatus,
+    Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: h.ConsumerStatus,
+    Code.UPDATE_AND_CREATE_TOPIC: h.CreateTopic,
+    Code.DELETE_TOPIC_IN_BROKER: h.TopicName,
+    Code.GET_TOPIC_STATS_INFO: h.TopicName,
+    Code.QUERY_TOPIC_CONSUME_BY_WHO: h.TopicName,
+    Code.GET_TOPIC_CONFIG: h.TopicName,
+    Code.DELETE_SUBSCRIPTIONGROUP: h.DeleteGroup,
+    Code.GET_SUBSCRIPTIONGROUP_CONFIG: h.GroupName,
+    Code.QUERY_TOPICS_BY_CONSUMER: h.GroupName,
+    Code.GET_CONSUME_STATS: h.GetConsumeStats,
+    Code.GET_ROUTEINFO_BY_TOPIC: h.GetRouteInfo,
+    Code.REGISTER_BROKER: h.RegisterBroker,
+    Code.UNREGISTER_BROKER: h.UnregisterBroker,
+    Code.BROKER_HEARTBEAT: h.BrokerHeartbeat,
+    Code.QUERY_DATA_VERSION: h.QueryDataVersion,
+    Code.GET_BROKER_MEMBER_GROUP: h.BrokerMemberGroup,
+    Code.PUT_KV_CONFIG: h.PutKvConfig,
+    Code.GET_KV_CONFIG: h.KvConfigKey,
+    Code.DELETE_KV_CONFIG: h.KvConfigKey,
+    Code.GET_KVLIST_BY_NAMESPACE: h.KvNamespace,
+    Code.GET_TOPICS_BY_CLUSTER: h.ClusterName,
+    Code.WIPE_WRITE_PERM_OF_BROKER: h.BrokerNameHeader,
+    Code.ADD_WRITE_PERM_OF_BROKER: h.BrokerNameHeader,
+    Code.DELETE_TOPIC_IN_NAMESRV: h.DeleteTopicInNamesrv,
+    Code.REGISTER_TOPIC_IN_NAMESRV: h.TopicName,
+}
+"""The header of each request that has one; a code that is not listed has none."""
+
+
+class Request(msgspec.Struct, kw_only=True, gc=False):
+    """A decoded request. ``header`` is of the class :data:`REQUEST_HEADERS` names for its code."""
+
+    code: int = 0
+    opaque: int = 0
+    flag: int = 0
+    version: int = 0
+    language: str | int | None = "JAVA"
+    remark: str | None = None
+    header: Any = None
+
+    @property
+    def is_oneway(self) -> bool:
+        return bool(self.flag & 2)
+
+
+class RequestDecoder:
+    """Decodes requests of the given codes; of any other code it decodes all but the header fields.
+
+    :param codes: what the owner handles.
+    """
+
+    def __init__(self, codes: Iterable[int]) -> None:
+        self._headers = {int(code): REQUEST_HEADERS.get(Code(code), NoHeader) for code in codes}
+        shapes = tuple(_shape(code, header) for code, header in self._headers.items())
+        self._decode = _union_decoder(shapes) if shapes else None
+
+    def decode(self, frame: Frame) -> Request:
+        """The request of a frame that is not a response.
+
+        :raises BadHeader: a required field is missing or of the wrong kind.
+        :raises CorruptFrame: the header cannot be understood at all.
+        """
+        if frame.serialize_type == JSON and self._decode is not None:
+            try:
+                return self._decode(frame.header)  # type: ignore[no-any-return]
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                pass  # the slow way below tells what is wrong, or copes with it
+        return self.convert(decode_command(frame))
+
+    def convert(self, command: Command) -> Request:
+        """The request of an already decoded command."""
+        header = self._headers.get(command.code)
+        return Request(
+            code=command.code,
+            opaque=command.opaque,
+            flag=command.flag,
+            version=command.version,
+            language=command.language,
+            remark=command.remark,
+            header=header.from_ext(command.ext) if header else None,
+        )
+
+
+def _shape(code: int, header: type[Header]) -> type[Any]:
+    """A struct for one code whose ``extFields`` are typed; tagged by the code, so that a union of them decodes."""
+    required = any(field.required for field in msgspec.structs.fields(header))
+    ext = ("header", header) if required else ("header", header, msgspec.field(default_factory=header))
+    return msgspec.defstruct(
+        f"Request{code}",
+        [("opaque", int, 0), ("flag", int, 0), ("version", int, 0), ("language", str | int | None, "JAVA"),
+         ("remark", str | None, None), ext],
+        namespace={"is_oneway": Request.is_oneway, "code": code},
+        rename={"header": "extFields"},
+        tag_field="code", tag=code, gc=False, kw_only=True,
+    )  # fmt: skip
+
+
+def _union_decoder(shapes: tuple[type[Any], ...]) -> Any:
+    union = shapes[0]
+    for shape in shapes[1:]:
+        union = union | shape
+    return msgspec.json.Decoder(union, strict=False).decode

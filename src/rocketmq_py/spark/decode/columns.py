@@ -1,0 +1,116 @@
+"""The columns a reader can fill: their Arrow types, and how each comes out of many records or out of one message.
+
+The two ways must give equal columns: ``of_records`` works on whole runs of regular records, ``of_message`` on the plain
+decoder's message and serves every record the fast way refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rocketmq_py.model import MessageExt
+from rocketmq_py.spark.decode.layout import Irregular, Layout
+from rocketmq_py.spark.decode.properties import Pairs
+from rocketmq_py.spark.decode.slices import fixed, gather
+from rocketmq_py.wire.compression import decompress
+from rocketmq_py.wire.ids import offset_msg_id
+from rocketmq_py.wire.record import COMPRESSED
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+PROPERTIES = pa.map_(pa.string(), pa.string())
+
+
+class Records:
+    """A run of records of one queue, with everything several columns need computed once."""
+
+    def __init__(self, layout: Layout, broker_name: str) -> None:
+        self.layout = layout
+        self.broker_name = broker_name
+
+    def __len__(self) -> int:
+        return len(self.layout)
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """The properties, looked for when the first column needs one."""
+        return Pairs(self.layout)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its Arrow type, how it is made of records at once, and of one message."""
+
+    kind: Any
+    of_records: Callable[[Records], Any]
+    of_message: Callable[[MessageExt], object]
+
+
+def _topic(records: Records) -> Any:
+    topic = records.layout.only_topic()
+    if topic is None:
+        raise Irregular("records of several topics")
+    return pa.repeat(topic.decode(), len(records))
+
+
+def _int(name: str, dtype: type[np.int32] | type[np.int64], kind: Any) -> Callable[[Records], Any]:
+    return lambda records: fixed(records.layout.int_field(name, dtype), kind)
+
+
+def _timestamp(name: str) -> Callable[[Records], Any]:
+    return lambda records: fixed(records.layout.int_field(name, np.int64) * 1000, TIMESTAMP)
+
+
+def _property(name: str) -> Callable[[Records], Any]:
+    return lambda records: records.pairs.column(name)
+
+
+def _body(records: Records) -> Any:
+    layout = records.layout
+    bodies = gather(layout.data, layout.body_start, layout.body_length, pa.binary())
+    compressed = np.flatnonzero(layout.head["sysFlag"] & COMPRESSED)
+    return _inflate(bodies, compressed, layout) if len(compressed) else bodies
+
+
+def _inflate(bodies: Any, compressed: Any, layout: Layout) -> Any:
+    """``bodies`` with those at ``compressed`` replaced by what they stand for."""
+    flags = layout.int_field("sysFlag", np.int32)
+    plain = [decompress(bodies[i].as_py(), int(flags[i])) for i in compressed.tolist()]
+    index = np.arange(len(bodies), dtype=np.int64)
+    index[compressed] = len(bodies) + np.arange(len(plain))
+    return pa.concat_arrays([bodies, pa.array(plain, pa.binary())]).take(pa.array(index))
+
+
+def _msg_id(records: Records) -> Any:
+    """The unique key, or the broker's id where a message has none."""
+    keys = records.pairs.column("UNIQ_KEY")
+    if not keys.null_count:
+        return keys
+    head = records.layout.head
+    ids: list[str | None] = [None] * len(keys)
+    for i in np.flatnonzero(keys.is_null().to_numpy(zero_copy_only=False)).tolist():
+        ids[i] = offset_msg_id(head["storeHost"][i].tobytes(), int(head["physicalOffset"][i]))
+    return pc.coalesce(keys, pa.array(ids, pa.string()))
+
+
+COLUMNS: dict[str, Column] = {
+    "topic": Column(pa.string(), _topic, lambda m: m.topic),
+    "brokerName": Column(pa.string(), lambda r: pa.repeat(r.broker_name, len(r)), lambda m: m.broker_name),
+    "queueId": Column(pa.int32(), _int("queueId", np.int32, pa.int32()), lambda m: m.queue_id),
+    "queueOffset": Column(pa.int64(), _int("queueOffset", np.int64, pa.int64()), lambda m: m.queue_offset),
+    "body": Column(pa.binary(), _body, lambda m: m.body),
+    "tags": Column(pa.string(), _property("TAGS"), lambda m: m.tags),
+    "keys": Column(pa.string(), _property("KEYS"), lambda m: m.keys),
+    "bornTimestamp": Column(TIMESTAMP, _timestamp("bornTimestamp"), lambda m: m.born_timestamp * 1000),
+    "storeTimestamp": Column(TIMESTAMP, _timestamp("storeTimestamp"), lambda m: m.store_timestamp * 1000),
+    "reconsumeTimes": Column(pa.int32(), _int("reconsumeTimes", np.int32, pa.int32()), lambda m: m.reconsume_times),
+    "msgId": Column(pa.string(), _msg_id, lambda m: m.msg_id),
+    "properties": Column(PROPERTIES, lambda r: r.pairs.maps(PROPERTIES), lambda m: list(m.properties.items())),
+}
+"""Every column by its name, in the order of the default schema."""

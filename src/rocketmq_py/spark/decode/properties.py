@@ -1,0 +1,118 @@
+"""The properties of many records as Arrow arrays: single properties by name, or all of them as maps.
+
+Knows the stored form ``name \\x01 value \\x02 ...``. Whatever Java's parser would treat specially (an entry without name
+or value, a separator inside a value, a name twice in one record, text that is not UTF-8) raises Irregular.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from typing import Any
+
+from rocketmq_py.spark.decode.layout import Bytes, Irregular, Layout, windows
+from rocketmq_py.spark.decode.slices import gather
+
+_NAME_END, _ENTRY_END = 1, 2
+
+
+class Pairs:
+    """All name-value pairs of all records, one after the other.
+
+    Four Arrow elements stand for a pair: name, separator, value, separator, so that one offsets array serves both
+    names and values.
+    """
+
+    __slots__ = ("_data", "_elements", "_name_length", "_name_start", "_values", "first")
+
+    def __init__(self, layout: Layout) -> None:
+        """Find the separators.
+
+        :raises Irregular: see the module.
+        """
+        blocks = gather(layout.data, layout.properties_start, layout.properties_length, pa.binary())
+        _, offsets, content = blocks.buffers()
+        ends = np.frombuffer(offsets, np.int32)[: len(layout) + 1]
+        self._data = np.frombuffer(content, np.uint8)[: ends[-1]] if content else np.empty(0, np.uint8)
+        name_end, entry_end = _separators(self._data, ends)
+        bounds = np.zeros(4 * len(name_end) + 1, np.int32)
+        bounds[1::4], bounds[2::4] = name_end, name_end + 1
+        bounds[3::4], bounds[4::4] = entry_end, entry_end + 1
+        self._name_start = bounds[0:-1:4]
+        self._name_length = name_end - self._name_start
+        if not self._name_length.all() or (entry_end == name_end + 1).any():
+            raise Irregular("a property without name or value")
+        self._elements = _strings(bounds, self._data)
+        self.first = np.searchsorted(self._name_start, ends).astype(np.int32)
+        """Number of pairs before each record, and of all at the end."""
+        self._values: Any = None
+
+    @property
+    def names(self) -> Any:
+        return self._element(0)
+
+    @property
+    def values(self) -> Any:
+        if self._values is None:
+            self._values = self._element(2)
+        return self._values
+
+    def _element(self, which: int) -> Any:
+        return self._elements.take(pa.array(np.arange(which, len(self._elements), 4, dtype=np.int32)))
+
+    def column(self, name: str) -> Any:
+        """The value of property ``name`` in each record, null where there is none."""
+        hits = self._hits(name.encode())
+        row = np.searchsorted(self.first, hits, side="right") - 1
+        index = np.full(len(self.first) - 1, -1, np.int64)
+        index[row] = hits  # of a name that comes twice the last one stays, as in Java's map
+        return self._elements.take(pa.array(index * 4 + 2, mask=index < 0))
+
+    def _hits(self, name: bytes) -> NDArray[np.intp]:
+        width = len(name)
+        candidates = np.flatnonzero(self._name_length == width)
+        if not len(candidates):
+            return candidates
+        found = windows(self._data, width)[self._name_start[candidates]].view(f"S{width}").ravel()
+        return candidates[found == name]
+
+    def maps(self, kind: Any) -> Any:
+        """All properties of each record, as an array of the map type ``kind``."""
+        names = self.names
+        self._refuse_repeats(names)
+        return pa.MapArray.from_arrays(pa.array(self.first), names, self.values, type=kind)
+
+    def _refuse_repeats(self, names: Any) -> None:
+        """A map must not hold a name twice."""
+        codes = names.dictionary_encode()
+        kinds = len(codes.dictionary)
+        row = np.repeat(np.arange(len(self.first) - 1, dtype=np.int64), np.diff(self.first))
+        cells = row * kinds + codes.indices.to_numpy()
+        repeated = len(np.unique(cells)) < len(cells) if kinds > 64 else (np.bincount(cells) > 1).any()
+        if repeated:
+            raise Irregular("a property name twice in one record")
+
+
+def _separators(data: Bytes, ends: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Where names and entries end. They must alternate, and each record's properties must end with an entry's end."""
+    at = np.flatnonzero((data - 1) < 2).astype(np.int32)  # 1 and 2; 0 wraps around to 255
+    name_end, entry_end = at[0::2], at[1::2]
+    if len(at) & 1 or (data[name_end] != _NAME_END).any() or (data[entry_end] != _ENTRY_END).any():
+        raise Irregular("separators of properties do not alternate")
+    last = ends[1:][np.diff(ends) > 0] - 1
+    if (data[last] != _ENTRY_END).any():
+        raise Irregular("properties without a final separator")
+    return name_end, entry_end
+
+
+def _strings(bounds: NDArray[np.int32], data: Bytes) -> Any:
+    array = pa.Array.from_buffers(pa.string(), len(bounds) - 1, [None, pa.py_buffer(bounds), pa.py_buffer(data)])
+    if len(data) and data.max() > 127:
+        try:
+            array.validate(full=True)
+        except pa.ArrowInvalid as e:
+            raise Irregular(f"properties are not UTF-8: {e}") from e
+    return array
+
+

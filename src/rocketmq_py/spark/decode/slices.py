@@ -1,0 +1,30 @@
+"""Many small slices of one buffer as one Arrow array, without a Python object per slice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rocketmq_py.spark.decode.layout import Bytes, Ints
+
+
+def gather(data: Bytes, starts: Ints, lengths: Ints, kind: Any) -> Any:
+    """The slices ``data[start : start + length]``, which must not overlap and must ascend, as an array of ``kind``.
+
+    The buffer itself becomes an Arrow array of slices and the gaps between them; ``take`` then copies every other
+    element in C, which is three times as fast as gathering bytes by a NumPy index.
+    """
+    count = len(starts)
+    offsets = np.empty(2 * count + 1, np.int32)
+    offsets[0:-1:2] = starts
+    np.add(starts, lengths, out=offsets[1::2], casting="unsafe")
+    offsets[-1] = offsets[-2] if count else 0
+    spans = pa.Array.from_buffers(kind, 2 * count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    return spans.take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32)))
+
+
+def fixed(values: Any, kind: Any) -> Any:
+    """A fixed-width array of ``kind`` over NumPy values of the same width, not copied."""
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
