@@ -1,0 +1,260 @@
+"""Drives the stock Java RocketMQ (folder ``peer``) from tests.
+
+Knows how to find Java and Maven, build the peer once, start its servers and clients, read their JSON lines and end
+them. Knows nothing about our own package: what the peer says is the judge, so it must not pass through our code.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+PEER = Path(__file__).with_name("peer") / "peer"
+START_SECONDS = 90.0
+"""How long a JVM may take to say READY; on a loaded machine of two cores this is far above the usual 3 s."""
+
+Row = dict[str, Any]
+
+
+class PeerError(RuntimeError):
+    """A Java process failed, was silent for too long, or said something unexpected; the text carries its stderr."""
+
+
+def missing() -> str | None:
+    """Why the Java peer cannot run on this machine, or None when it can."""
+    if os.name != "posix" or shutil.which("bash") is None or shutil.which("flock") is None:
+        return "the Java peer needs Linux with bash and flock"
+    absent = [tool for tool in (os.environ.get("JAVA", "java"), "mvn") if shutil.which(tool) is None]
+    return f"not on PATH: {', '.join(absent)}" if absent else None
+
+
+def free_port_block() -> int:
+    """A port N with N-2, N-1, N, N+1 free: a Java broker uses three of them."""
+    for _ in range(200):
+        port = random.randrange(20_000, 32_000)
+        if all(map(_is_free, range(port - 2, port + 2))):
+            return port
+    raise PeerError("no block of four free ports between 20000 and 32000")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def options(**named: Any) -> list[str]:
+    """Keyword arguments as the peer's flags: ``work_ms=5`` gives ``--work-ms 5``; True a bare flag; a list repeats."""
+    args: list[str] = []
+    for name, value in named.items():
+        flag = "--" + name.rstrip("_").replace("_", "-")
+        for item in value if isinstance(value, list) else [value]:
+            if item is True:
+                args.append(flag)
+            elif item is not False and item is not None:
+                args += [flag, str(item)]
+    return args
+
+
+class JavaProcess:
+    """One running JVM of the peer, its stdout as a stream of lines and its stderr in a file.
+
+    Use as a context manager; leaving kills the JVM. ``stop()`` asks it to end in good order (slow for a broker).
+    """
+
+    def __init__(self, args: Iterable[str], log: Path, java_options: str = "") -> None:
+        self.args = list(args)
+        self.log = log
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        environment = {**os.environ, "PEER_LOG": "WARN"}
+        if java_options:
+            environment["PEER_JAVA_OPTS"] = f"{environment.get('PEER_JAVA_OPTS', '')} {java_options}".strip()
+        with log.open("ab") as stderr:
+            self._process = subprocess.Popen(
+                [str(PEER), *self.args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr,
+                env=environment, start_new_session=True, text=True, encoding="utf-8",
+            )  # fmt: skip
+        self._reader = threading.Thread(target=self._read, name=f"peer-{self.args[0]}", daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line.rstrip("\n"))
+        self._lines.put(None)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def line(self, timeout: float) -> str | None:
+        """The next line of stdout, or None at its end; PeerError when none comes within ``timeout`` seconds."""
+        try:
+            return self._lines.get(timeout=timeout)
+        except queue.Empty:
+            raise self.error(f"was silent for {timeout:.0f} s") from None
+
+    def ready(self) -> JavaProcess:
+        """Waits for a server's READY line."""
+        line = self.line(START_SECONDS)
+        if line is None or not line.startswith("READY"):
+            raise self.error(f"said {line!r} instead of READY")
+        return self
+
+    def rows(self, timeout: float = 60.0) -> Iterator[Row]:
+        """The JSON lines to the end of stdout, each within ``timeout`` seconds of the one before."""
+        while (line := self.line(timeout)) is not None:
+            yield json.loads(line)
+
+    def until(self, wanted: Callable[[Row], bool], timeout: float = 60.0) -> list[Row]:
+        """The rows up to and with the first wanted one; PeerError when it has not come within ``timeout`` seconds."""
+        seen: list[Row] = []
+        deadline = time.monotonic() + timeout
+        while (line := self.line(max(0.0, deadline - time.monotonic()))) is not None:
+            seen.append(json.loads(line))
+            if wanted(seen[-1]):
+                return seen
+        raise self.error(f"ended before the wanted line; it said {seen[-5:]}")
+
+    def wait(self, timeout: float) -> int:
+        """The exit status; PeerError when the JVM still runs after ``timeout`` seconds."""
+        try:
+            return self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise self.error(f"did not end within {timeout:.0f} s") from None
+
+    def terminate(self) -> None:
+        """Asks the JVM to shut down in good order; does not wait."""
+        self._process.terminate()
+
+    def stop(self, timeout: float = 60.0) -> int:
+        """Shuts the JVM down in good order and waits: what a test of a cleanly closed Java store needs."""
+        self.terminate()
+        return self.wait(timeout)
+
+    def kill(self) -> None:
+        """Ends the JVM at once; harmless when it has ended already."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._reader.join()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+    def error(self, what: str) -> PeerError:
+        tail = self.log.read_text(errors="replace")[-3000:] if self.log.exists() else ""
+        return PeerError(f"peer {' '.join(self.args)}: {what}\n{tail}")
+
+    def __enter__(self) -> JavaProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+
+@dataclass(slots=True)
+class JavaServer:
+    """A name server or broker that has said READY."""
+
+    process: JavaProcess
+    address: str
+    store: Path | None = None
+
+
+@dataclass(slots=True)
+class JavaPeer:
+    """Everything a test asks of Java. ``work`` takes logs and stores; ``close()`` kills what was started."""
+
+    work: Path
+    _running: list[JavaProcess] = field(default_factory=list)
+    _count: int = 0
+
+    @staticmethod
+    def build() -> None:
+        """Downloads and compiles the peer when its sources changed; PeerError with Maven's words when that fails."""
+        done = subprocess.run([str(PEER), "build"], capture_output=True, text=True, check=False, timeout=900)
+        if done.returncode != 0:
+            raise PeerError(f"peer build failed:\n{done.stdout}\n{done.stderr}")
+
+    def start(self, *args: str, java_options: str = "") -> JavaProcess:
+        self._count += 1
+        process = JavaProcess(args, self.work / f"{self._count:03}-{args[0]}.log", java_options)
+        self._running.append(process)
+        return process
+
+    def namesrv(self) -> JavaServer:
+        port = free_port_block()
+        store = self.work / f"namesrv-{port}"
+        return JavaServer(self.start("namesrv", str(port), "--store", str(store)).ready(), f"127.0.0.1:{port}", store)
+
+    def broker(self, namesrv: str, *, store: Path | None = None, port: int | None = None, conf: dict[str, Any] | None = None,
+               java_options: str = "", **named: Any) -> JavaServer:  # fmt: skip
+        """A broker registered at ``namesrv``; the commit log's files are 64 MiB unless ``conf`` says otherwise."""
+        port = port or free_port_block()
+        store = store or self.work / f"store-{port}"
+        settings = {"mappedFileSizeCommitLog": 64 << 20, "timerWheelEnable": "false", **(conf or {})}
+        flags = options(store=store, namesrv=namesrv, port=port, conf=[f"{k}={v}" for k, v in settings.items()], **named)
+        process = self.start("broker", *flags, java_options=java_options).ready()
+        return JavaServer(process, f"127.0.0.1:{port}", store)
+
+    def produce(self, namesrv: str, topic: str, n: int, *, java_options: str = "", timeout: float = 60.0,
+                **named: Any) -> list[Row]:  # fmt: skip
+        """Sends ``n`` messages and returns the ``sent`` rows; PeerError when a send failed."""
+        process = self.start("produce", *options(namesrv=namesrv, topic=topic, n=n, **named), java_options=java_options)
+        rows = list(process.rows(timeout))
+        if process.wait(timeout) != 0:
+            raise process.error(f"failed: {[row for row in rows if row['type'] == 'error'][:3]}")
+        return [row for row in rows if row["type"] in ("sent", "reply")]
+
+    def consumer(self, namesrv: str, topic: str, group: str, *, java_options: str = "", **named: Any) -> JavaProcess:
+        """A Java consumer in the background, returned once it has started; read its ``rows()`` or ``until()``."""
+        named.setdefault("timeout", 120)
+        args = options(namesrv=namesrv, topic=topic, group=group, **named)
+        process = self.start("consume", *args, java_options=java_options)
+        process.until(lambda row: row["type"] == "ready", START_SECONDS)
+        return process
+
+    def consume(self, namesrv: str, topic: str, group: str, n: int, *, timeout: float = 60.0, **named: Any) -> list[Row]:
+        """The first ``n`` deliveries (at least) to a new Java consumer; PeerError when they do not all come."""
+        process = self.consumer(namesrv, topic, group, n=n, timeout=int(timeout), **named)
+        rows = [row for row in process.rows(timeout + 30) if row["type"] == "msg"]
+        if process.wait(30) != 0:
+            raise process.error(f"got {len(rows)} of {n} messages")
+        return rows
+
+    def admin(self, *args: str, timeout: float = 60.0) -> str:
+        """What mqadmin prints; PeerError when it fails (it reports errors on stdout or stderr with status 0 too)."""
+        self._count += 1
+        done = subprocess.run([str(PEER), "admin", *args], capture_output=True, text=True, check=False, timeout=timeout)
+        said = done.stdout + done.stderr
+        if done.returncode != 0 or "Exception" in said:
+            raise PeerError(f"mqadmin {' '.join(args)} failed:\n{said[-3000:]}")
+        return done.stdout
+
+    def facts(self, verb: str, stdin: str = "") -> list[Row]:
+        """The lines of ``peer facts table`` or, with base64 stored messages as ``stdin``, ``peer facts decode``."""
+        done = subprocess.run([str(PEER), "facts", verb], input=stdin, capture_output=True, text=True, check=False,
+                              timeout=START_SECONDS)  # fmt: skip
+        if done.returncode != 0:
+            raise PeerError(f"peer facts {verb} failed:\n{done.stderr[-3000:]}")
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def close(self) -> None:
+        for process in reversed(self._running):
+            process.kill()
+        self._running.clear()
