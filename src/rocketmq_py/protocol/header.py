@@ -54,5 +54,5 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-class NoHeader(Header):
+class NoHeader(Header, kw_only=True):
     """A request without header fields of its own."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from rocketmq_py.protocol.header import Header
 
 
-class TopicHeader(Header):
+class TopicHeader(Header, kw_only=True):
     """Fields 5.x clients add to requests about a topic; brokers outside static topics ignore them."""
 
     bname: str | None = None
@@ -20,7 +20,7 @@ class TopicHeader(Header):
 # -- sending
 
 
-class SendMessage(TopicHeader):
+class SendMessage(TopicHeader, kw_only=True):
     """A message to store (codes 10, 324)."""
 
     producer_group: str
@@ -38,7 +38,7 @@ class SendMessage(TopicHeader):
     max_reconsume_times: int | None = None
 
 
-class SendMessageV2(Header, rename={
+class SendMessageV2(Header, kw_only=True, rename={
     "producer_group": "a", "topic": "b", "default_topic": "c", "default_topic_queue_nums": "d", "queue_id": "e",
     "sys_flag": "f", "born_timestamp": "g", "flag": "h", "properties": "i", "reconsume_times": "j", "unit_mode": "k",
     "max_reconsume_times": "l", "batch": "m", "bname": "n",
@@ -61,7 +61,10 @@ class SendMessageV2(Header, rename={
     bname: str | None = None
 
 
-class SendResponse(Header):
+class SendResponse(Header, kw_only=True, rename={
+    "msg_id": "msgId", "queue_id": "queueId", "queue_offset": "queueOffset", "transaction_id": "transactionId",
+    "batch_uniq_id": "batchUniqId", "recall_handle": "recallHandle", "msg_region": "MSG_REGION", "trace_on": "TRACE_ON",
+}):  # fmt: skip
     """Where a message went; ``msg_id`` is the offset id (a comma list for a batch)."""
 
     msg_id: str
@@ -73,15 +76,8 @@ class SendResponse(Header):
     msg_region: str | None = None
     trace_on: str | None = None
 
-    def to_ext(self) -> dict[str, str]:
-        ext = Header.to_ext(self)
-        for name, wire_name in (("msgRegion", "MSG_REGION"), ("traceOn", "TRACE_ON")):
-            if name in ext:
-                ext[wire_name] = ext.pop(name)
-        return ext
 
-
-class ConsumerSendMsgBack(TopicHeader):
+class ConsumerSendMsgBack(TopicHeader, kw_only=True):
     """A message a consumer failed on (36); ``offset`` is its commit log offset."""
 
     offset: int
@@ -93,7 +89,7 @@ class ConsumerSendMsgBack(TopicHeader):
     max_reconsume_times: int | None = None
 
 
-class EndTransaction(TopicHeader):
+class EndTransaction(TopicHeader, kw_only=True):
     """The end of a transaction (37): 0 unknown, 8 commit, 12 rollback."""
 
     producer_group: str
@@ -106,7 +102,7 @@ class EndTransaction(TopicHeader):
     transaction_id: str | None = None
 
 
-class CheckTransactionState(TopicHeader):
+class CheckTransactionState(TopicHeader, kw_only=True):
     """A broker asks a producer for the state of a transaction (39)."""
 
     tran_state_table_offset: int
@@ -120,7 +116,7 @@ class CheckTransactionState(TopicHeader):
 # -- pulling and offsets
 
 
-class PullMessage(TopicHeader):
+class PullMessage(TopicHeader, kw_only=True):
     """A pull (codes 11, 361)."""
 
     consumer_group: str
@@ -139,7 +135,7 @@ class PullMessage(TopicHeader):
     proxy_froward_client_id: str | None = None
 
 
-class PullResponse(Header):
+class PullResponse(Header, kw_only=True):
     """What a pull found, beside the records in the body."""
 
     suggest_which_broker_id: int
@@ -152,56 +148,56 @@ class PullResponse(Header):
     forbidden_type: int | None = None
 
 
-class QueryConsumerOffset(TopicHeader):
+class QueryConsumerOffset(TopicHeader, kw_only=True):
     consumer_group: str
     topic: str
     queue_id: int
     set_zero_if_not_found: bool | None = None
 
 
-class UpdateConsumerOffset(TopicHeader):
+class UpdateConsumerOffset(TopicHeader, kw_only=True):
     consumer_group: str
     topic: str
     queue_id: int
     commit_offset: int
 
 
-class SearchOffset(TopicHeader):
+class SearchOffset(TopicHeader, kw_only=True):
     topic: str
     queue_id: int
     timestamp: int
     boundary_type: str | None = None
 
 
-class GetMaxOffset(TopicHeader):
+class GetMaxOffset(TopicHeader, kw_only=True):
     topic: str
     queue_id: int
     committed: bool | None = None
 
 
-class QueueHeader(TopicHeader):
+class QueueHeader(TopicHeader, kw_only=True):
     """A queue of a topic (codes 31, 32)."""
 
     topic: str
     queue_id: int
 
 
-class OffsetResponse(Header):
+class OffsetResponse(Header, kw_only=True):
     offset: int
 
 
-class TimestampResponse(Header):
+class TimestampResponse(Header, kw_only=True):
     timestamp: int
 
 
-class ViewMessage(TopicHeader):
+class ViewMessage(TopicHeader, kw_only=True):
     """One message by its commit log offset (33)."""
 
     offset: int
     topic: str | None = None
 
 
-class QueryMessage(TopicHeader, rename={
+class QueryMessage(TopicHeader, kw_only=True, rename={
     "bname": "bname", "ns": "ns", "nsd": "nsd", "topic": "topic", "key": "key", "max_num": "maxNum",
     "begin_timestamp": "beginTimestamp", "end_timestamp": "endTimestamp", "unique_key_query": "_UNIQUE_KEY_QUERY",
     "index_type": "indexType", "last_key": "lastKey",
@@ -218,7 +214,7 @@ class QueryMessage(TopicHeader, rename={
     last_key: str | None = None
 
 
-class QueryMessageResponse(Header):
+class QueryMessageResponse(Header, kw_only=True):
     index_last_update_timestamp: int
     index_last_update_phyoffset: int
 
@@ -226,7 +222,7 @@ class QueryMessageResponse(Header):
 # -- clients and groups
 
 
-class UnregisterClient(TopicHeader, rename={
+class UnregisterClient(TopicHeader, kw_only=True, rename={
     "bname": "bname", "ns": "ns", "nsd": "nsd", "client_id": "clientID", "producer_group": "producerGroup",
     "consumer_group": "consumerGroup",
 }):  # fmt: skip
@@ -235,23 +231,23 @@ class UnregisterClient(TopicHeader, rename={
     consumer_group: str | None = None
 
 
-class GroupHeader(TopicHeader):
+class GroupHeader(TopicHeader, kw_only=True):
     """A consumer group (codes 38, 40, 203)."""
 
     consumer_group: str
 
 
-class ProducerGroupHeader(TopicHeader):
+class ProducerGroupHeader(TopicHeader, kw_only=True):
     producer_group: str
 
 
-class GetConsumerRunningInfo(TopicHeader):
+class GetConsumerRunningInfo(TopicHeader, kw_only=True):
     consumer_group: str
     client_id: str
     jstack_enable: bool = False
 
 
-class ConsumeMessageDirectly(TopicHeader):
+class ConsumeMessageDirectly(TopicHeader, kw_only=True):
     consumer_group: str
     client_id: str | None = None
     msg_id: str | None = None
@@ -261,7 +257,7 @@ class ConsumeMessageDirectly(TopicHeader):
     group_sys_flag: int | None = None
 
 
-class ResetOffset(TopicHeader):
+class ResetOffset(TopicHeader, kw_only=True):
     topic: str
     group: str
     timestamp: int
@@ -270,7 +266,7 @@ class ResetOffset(TopicHeader):
     offset: int | None = None
 
 
-class ConsumerStatus(TopicHeader):
+class ConsumerStatus(TopicHeader, kw_only=True):
     topic: str
     group: str
     client_addr: str | None = None
@@ -279,7 +275,7 @@ class ConsumerStatus(TopicHeader):
 # -- administration of a broker
 
 
-class CreateTopic(TopicHeader):
+class CreateTopic(TopicHeader, kw_only=True):
     topic: str
     default_topic: str
     read_queue_nums: int
@@ -292,40 +288,40 @@ class CreateTopic(TopicHeader):
     force: bool | None = None
 
 
-class TopicName(TopicHeader):
+class TopicName(TopicHeader, kw_only=True):
     """A topic and nothing else (codes 202, 215, 300, 351)."""
 
     topic: str
 
 
-class DeleteGroup(TopicHeader):
+class DeleteGroup(TopicHeader, kw_only=True):
     group_name: str
     clean_offset: bool = False
 
 
-class GroupName(TopicHeader):
+class GroupName(TopicHeader, kw_only=True):
     group: str
 
 
-class GetConsumeStats(TopicHeader):
+class GetConsumeStats(TopicHeader, kw_only=True):
     consumer_group: str
     topic: str | None = None
     topic_list: str | None = None
 
 
-class VersionResponse(Header):
+class VersionResponse(Header, kw_only=True):
     version: str
 
 
 # -- name server
 
 
-class GetRouteInfo(TopicHeader):
+class GetRouteInfo(TopicHeader, kw_only=True):
     topic: str
     accept_standard_json_only: bool | None = None
 
 
-class RegisterBroker(TopicHeader, rename={
+class RegisterBroker(TopicHeader, kw_only=True, rename={
     "bname": "bname", "ns": "ns", "nsd": "nsd", "broker_name": "brokerName", "broker_addr": "brokerAddr",
     "cluster_name": "clusterName", "ha_server_addr": "haServerAddr", "broker_id": "brokerId",
     "heartbeat_timeout_millis": "heartbeatTimeoutMillis", "enable_acting_master": "enableActingMaster",
@@ -343,19 +339,19 @@ class RegisterBroker(TopicHeader, rename={
     zone_name: str | None = None
 
 
-class RegisterBrokerResponse(Header):
+class RegisterBrokerResponse(Header, kw_only=True):
     ha_server_addr: str | None = None
     master_addr: str | None = None
 
 
-class UnregisterBroker(TopicHeader):
+class UnregisterBroker(TopicHeader, kw_only=True):
     broker_name: str
     broker_addr: str
     cluster_name: str
     broker_id: int
 
 
-class BrokerHeartbeat(TopicHeader):
+class BrokerHeartbeat(TopicHeader, kw_only=True):
     cluster_name: str
     broker_addr: str
     broker_name: str
@@ -367,57 +363,57 @@ class BrokerHeartbeat(TopicHeader):
     election_priority: int | None = None
 
 
-class QueryDataVersion(TopicHeader):
+class QueryDataVersion(TopicHeader, kw_only=True):
     broker_name: str
     broker_addr: str
     cluster_name: str
     broker_id: int
 
 
-class DataVersionResponse(Header):
+class DataVersionResponse(Header, kw_only=True):
     changed: bool
 
 
-class BrokerMemberGroup(TopicHeader):
+class BrokerMemberGroup(TopicHeader, kw_only=True):
     cluster_name: str
     broker_name: str
 
 
-class PutKvConfig(TopicHeader):
+class PutKvConfig(TopicHeader, kw_only=True):
     namespace: str
     key: str
     value: str
 
 
-class KvConfigKey(TopicHeader):
+class KvConfigKey(TopicHeader, kw_only=True):
     namespace: str
     key: str
 
 
-class KvNamespace(TopicHeader):
+class KvNamespace(TopicHeader, kw_only=True):
     namespace: str
 
 
-class KvValueResponse(Header):
+class KvValueResponse(Header, kw_only=True):
     value: str | None = None
 
 
-class ClusterName(TopicHeader):
+class ClusterName(TopicHeader, kw_only=True):
     cluster: str
 
 
-class BrokerNameHeader(TopicHeader):
+class BrokerNameHeader(TopicHeader, kw_only=True):
     broker_name: str
 
 
-class WipeWritePermResponse(Header):
+class WipeWritePermResponse(Header, kw_only=True):
     wipe_topic_count: int
 
 
-class AddWritePermResponse(Header):
+class AddWritePermResponse(Header, kw_only=True):
     add_topic_count: int
 
 
-class DeleteTopicInNamesrv(TopicHeader):
+class DeleteTopicInNamesrv(TopicHeader, kw_only=True):
     topic: str
     cluster_name: str | None = None
