@@ -18,6 +18,7 @@ import socketserver
 import struct
 import tempfile
 import threading
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,7 @@ class Proxy:
     port: int = field(default_factory=free_port_block)
 
     def __post_init__(self) -> None:
+        self._passed = threading.Event()
         proxy, connections = self, itertools.count()
 
         class Handler(socketserver.BaseRequestHandler):
@@ -110,6 +112,7 @@ class Proxy:
     def pump(self, source: socket.socket, sink: socket.socket, connection: int, from_client: bool) -> None:
         while data := read_frame(source):
             self.frames.append(parse(connection, from_client, data))
+            self._passed.set()
             sink.sendall(data if from_client else data.replace(*self.rewrite))
         try:
             sink.shutdown(socket.SHUT_RDWR)
@@ -121,6 +124,16 @@ class Proxy:
         answers = {(f.connection, f.opaque): f.data for f in self.frames if not f.from_client and f.is_response}
         asked = [f for f in self.frames if f.from_client and not f.is_response and f.code == code]
         return [(f.data, answers.get((f.connection, f.opaque), b"")) for f in asked]
+
+    def awaited(self, code: int, timeout: float = 30.0) -> list[tuple[bytes, bytes]]:
+        """The same, once there is an answered one; a server says READY before its first exchange with another."""
+        deadline = time.monotonic() + timeout
+        while not any(answer for _, answer in self.exchanges(code)):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no answered request {code} passed within {timeout:.0f} s")
+            self._passed.wait(0.5)
+            self._passed.clear()
+        return self.exchanges(code)
 
     def pushed(self, code: int) -> list[bytes]:
         return [f.data for f in self.frames if not f.from_client and not f.is_response and f.code == code]
@@ -251,7 +264,7 @@ def run(java: JavaPeer) -> None:
     broker = java.broker(for_broker.address, conf=TINY_STORE)
     proxy = Proxy(broker.address)
     for_clients = Proxy(namesrv.address, rewrite=(broker.address.encode(), proxy.address.encode()))
-    register = for_broker.exchanges(103)
+    register = for_broker.awaited(103)
     save("register_broker", *max(register, key=lambda pair: len(pair[0])))
     java.admin("updateTopic", "-n", namesrv.address, "-b", broker.address, "-t", TOPIC, "-r", "2", "-w", "2")
     produce_all(java, for_clients.address, proxy)

@@ -20,7 +20,7 @@ class Body(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=False):
 
     def encode(self) -> bytes:
         """Strict compact JSON with sorted keys."""
-        return fastjson.dumps(without_nulls(msgspec.to_builtins(self)))
+        return fastjson.dumps(without_nulls(msgspec.to_builtins(self, str_keys=True)))
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
