@@ -1,0 +1,71 @@
+# Everything runs in .venv, which make creates and fills by itself; `make` alone lists the targets.
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+SHELL := /bin/sh
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+ARGS ?=
+ONLY ?=
+CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
+PYTHON ?= $(shell for p in $(CANDIDATES); do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: $(VENV)/.demo ## a day of work: 336,776 departures through broker, consumer and Spark (ARGS="--rate 5000 --fresh")
+	$(BIN)/python -m rocketmq_py.demo $(ARGS)
+
+.PHONY: test
+test: $(VENV)/.dev ## all tests (ARGS="tests/unit -k wire" for some of them)
+	$(BIN)/python -m pytest $(ARGS)
+
+.PHONY: check
+check: $(VENV)/.dev ## style, types, import layers, coverage of the pure packages
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -q tests/unit tests/property
+	$(BIN)/coverage report
+
+.PHONY: bench
+bench: $(VENV)/.dev ## the figures against the Java peer (ONLY=send-1 for one row)
+	$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY)) $(ARGS)
+
+.PHONY: format
+format: $(VENV)/.dev ## sort imports and format
+	$(BIN)/ruff check --fix-only --quiet
+	$(BIN)/ruff format
+
+.PHONY: clean
+clean: ## remove the environment, caches and what demo and bench wrote
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage* dist build \
+		demo-data bench-results spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# -- the environment: one stamp per set of packages, renewed when their list changes
+
+$(VENV)/.venv:
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "Python 3.11 or newer is needed and none of '$(CANDIDATES)' is; install one or say make PYTHON=/path/to/python" >&2; exit 1; fi
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "$(PYTHON) is older than 3.11; say make PYTHON=/path/to/a/newer/python" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+		{ echo "$(PYTHON) comes without venv; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.venv pyproject.toml constraints.txt
+	$(INSTALL) --editable '.[demo]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.venv pyproject.toml constraints.txt
+	$(INSTALL) --editable . --group dev
+	@touch $@

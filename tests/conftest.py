@@ -1,0 +1,30 @@
+"""What holds for every test: markers by folder, and whether the Java peer is there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.interop import javapeer
+
+TESTS = Path(__file__).parent
+
+
+def pytest_report_header() -> str:
+    reason = javapeer.missing()
+    return f"java peer: {'yes' if reason is None else f'no, interop tests skip ({reason})'}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks tests by their folder; skips interop tests without Java, but never in CI."""
+    reason = javapeer.missing()
+    for item in items:
+        folder = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
+        if folder in ("interop", "spark"):
+            item.add_marker(folder)
+        if folder == "interop" and reason is not None:
+            if os.environ.get("CI") == "true":
+                raise pytest.UsageError(f"CI=true and interop tests cannot run: {reason}")
+            item.add_marker(pytest.mark.skip(reason=reason))

