@@ -18,7 +18,7 @@ help: ## list the targets
 
 .PHONY: demo
 demo: $(VENV)/.demo ## a day of work: 336,776 departures through broker, consumer and Spark (ARGS="--rate 5000 --fresh")
-	$(BIN)/python -m rocketmq_py.demo $(ARGS)
+	$(BIN)/python -m demo $(ARGS)
 
 .PHONY: test
 test: $(VENV)/.dev ## all tests (ARGS="tests/unit -k wire" for some of them)
@@ -31,12 +31,12 @@ check: $(VENV)/.dev ## style, types, import layers, coverage of the pure package
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -q tests/unit tests/property
+	$(BIN)/coverage run -m pytest -q tests/unit $(wildcard tests/property)
 	$(BIN)/coverage report
 
 .PHONY: bench
 bench: $(VENV)/.dev ## the figures against the Java peer (ONLY=send-1 for one row)
-	$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY)) $(ARGS)
+	$(BIN)/python -m benchmarks $(ONLY) $(ARGS)
 
 .PHONY: format
 format: $(VENV)/.dev ## sort imports and format

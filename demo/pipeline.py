@@ -1,0 +1,96 @@
+"""The Spark half: windows per carrier and hour from the topic into Parquet, and from there into a result topic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.streaming.query import StreamingQuery
+
+from demo.flights import CLOSING_TAG, TOPIC
+from rocketmq_py.spark import session_builder
+
+RESULT_TOPIC = "carrier-delays"
+WATERMARK = "1 day"
+BODY_SCHEMA = "id string, scheduled timestamp, carrier string, tailnum string, dep_delay double"
+WINDOW_SCHEMA = (
+    "carrier string, window_start timestamp, departures bigint, flown bigint, mean_delay double, p95_delay double"
+)
+
+
+def start_session() -> SparkSession:
+    """A local Spark on two cores; brings a JRE of its own where the machine has none."""
+    spark: SparkSession = (
+        session_builder()
+        .master("local[2]")
+        .appName("rocketmq-demo")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.python.unix.domain.socket.enabled", "true")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def windows(spark: SparkSession, namesrv: str) -> DataFrame:
+    """Count, mean and 95th percentile of the departure delay per carrier and hour of scheduled departure."""
+    messages = (
+        spark.readStream.format("rocketmq")
+        .option("namesrv", namesrv)
+        .option("subscribe", TOPIC)
+        .option("startingOffsets", "earliest")
+        .load()
+    )
+    departures = messages.select(f.from_json(f.col("body").cast("string"), BODY_SCHEMA).alias("d")).select("d.*")
+    grouped = departures.withWatermark("scheduled", WATERMARK).groupBy(
+        f.window("scheduled", "1 hour").alias("hour"), "carrier"
+    )
+    counted = grouped.agg(
+        f.count("*").alias("departures"),
+        f.count("dep_delay").alias("flown"),
+        f.avg("dep_delay").alias("mean_delay"),
+        f.percentile_approx("dep_delay", 0.95, 1000).alias("p95_delay"),
+    )
+    return counted.where(f.col("carrier") != CLOSING_TAG).select(
+        "carrier", f.col("hour.start").alias("window_start"), "departures", "flown", "mean_delay", "p95_delay"
+    )
+
+
+def write_parquet(frame: DataFrame, data: Path) -> StreamingQuery:
+    """Windows into Parquet as soon as the watermark has passed them."""
+    return (
+        frame.writeStream.format("parquet")
+        .queryName("windows")
+        .option("path", str(data / "windows"))
+        .option("checkpointLocation", str(data / "checkpoints" / "windows"))
+        .outputMode("append")
+        .trigger(processingTime="1 second")
+        .start()
+    )
+
+
+def write_topic(spark: SparkSession, namesrv: str, data: Path) -> StreamingQuery:
+    """Every row of the Parquet files into the result topic: tag carrier, key carrier and hour, JSON body.
+
+    Starts once and takes all there is.
+    """
+    rows = spark.readStream.schema(WINDOW_SCHEMA).parquet(str(data / "windows"))
+    hour = f.date_format("window_start", "yyyy-MM-dd'T'HH")
+    messages = rows.select(
+        f.to_json(f.struct("*")).cast("binary").alias("body"),
+        f.col("carrier").alias("tags"),
+        f.concat_ws("-", "carrier", hour).alias("keys"),
+    )
+    return (
+        messages.writeStream.format("rocketmq")
+        .queryName("results")
+        .option("namesrv", namesrv)
+        .option("topic", RESULT_TOPIC)
+        .option("checkpointLocation", str(data / "checkpoints" / "results"))
+        .trigger(availableNow=True)
+        .start()
+    )
