@@ -59,7 +59,7 @@ def _topic(records: Records) -> Any:
     return pa.repeat(topic.decode(), len(records))
 
 
-def _int(name: str, dtype: type[np.int32] | type[np.int64], kind: Any) -> Callable[[Records], Any]:
+def _int(name: str, dtype: type[np.int32 | np.int64], kind: Any) -> Callable[[Records], Any]:
     return lambda records: fixed(records.layout.int_field(name, dtype), kind)
 
 

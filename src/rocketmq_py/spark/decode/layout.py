@@ -6,8 +6,7 @@ property means. Records it cannot treat alike are refused with :class:`Irregular
 
 from __future__ import annotations
 
-from struct import Struct
-from struct import error as StructError
+from struct import Struct, error as StructError
 from typing import Any
 
 import numpy as np
@@ -124,7 +123,7 @@ class Layout:
         self.topic_start = at + (1 if version_1 else 2)
         self.topic_length = self.data[at].astype(np.int64) if version_1 else _u16(self.data, at)
 
-    def int_field(self, name: str, dtype: type[np.int32] | type[np.int64]) -> NDArray[Any]:
+    def int_field(self, name: str, dtype: type[np.int32 | np.int64]) -> NDArray[Any]:
         """One fixed field of all records, in the machine's byte order."""
         return self.head[name].astype(dtype)
 

@@ -1,15 +1,16 @@
 """The properties of many records as Arrow arrays: single properties by name, or all of them as maps.
 
-Knows the stored form ``name \\x01 value \\x02 ...``. Whatever Java's parser would treat specially (an entry without name
-or value, a separator inside a value, a name twice in one record, text that is not UTF-8) raises Irregular.
+Knows the stored form ``name \\x01 value \\x02 ...``. Whatever Java's parser would treat specially (an entry without
+name or value, a separator inside a value, a name twice in one record, text that is not UTF-8) raises Irregular.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from typing import Any
 
 from rocketmq_py.spark.decode.layout import Bytes, Irregular, Layout, windows
 from rocketmq_py.spark.decode.slices import gather
@@ -75,7 +76,8 @@ class Pairs:
         if not len(candidates):
             return candidates
         found = windows(self._data, width)[self._name_start[candidates]].view(f"S{width}").ravel()
-        return candidates[found == name]
+        hits: NDArray[np.intp] = candidates[found == name]
+        return hits
 
     def maps(self, kind: Any) -> Any:
         """All properties of each record, as an array of the map type ``kind``."""
@@ -114,5 +116,3 @@ def _strings(bounds: NDArray[np.int32], data: Bytes) -> Any:
         except pa.ArrowInvalid as e:
             raise Irregular(f"properties are not UTF-8: {e}") from e
     return array
-
-

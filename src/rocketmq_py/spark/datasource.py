@@ -1,0 +1,45 @@
+"""The data source as Spark sees it: a name, a schema, and the readers and writers of each kind."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+from rocketmq_py.spark.options import Use, check_options, read_options
+
+
+class RocketMQDataSource(DataSource):
+    """``format("rocketmq")``.
+
+    Options are judged when the query is defined; readers and writers are imported when Spark asks for one, so that
+    Spark's search for data sources stays quick.
+    """
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        check_options(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return "rocketmq"
+
+    def schema(self) -> StructType:
+        """The default columns of a read; see ``schema`` for what a user's schema may pick."""
+        from rocketmq_py.spark.schema import default_schema
+
+        # Whether the read will be a stream is not known yet; what both kinds need is judged here.
+        return default_schema(read_options(self.options, Use.READ_ANY).include_properties)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from rocketmq_py.spark.reader import BatchReader
+        from rocketmq_py.spark.schema import arrow_schema
+
+        return BatchReader(read_options(self.options, Use.READ), arrow_schema(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from rocketmq_py.spark.schema import arrow_schema
+        from rocketmq_py.spark.stream import stream_reader
+
+        return stream_reader(read_options(self.options, Use.READ_STREAM), arrow_schema(schema))

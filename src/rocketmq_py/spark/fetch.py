@@ -1,0 +1,181 @@
+"""Fetching one range of one queue: pulls over a blocking connection, failures survived, losses reported.
+
+Knows what the answers to a pull mean. Which pulls to send is decided in ``window``; bodies are not looked into.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, RocketMQError
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.header import Header
+from rocketmq_py.protocol.headers import PullMessage, PullResponse
+from rocketmq_py.protocol.sysflag import PULL_SUBSCRIPTION
+from rocketmq_py.spark.cluster import Addresses, Cluster
+from rocketmq_py.spark.connection import Connection
+from rocketmq_py.spark.decode import Piece
+from rocketmq_py.spark.plan import DataLossError, QueueRange
+from rocketmq_py.spark.retry import Retry
+from rocketmq_py.spark.window import Pull, Segment, Window
+from rocketmq_py.wire.command import Command
+
+_log = logging.getLogger(__name__)
+
+READ_GROUP = "TOOLS_CONSUMER"
+"""The group pulls are made under. Every broker has this one built in, so that reading leaves no group behind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchSettings:
+    """How to fetch; the same for all ranges of a query. See ``ReadOptions`` for the meaning of each."""
+
+    namesrv: Addresses
+    timeout: float
+    retries: int
+    in_flight: int
+    fail_on_data_loss: bool
+
+
+class Lag(RocketMQError):
+    """The broker does not have (yet) what another answer said it has; a slave that lags behind, for one."""
+
+    retryable = True
+
+
+class Fetcher:
+    """Fetches one range once. Close it when done.
+
+    :param wanted: what to fetch.
+    :param addresses: where the queue is served, the preferred one first; asked for anew when none answers.
+    """
+
+    def __init__(self, wanted: QueueRange, addresses: Addresses, settings: FetchSettings) -> None:
+        self._queue = wanted.queue
+        self._addresses = addresses
+        self._settings = settings
+        self._window = Window(wanted.start, wanted.stop, settings.in_flight)
+        self._retry = Retry(settings.retries, f"reading {wanted.queue}")
+        self._connection: Connection | None = None
+        self._under_way: dict[int, Segment] = {}
+        self._trouble: RocketMQError | None = None
+
+    def pieces(self) -> Iterator[list[Piece]]:
+        """Pull bodies in the order of offsets, as they come in.
+
+        :raises DataLossError: messages are gone and the settings say to fail.
+        :raises RocketMQError: the broker cannot be read, all attempts used up.
+        """
+        while not self._window.done:
+            try:
+                self._turn()
+            except (NetworkError, NoRouteError) as e:
+                self._reconnect(e)
+            pieces = self._window.pieces()
+            if pieces:
+                yield pieces
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _turn(self) -> None:
+        """Send what may be sent, and take in all answers that are there, at least one."""
+        if self._connection is None:
+            if not self._addresses:
+                raise NoRouteError(f"no broker serves {self._queue} now: {self._queue.broker_name} is not registered")
+            self._connection = Connection(self._addresses[0], self._settings.timeout)
+        connection = self._connection
+        if self._trouble is None:
+            self._send(connection, self._window.pulls())
+        while self._under_way:
+            answer = connection.receive()
+            segment = self._under_way.pop(answer.opaque)
+            self._take(segment, answer)
+            if not connection.arrived:
+                break
+        if self._trouble is not None and not self._under_way:
+            trouble, self._trouble = self._trouble, None
+            self._retry.failed(trouble)  # once for all pulls that were refused together
+
+    def _send(self, connection: Connection, pulls: list[Pull]) -> None:
+        if pulls:
+            opaques = connection.send([(RequestCode.PULL_MESSAGE, self._header(pull), b"") for pull in pulls])
+            self._under_way.update(zip(opaques, [pull.segment for pull in pulls], strict=True))
+
+    def _header(self, pull: Pull) -> Header:
+        topic, broker_name, queue_id = self._queue
+        return PullMessage(
+            consumer_group=READ_GROUP, topic=topic, queue_id=queue_id, queue_offset=pull.offset,
+            max_msg_nums=pull.number, sys_flag=PULL_SUBSCRIPTION, commit_offset=0, suspend_timeout_millis=0,
+            subscription="*", sub_version=0, expression_type="TAG", bname=broker_name,
+        )  # fmt: skip
+
+    def _take(self, segment: Segment, answer: Command) -> None:
+        if answer.code == ResponseCode.SUCCESS:
+            self._advance(segment, answer.body, PullResponse.from_ext(answer.ext))
+        elif answer.code in (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY):
+            self._advance(segment, b"", PullResponse.from_ext(answer.ext))
+        elif answer.code == ResponseCode.PULL_OFFSET_MOVED:
+            self._moved(segment, PullResponse.from_ext(answer.ext))
+        else:
+            self._refused(segment, BrokerError.of(answer.code, answer.remark, self._addresses[0]))
+
+    def _advance(self, segment: Segment, body: bytes, found: PullResponse) -> None:
+        if found.next_begin_offset <= segment.start:
+            self._refused(segment, Lag(
+                f"{self._addresses[0]} has nothing at offset {segment.start} of {self._queue}, its end is"
+                f" {found.max_offset}"
+            ))  # fmt: skip
+            return
+        self._window.answer(segment, body, found.next_begin_offset)
+        self._retry.succeeded()
+
+    def _moved(self, segment: Segment, found: PullResponse) -> None:
+        """The queue does not hold the offset: retention was faster, or the queue has been created anew."""
+        if segment.start < found.min_offset:
+            upto = min(found.min_offset, segment.stop)
+            self._lose(f"offsets {segment.start} to {upto - 1} of {self._queue} have been removed by retention")
+        else:
+            upto = segment.stop
+            self._lose(
+                f"offsets {segment.start} to {upto - 1} of {self._queue} are gone, it ends at {found.max_offset}"
+            )
+        self._window.answer(segment, b"", upto)
+
+    def _lose(self, loss: str) -> None:
+        if self._settings.fail_on_data_loss:
+            raise DataLossError([loss])
+        _log.warning("%s; going on, since failOnDataLoss is false", loss)
+
+    def _refused(self, segment: Segment, error: RocketMQError) -> None:
+        self._window.failed(segment)
+        if self._trouble is None or not error.retryable:
+            self._trouble = error
+
+    def _reconnect(self, error: NetworkError | NoRouteError) -> None:
+        """Everything under way is lost; go on at another address of the broker, if it has one."""
+        self.close()
+        for segment in self._under_way.values():
+            self._window.failed(segment)
+        self._under_way.clear()
+        self._trouble = None
+        self._retry.failed(error)
+        self._addresses = self._addresses[1:] + self._addresses[:1]
+        if self._retry.failures >= len(self._addresses):
+            self._addresses = self._look_up() or self._addresses
+
+    def _look_up(self) -> Addresses | None:
+        """Where the queue is served by now, or None when nobody can tell."""
+        cluster = Cluster(self._settings.namesrv, self._settings.timeout, retries=0)
+        try:
+            return cluster.readable([self._queue.topic]).addresses.get(self._queue)
+        except RocketMQError as e:
+            _log.info("no new address of %s: %s", self._queue, e)
+            return None
+        finally:
+            cluster.close()
