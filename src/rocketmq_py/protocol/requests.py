@@ -111,7 +111,7 @@ class RequestDecoder:
         if frame.serialize_type == JSON and self._decode is not None:
             try:
                 return self._decode(frame.header)  # type: ignore[no-any-return]
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 pass  # the slow way below tells what is wrong, or copes with it
         return self.convert(decode_command(frame))
 

@@ -108,7 +108,7 @@ def decode_json_header(header: bytes, body: bytes = b"") -> Command:
     """The command of a JSON header; tolerant as fastjson is (numbers as field values, a language as its ordinal)."""
     try:
         raw = _decode_json(header)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raw = _decode_odd(header)
     return Command(
         raw.code, raw.opaque, raw.flag, raw.remark, raw.extFields or {}, body, language_name(raw.language), raw.version

@@ -16,6 +16,7 @@ from rocketmq_py.errors import ConfigError, CorruptRecord
 TYPE_SHIFT = 8
 TYPE_MASK = 0x7 << TYPE_SHIFT
 _MAX_BODY = 256 * 1024 * 1024
+_PIECE = 4096
 
 
 class CompressionType(enum.IntEnum):
@@ -59,19 +60,33 @@ def decompress(body: bytes, sys_flag: int) -> bytes:
 
 def _inflate_zlib(body: bytes) -> bytes:
     inflater = zlib.decompressobj()
-    plain = inflater.decompress(body, _MAX_BODY)
-    if not inflater.eof:
-        raise ValueError("the stream does not end" if not inflater.unconsumed_tail else f"more than {_MAX_BODY} bytes")
-    return plain
+    return _whole(inflater.decompress(body, _MAX_BODY), inflater.eof)
 
 
 def _inflate_lz4(body: bytes) -> bytes:
-    return bytes(_package("lz4.frame").decompress(body))
+    inflater = _package("lz4.frame").LZ4FrameDecompressor()
+    return _whole(bytes(inflater.decompress(body, _MAX_BODY)), inflater.eof)
 
 
 def _inflate_zstd(body: bytes) -> bytes:
-    # Java's stream writer leaves the content size out, which the one-shot call would need.
-    return bytes(_package("zstandard").ZstdDecompressor().decompressobj().decompress(body))
+    # A decompressobj, because Java's stream writer leaves out the content size that the one-shot call needs. It takes
+    # no limit, so it is fed in pieces: a small body must not fill the memory.
+    inflater = _package("zstandard").ZstdDecompressor().decompressobj()
+    plain = bytearray()
+    for at in range(0, len(body), _PIECE):
+        plain += inflater.decompress(body[at : at + _PIECE])
+        if inflater.eof or len(plain) > _MAX_BODY:
+            break
+    return _whole(bytes(plain), inflater.eof)
+
+
+def _whole(plain: bytes, ended: bool) -> bytes:
+    """``plain`` itself, if the stream came to its end within the limit."""
+    if len(plain) > _MAX_BODY or (len(plain) == _MAX_BODY and not ended):
+        raise ValueError(f"more than {_MAX_BODY} bytes")
+    if not ended:
+        raise ValueError("the stream does not end")
+    return plain
 
 
 _INFLATE: dict[int, Callable[[bytes], bytes]] = {0: _inflate_zlib, 1: _inflate_lz4, 2: _inflate_zstd, 3: _inflate_zlib}

@@ -33,7 +33,7 @@ def loads(data: bytes | str) -> Any:
     """
     try:
         return _decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         text = data if isinstance(data, str) else bytes(data).decode("utf-8", "replace")
         return _Reader(text).document()
 
@@ -167,27 +167,17 @@ def _key(key: Any) -> str:
 
 
 def dumps_pretty(value: Any) -> bytes:
-    """Pretty JSON as fastjson's PrettyFormat lays out the files under ``config/``: tabs, no space after a colon.
-
-    A map with :class:`Bare` keys is laid out the way fastjson does it: its entries on one line, then a line break
-    before the closing brace.
-    """
+    """Pretty JSON as fastjson's PrettyFormat lays out the files under ``config/``: tabs, no space after a colon."""
     return _pretty(value, 0).encode()
 
 
 def _pretty(value: Any, depth: int) -> str:
     if isinstance(value, Mapping):
-        return _pretty_object({k: v for k, v in value.items() if v is not None}, depth)
+        members = [f"{_key(k)}:{_pretty(v, depth + 1)}" for k, v in value.items() if v is not None]
+        return _pretty_items("{", members, "}", depth)
     if isinstance(value, list | tuple):
         return _pretty_items("[", [_pretty(v, depth + 1) for v in value], "]", depth)
     return _encode(value).decode()
-
-
-def _pretty_object(members: Mapping[Any, Any], depth: int) -> str:
-    if members and all(isinstance(k, Bare | tuple) for k in members):
-        inside = ",".join(f"{_key(k)}:{_pretty(v, depth + 1)}" for k, v in members.items())
-        return "{" + inside + "\n" + "\t" * depth + "}"
-    return _pretty_items("{", [f"{_key(k)}:{_pretty(v, depth + 1)}" for k, v in members.items()], "}", depth)
 
 
 def _pretty_items(opening: str, items: list[str], closing: str, depth: int) -> str:

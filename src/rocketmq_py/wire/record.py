@@ -96,7 +96,7 @@ def decode_records(body: bytes, broker_name: str = "") -> list[MessageExt]:
     try:
         while position < end:
             head = unpack(body, position)
-            if head[7] & _ODD or head[1] != MAGIC_V1:
+            if head[7] & _ODD or head[1] != MAGIC_V1 or head[14] < 0:
                 messages += unwrap(decode_record(body, position, broker_name))
             else:
                 at = position + FIXED_SIZE + head[14]

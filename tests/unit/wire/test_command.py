@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import json
+import struct
+
+import pytest
+from hypothesis import given, strategies as st
+
+from rocketmq_py.errors import CorruptFrame
+from rocketmq_py.wire.command import LANGUAGES, Command, decode_command, encode_command
+from rocketmq_py.wire.frame import JSON, ROCKETMQ, Frame, FrameDecoder
+from tests.golden import files
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
+I32 = st.integers(-(2**31), 2**31 - 1)
+COMMANDS = st.builds(
+    Command, code=st.integers(0, 32767), opaque=I32, flag=st.sampled_from([0, 1, 2, 3]), remark=st.none() | TEXT,
+    ext=st.dictionaries(TEXT, TEXT, max_size=5), body=st.binary(max_size=40), language=st.sampled_from(LANGUAGES),
+    version=st.integers(0, 600),
+)  # fmt: skip
+
+
+def one(data: bytes) -> Command:
+    [frame] = FrameDecoder().feed(data)
+    return decode_command(frame)
+
+
+@given(COMMANDS, st.sampled_from([JSON, ROCKETMQ]))
+def test_what_is_encoded_decodes(command: Command, serialize_type: int) -> None:
+    assert one(encode_command(command, serialize_type)) == command
+
+
+@pytest.mark.parametrize(("name", "serialize_type"), [("JSON", JSON), ("ROCKETMQ", ROCKETMQ)])
+def test_one_java_command_in_both_forms(name: str, serialize_type: int) -> None:
+    data = files.unbase64(files.fact("frame", serialize=name)["frame"])
+    command = one(data)
+    assert (command.code, command.opaque, command.language, command.version) == (11, 77, "PYTHON", 479)
+    assert (command.remark, command.body) == ("wörd", b"body")
+    assert command.ext["topic"] == "t-é"
+    assert command.ext["queueOffset"] == str(1 << 40)
+    assert encode_command(command, serialize_type) == data
+
+
+@pytest.mark.parametrize("name", files.REQUESTS)
+def test_java_requests(name: str) -> None:
+    header, body = files.header_and_body(files.request(name))
+    command = one(files.request(name))
+    if header.startswith(b"{"):
+        raw = json.loads(header)
+        assert (command.code, command.opaque, command.version) == (raw["code"], raw["opaque"], raw["version"])
+        assert command.ext == raw["extFields"]
+    assert command.body == body
+    assert command.language == "JAVA"
+    assert not command.is_response
+
+
+@pytest.mark.parametrize("name", files.RESPONSES)
+def test_java_responses(name: str) -> None:
+    header, body = files.header_and_body(files.response(name))
+    raw = json.loads(header)
+    command = one(files.response(name))
+    assert (command.code, command.remark) == (raw["code"], raw.get("remark"))
+    assert (command.ext, command.body) == (raw.get("extFields", {}), body)
+    assert command.is_response
+
+
+def test_a_java_producer_with_binary_headers() -> None:
+    command = one(files.request("send_rocketmq"))
+    assert files.request("send_rocketmq")[4] == ROCKETMQ
+    assert (command.code, command.ext["a"], command.ext["b"]) == (310, "peer-producer", "golden")
+    assert command.ext["i"].startswith("UNIQ_KEY\x01")
+    assert encode_command(command, ROCKETMQ) == files.request("send_rocketmq")
+
+
+def test_an_unknown_serialize_type_is_named() -> None:
+    with pytest.raises(CorruptFrame, match="unknown serialize type 9"):
+        decode_command(Frame(9, b"{}", b""))
+
+
+@pytest.mark.parametrize("header", [b"", b"{", b"[]", b"null", b"{}", b'{"code":"x"}', b'{"code":1,"extFields":[1]}', b"\xff\xfe",
+                                    b'{"code":1,"x":' + b"[" * 5000])  # fmt: skip
+def test_a_json_header_that_is_none(header: bytes) -> None:
+    with pytest.raises(CorruptFrame):
+        decode_command(Frame(JSON, header, b""))
+
+
+@given(st.binary(max_size=60))
+def test_a_binary_header_of_garbage(header: bytes) -> None:
+    try:
+        decode_command(Frame(ROCKETMQ, header, b""))
+    except CorruptFrame:
+        return
+
+
+@pytest.mark.parametrize("remark_length", [-1, 2**31 - 1, 1])
+def test_a_binary_header_with_hostile_lengths(remark_length: int) -> None:
+    header = struct.pack(">hbhiii", 10, 0, 479, 1, 0, remark_length)
+    with pytest.raises(CorruptFrame):
+        decode_command(Frame(ROCKETMQ, header, b""))
+
+
+@pytest.mark.parametrize(("text", "ext"), [
+    (b'{"code":1,"extFields":{"a":1,"b":true,"c":null,"d":"x"},"flag":0}', {"a": "1", "b": "true", "d": "x"}),
+    (b"{code:1,extFields:{queueId:3}}", {"queueId": "3"}),
+    (b'{"code":1}', {}),
+    (b'{"code":1,"extFields":null,"unknown":{"x":[1]}}', {}),
+])  # fmt: skip
+def test_the_dialect_of_a_header(text: bytes, ext: dict[str, str]) -> None:
+    command = decode_command(Frame(JSON, text, b""))
+    assert (command.code, command.ext) == (1, ext)
+
+
+@pytest.mark.parametrize(("language", "name"), [
+    ('"GO"', "GO"), ("9", "GO"), ('"9"', "GO"), ('"KLINGON"', "OTHER"), ("99", "OTHER"), ("null", "OTHER"), ("-1", "OTHER"),
+])  # fmt: skip
+def test_languages_by_name_and_ordinal(language: str, name: str) -> None:
+    text = f'{{"code":1,"language":{language}}}'.encode()
+    assert decode_command(Frame(JSON, text, b"")).language == name
+
+
+def test_absent_language_is_java_and_flags_are_read() -> None:
+    command = decode_command(Frame(JSON, b'{"code":1,"flag":3}', b""))
+    assert command.language == "JAVA"
+    assert command.is_response
+    assert command.is_oneway
+
+
+def test_a_pop_code_does_not_fit_into_a_binary_header() -> None:
+    assert one(encode_command(Command(200050), ROCKETMQ)).code == 3442

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, strategies as st
+
+from rocketmq_py.wire import fastjson
+from rocketmq_py.wire.fastjson import Bare
+from tests.golden import files
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+LEAVES = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | TEXT
+TREES = st.recursive(LEAVES, lambda kids: st.lists(kids, max_size=3) | st.dictionaries(TEXT, kids, max_size=3), max_leaves=12)
+QUEUE = '{"brokerName":"b","queueId":1,"topic":"t"}'
+
+
+@given(TREES)
+def test_strict_json_both_ways(tree: object) -> None:
+    assert fastjson.loads(fastjson.dumps(tree)) == tree == json.loads(fastjson.dumps(tree))
+
+
+@given(TREES)
+def test_the_dialect_reader_reads_strict_json_too(tree: object) -> None:
+    assert fastjson._Reader(json.dumps(tree)).document() == tree
+    assert fastjson._Reader(json.dumps(tree, ensure_ascii=False, indent=1)).document() == tree
+
+
+@pytest.mark.parametrize(("text", "value"), [
+    ('{0:"a",12:"b"}', {"0": "a", "12": "b"}),
+    ("{name:1}", {"name": 1}),
+    ("{'single':'it\\'s \"x\"'}", {"single": 'it\'s "x"'}),
+    (f"{{{QUEUE}:5}}", {QUEUE: 5}),
+    ('{{"topic":"t","queueId":1,"brokerName":"b"}:5}', {QUEUE: 5}),
+    ('{"a":[1,2,],}', {"a": [1, 2]}),
+    (' { 0 : [ true , null , -1.5 ] } ', {"0": [True, None, -1.5]}),
+    ('{1:"\t raw tab"}', {"1": "\t raw tab"}),
+    ('{1:"\\u00e9 \\" \\\\"}', {"1": 'é " \\'}),
+    ("{}", {}), ("[]", []), ("3", 3),
+])  # fmt: skip
+def test_the_dialect(text: str, value: object) -> None:
+    assert fastjson.loads(text) == value
+    assert fastjson.loads(text.encode()) == value
+
+
+@pytest.mark.parametrize("text", [
+    "", "{", "}", "[", "{0:}", "{0 1}", '{0:"a"', '{0:"a}', "{0:1}x", '{0:"\\x"}', "[1 2]", "{:1}", '{0:"\\ud800"}', "[" * 5000,
+    "{0:" * 5000, b"\xff\xfe{0:1}", "{'a:1}",
+])  # fmt: skip
+def test_what_is_not_json_is_a_value_error(text: str | bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        fastjson.loads(text)
+
+
+@given(st.text('{}[]:,"\\\'01ax \n', max_size=30))
+def test_garbage_is_a_value_error_or_a_value(text: str) -> None:
+    try:
+        fastjson.loads(text)
+    except ValueError:
+        return
+
+
+@pytest.mark.parametrize("name", files.RESPONSES)
+def test_every_java_body_that_is_json_reads(name: str) -> None:
+    _, body = files.header_and_body(files.response(name))
+    if body[:1] == b"{":
+        assert isinstance(fastjson.loads(body), dict)
+
+
+@pytest.mark.parametrize("fact", files.facts("body"), ids=lambda fact: fact["name"])
+def test_object_keys_of_java_bodies(fact: dict[str, str]) -> None:
+    tree = fastjson.loads(fact["json"])
+    key = fastjson.object_key({"brokerName": "broker-a", "queueId": 1, "topic": "t"})
+    tables = [value for name, value in tree.items() if name in ("offsetTable", "mqTable")]
+    assert all(key in table for table in tables)
+
+
+def test_java_bodies_are_written_as_java_writes_them() -> None:
+    queue = (("brokerName", "broker-a"), ("queueId", 1), ("topic", "t"))
+    stats = {"offsetTable": {queue: {"lastUpdateTimestamp": 1700000000000, "maxOffset": 20, "minOffset": 1}}, "topicPutTps": 0.0}
+    assert fastjson.dumps_java(stats).decode() == files.fact("body", name="TopicStatsTable")["json"]
+    assert fastjson.dumps_java({"brokerAddrs": {Bare(0): "h:1"}, "zoneName": None}) == b'{"brokerAddrs":{0:"h:1"}}'
+
+
+def bare(tree: object) -> object:
+    """Turns the string keys a reader makes of bare numbers back."""
+    if isinstance(tree, dict):
+        return {Bare(k) if k.isdigit() else k: bare(v) for k, v in tree.items()}
+    return [bare(v) for v in tree] if isinstance(tree, list) else tree
+
+
+@pytest.mark.parametrize("name", ["topics.json", "subscriptionGroup.json", "consumerOffset.json", "delayOffset.json"])
+def test_config_files_are_written_in_javas_bytes(name: str) -> None:
+    data = (files.STORE / "config" / name).read_bytes()
+    assert fastjson.dumps_pretty(bare(fastjson.loads(data))) == data
+
+
+@given(TREES)
+def test_what_is_written_for_java_reads_back(tree: object) -> None:
+    def without_null_members(value: object) -> object:
+        if isinstance(value, dict):
+            return {k: without_null_members(v) for k, v in value.items() if v is not None}
+        return [without_null_members(v) for v in value] if isinstance(value, list) else value
+
+    assert fastjson.loads(fastjson.dumps_java(tree)) == without_null_members(tree)
+    assert fastjson.loads(fastjson.dumps_pretty(tree)) == without_null_members(tree)

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import datetime
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given, strategies as st
+
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.wire.ids import UniqueKeys, month_start_ms, next_month_start_ms, offset_msg_id, parse_offset_msg_id
+from rocketmq_py.wire.record import pack_host
+from tests.golden import files
+
+MILLIS = st.integers(946_684_800_000, 4_102_444_800_000)
+
+
+@pytest.mark.parametrize("fact", files.facts("offsetMsgId"), ids=lambda fact: fact["host"])
+def test_offset_ids_as_java_makes_them(fact: dict[str, object]) -> None:
+    host, port, offset = str(fact["host"]), int(str(fact["port"])), int(str(fact["offset"]))
+    assert offset_msg_id(pack_host(host, port), offset) == fact["id"]
+    assert parse_offset_msg_id(str(fact["id"])) == (host, port, offset)
+
+
+@given(st.ip_addresses(), st.integers(0, 65535), st.integers(0, 2**63 - 1))
+def test_offset_ids_both_ways(ip: object, port: int, offset: int) -> None:
+    parsed_ip, parsed_port, parsed_offset = parse_offset_msg_id(offset_msg_id(pack_host(str(ip), port), offset))
+    assert (pack_host(parsed_ip, parsed_port), parsed_offset) == (pack_host(str(ip), port), offset)
+
+
+@pytest.mark.parametrize("text", ["", "12", "Z" * 32, "0" * 33, "0" * 57])
+def test_what_is_no_offset_id(text: str) -> None:
+    with pytest.raises(ConfigError, match="no offset message id"):
+        parse_offset_msg_id(text)
+
+
+def test_a_unique_key_has_javas_layout() -> None:
+    fact = files.fact("uniqKey")
+    ip = bytes.fromhex(fact["ip"].replace(":", ""))
+    key = UniqueKeys(ip, fact["pid"], int(fact["id"][36:44], 16), start=0).next(fact["nearlyTime"])
+    assert key[:44] == fact["id"][:44]
+    assert len(key) == len(fact["id"]) == 56
+    assert key[52:] == fact["id"][52:]
+
+
+def test_a_unique_key_of_an_ipv4_host() -> None:
+    key = UniqueKeys(bytes([10, 1, 2, 3]), 0x1ABCD, 0xDEADBEEF, start=0xFFFF).next(month_start_ms(1_700_000_000_000) + 255)
+    assert key == "0A010203ABCDDEADBEEF000000FFFFFF"
+
+
+def test_keys_of_many_threads_differ() -> None:
+    keys = UniqueKeys(bytes(4), 1, 2)
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(keys.next, [1_700_000_000_000] * 5000))
+    assert len(set(made)) == len(made)
+
+
+@given(MILLIS)
+def test_the_month_around_a_moment(now: int) -> None:
+    start, end = month_start_ms(now), next_month_start_ms(now)
+    assert start <= now < end
+    assert 27 * 86_400_000 <= end - start <= 32 * 86_400_000
+    first = datetime.datetime.fromtimestamp(start / 1000).astimezone()
+    assert (first.day, first.hour, first.minute, first.second) == (1, 0, 0, 0)
+
+
+def test_a_new_month_starts_a_new_count() -> None:
+    keys = UniqueKeys(bytes(4), 1, 2)
+    december = month_start_ms(1_701_500_000_000)
+    january = next_month_start_ms(december)
+    assert keys.next(december)[20:28] == keys.next(january)[20:28] == "00000000"
+    assert int(keys.next(january - 1)[20:28], 16) == january - december - 1

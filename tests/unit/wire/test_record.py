@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given, strategies as st
+
+from rocketmq_py.errors import CorruptRecord
+from rocketmq_py.model import MessageExt, RecordHead
+from rocketmq_py.properties import encode_properties
+from rocketmq_py.wire import record as r
+from rocketmq_py.wire.batch import encode_batch
+from tests.golden import files
+
+I32 = st.integers(-(2**31), 2**31 - 1)
+I64 = st.integers(-(2**63), 2**63 - 1)
+HOSTS = {0: 8, 1: 20}
+TOPICS = st.text("abcXYZ019_-%|", min_size=1, max_size=200)
+PROPERTIES = st.dictionaries(st.text("abcé", min_size=1, max_size=5), st.text("xyz漢", min_size=1, max_size=9), max_size=4)
+
+
+@st.composite
+def heads(draw: st.DrawFn) -> RecordHead:
+    born_v6, store_v6 = draw(st.booleans()), draw(st.booleans())
+    flags = draw(st.sampled_from([0, 2, 4, 8, 12])) | r.BORN_HOST_V6 * born_v6 | r.STORE_HOST_V6 * store_v6
+    width = {True: 20, False: 8}
+    return RecordHead(
+        0, 0, 0, draw(I32), draw(I32), draw(I64), draw(I64), flags, draw(I64),
+        draw(st.binary(min_size=width[born_v6], max_size=width[born_v6])), draw(I64),
+        draw(st.binary(min_size=width[store_v6], max_size=width[store_v6])), draw(I32), draw(I64), 0,
+    )  # fmt: skip
+
+
+def pull_body() -> bytes:
+    return files.header_and_body(files.response("pull_found"))[1]
+
+
+@given(heads(), TOPICS, st.binary(max_size=80), PROPERTIES)
+def test_what_is_encoded_decodes(head: RecordHead, topic: str, body: bytes, properties: dict[str, str]) -> None:
+    data = r.encode_record(head, topic, body, encode_properties(properties))
+    for message in (r.decode_record(data, broker_name="b"), *r.decode_records(data, "b")):
+        assert message.head[3:14] == head[3:14]
+        assert (message.topic, message.body, message.properties, message.broker_name) == (topic, body, properties, "b")
+        assert (message.store_size, message.body_crc) == (len(data), r.body_crc(body))
+        assert message.head.magic == (r.MAGIC_V1 if len(topic) <= 127 else r.MAGIC_V2)
+
+
+@pytest.mark.parametrize("name", ["ipv4", "ipv6", "bornIpv6", "prepared"])
+def test_records_made_by_java(name: str) -> None:
+    fact = files.fact("record", name=name)
+    data, seen = files.unbase64(fact["bytes"]), fact["decoded"]
+    message = r.decode_record(data)
+    assert (message.topic, message.queue_id, message.queue_offset) == (seen["topic"], seen["queueId"], seen["queueOffset"])
+    assert (message.commit_log_offset, message.flag, message.sys_flag) == (
+        seen["commitLogOffset"], seen["flag"], seen["sysFlag"])  # fmt: skip
+    assert (message.born_timestamp, message.store_timestamp) == (seen["bornTimestamp"], seen["storeTimestamp"])
+    assert message.born_host == _java_host(seen["bornHost"])
+    assert message.store_host == _java_host(seen["storeHost"])
+    assert (message.reconsume_times, message.prepared_transaction_offset, message.body_crc, message.store_size) == (
+        seen["reconsumeTimes"], seen["preparedTransactionOffset"], seen["bodyCRC"], seen["storeSize"])  # fmt: skip
+    assert message.body == files.unbase64(seen["body"])
+    assert message.properties == seen["properties"]
+    assert message.offset_msg_id == seen["msgId"]
+    assert r.encode_record(message.head, message.topic, message.body, message.raw_properties) == data
+
+
+def _java_host(text: str) -> str:
+    ip, _, port = text.rpartition("|")
+    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+
+
+def test_a_pull_body_gives_what_the_java_consumer_saw() -> None:
+    seen = {row["queueOffset"]: row for row in files.deliveries() if row["queueId"] == 0}
+    messages = r.decode_records(pull_body(), "broker-a")
+    assert [m.queue_offset for m in messages] == sorted(seen)
+    for message in messages:
+        row = seen[message.queue_offset]
+        assert message.body == files.unbase64(row["body"])
+        assert (message.msg_id, message.offset_msg_id) == (row["msgId"], row["offsetMsgId"])
+        assert (message.tags, message.keys, message.flag, message.body_crc) == (
+            row["tags"], row["keys"], row["flag"], row["bodyCRC"])  # fmt: skip
+        assert message.sys_flag & r.COMPRESSED == 0
+        assert message.properties.items() <= row["properties"].items()
+
+
+def test_a_pull_body_has_zlib_lz4_and_zstd_in_it() -> None:
+    kinds = {struct.unpack_from(">i", pull_body(), at + r.SYS_FLAG_AT)[0] & 0x701 for at, _ in r.record_sizes(pull_body())}
+    assert kinds == {0, 0x301, 0x101, 0x201}
+
+
+def test_uncompressed_records_encode_to_javas_bytes() -> None:
+    same = 0
+    for at, size in r.record_sizes(pull_body()):
+        data = pull_body()[at : at + size]
+        message = r.decode_record(data)
+        if len(message.body) == message.head.body_length:
+            assert r.encode_record(message.head, message.topic, message.body, message.raw_properties) == data
+            same += 1
+    assert same == 7
+
+
+def test_the_commit_log_of_a_java_broker_reads_to_its_blank_end() -> None:
+    data = (files.STORE / "commitlog" / "00000000000000000000").read_bytes()
+    at = 0
+    while struct.unpack_from(">i", data, at + 4)[0] != r.MAGIC_BLANK:
+        message = r.decode_record(data, at)
+        assert message.commit_log_offset == at
+        at += message.store_size
+    assert struct.unpack_from(">i", data, at)[0] == len(data) - at
+
+
+def batch_record(properties: dict[str, str]) -> bytes:
+    inner = encode_batch([(1, b"one", encode_properties({"TAGS": "A"})), (2, b"two", b"")])
+    head = RecordHead(0, 0, 0, 3, 0, 40, 4711, r.NEED_UNWRAP | r.INNER_BATCH, 5, bytes(8), 6, bytes(8), 0, 0, 0)
+    return r.encode_record(head, "t", inner, encode_properties(properties))
+
+
+@pytest.mark.parametrize(("properties", "base"), [({"INNER_NUM": "2", "INNER_BASE": "40"}, 40), ({"INNER_NUM": "2"}, 40)])
+def test_an_inner_batch_is_unwrapped(properties: dict[str, str], base: int) -> None:
+    messages = r.decode_records(batch_record(properties), "b")
+    assert [(m.body, m.flag, m.tags, m.queue_offset, m.queue_id) for m in messages] == [
+        (b"one", 1, "A", base, 3), (b"two", 2, None, base + 1, 3)]  # fmt: skip
+    assert not any(m.sys_flag & (r.NEED_UNWRAP | r.INNER_BATCH) for m in messages)
+
+
+def sample() -> bytes:
+    head = RecordHead(0, 0, 0, 1, 0, 2, 3, 0, 4, bytes(8), 5, bytes(8), 0, 0, 0)
+    return r.encode_record(head, "topic", b"body", b"TAGS\x01A\x02")
+
+
+@pytest.mark.parametrize("cut", range(1, len(sample())))
+def test_a_record_cut_off_anywhere(cut: int) -> None:
+    with pytest.raises(CorruptRecord):
+        r.decode_record(sample()[:cut])
+    with pytest.raises(CorruptRecord):
+        r.decode_records(sample() + sample()[:cut])
+    with pytest.raises(CorruptRecord):
+        list(r.record_sizes(sample() + sample()[:cut]))
+
+
+@pytest.mark.parametrize("at", [0, 84])
+@pytest.mark.parametrize("value", [-(2**31), -200, -89, -1, 0, 1, 2**31 - 1])
+def test_a_record_with_a_hostile_length(at: int, value: int) -> None:
+    data = bytearray(sample() * 3)
+    struct.pack_into(">i", data, len(sample()) + at, value)
+    with pytest.raises(CorruptRecord):
+        r.decode_records(bytes(data))
+    with pytest.raises(CorruptRecord):
+        r.decode_record(bytes(data), len(sample()))
+
+
+@given(st.data())
+def test_a_flipped_byte_never_hangs_and_never_leaves_another_error(data: st.DataObject) -> None:
+    broken = bytearray(sample() * 3)
+    for _ in range(data.draw(st.integers(1, 6))):
+        broken[data.draw(st.integers(0, len(broken) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        messages = r.decode_records(bytes(broken))
+    except CorruptRecord:
+        return
+    assert all(isinstance(m, MessageExt) for m in messages)
+
+
+def test_a_record_whose_lengths_walk_backwards() -> None:
+    """Body length and size both negative and in agreement: the walk must not go round in circles."""
+    data = bytearray(sample() * 3)
+    start = len(sample())
+    inside = sample().index(b"\x05topic")
+    struct.pack_into(">i", data, start + 84, inside - start - r.FIXED_SIZE)
+    struct.pack_into(">i", data, start, 0)
+    with pytest.raises(CorruptRecord):
+        r.decode_records(bytes(data))
+
+
+@pytest.mark.parametrize(("ip", "packed"), [
+    ("127.0.0.1", "7f000001"), ("::1", "0" * 31 + "1"), ("[2001:db8::7]", "20010db8000000000000000000000007"),
+    ("fe80::1%eth0", "fe80" + "0" * 27 + "1"),
+])  # fmt: skip
+def test_hosts(ip: str, packed: str) -> None:
+    assert r.pack_host(ip, 10911) == bytes.fromhex(packed) + struct.pack(">i", 10911)

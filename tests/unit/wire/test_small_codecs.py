@@ -1,0 +1,107 @@
+"""Properties, hashes, compression, signatures: one rule each."""
+
+from __future__ import annotations
+
+import sys
+import zlib
+
+import pytest
+from hypothesis import given, strategies as st
+
+from rocketmq_py.errors import ConfigError, CorruptRecord
+from rocketmq_py.properties import decode_properties, encode_properties
+from rocketmq_py.wire import compression
+from rocketmq_py.wire.compression import CompressionType, compress, decompress
+from rocketmq_py.wire.javahash import index_hash, string_hash, tags_code
+from rocketmq_py.wire.signing import sign, signed_content
+from tests.golden import files
+
+NAMES = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), min_size=1, max_size=8)
+
+
+@given(st.dictionaries(NAMES, NAMES, max_size=6))
+def test_properties_both_ways(properties: dict[str, str]) -> None:
+    encoded = encode_properties(properties)
+    assert decode_properties(encoded) == properties
+    assert decode_properties(encoded.removesuffix(b"\x02")) == properties
+
+
+def test_properties_as_java_writes_and_reads_them() -> None:
+    fact = files.fact("properties")
+    encoded = files.unbase64(fact["encoded"])
+    assert encode_properties(fact["map"]) == encoded
+    assert decode_properties(encoded) == fact["decoded"]
+
+
+@pytest.mark.parametrize(("raw", "properties"), [
+    (b"", {}), (b"\x02\x02", {}), (b"a", {}), (b"a\x01", {}), (b"\x01b\x02", {}), (b"a\x01b", {"a": "b"}),
+    (b"a\x01b\x02c\x02d\x01e", {"a": "b", "d": "e"}), (b"a\x01\xff\x02", {"a": "\ufffd"}), (b"a\x01b\x01c\x02", {"a": "b\x01c"}),
+])  # fmt: skip
+def test_odd_properties(raw: bytes, properties: dict[str, str]) -> None:
+    assert decode_properties(raw) == properties
+
+
+@pytest.mark.parametrize("fact", files.facts("hash"), ids=lambda fact: fact["text"] or "empty")
+def test_hashes_as_java_computes_them(fact: dict[str, object]) -> None:
+    assert string_hash(str(fact["text"])) == fact["hash"]
+
+
+def test_codes_derived_from_hashes() -> None:
+    assert tags_code(None) == tags_code("") == 0
+    assert tags_code("TagA") == 2598919
+    assert index_hash("k-1") == 104271
+    assert index_hash("flights#AA-1") == 1392411580
+    assert index_hash("polygenelubricants") == 0
+
+
+@pytest.mark.parametrize("kind", CompressionType)
+@given(body=st.binary(max_size=2000))
+def test_compression_both_ways(kind: CompressionType, body: bytes) -> None:
+    assert decompress(compress(body, kind), 1 | kind << 8) == body
+
+
+def test_type_zero_is_the_zlib_of_old_clients() -> None:
+    assert decompress(zlib.compress(b"old"), 0x1) == b"old"
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2, 3])
+@pytest.mark.parametrize("body", [b"", b"garbage that is not compressed"])
+def test_a_body_that_does_not_decompress(kind: int, body: bytes) -> None:
+    with pytest.raises(CorruptRecord, match="does not decompress"):
+        decompress(body, 1 | kind << 8)
+
+
+@pytest.mark.parametrize("kind", CompressionType)
+def test_a_compressed_body_cut_off(kind: CompressionType) -> None:
+    with pytest.raises(CorruptRecord):
+        decompress(compress(bytes(range(256)) * 20, kind)[:-6], 1 | kind << 8)
+
+
+def test_an_unknown_compression_type_is_named() -> None:
+    with pytest.raises(CorruptRecord, match="unknown compression type 5"):
+        decompress(b"", 0x501)
+
+
+@pytest.mark.parametrize(("kind", "package"), [(CompressionType.LZ4, "lz4"), (CompressionType.ZSTD, "zstandard")])
+def test_a_missing_package_says_what_to_install(
+    kind: CompressionType, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "lz4.frame" if package == "lz4" else package, None)
+    for call in (lambda: compress(b"x", kind), lambda: decompress(b"x", 1 | kind << 8)):
+        with pytest.raises(ConfigError, match=rf"{package} needs that package: pip install 'rocketmq-py\[compression\]'"):
+            call()
+
+
+def test_a_signature_covers_values_in_the_order_of_their_names() -> None:
+    ext = {"topic": "t", "AccessKey": "key", "Signature": "old", "b": "2"}
+    assert signed_content(ext, b"body") == b"key2tbody"
+    assert sign(ext, b"body", "secret") == sign({**ext, "Signature": "other"}, b"body", "secret")
+    assert sign(ext, b"body", "secret") != sign(ext, b"Body", "secret")
+
+
+@pytest.mark.parametrize("kind", CompressionType)
+def test_a_body_that_would_fill_the_memory(kind: CompressionType, monkeypatch: pytest.MonkeyPatch) -> None:
+    bomb = compress(bytes(1 << 20), kind)
+    monkeypatch.setattr(compression, "_MAX_BODY", 1 << 16)
+    with pytest.raises(CorruptRecord, match="more than 65536 bytes"):
+        decompress(bomb, 1 | kind << 8)
