@@ -187,7 +187,7 @@ class MessageExt:
     the queue, ``commit_log_offset`` the position in the broker's log, timestamps are milliseconds since the epoch.
     """
 
-    __slots__ = ("_head", "_offset_msg_id", "_properties", "_raw_properties", "body", "broker_name", "queue_offset",
+    __slots__ = ("_added", "_head", "_properties", "_raw_properties", "body", "broker_name", "queue_offset",
                  "reconsume_times", "topic", "transaction_id")  # fmt: skip
 
     def __init__(
@@ -198,6 +198,7 @@ class MessageExt:
         self.body = body
         self._raw_properties = raw_properties
         self._properties: dict[str, str] | None = None
+        self._added: Mapping[str, str] | None = None
         self.broker_name = broker_name
         self.queue_offset: int = head[5]
         self.reconsume_times: int = head[12]
@@ -214,7 +215,16 @@ class MessageExt:
         props = self._properties
         if props is None:
             props = self._properties = decode_properties(self._raw_properties)
+            if self._added:
+                props.update(self._added)
         return props
+
+    def add_properties(self, extra: Mapping[str, str]) -> None:
+        """Adds what a client learns on receipt; before the properties are first looked at it costs no decoding."""
+        if self._properties is not None:
+            self._properties.update(extra)
+        else:
+            self._added = {**self._added, **extra} if self._added else extra
 
     @property
     def raw_properties(self) -> bytes:

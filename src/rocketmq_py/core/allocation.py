@@ -1,0 +1,167 @@
+"""Which queues of a topic each member of a consumer group gets.
+
+Every member computes the same answer from the same sorted lists, so the rules agree with Apache RocketMQ's
+AllocateMessageQueueStrategy implementations to the last queue: a Java and a Python member share one group. Knows
+nothing of how the lists were obtained.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from hashlib import md5
+from itertools import groupby
+from typing import Protocol, TypeVar
+
+from rocketmq_py.model import MessageQueue
+
+Queues = Sequence[MessageQueue]
+T = TypeVar("T")
+
+
+class Allocation(Protocol):
+    """A rule that shares queues among consumers."""
+
+    @property
+    def name(self) -> str:
+        """The name Java gives the rule."""
+        ...
+
+    def allocate(self, me: str, queues: Queues, clients: Sequence[str]) -> list[MessageQueue]:
+        """The queues of client ``me``, given all ``queues`` and all ``clients`` in sorted order.
+
+        A client that is not among ``clients`` gets none.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Average:
+    """Contiguous shares of equal size, the first ones one longer (AVG, the default)."""
+
+    name: str = field(default="AVG", init=False)
+
+    def allocate(self, me: str, queues: Queues, clients: Sequence[str]) -> list[MessageQueue]:
+        if me not in clients:
+            return []
+        index = clients.index(me)
+        share, rest = divmod(len(queues), len(clients))
+        start = index * share + min(index, rest)
+        return list(queues[start : start + share + (index < rest)])
+
+
+@dataclass(frozen=True, slots=True)
+class Circle:
+    """Queues dealt out one by one (AVG_BY_CIRCLE)."""
+
+    name: str = field(default="AVG_BY_CIRCLE", init=False)
+
+    def allocate(self, me: str, queues: Queues, clients: Sequence[str]) -> list[MessageQueue]:
+        if me not in clients:
+            return []
+        return list(queues[clients.index(me) :: len(clients)])
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Always the given queues, whoever else is in the group (CONFIG)."""
+
+    queues: tuple[MessageQueue, ...]
+    name: str = field(default="CONFIG", init=False)
+
+    def allocate(self, me: str, queues: Queues, clients: Sequence[str]) -> list[MessageQueue]:  # noqa: ARG002
+        return list(self.queues)
+
+
+@dataclass(frozen=True, slots=True)
+class MachineRoom:
+    """Only queues of brokers named ``room@name`` with a room of ``rooms``; contiguous shares (MACHINE_ROOM).
+
+    What is left over after equal shares goes, one each, to the first clients.
+    """
+
+    rooms: frozenset[str]
+    name: str = field(default="MACHINE_ROOM", init=False)
+
+    def allocate(self, me: str, queues: Queues, clients: Sequence[str]) -> list[MessageQueue]:
+        if me not in clients:
+            return []
+        near = [queue for queue in queues if self._holds(queue.broker_name)]
+        index = clients.index(me)
+        share, rest = divmod(len(near), len(clients))
+        mine = near[index * share : (index + 1) * share]
+        return [*mine, near[index + share * len(clients)]] if index < rest else mine
+
+    def _holds(self, broker_name: str) -> bool:
+        parts = broker_name.split("@")
+        return len(parts) == 2 and parts[0] in self.rooms
+
+
+@dataclass(frozen=True, slots=True)
+class ConsistentHash:
+    """Each queue goes to the next client on a hash ring, so few queues move when a client comes or goes.
+
+    :param virtual_nodes: places of each client on the ring (Java: 10).
+    """
+
+    virtual_nodes: int = 10
+    name: str = field(default="CONSISTENT_HASH", init=False)
+
+    def allocate(self, me: str, queues: Queues, clients: Sequence[str]) -> list[MessageQueue]:
+        if me not in clients:
+            return []
+        ring = {_ring_hash(f"{client}-{i}"): client for client in clients for i in range(self.virtual_nodes)}
+        places = sorted(ring)
+        return [queue for queue in queues if ring[_owner(places, queue)] == me]
+
+
+def _owner(places: Sequence[int], queue: MessageQueue) -> int:
+    name = f"MessageQueue [topic={queue.topic}, brokerName={queue.broker_name}, queueId={queue.queue_id}]"
+    return places[bisect_left(places, _ring_hash(name)) % len(places)]
+
+
+def _ring_hash(key: str) -> int:
+    return int.from_bytes(md5(key.encode(), usedforsecurity=False).digest()[:4], "big")
+
+
+@dataclass(frozen=True, slots=True)
+class Nearby:
+    """The queues of a machine room go to its own clients; those of a room without clients are shared by all.
+
+    :param inner: the rule within a room.
+    :param broker_room: the room a queue is in.
+    :param client_room: the room a client (by id) is in.
+    """
+
+    inner: Allocation
+    broker_room: Callable[[MessageQueue], str]
+    client_room: Callable[[str], str]
+
+    @property
+    def name(self) -> str:
+        return f"MACHINE_ROOM_NEARBY-{self.inner.name}"
+
+    def allocate(self, me: str, queues: Queues, clients: Sequence[str]) -> list[MessageQueue]:
+        if me not in clients:
+            return []
+        rooms = _grouped(queues, self.broker_room)
+        neighbours = _grouped(clients, self.client_room)
+        home = self.client_room(me)
+        mine: list[MessageQueue] = []
+        if home in rooms:
+            mine += self.inner.allocate(me, rooms.pop(home), neighbours[home])
+        for room, orphans in rooms.items():
+            if room not in neighbours:
+                mine += self.inner.allocate(me, orphans, clients)
+        return mine
+
+
+def _grouped(items: Sequence[T], key: Callable[[T], str]) -> dict[str, list[T]]:
+    return {room: list(members) for room, members in groupby(sorted(items, key=key), key)}
+
+
+def check_allocation(mine: Collection[MessageQueue], queues: Collection[MessageQueue]) -> list[MessageQueue]:
+    """The queues of a rule's answer that do not exist: what a CONFIG rule names wrongly."""
+    known = set(queues)
+    return [queue for queue in mine if queue not in known]

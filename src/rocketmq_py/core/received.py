@@ -1,0 +1,59 @@
+"""What a consumer does to the messages of a pull before anyone sees them (PullAPIWrapper.processPullResult).
+
+The broker filters by hash, so tags are compared again; offsets and transaction ids are put where users look for them.
+Works on whole slices and leaves properties undecoded wherever it can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from rocketmq_py.model import MessageExt
+from rocketmq_py.properties import Property
+
+_TAGS = b"TAGS\x01"
+_PREPARED = b"TRAN_MSG\x01"
+_SEPARATOR = 2
+
+
+def tag_of(message: MessageExt) -> str | None:
+    """The message's tag, without decoding all of its properties."""
+    raw = message.raw_properties
+    at = raw.find(_TAGS)
+    if at > 0 and raw[at - 1] != _SEPARATOR:
+        return message.tags  # the end of another property's name or value
+    if at < 0:
+        return None
+    end = raw.find(b"\x02", at)
+    return raw[at + 5 : end if end >= 0 else None].decode("utf-8", "replace") or None
+
+
+def matching(messages: list[MessageExt], tags: Collection[str]) -> list[MessageExt]:
+    """The messages whose tag is one of ``tags``; all of them when no tags are asked for."""
+    return [message for message in messages if tag_of(message) in tags] if tags else messages
+
+
+def annotate(messages: Iterable[MessageExt], min_offset: int, max_offset: int, *, offset_delta: int = 0) -> None:
+    """Adds what the pull response told beside the messages.
+
+    :param offset_delta: what a static topic's queue offsets are shifted by.
+    """
+    bounds = {Property.MIN_OFFSET: str(min_offset), Property.MAX_OFFSET: str(max_offset)}
+    for message in messages:
+        message.add_properties(bounds)
+        if offset_delta:
+            message.queue_offset += offset_delta
+        if _PREPARED in message.raw_properties:
+            _restore_transaction_id(message)
+
+
+def _restore_transaction_id(message: MessageExt) -> None:
+    if message.properties.get(Property.TRANSACTION_PREPARED) == "true":
+        message.transaction_id = message.properties.get(Property.UNIQUE_KEY)
+
+
+def restore_topic(messages: Iterable[MessageExt], retry_topic: str) -> None:
+    """Gives retried messages the topic they were first sent to."""
+    for message in messages:
+        if message.topic == retry_topic:
+            message.topic = message.properties.get(Property.RETRY_TOPIC, retry_topic)

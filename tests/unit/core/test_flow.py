@@ -1,0 +1,74 @@
+import pytest
+
+from rocketmq_py.core import flow
+from rocketmq_py.core.flow import Limits, admit
+from rocketmq_py.core.processqueue import ProcessQueue
+from rocketmq_py.errors import BrokerError, ConnectionLost
+from rocketmq_py.model import MessageQueue
+
+OPEN = {"running": True, "suspended": False, "subscribed": True}
+
+
+@pytest.fixture
+def queue():
+    return ProcessQueue(MessageQueue("T", "broker-a", 0), 0.0)
+
+
+def test_an_idle_queue_is_pulled(queue):
+    assert admit(queue, Limits(), **OPEN) == flow.PULL
+
+
+def test_the_checks_come_in_order(queue, messages):
+    queue.put(messages(*range(5)))
+    limits, state = Limits(count=4), {"running": False, "suspended": True, "subscribed": False}
+    queue.dropped = True
+    assert admit(queue, limits, **state) == flow.FORGET
+    queue.dropped = False
+    assert admit(queue, limits, **state) == flow.NOT_RUNNING
+    assert admit(queue, limits, **{**state, "running": True}) == flow.SUSPENDED
+    assert admit(queue, limits, **{**OPEN, "subscribed": False}) == flow.TOO_MANY
+    assert admit(queue, Limits(), **{**OPEN, "subscribed": False}) == flow.NOT_SUBSCRIBED
+
+
+def test_limits_are_strict(queue, messages):
+    queue.put(messages(*range(1000)))
+    assert admit(queue, Limits(), **OPEN) == flow.PULL
+    queue.put(messages(1000))
+    assert admit(queue, Limits(), **OPEN) == flow.TOO_MANY
+    assert flow.TOO_MANY.delay == 0.05
+
+
+def test_size_counts_whole_mebibytes(queue, messages):
+    queue.put(messages(0, 1, body=bytes(flow.MEBIBYTE - 1)))
+    assert admit(queue, Limits(mebibytes=1), **OPEN) == flow.PULL
+    queue.put(messages(2, body=b"xy"))
+    assert admit(queue, Limits(mebibytes=1), **OPEN) == flow.TOO_BIG
+
+
+def test_one_stuck_message_holds_the_queue_back_by_span(queue, messages):
+    queue.put(messages(0, 2000))
+    assert admit(queue, Limits(), **OPEN) == flow.PULL
+    queue.put(messages(2001))
+    assert admit(queue, Limits(), **OPEN) == flow.TOO_WIDE
+    assert admit(queue, Limits(span=None), **OPEN) == flow.PULL
+
+
+def test_limits_of_a_topic_are_shared_by_its_queues():
+    assert Limits().shared(1000, -1, 4) == Limits(count=250)
+    assert Limits().shared(3, 2, 4) == Limits(count=1, mebibytes=1)
+    assert Limits().shared(-1, -1, 4) == Limits()
+    assert Limits().shared(10, 10, 0) == Limits()
+
+
+def test_a_failed_pull_waits_a_second_unless_the_broker_asks_for_flow_control():
+    assert flow.failure_delay(ConnectionLost("x")) == 1.0
+    assert flow.failure_delay(BrokerError.of(2, "busy")) == 1.0
+    assert flow.failure_delay(BrokerError.of(215, "slow down")) == 0.02
+
+
+@pytest.mark.parametrize(
+    ("offset", "from_master", "with_subscription", "flags"),
+    [(0, True, False, 2), (5, True, False, 3), (5, False, False, 2), (5, True, True, 7)],
+)
+def test_pull_flags(offset, from_master, with_subscription, flags):
+    assert flow.pull_flags(offset, from_master=from_master, with_subscription=with_subscription) == flags
