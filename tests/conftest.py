@@ -6,8 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.interop import javapeer
+
+settings.register_profile("house", deadline=None)  # no clock decides a test
+settings.load_profile("house")
 
 TESTS = Path(__file__).parent
 

@@ -22,7 +22,9 @@ OWN_TESTS = sorted((ROOT / "tests").rglob("*.py"))
 FILE_LINES = 500
 FUNCTION_LINES = 60
 MEDIAN_FUNCTION_LINES = 10
-OUTSIDE = re.compile(r"/work/|/root/|/home/\w|/opt/|TODO|FIXME|XXX\b(?<!TOPIC_XXXX)|pypi\.org|repo1?\.maven|NotImplementedError")
+OUTSIDE = re.compile(
+    r"/work/|/root/|/home/\w|/opt/|TODO|FIXME|XXX\b(?<!TOPIC_XXXX)|pypi\.org|repo1?\.maven|NotImplementedError"
+)
 """Paths of one machine, registry hosts, and words of unfinished work."""
 
 
@@ -50,7 +52,9 @@ def test_a_file_can_be_read_in_one_sitting(path: Path) -> None:
 
 
 def test_no_function_is_long() -> None:
-    long = [f"{name} has {lines} lines" for path in SOURCES for name, lines in functions(path) if lines > FUNCTION_LINES]
+    long = [
+        f"{name} has {lines} lines" for path in SOURCES for name, lines in functions(path) if lines > FUNCTION_LINES
+    ]
     assert not long, "\n".join(long)
 
 

@@ -199,7 +199,18 @@ def ask_all(namesrv: str, broker: str) -> None:
     queue_of = {"topic": TOPIC, "queueId": "0"}
     pull = {**queue_of, "consumerGroup": "golden-group", "maxMsgNums": "32", "sysFlag": "4", "commitOffset": "0",
             "suspendTimeoutMillis": "0", "subscription": "*", "subVersion": "1"}  # fmt: skip
-    send = {"a": "p", "c": "TBW102", "d": "4", "f": "0", "g": "1", "h": "0", "i": "", "j": "0", "k": "false", "m": "false"}
+    send = {
+        "a": "p",
+        "c": "TBW102",
+        "d": "4",
+        "f": "0",
+        "g": "1",
+        "h": "0",
+        "i": "",
+        "j": "0",
+        "k": "false",
+        "m": "false",
+    }
     for name, address, code, ext in [
         ("route_strict", namesrv, 105, {"topic": TOPIC}),
         ("route_unknown", namesrv, 105, {"topic": "no-such-topic"}),
@@ -215,7 +226,12 @@ def ask_all(namesrv: str, broker: str) -> None:
         ("group_config_all", broker, 201, {}),
         ("topic_stats", broker, 202, {"topic": TOPIC}),
         ("consume_stats", broker, 208, {"consumerGroup": "golden-group", "topic": TOPIC}),
-        ("query_offset_missing", broker, 14, {"consumerGroup": "no-such-group", **queue_of, "setZeroIfNotFound": "false"}),
+        (
+            "query_offset_missing",
+            broker,
+            14,
+            {"consumerGroup": "no-such-group", **queue_of, "setZeroIfNotFound": "false"},
+        ),
         ("pull_not_found", broker, 11, {**pull, "queueOffset": "10"}),
         ("pull_offset_moved", broker, 11, {**pull, "queueOffset": "99"}),
         ("pull_unknown_topic", broker, 11, {**pull, "topic": "no-such-topic", "queueOffset": "0"}),

@@ -208,7 +208,9 @@ class JavaPeer:
         port = port or free_port_block()
         store = store or self.work / f"store-{port}"
         settings = {"mappedFileSizeCommitLog": 64 << 20, "timerWheelEnable": "false", **(conf or {})}
-        flags = options(store=store, namesrv=namesrv, port=port, conf=[f"{k}={v}" for k, v in settings.items()], **named)
+        flags = options(
+            store=store, namesrv=namesrv, port=port, conf=[f"{k}={v}" for k, v in settings.items()], **named
+        )
         process = self.start("broker", *flags, java_options=java_options).ready()
         return JavaServer(process, f"127.0.0.1:{port}", store)
 
@@ -229,7 +231,9 @@ class JavaPeer:
         process.until(lambda row: row["type"] == "ready", START_SECONDS)
         return process
 
-    def consume(self, namesrv: str, topic: str, group: str, n: int, *, timeout: float = 60.0, **named: Any) -> list[Row]:
+    def consume(
+        self, namesrv: str, topic: str, group: str, n: int, *, timeout: float = 60.0, **named: Any
+    ) -> list[Row]:
         """The first ``n`` deliveries (at least) to a new Java consumer; PeerError when they do not all come."""
         process = self.consumer(namesrv, topic, group, n=n, timeout=int(timeout), **named)
         rows = [row for row in process.rows(timeout + 30) if row["type"] == "msg"]

@@ -10,7 +10,9 @@ from rocketmq_py.properties import decode_properties
 from rocketmq_py.wire.batch import decode_batch, encode_batch
 from tests.golden import files
 
-BATCHES = st.lists(st.tuples(st.integers(-(2**31), 2**31 - 1), st.binary(max_size=40), st.binary(max_size=40)), max_size=5)
+BATCHES = st.lists(
+    st.tuples(st.integers(-(2**31), 2**31 - 1), st.binary(max_size=40), st.binary(max_size=40)), max_size=5
+)
 
 
 @given(BATCHES)

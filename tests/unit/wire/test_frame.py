@@ -9,7 +9,9 @@ from rocketmq_py.errors import CorruptFrame
 from rocketmq_py.wire.frame import MAX_FRAME, Frame, FrameDecoder, encode_frame
 from tests.golden import files
 
-FRAMES = st.lists(st.builds(Frame, st.sampled_from([0, 1, 7]), st.binary(max_size=60), st.binary(max_size=60)), max_size=6)
+FRAMES = st.lists(
+    st.builds(Frame, st.sampled_from([0, 1, 7]), st.binary(max_size=60), st.binary(max_size=60)), max_size=6
+)
 
 
 def encode(frames: list[Frame]) -> bytes:
@@ -71,7 +73,9 @@ def test_a_frame_of_exactly_the_limit_passes() -> None:
         FrameDecoder(max_frame=99).feed(data)
 
 
-@pytest.mark.parametrize(("length", "header_length"), [(10, 7), (3, 0), (0, 0), (4, 1), (0xFFFFFFFF, 0), (100, 0xFFFFFF)])
+@pytest.mark.parametrize(
+    ("length", "header_length"), [(10, 7), (3, 0), (0, 0), (4, 1), (0xFFFFFFFF, 0), (100, 0xFFFFFF)]
+)
 def test_hostile_lengths(length: int, header_length: int) -> None:
     with pytest.raises(CorruptFrame):
         FrameDecoder().feed(struct.pack(">II", length, header_length) + bytes(200))

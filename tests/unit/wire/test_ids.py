@@ -43,7 +43,9 @@ def test_a_unique_key_has_javas_layout() -> None:
 
 
 def test_a_unique_key_of_an_ipv4_host() -> None:
-    key = UniqueKeys(bytes([10, 1, 2, 3]), 0x1ABCD, 0xDEADBEEF, start=0xFFFF).next(month_start_ms(1_700_000_000_000) + 255)
+    key = UniqueKeys(bytes([10, 1, 2, 3]), 0x1ABCD, 0xDEADBEEF, start=0xFFFF).next(
+        month_start_ms(1_700_000_000_000) + 255
+    )
     assert key == "0A010203ABCDDEADBEEF000000FFFFFF"
 
 

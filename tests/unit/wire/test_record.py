@@ -16,7 +16,9 @@ I32 = st.integers(-(2**31), 2**31 - 1)
 I64 = st.integers(-(2**63), 2**63 - 1)
 HOSTS = {0: 8, 1: 20}
 TOPICS = st.text("abcXYZ019_-%|", min_size=1, max_size=200)
-PROPERTIES = st.dictionaries(st.text("abcé", min_size=1, max_size=5), st.text("xyz漢", min_size=1, max_size=9), max_size=4)
+PROPERTIES = st.dictionaries(
+    st.text("abcé", min_size=1, max_size=5), st.text("xyz漢", min_size=1, max_size=9), max_size=4
+)
 
 
 @st.composite
@@ -50,7 +52,11 @@ def test_records_made_by_java(name: str) -> None:
     fact = files.fact("record", name=name)
     data, seen = files.unbase64(fact["bytes"]), fact["decoded"]
     message = r.decode_record(data)
-    assert (message.topic, message.queue_id, message.queue_offset) == (seen["topic"], seen["queueId"], seen["queueOffset"])
+    assert (message.topic, message.queue_id, message.queue_offset) == (
+        seen["topic"],
+        seen["queueId"],
+        seen["queueOffset"],
+    )
     assert (message.commit_log_offset, message.flag, message.sys_flag) == (
         seen["commitLogOffset"], seen["flag"], seen["sysFlag"])  # fmt: skip
     assert (message.born_timestamp, message.store_timestamp) == (seen["bornTimestamp"], seen["storeTimestamp"])
@@ -84,7 +90,9 @@ def test_a_pull_body_gives_what_the_java_consumer_saw() -> None:
 
 
 def test_a_pull_body_has_zlib_lz4_and_zstd_in_it() -> None:
-    kinds = {struct.unpack_from(">i", pull_body(), at + r.SYS_FLAG_AT)[0] & 0x701 for at, _ in r.record_sizes(pull_body())}
+    kinds = {
+        struct.unpack_from(">i", pull_body(), at + r.SYS_FLAG_AT)[0] & 0x701 for at, _ in r.record_sizes(pull_body())
+    }
     assert kinds == {0, 0x301, 0x101, 0x201}
 
 
@@ -115,7 +123,9 @@ def batch_record(properties: dict[str, str]) -> bytes:
     return r.encode_record(head, "t", inner, encode_properties(properties))
 
 
-@pytest.mark.parametrize(("properties", "base"), [({"INNER_NUM": "2", "INNER_BASE": "40"}, 40), ({"INNER_NUM": "2"}, 40)])
+@pytest.mark.parametrize(
+    ("properties", "base"), [({"INNER_NUM": "2", "INNER_BASE": "40"}, 40), ({"INNER_NUM": "2"}, 40)]
+)
 def test_an_inner_batch_is_unwrapped(properties: dict[str, str], base: int) -> None:
     messages = r.decode_records(batch_record(properties), "b")
     assert [(m.body, m.flag, m.tags, m.queue_offset, m.queue_id) for m in messages] == [

@@ -88,7 +88,9 @@ def test_a_missing_package_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "lz4.frame" if package == "lz4" else package, None)
     for call in (lambda: compress(b"x", kind), lambda: decompress(b"x", 1 | kind << 8)):
-        with pytest.raises(ConfigError, match=rf"{package} needs that package: pip install 'rocketmq-py\[compression\]'"):
+        with pytest.raises(
+            ConfigError, match=rf"{package} needs that package: pip install 'rocketmq-py\[compression\]'"
+        ):
             call()
 
 
