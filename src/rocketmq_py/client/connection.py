@@ -1,0 +1,255 @@
+"""One asyncio connection to a broker or name server: writes frames, pairs answers, hands out pushed requests.
+
+Knows sockets, deadlines and when to write. Refuses to know what requests mean, and when to connect again
+(``connections``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections.abc import Callable
+
+from rocketmq_py.core.peer import NEVER, Peer, Reply
+from rocketmq_py.errors import ConnectionLost, CorruptFrame, NetworkError, RequestTimeout
+from rocketmq_py.protocol.header import Header
+from rocketmq_py.wire.command import ONEWAY_FLAG, Command, encode_command
+
+Answered = Callable[[Reply | NetworkError], None]
+"""Takes the answer to a request, or the reason why there is none. Called once, in the loop's thread; must not block."""
+
+
+class Connection(asyncio.Protocol):
+    """An open connection. All methods belong to the loop's thread, but for those that say otherwise.
+
+    Frames written during one turn of the loop leave in one piece.
+
+    :param address: the peer, as callers name it; appears in errors.
+    :param on_push: takes requests the peer makes.
+    :param on_lost: told once when the connection has ended.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        on_push: Callable[[Connection, Command], None],
+        on_lost: Callable[[Connection], None],
+    ) -> None:
+        self.address = address
+        self.closed = False
+        self._on_push = on_push
+        self._on_lost = on_lost
+        self._loop = asyncio.get_running_loop()
+        self._peer: Peer[Answered] = Peer()
+        self._out: list[bytes] = []
+        self._paused = False
+        self._retiring = False
+        self._ended = False
+        self._cause: Exception | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._write_lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._transport: asyncio.Transport
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that await their answer."""
+        return len(self._peer)
+
+    # -- requests
+
+    def request(self, code: int, header: Header | None, body: bytes, answered: Answered, deadline: float) -> None:
+        """Send a request; ``answered`` hears of its answer, or of a failure no later than ``deadline`` (loop time)."""
+        opaque = self.expect(answered, deadline)
+        self.write(encode_command(Command(code, opaque, ext=header.to_ext() if header else {}, body=body)))
+
+    def oneway(self, code: int, header: Header | None, body: bytes = b"") -> None:
+        """Send a request nobody answers."""
+        ext = header.to_ext() if header else {}
+        self.write(encode_command(Command(code, self._peer.number(), ONEWAY_FLAG, ext=ext, body=body)))
+
+    async def call(self, code: int, header: Header | None, body: bytes, timeout: float) -> Reply:
+        """Send a request and wait for its answer.
+
+        :param timeout: seconds.
+        :raises RequestTimeout: no answer in time.
+        :raises ConnectionLost: the connection broke first.
+        """
+        future: asyncio.Future[Reply] = self._loop.create_future()
+        self.request(code, header, body, settler(future), self._loop.time() + timeout)
+        return await future
+
+    def expect(self, answered: Answered, deadline: float) -> int:
+        """Make ready for the answer to a frame the caller will write; returns the ``opaque`` to put into it."""
+        opaque = self._peer.add(answered, deadline)
+        if self.closed:
+            self._loop.call_soon(self._abandon)
+        elif self._timer is None or deadline < self._timer.when():
+            self._arm()
+        return opaque
+
+    def write(self, frame: bytes) -> None:
+        """Send a frame with the others of this turn of the loop."""
+        if not self._out:
+            self._loop.call_soon(self._flush)
+        self._out.append(frame)
+
+    # -- the same from another thread
+
+    def expect_from_thread(self, answered: Answered) -> int:
+        """As :meth:`expect`, for any thread; the caller keeps the time and calls :meth:`forget` when it has run out."""
+        opaque = self._peer.add(answered, NEVER)
+        if self.closed:
+            self._loop.call_soon_threadsafe(self._abandon)
+        return opaque
+
+    def forget(self, opaque: int) -> None:
+        """Await the answer to ``opaque`` no longer. Safe to call from any thread."""
+        self._peer.take(opaque)
+
+    def write_from_thread(self, frame: bytes) -> None:
+        """As :meth:`write`, for any thread: past the loop when nothing waits to be written, which saves waking it."""
+        with self._write_lock:
+            wake = not self._out
+            if wake and not self._paused and self._socket is not None:
+                frame = self._send_now(self._socket, frame)
+                if not frame:
+                    return
+            self._out.append(frame)
+        if wake:
+            self._loop.call_soon_threadsafe(self._flush)
+
+    def _send_now(self, sock: socket.socket, frame: bytes) -> bytes:
+        """What the socket did not take of the frame; an error is left to the loop's own next write."""
+        try:
+            return frame[sock.send(frame) :]
+        except OSError:
+            return frame
+        except BaseException:  # an interrupt: nobody can tell how much of the frame has gone
+            self._loop.call_soon_threadsafe(self._transport.abort)
+            raise
+
+    # -- the end
+
+    def close(self) -> None:
+        """End the connection once what was written has left; requests under way fail."""
+        self._flush()
+        self.closed = True
+        self._transport.close()
+
+    def retire(self) -> None:
+        """End the connection as soon as no request is under way."""
+        self._retiring = True
+        if not self._peer:
+            self.close()
+
+    # -- asyncio.Protocol
+
+    def attach_socket(self, sock: socket.socket) -> None:
+        """The transport's socket, which makes :meth:`write_from_thread` direct."""
+        self._socket = sock
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        # "Paused" is to mean: the socket takes no more just now.
+        transport.set_write_buffer_limits(high=0)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            answers, pushed = self._peer.receive(data)
+        except CorruptFrame as e:
+            self._end(e)
+            self._transport.abort()
+            return
+        for answered, reply in answers:
+            self._tell(answered, reply)
+        for command in pushed:
+            self._on_push(self, command)
+        if self._retiring and not self._peer:
+            self.close()
+
+    def pause_writing(self) -> None:
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        self._flush()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end(exc)
+
+    def _end(self, cause: Exception | None) -> None:
+        if self._ended:
+            return
+        self._ended = self.closed = True
+        self._socket = None
+        self._cause = cause
+        if self._timer is not None:
+            self._timer.cancel()
+        self._on_lost(self)
+        self._abandon()
+
+    def _flush(self) -> None:
+        with self._write_lock:
+            if self._out and not self._paused and not self.closed:
+                data = b"".join(self._out)
+                self._out.clear()
+                self._transport.write(data)
+
+    def _arm(self) -> None:
+        """Set the timer to the earliest deadline; one timer serves all requests."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._peer.next_deadline < NEVER:
+            self._timer = self._loop.call_at(self._peer.next_deadline, self._expire)
+
+    def _expire(self) -> None:
+        # A timer may fire a clock tick early.
+        late = self._peer.expire(max(self._loop.time(), self._peer.next_deadline))
+        self._arm()
+        for answered in late:
+            self._tell(answered, RequestTimeout(f"{self.address} did not answer in time"))
+
+    def _abandon(self) -> None:
+        for answered in self._peer.abandon():
+            self._tell(answered, self._lost())
+
+    def _lost(self) -> ConnectionLost:
+        why = self._cause or ("it was closed" if self.closed else "the peer closed it")
+        lost = ConnectionLost(f"the connection to {self.address} ended: {why}")
+        lost.__cause__ = self._cause
+        return lost
+
+    def _tell(self, answered: Answered, answer: Reply | NetworkError) -> None:
+        try:
+            answered(answer)
+        except Exception as e:  # noqa: BLE001 - one caller's fault must not cost the others their answers
+            context = {"message": f"handling an answer of {self.address} failed", "exception": e}
+            self._loop.call_exception_handler(context)
+
+    def __repr__(self) -> str:
+        return f"Connection({self.address}, {'closed' if self.closed else 'open'}, in_flight={self.in_flight})"
+
+
+def settler(future: asyncio.Future[Reply]) -> Answered:
+    """What settles a future with an answer, unless nobody waits for it any more."""
+
+    def answered(answer: Reply | NetworkError) -> None:
+        if future.done():
+            return
+        if isinstance(answer, Reply):
+            future.set_result(answer)
+        else:
+            future.set_exception(answer)
+
+    return answered
+
+
+def set_no_delay(sock: socket.socket) -> None:
+    """Send small frames at once."""
+    with contextlib.suppress(OSError):  # not a TCP socket
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,0 +1,197 @@
+"""The routes a client knows, and the name servers it asks for them.
+
+Knows which name server to ask and what to do when it fails. Refuses to know what a route is used for
+(``core.route`` says what follows from one).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+from collections.abc import Sequence
+
+from rocketmq_py.client.connections import Connections, split_address
+from rocketmq_py.core.route import TopicRoute, borrowed, pick_address
+from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, NoRouteError, TopicNotExist
+from rocketmq_py.protocol.bodies import TopicRouteData
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.header import Header
+from rocketmq_py.protocol.headers import GetRouteInfo
+from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
+from rocketmq_py.wire.command import Command
+
+_log = logging.getLogger(__name__)
+
+NAMESRV_VARIABLE = "NAMESRV_ADDR"
+
+
+def name_servers(namesrv: str | Sequence[str] | None) -> list[str]:
+    """The name servers of an option: ``"h:p;h:p"``, a sequence, or None for the environment's NAMESRV_ADDR.
+
+    :raises ConfigError: there are none, or one is no address.
+    """
+    given = os.environ.get(NAMESRV_VARIABLE, "") if namesrv is None else namesrv
+    entries = given.replace(",", ";").split(";") if isinstance(given, str) else list(given)
+    addresses = [entry.strip() for entry in entries if entry.strip()]
+    if not addresses:
+        raise ConfigError(
+            f"no name server is given: pass namesrv='host:9876' (several separated by ';') or set {NAMESRV_VARIABLE}"
+        )
+    for address in addresses:
+        split_address(address)
+    return addresses
+
+
+class NameServers:
+    """Several name servers as one: starts with any, keeps it while it answers, then asks the next.
+
+    :param addresses: ``host:port`` each.
+    :param timeout: seconds to wait for an answer of each.
+    """
+
+    def __init__(self, addresses: Sequence[str], connections: Connections, timeout: float = 3.0) -> None:
+        self.addresses = list(addresses)
+        self.timeout = timeout
+        self._connections = connections
+        self._current = random.randrange(len(self.addresses))
+
+    async def invoke(
+        self, code: int, header: Header | None = None, body: bytes = b"", *, check: bool = True
+    ) -> Command:
+        """A request to the current name server, or to the next one while it cannot be reached.
+
+        :raises BrokerError: a name server answered with another code than success (``check``).
+        :raises NetworkError: none of them answers; the error of each is told.
+        """
+        failures: list[NetworkError] = []
+        for _ in self.addresses:
+            address = self.addresses[self._current]
+            try:
+                return await self._connections.invoke(address, code, header, body, self.timeout, check=check)
+            except NetworkError as e:
+                self._connections.drop(address)
+                failures.append(e)
+                self._current = (self._current + 1) % len(self.addresses)
+        if len(failures) == 1:
+            raise failures[0]
+        raise NetworkError(
+            f"none of {len(failures)} name servers answers: " + "; ".join(map(str, failures))
+        ) from failures[-1]
+
+    def __str__(self) -> str:
+        return ";".join(self.addresses)
+
+
+class Routes:
+    """Routes by topic: asked for once, then kept until :meth:`refresh`."""
+
+    def __init__(self, name_servers: NameServers) -> None:
+        self.name_servers = name_servers
+        self._routes: dict[str, TopicRoute] = {}
+        self._provisional: dict[str, TopicRoute] = {}
+        self._asking: dict[str, asyncio.Task[TopicRoute]] = {}
+
+    def known(self, topic: str) -> TopicRoute | None:
+        """The route of a topic as far as it is known already; provisional ones included."""
+        return self._routes.get(topic) or self._provisional.get(topic)
+
+    async def get(self, topic: str) -> TopicRoute:
+        """The route of a topic; asked for when unknown.
+
+        :raises NoRouteError: no name server knows the topic.
+        :raises NetworkError: no name server answers.
+        """
+        return self._routes.get(topic) or await self.refresh(topic)
+
+    async def refresh(self, topic: str) -> TopicRoute:
+        """The route of a topic as the name server has it now. Callers at the same time share one request.
+
+        A topic that is gone is forgotten; a name server that does not answer leaves the known route in place.
+        Errors as :meth:`get`.
+        """
+        task = self._asking.get(topic)
+        if task is None:
+            task = self._asking[topic] = asyncio.ensure_future(self._ask(topic))
+            task.add_done_callback(lambda done: self._asked(topic, done))
+        return await asyncio.shield(task)
+
+    async def for_sending(self, topic: str, queue_nums: int, create_topic: str = AUTO_CREATE_TOPIC) -> TopicRoute:
+        """The route of a topic to send to; of one that does not exist yet, the provisional route of ``create_topic``.
+
+        :param queue_nums: queues a topic created on the way is to have; at most what ``create_topic`` has.
+        Errors as :meth:`get`.
+        """
+        try:
+            return await self.get(topic)
+        except NoRouteError as unknown:
+            kept = self._provisional.get(topic)
+            if kept is not None:
+                return kept
+            try:
+                data = await self._fetch(create_topic)
+            except NoRouteError:
+                raise unknown from None
+            route = self._provisional[topic] = TopicRoute(topic, borrowed(data, queue_nums), provisional=True)
+            return route
+
+    async def refresh_all(self, topics: set[str]) -> None:
+        """Refresh the routes of ``topics``; failures are logged and leave what was known in place."""
+        results = await asyncio.gather(*(self.refresh(topic) for topic in topics), return_exceptions=True)
+        for topic, result in zip(topics, results, strict=True):
+            if isinstance(result, NoRouteError):
+                _log.debug("topic %s has no route yet", topic)
+            elif isinstance(result, Exception):
+                _log.warning("the route of topic %s could not be refreshed: %s", topic, result)
+
+    def broker_address(self, broker_name: str, broker_id: int = 0, *, only_this: bool = False) -> str | None:
+        """Where to reach a broker: that id, else the next slave, else any (unless ``only_this``); None if unknown."""
+        for route in self._all():
+            addresses = route.brokers.get(broker_name)
+            if addresses:
+                return pick_address(addresses, broker_id, only_this=only_this)
+        return None
+
+    def broker_addresses(self) -> dict[str, dict[int, str]]:
+        """Addresses of all brokers that any known route names: by broker name, then by broker id (0 the master)."""
+        return {name: addresses for route in self._all() for name, addresses in route.brokers.items() if addresses}
+
+    def broker_name(self, address: str) -> str | None:
+        """The name of the broker that advertises ``address``."""
+        brokers = self.broker_addresses().items()
+        return next((name for name, addresses in brokers if address in addresses.values()), None)
+
+    def _all(self) -> list[TopicRoute]:
+        return [*self._routes.values(), *self._provisional.values()]
+
+    async def _ask(self, topic: str) -> TopicRoute:
+        try:
+            route = TopicRoute(topic, await self._fetch(topic))
+        except NoRouteError:
+            self._routes.pop(topic, None)
+            raise
+        known = self._routes.get(topic)
+        if known == route:
+            return known
+        self._routes[topic] = route
+        self._provisional.pop(topic, None)
+        return route
+
+    async def _fetch(self, topic: str) -> TopicRouteData:
+        header = GetRouteInfo(topic=topic, accept_standard_json_only=True)
+        try:
+            answer = await self.name_servers.invoke(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
+        except TopicNotExist as e:
+            raise NoRouteError(
+                f"no route for topic {topic!r}: name server {e.address} does not know it. Create the topic, or check "
+                "its name and that its broker registers at this name server"
+            ) from e
+        except BrokerError as e:
+            raise NoRouteError(f"no route for topic {topic!r}: name server {e.address} answered {e}") from e
+        return TopicRouteData.decode(answer.body)
+
+    def _asked(self, topic: str, task: asyncio.Task[TopicRoute]) -> None:
+        self._asking.pop(topic, None)
+        if not task.cancelled():
+            task.exception()  # whoever waits for it is told; it may be nobody any more

@@ -1,0 +1,175 @@
+"""One end of a connection without the connection: numbers requests, pairs answers with them, cuts frames.
+
+Requests travel both ways over one connection, so a peer both awaits answers and receives requests. Knows bytes in and
+events out. Refuses to know sockets and clocks: deadlines are compared with the ``now`` it is given.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from functools import cache
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from rocketmq_py.errors import BadHeader
+from rocketmq_py.protocol.header import Header
+from rocketmq_py.wire.command import RESPONSE_FLAG, Command, decode_command
+from rocketmq_py.wire.frame import JSON, MAX_FRAME, Frame, FrameDecoder
+
+T = TypeVar("T")
+H = TypeVar("H", bound=Header)
+
+NEVER = float("inf")
+"""The deadline of a request whose waiter keeps the time itself."""
+
+
+class Reply(msgspec.Struct, gc=False, rename={"fields": "extFields"}):
+    """An answer whose header fields are decoded only when somebody asks for them."""
+
+    code: int
+    opaque: int
+    flag: int = 0
+    remark: str | None = None
+    fields: msgspec.Raw = msgspec.Raw(b"{}")
+    body: bytes = b""
+
+    @property
+    def ext(self) -> dict[str, str]:
+        """The header fields as they travelled."""
+        return _decode_ext(self.fields) or {}
+
+    def header(self, cls: type[H]) -> H:
+        """The header fields as a declared header.
+
+        :raises BadHeader: a required field is missing or a value is of the wrong kind.
+        """
+        try:
+            return _decoder(cls).decode(self.fields)  # type: ignore[no-any-return]
+        except msgspec.DecodeError as e:
+            raise BadHeader(f"{cls.__name__}: {e}") from e
+
+    def command(self) -> Command:
+        """The answer as a command."""
+        return Command(self.code, self.opaque, self.flag, self.remark, self.ext, self.body)
+
+
+
+_decode_reply = msgspec.json.Decoder(Reply, strict=False).decode
+_decode_ext = msgspec.json.Decoder(dict[str, str] | None, strict=False).decode
+
+
+@cache
+def _decoder(cls: type[Header]) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(cls, strict=False)
+
+
+def _decode(frame: Frame) -> Reply | Command:
+    """An answer, or the request somebody makes of us.
+
+    :raises CorruptFrame: neither.
+    """
+    if frame.serialize_type == JSON:
+        try:
+            reply = _decode_reply(frame.header)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            pass  # fastjson's dialect, or garbage: the tolerant decoder tells
+        else:
+            if reply.flag & RESPONSE_FLAG:
+                reply.body = frame.body
+                return reply
+    command = decode_command(frame)
+    if not command.is_response:
+        return command
+    fields = msgspec.Raw(msgspec.json.encode(command.ext))
+    return Reply(command.code, command.opaque, command.flag, command.remark, fields, command.body)
+
+
+class InFlight(Generic[T]):
+    """Requests under way, each known by its ``opaque`` and held by a token of the caller's own.
+
+    ``next_deadline`` is never later than the earliest deadline; it may be earlier when that request was answered.
+    """
+
+    __slots__ = ("_opaques", "_waiting", "next_deadline")
+
+    def __init__(self) -> None:
+        self._opaques = itertools.count()
+        self._waiting: dict[int, tuple[T, float]] = {}
+        self.next_deadline = NEVER
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, token: T, deadline: float = NEVER) -> int:
+        """Hold ``token`` until its answer, its deadline or the end of the connection; returns the ``opaque`` to send.
+
+        Safe to call from another thread when ``deadline`` is :data:`NEVER`.
+        """
+        opaque = self.number()
+        self._waiting[opaque] = (token, deadline)
+        if deadline < self.next_deadline:  # noqa: PLR1730 - on the way of every request; min() costs as much as the rest
+            self.next_deadline = deadline
+        return opaque
+
+    def number(self) -> int:
+        """The next ``opaque``, for a request nobody answers."""
+        return next(self._opaques) & 0x7FFFFFFF
+
+    def take(self, opaque: int) -> T | None:
+        """The token of ``opaque``, which is held no longer; None when it was taken or has expired."""
+        entry = self._waiting.pop(opaque, None)
+        return None if entry is None else entry[0]
+
+    def expire(self, now: float) -> list[T]:
+        """Take every token whose deadline is not after ``now``."""
+        if now < self.next_deadline:
+            return []
+        waiting = list(self._waiting.items())
+        late = [opaque for opaque, (_, deadline) in waiting if deadline <= now]
+        self.next_deadline = min((deadline for _, (_, deadline) in waiting if deadline > now), default=NEVER)
+        return self._take_all(late)
+
+    def abandon(self) -> list[T]:
+        """Take every token: the connection is gone."""
+        self.next_deadline = NEVER
+        return self._take_all(list(self._waiting))
+
+    def _take_all(self, opaques: Iterable[int]) -> list[T]:
+        tokens = (self.take(opaque) for opaque in opaques)
+        return [token for token in tokens if token is not None]
+
+
+class Peer(InFlight[T]):
+    """The state of one connection. Tokens may be anything: a callback, a future, a name.
+
+    :param max_frame: limit in bytes of an incoming frame.
+    """
+
+    __slots__ = ("_frames",)
+
+    def __init__(self, max_frame: int = MAX_FRAME) -> None:
+        super().__init__()
+        self._frames = FrameDecoder(max_frame)
+
+    def receive(self, data: bytes) -> tuple[list[tuple[T, Reply]], list[Command]]:
+        """Answers, each with the token of its request, and requests the other side makes, both in order of arrival.
+
+        An answer nobody waits for any more is dropped.
+
+        :raises CorruptFrame: the stream cannot be followed any further; close the connection. What came before the
+            fault in ``data`` is lost with it, as are all requests under way (:meth:`abandon`).
+        """
+        answers: list[tuple[T, Reply]] = []
+        requests: list[Command] = []
+        take = self._waiting.pop
+        for frame in self._frames.feed(data):
+            message = _decode(frame)
+            if type(message) is Reply:
+                entry = take(message.opaque, None)
+                if entry is not None:
+                    answers.append((entry[0], message))
+            elif isinstance(message, Command):
+                requests.append(message)
+        return answers, requests

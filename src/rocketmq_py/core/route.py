@@ -1,0 +1,123 @@
+"""Routes: which queues of a topic can be read and written, and where a broker is reached.
+
+Knows what follows from a name server's answer. Refuses to know how it was asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.protocol.bodies import BrokerData, QueueData, TopicRouteData
+from rocketmq_py.protocol.sysflag import PERM_READ, PERM_WRITE
+
+MASTER_ID = 0
+
+
+class TopicRoute:
+    """The route of one topic, as a name server gave it.
+
+    :param topic: the topic asked for.
+    :param data: the answer.
+    :param provisional: borrowed from the auto-create topic because the broker does not have ``topic`` yet; the first
+        message sent creates it. Good for sending only.
+    """
+
+    __slots__ = ("brokers", "data", "provisional", "read_queues", "topic", "write_queues")
+
+    def __init__(self, topic: str, data: TopicRouteData, *, provisional: bool = False) -> None:
+        self.topic = topic
+        self.data = data
+        self.provisional = provisional
+        self.brokers: dict[str, dict[int, str]] = {
+            broker.broker_name: broker.broker_addrs for broker in data.broker_datas
+        }
+        queue_datas = sorted(data.queue_datas, key=lambda queue: queue.broker_name)
+        self.read_queues: list[MessageQueue] = [] if provisional else sorted(_read_queues(topic, queue_datas))
+        self.write_queues: list[MessageQueue] = (
+            _ordered_queues(topic, data.order_topic_conf)
+            if data.order_topic_conf
+            else _write_queues(topic, queue_datas, self.brokers)
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TopicRoute) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self.topic)
+
+    def _key(self) -> tuple[object, ...]:
+        return self.topic, self.brokers, self.read_queues, self.write_queues, self.provisional
+
+    def __repr__(self) -> str:
+        return (
+            f"TopicRoute({self.topic!r}, brokers={sorted(self.brokers)}, read={len(self.read_queues)}, "
+            f"write={len(self.write_queues)}{', provisional' if self.provisional else ''})"
+        )
+
+
+def _read_queues(topic: str, queue_datas: list[QueueData]) -> list[MessageQueue]:
+    return [
+        MessageQueue(topic, data.broker_name, queue_id)
+        for data in queue_datas
+        if data.perm & PERM_READ
+        for queue_id in range(data.read_queue_nums)
+    ]
+
+
+def _write_queues(
+    topic: str, queue_datas: list[QueueData], brokers: Mapping[str, Mapping[int, str]]
+) -> list[MessageQueue]:
+    """Queues that may be written and whose broker has a master."""
+    return [
+        MessageQueue(topic, data.broker_name, queue_id)
+        for data in queue_datas
+        if data.perm & PERM_WRITE and MASTER_ID in brokers.get(data.broker_name, {})
+        for queue_id in range(data.write_queue_nums)
+    ]
+
+
+def _ordered_queues(topic: str, conf: str) -> list[MessageQueue]:
+    """The fixed queues of an order topic: ``broker-a:8;broker-b:8``."""
+    entries = (entry.rpartition(":") for entry in conf.split(";") if ":" in entry)
+    return [
+        MessageQueue(topic, broker, queue_id)
+        for broker, _, number in entries
+        if number.isdigit()
+        for queue_id in range(int(number))
+    ]
+
+
+def borrowed(data: TopicRouteData, queue_nums: int) -> TopicRouteData:
+    """The route a new topic will get if a broker makes it from the auto-create topic whose route is ``data``.
+
+    :param queue_nums: queues the producer asks for; the auto-create topic's own number is the limit.
+    """
+    queues = []
+    for queue in data.queue_datas:
+        number = min(queue_nums, queue.read_queue_nums)
+        queues.append(
+            QueueData(
+                broker_name=queue.broker_name, read_queue_nums=number, write_queue_nums=number, perm=queue.perm,
+                topic_sys_flag=queue.topic_sys_flag,
+            )
+        )
+    return TopicRouteData(queue_datas=queues, broker_datas=data.broker_datas)
+
+
+def pick_address(addresses: Mapping[int, str], broker_id: int = MASTER_ID, *, only_this: bool = False) -> str | None:
+    """Where to reach a broker to read from it (MQClientInstance.findBrokerAddressInSubscribe).
+
+    The wanted id first; then, if a slave was wanted, the next slave; then any, unless ``only_this``.
+    """
+    found = addresses.get(broker_id)
+    if found is None and broker_id != MASTER_ID:
+        found = addresses.get(broker_id + 1)
+    if found is None and not only_this:
+        found = next(iter(addresses.values()), None)
+    return found
+
+
+def master_of(broker: BrokerData) -> str | None:
+    """The address administration of a broker goes to: its master, else any member (BrokerData.selectBrokerAddr)."""
+    return pick_address(broker.broker_addrs)
