@@ -1,0 +1,27 @@
+"""An asyncio server of the remoting protocol: listener, router, lanes of bounded work, pushes to clients.
+
+Knows how requests travel. Refuses to know which requests exist: name server and broker bring their handlers.
+"""
+
+from rocketmq_py.server.lanes import LaneLimit
+from rocketmq_py.server.listener import Server
+from rocketmq_py.server.peer import Peer, Responder
+from rocketmq_py.server.reply import Hold, Reply, encode_reply
+from rocketmq_py.server.router import Handler, Outcome, Route, Router, handles
+from rocketmq_py.server.running import run
+
+__all__ = [
+    "Handler",
+    "Hold",
+    "LaneLimit",
+    "Outcome",
+    "Peer",
+    "Reply",
+    "Responder",
+    "Route",
+    "Router",
+    "Server",
+    "encode_reply",
+    "handles",
+    "run",
+]

@@ -1,0 +1,171 @@
+"""From the frames of one socket read to the bytes that answer them.
+
+Knows how to decode, route, call and collect. Refuses to know sockets: it takes frames and a peer and returns buffers,
+so it is tested by calling it. Everything a read brought is handled before anything is answered, and ``after_read`` runs
+in between: that is where a store makes durable what the handlers appended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple, cast
+
+from rocketmq_py.errors import BadHeader, CorruptFrame
+from rocketmq_py.protocol.requests import Request, RequestDecoder
+from rocketmq_py.server.failures import failure, overloaded, unsupported
+from rocketmq_py.server.lanes import Lane, LaneLimit, Lanes
+from rocketmq_py.server.peer import Peer, Responder
+from rocketmq_py.server.reply import Buffer, Hold, Reply, encode_reply, write_reply
+from rocketmq_py.server.router import Outcome, Route, Router
+from rocketmq_py.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, decode_command
+from rocketmq_py.wire.frame import Frame
+
+log = logging.getLogger(__name__)
+
+OnHold = Callable[[Hold, Responder], None]
+
+
+class Served(NamedTuple):
+    """What came of the frames of a read: buffers to write, and the fault that ends the connection, if there was one."""
+
+    output: list[Buffer]
+    fault: CorruptFrame | None
+
+
+class Dispatcher:
+    """Handles the requests of all connections of a server.
+
+    :param router: the handlers.
+    :param after_read: called once after the handlers of a read (or one asynchronous handler) and before their answers
+        are written. If it raises, every one of these answers becomes that error.
+    :param on_hold: keeps what handlers want to answer later.
+    :param lanes: limits of asynchronous work by lane name.
+    """
+
+    def __init__(
+        self,
+        router: Router,
+        *,
+        after_read: Callable[[], None] | None = None,
+        on_hold: OnHold | None = None,
+        lanes: Mapping[str, LaneLimit] | None = None,
+    ) -> None:
+        self._routes = {int(route.code): route for route in router.routes}
+        self._decoder = RequestDecoder(router.codes)
+        self._decode = self._decoder.decode
+        self._after_read = after_read
+        self._on_hold = on_hold
+        self._lanes = Lanes(lanes)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def serve(self, peer: Peer, frames: list[Frame]) -> Served:
+        """Handle the frames of one read, in order."""
+        answers: list[tuple[int, Reply]] = []
+        fault = None
+        for frame in frames:
+            try:
+                request = self._read(peer, frame) if peer.calls else self._decode(frame)
+                if request is None or request.flag & RESPONSE_FLAG:
+                    continue
+                reply = self._call(peer, request, frame.body)
+            except BadHeader as e:
+                self._refuse(peer, frame, e, answers)
+                continue
+            except CorruptFrame as e:
+                fault = e
+                break
+            if reply is not None and not request.flag & ONEWAY_FLAG:
+                answers.append((request.opaque, reply))
+        if self._after_read is not None:
+            answers = self._settle(peer, answers)
+        output: list[Buffer] = []
+        for opaque, reply in answers:
+            write_reply(reply, opaque, output.append)
+        return Served(output, fault)
+
+    async def drain(self, timeout: float) -> None:
+        """Let the asynchronous handlers under way finish; cancel those that have not after ``timeout`` seconds."""
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=timeout)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    # -- one request
+
+    def _read(self, peer: Peer, frame: Frame) -> Request | None:
+        """The request of a frame from a peer that owes answers; an answer goes to its waiter."""
+        command = decode_command(frame)
+        if command.is_response:
+            peer.answered(command)
+            return None
+        return self._decoder.convert(command)
+
+    def _refuse(self, peer: Peer, frame: Frame, error: BadHeader, answers: list[tuple[int, Reply]]) -> None:
+        """Answer a request whose header is not what its code asks for."""
+        command = decode_command(frame)
+        if not command.flag & (RESPONSE_FLAG | ONEWAY_FLAG):
+            answers.append((command.opaque, failure(error, f"request {command.code}", peer.address)))
+
+    def _call(self, peer: Peer, request: Request, body: bytes) -> Reply | None:
+        route = self._routes.get(request.code)
+        if route is None:
+            return unsupported(request.code)
+        if route.is_async:
+            return self._start(route, peer, request, body)
+        try:
+            outcome = cast("Outcome", route.method(peer, request, body))
+            return outcome if type(outcome) is Reply else self._later(peer, request, outcome)
+        except Exception as e:  # noqa: BLE001 - one request that fails must not take its connection along
+            return failure(e, route.code.name, peer.address)
+
+    def _later(self, peer: Peer, request: Request, outcome: Outcome) -> Reply | None:
+        if isinstance(outcome, Hold):
+            if not request.flag & ONEWAY_FLAG:
+                self._hold(outcome, Responder(peer, request.opaque))
+            return None
+        return outcome
+
+    def _hold(self, hold: Hold, responder: Responder) -> None:
+        if self._on_hold is None:
+            raise TypeError(f"a handler holds {hold.key!r} but the server was given no on_hold")
+        self._on_hold(hold, responder)
+
+    def _settle(self, peer: Peer, answers: list[tuple[int, Reply]]) -> list[tuple[int, Reply]]:
+        assert self._after_read is not None
+        try:
+            self._after_read()
+        except Exception as e:  # noqa: BLE001 - what was not settled must not be reported as done
+            reply = failure(e, "settling a read", peer.address)
+            return [(opaque, reply) for opaque, _ in answers]
+        return answers
+
+    # -- asynchronous handlers
+
+    def _start(self, route: Route, peer: Peer, request: Request, body: bytes) -> Reply | None:
+        lane = self._lanes[route.lane]
+        if lane.is_full:
+            return overloaded(lane.name, lane.limit)
+        lane.running += 1
+        outcome = cast("Awaitable[Outcome]", route.method(peer, request, body))
+        task = asyncio.get_running_loop().create_task(self._finish(route, peer, request, outcome, lane))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return None
+
+    async def _finish(
+        self, route: Route, peer: Peer, request: Request, outcome: Awaitable[Outcome], lane: Lane
+    ) -> None:
+        try:
+            reply = self._later(peer, request, await outcome)
+        except Exception as e:  # noqa: BLE001 - as for the others
+            reply = failure(e, route.code.name, peer.address)
+        finally:
+            lane.running -= 1
+        answers = [] if reply is None or request.flag & ONEWAY_FLAG else [(request.opaque, reply)]
+        if self._after_read is not None:
+            answers = self._settle(peer, answers)
+        for opaque, answer in answers:
+            peer.write(encode_reply(answer, opaque))

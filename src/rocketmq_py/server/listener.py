@@ -1,0 +1,146 @@
+"""The listener: ports, the connections made to them, and their orderly end.
+
+Knows asyncio servers and the sweep that ends idle connections. Refuses to know which requests exist.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from collections.abc import Callable, Mapping
+
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.server.connection import Connection
+from rocketmq_py.server.dispatch import Dispatcher, OnHold
+from rocketmq_py.server.lanes import LaneLimit
+from rocketmq_py.server.peer import Peer
+from rocketmq_py.server.router import Router
+from rocketmq_py.wire.frame import MAX_FRAME
+
+log = logging.getLogger(__name__)
+
+_SWEEPS_PER_TIMEOUT = 8
+_BACKLOG = 1024
+_DRAIN_SECONDS = 1.0
+
+_PORT_FAULTS = {
+    errno.EADDRINUSE: "another process listens there; stop it or choose another port (0 picks a free one)",
+    errno.EACCES: "this user may not listen there; choose a port above 1023",
+    errno.EADDRNOTAVAIL: "this machine has no such address; choose one of its own, 127.0.0.1 or 0.0.0.0",
+}
+
+
+class Server:
+    """Serves requests on one or more ports.
+
+    :param router: the handlers.
+    :param host: address to listen on.
+    :param port: port to listen on; 0 picks a free one.
+    :param after_read: called once per socket read, after its handlers and before their answers are written.
+    :param on_hold: keeps what handlers want to answer later.
+    :param on_disconnect: called when a connection is gone.
+    :param idle_timeout: seconds without a byte from the other end after which its connection is closed.
+    :param max_frame: limit of an incoming frame, in bytes.
+    :param write_limit: bytes that may wait for a slow reader before its connection is closed.
+    :param lanes: limits of asynchronous work by lane name.
+    """
+
+    def __init__(  # noqa: PLR0913 - what a server can be told, by keyword
+        self,
+        router: Router,
+        *,
+        host: str = "0.0.0.0",  # noqa: S104 - a server serves; the caller narrows it down
+        port: int = 0,
+        after_read: Callable[[], None] | None = None,
+        on_hold: OnHold | None = None,
+        on_disconnect: Callable[[Peer], None] | None = None,
+        idle_timeout: float = 120.0,
+        max_frame: int = MAX_FRAME,
+        write_limit: int = 64 * 1024 * 1024,
+        lanes: Mapping[str, LaneLimit] | None = None,
+    ) -> None:
+        self.dispatcher = Dispatcher(router, after_read=after_read, on_hold=on_hold, lanes=lanes)
+        self.host = host
+        self.port = port
+        self.max_frame = max_frame
+        self.write_limit = write_limit
+        self._on_disconnect = on_disconnect
+        self._sweep_interval = idle_timeout / _SWEEPS_PER_TIMEOUT
+        self._sweep: asyncio.TimerHandle | None = None
+        self._listeners: list[asyncio.Server] = []
+        self._connections: set[Connection] = set()
+        self._all_gone = asyncio.Event()
+
+    @property
+    def connections(self) -> tuple[Peer, ...]:
+        """The peers that are connected."""
+        return tuple(connection.peer for connection in self._connections)
+
+    async def start(self) -> int:
+        """Listen; returns the port, which is also in :attr:`port` then.
+
+        :raises ConfigError: the port cannot be listened on.
+        """
+        self.port = await self.listen(self.port)
+        self._sweep = asyncio.get_running_loop().call_later(self._sweep_interval, self._sweep_idle)
+        return self.port
+
+    async def listen(self, port: int) -> int:
+        """Listen on one more port with the same handlers; returns it.
+
+        :raises ConfigError: the port cannot be listened on.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            listener = await loop.create_server(lambda: Connection(self), self.host, port, backlog=_BACKLOG)
+        except OSError as e:
+            why = _PORT_FAULTS.get(e.errno or 0, str(e))
+            raise ConfigError(f"cannot listen on {self.host}:{port}: {why}") from e
+        self._listeners.append(listener)
+        return int(listener.sockets[0].getsockname()[1])
+
+    async def stop(self) -> None:
+        """Stop listening, let handlers finish, end all connections. Harmless when stopped already."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None
+        for listener in self._listeners:
+            listener.close()
+        self._listeners.clear()
+        await self.dispatcher.drain(_DRAIN_SECONDS)
+        await self._end_connections()
+
+    async def _end_connections(self) -> None:
+        if not self._connections:
+            return
+        self._all_gone.clear()
+        for connection in tuple(self._connections):
+            connection.close()
+        try:
+            async with asyncio.timeout(_DRAIN_SECONDS):
+                await self._all_gone.wait()
+        except TimeoutError:
+            for connection in tuple(self._connections):
+                connection.abort()
+            await self._all_gone.wait()
+
+    # -- for connections
+
+    def connected(self, connection: Connection) -> None:
+        self._connections.add(connection)
+
+    def disconnected(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        if not self._connections:
+            self._all_gone.set()
+        if self._on_disconnect is not None:
+            self._on_disconnect(connection.peer)
+
+    def _sweep_idle(self) -> None:
+        """Close what has been silent for the idle timeout: one timer for all connections."""
+        for connection in tuple(self._connections):
+            connection.quiet_sweeps += 1
+            if connection.quiet_sweeps > _SWEEPS_PER_TIMEOUT:
+                connection.close("idle")
+        self._sweep = asyncio.get_running_loop().call_later(self._sweep_interval, self._sweep_idle)
