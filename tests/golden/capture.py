@@ -185,7 +185,8 @@ def consume_all(java: JavaPeer, namesrv: str, broker: Proxy, messages: int) -> l
     save("pull_found", *full)
     java.consume(namesrv, TOPIC, "golden-retry", 2, sub="B", fail_times=1, retry_level=1)
     for name, code in {
-        "heartbeat": 34, "unregister": 35, "consumer_list": 38, "query_offset": 14, "update_offset": 15, "send_back": 36,
+        "heartbeat": 34, "unregister": 35, "consumer_list": 38, "query_offset": 14, "update_offset": 15,
+        "send_back": 36,
     }.items():  # fmt: skip
         save(name, *broker.exchanges(code)[-1])
     filtered = [pair for pair in broker.exchanges(11) if pair[1] and parse(0, False, pair[1]).code == 20]

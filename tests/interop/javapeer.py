@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 PEER = Path(__file__).with_name("peer") / "peer"
 START_SECONDS = 90.0
@@ -160,7 +160,7 @@ class JavaProcess:
         tail = self.log.read_text(errors="replace")[-3000:] if self.log.exists() else ""
         return PeerError(f"peer {' '.join(self.args)}: {what}\n{tail}")
 
-    def __enter__(self) -> JavaProcess:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -202,8 +202,10 @@ class JavaPeer:
         store = self.work / f"namesrv-{port}"
         return JavaServer(self.start("namesrv", str(port), "--store", str(store)).ready(), f"127.0.0.1:{port}", store)
 
-    def broker(self, namesrv: str, *, store: Path | None = None, port: int | None = None, conf: dict[str, Any] | None = None,
-               java_options: str = "", **named: Any) -> JavaServer:  # fmt: skip
+    def broker(
+        self, namesrv: str, *, store: Path | None = None, port: int | None = None, conf: dict[str, Any] | None = None,
+        java_options: str = "", **named: Any,
+    ) -> JavaServer:  # fmt: skip
         """A broker registered at ``namesrv``; the commit log's files are 64 MiB unless ``conf`` says otherwise."""
         port = port or free_port_block()
         store = store or self.work / f"store-{port}"

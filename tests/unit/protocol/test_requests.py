@@ -61,8 +61,8 @@ def header_of(draw: st.DrawFn, cls: type[Header]) -> Header:
 
 
 def _value(kind: object) -> st.SearchStrategy[object]:
-    for known, strategy in ((bool, st.booleans()), (int, st.integers(-(2**63), 2**63 - 1)),
-                            (str, st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=9))):  # fmt: skip
+    text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=9)
+    for known, strategy in ((bool, st.booleans()), (int, st.integers(-(2**63), 2**63 - 1)), (str, text)):
         if kind is known or known in getattr(kind, "__args__", ()):
             return strategy
     raise AssertionError(f"no values for {kind}")

@@ -32,7 +32,8 @@ def test_every_field_of_a_java_answer_is_known(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "code"), [
     ("pull_found", ResponseCode.SUCCESS), ("pull_not_found", ResponseCode.PULL_NOT_FOUND),
-    ("pull_retry_immediately", ResponseCode.PULL_RETRY_IMMEDIATELY), ("pull_offset_moved", ResponseCode.PULL_OFFSET_MOVED),
+    ("pull_retry_immediately", ResponseCode.PULL_RETRY_IMMEDIATELY),
+    ("pull_offset_moved", ResponseCode.PULL_OFFSET_MOVED),
     ("pull_unknown_topic", ResponseCode.TOPIC_NOT_EXIST), ("pull_wrong_queue", ResponseCode.INVALID_PARAMETER),
     ("query_offset_missing", ResponseCode.QUERY_NOT_FOUND), ("route_unknown", ResponseCode.TOPIC_NOT_EXIST),
     ("unknown_code", ResponseCode.REQUEST_CODE_NOT_SUPPORTED), ("send_illegal_topic", ResponseCode.INVALID_PARAMETER),

@@ -77,8 +77,10 @@ def test_an_unknown_serialize_type_is_named() -> None:
         decode_command(Frame(9, b"{}", b""))
 
 
-@pytest.mark.parametrize("header", [b"", b"{", b"[]", b"null", b"{}", b'{"code":"x"}', b'{"code":1,"extFields":[1]}', b"\xff\xfe",
-                                    b'{"code":1,"x":' + b"[" * 5000])  # fmt: skip
+@pytest.mark.parametrize("header", [
+    b"", b"{", b"[]", b"null", b"{}", b'{"code":"x"}', b'{"code":1,"extFields":[1]}', b"\xff\xfe",
+    b'{"code":1,"x":' + b"[" * 5000,
+])  # fmt: skip
 def test_a_json_header_that_is_none(header: bytes) -> None:
     with pytest.raises(CorruptFrame):
         decode_command(Frame(JSON, header, b""))
@@ -111,7 +113,8 @@ def test_the_dialect_of_a_header(text: bytes, ext: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(("language", "name"), [
-    ('"GO"', "GO"), ("9", "GO"), ('"9"', "GO"), ('"KLINGON"', "OTHER"), ("99", "OTHER"), ("null", "OTHER"), ("-1", "OTHER"),
+    ('"GO"', "GO"), ("9", "GO"), ('"9"', "GO"), ('"KLINGON"', "OTHER"), ("99", "OTHER"),
+    ("null", "OTHER"), ("-1", "OTHER"),
 ])  # fmt: skip
 def test_languages_by_name_and_ordinal(language: str, name: str) -> None:
     text = f'{{"code":1,"language":{language}}}'.encode()

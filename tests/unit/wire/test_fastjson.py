@@ -46,8 +46,8 @@ def test_the_dialect(text: str, value: object) -> None:
 
 
 @pytest.mark.parametrize("text", [
-    "", "{", "}", "[", "{0:}", "{0 1}", '{0:"a"', '{0:"a}', "{0:1}x", '{0:"\\x"}', "[1 2]", "{:1}", '{0:"\\ud800"}', "[" * 5000,
-    "{0:" * 5000, b"\xff\xfe{0:1}", "{'a:1}",
+    "", "{", "}", "[", "{0:}", "{0 1}", '{0:"a"', '{0:"a}', "{0:1}x", '{0:"\\x"}', "[1 2]", "{:1}", '{0:"\\ud800"}',
+    "[" * 5000, "{0:" * 5000, b"\xff\xfe{0:1}", "{'a:1}",
 ])  # fmt: skip
 def test_what_is_not_json_is_a_value_error(text: str | bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
