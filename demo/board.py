@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from types import TracebackType
+from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -26,7 +26,7 @@ class Board:
         self._state: dict[str, tuple[int, int, str]] = {}
         self._last_line = time.monotonic()
 
-    def __enter__(self) -> Board:
+    def __enter__(self) -> Self:
         self._progress.start()
         return self
 
@@ -49,4 +49,4 @@ class Board:
         self._last_line = time.monotonic()
         parts = [f"{name} {done:,}/{total:,} {note}".rstrip() for name, (done, total, note) in self._state.items()]
         if parts:
-            print("  " + " | ".join(parts), file=sys.stdout, flush=True)
+            self._console.out("  " + " | ".join(parts), highlight=False)

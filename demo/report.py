@@ -61,6 +61,7 @@ def carriers(windows: pd.DataFrame) -> pd.DataFrame:
 
 
 def print_table(console: Console, by_carrier: pd.DataFrame) -> None:
+    """Prints one row per carrier."""
     table = Table(title="Departures from New York, 2013: computed by Spark from the topic")
     for name in ("carrier", "departures", "mean delay (min)", "median of hourly p95 (min)"):
         table.add_column(name, justify="left" if name == "carrier" else "right")

@@ -18,7 +18,9 @@ def running_server(store: Path, log: Path) -> Iterator[str]:
     command = [sys.executable, "-m", "rocketmq_py.cli", "serve", "--store", str(store), "--namesrv-port", "0",
                "--port", "0"]  # fmt: skip
     with log.open("ab") as sink:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=sink, text=True)
+        process = subprocess.Popen(  # noqa: S603 - our own program
+            command, stdout=subprocess.PIPE, stderr=sink, text=True
+        )
         try:
             yield _await_ready(process, log)
         finally:

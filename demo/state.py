@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import msgspec
 
 
 class State(msgspec.Struct):
-    """``sent``: every departure before this row is acknowledged by the broker. ``closed``: so is the closing message."""
+    """``sent``: all departures before this row are acknowledged by the broker; ``closed``: so is the closing message."""
 
     sent: int = 0
     closed: bool = False
@@ -30,4 +29,4 @@ class StateFile:
     def save(self, state: State) -> None:
         fresh = self._path.with_suffix(".new")
         fresh.write_bytes(msgspec.json.encode(state))
-        os.replace(fresh, self._path)
+        fresh.replace(self._path)

@@ -1,0 +1,131 @@
+"""Runs the three parts of the demo at once, waits until each has everything, and counts."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import wait
+from pathlib import Path
+
+import pandas as pd
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from rocketmq_py.aio import Admin, Producer, PushConsumer
+
+from demo import flights, pipeline
+from demo.alerts import GROUP, Alerts
+from demo.board import Board
+from demo.replay import Replay
+from demo.report import Tally
+from demo.state import StateFile
+from rocketmq_py import ConsumeFromWhere
+from rocketmq_py.protocol.names import retry_topic
+
+QUEUES = 4
+_LOOK_EVERY_SECONDS = 0.5
+
+
+class Journey:
+    """One run of the demo against a running server."""
+
+    def __init__(
+        self, namesrv: str, data: Path, frame: pd.DataFrame, state_file: StateFile, rate: float | None, board: Board
+    ) -> None:
+        self._namesrv = namesrv
+        self._data = data
+        self._frame = frame
+        self._board = board
+        self._replay = Replay(frame, state_file, rate)
+        self._alerts = Alerts(data / "alerts.jsonl")
+        self._sent = asyncio.Event()
+        self._batches: dict[int, int] = {}
+
+    async def run(self) -> Tally:
+        """Everything from the first message to the last count."""
+        async with Admin(namesrv=self._namesrv) as admin:
+            await admin.create_topic(flights.TOPIC, queues=QUEUES)
+            await admin.create_topic(pipeline.RESULT_TOPIC, queues=QUEUES)
+            consumer = PushConsumer(
+                group=GROUP, namesrv=self._namesrv, listener=self._alerts.handle, pull_batch_size=256,
+                consume_from=ConsumeFromWhere.FIRST_OFFSET,
+            )  # fmt: skip
+            await consumer.subscribe(flights.TOPIC, "*")
+            async with consumer, asyncio.TaskGroup() as group:
+                group.create_task(self._send())
+                group.create_task(self._watch_group(admin))
+                counted = group.create_task(asyncio.to_thread(self._compute, asyncio.get_running_loop()))
+            self._alerts.close()
+            return await self._tally(admin, *counted.result())
+
+    async def _send(self) -> None:
+        total = self._replay.total
+        try:
+            async with Producer(group="replay", namesrv=self._namesrv) as producer:
+                self._board.update("replay", self._replay.state.sent, total)
+                await self._replay.run(producer, lambda sent: self._board.update("replay", sent, total))
+        finally:
+            self._sent.set()  # the others must not wait for a replay that failed
+
+    async def _watch_group(self, admin: Admin) -> None:
+        """Shows the consumer's progress until everything that was sent is settled."""
+        while not (self._sent.is_set() and await self._lag(admin) == 0 and self._all_settled()):
+            await asyncio.sleep(_LOOK_EVERY_SECONDS)
+
+    def _all_settled(self) -> bool:
+        return self._alerts.failed <= self._alerts.announced
+
+    async def _lag(self, admin: Admin) -> int:
+        """Messages the group has not committed yet, those waiting for their retry included."""
+        lag = await admin.lag(GROUP, flights.TOPIC) + await admin.lag(GROUP, retry_topic(GROUP))
+        note = f"lag {lag:,}, {self._alerts.settled:,} of {len(self._alerts.failed):,} retries settled"
+        self._board.update("consumer", len(self._alerts.announced), flights.late_count(self._frame), note)
+        return lag
+
+    async def _messages(self, admin: Admin, topic: str) -> int:
+        """How many messages a topic holds, by the broker's own offsets."""
+        queues = await admin.queues(topic)
+        return sum([await admin.max_offset(queue) - await admin.min_offset(queue) for queue in queues])
+
+    def _compute(self, loop: asyncio.AbstractEventLoop) -> tuple[int, int]:
+        """The Spark part, in a thread of its own; departures counted and windows written."""
+        spark = pipeline.start_session()
+        try:
+            query = pipeline.write_parquet(pipeline.windows(spark, self._namesrv), self._data)
+            sent = asyncio.run_coroutine_threadsafe(self._sent.wait(), loop)
+            while not sent.done():
+                self._show_batches(query)
+                wait([sent], timeout=_LOOK_EVERY_SECONDS)
+            query.processAllAvailable()
+            self._show_batches(query)
+            query.stop()
+            pipeline.write_topic(spark, self._namesrv, self._data).awaitTermination()
+            return self._count(spark)
+        finally:
+            spark.stop()
+
+    def _show_batches(self, query: StreamingQuery) -> None:
+        for progress in query.recentProgress:
+            self._batches[progress.batchId] = progress.numInputRows
+        rows = sum(self._batches.values())
+        self._board.update("micro-batches", rows, self._replay.total + 1, f"{len(self._batches)} batches")
+
+    def _count(self, spark: SparkSession) -> tuple[int, int]:
+        written = spark.read.schema(pipeline.WINDOW_SCHEMA).parquet(str(self._data / "windows"))
+        row = written.selectExpr("sum(departures)", "count(*)").first()
+        assert row is not None
+        return int(row[0] or 0), int(row[1])
+
+    async def _tally(self, admin: Admin, counted: int, windows: int) -> Tally:
+        stored = await self._messages(admin, flights.TOPIC)
+        return Tally(
+            departures=len(self._frame),
+            acknowledged=stored - 1,
+            consumed=sum((await admin.group_offsets(GROUP, flights.TOPIC)).values()) - 1,
+            late=flights.late_count(self._frame),
+            announced=len(self._alerts.announced),
+            failed_on_purpose=len(self._alerts.failed),
+            settled=self._alerts.settled,
+            lag=await self._lag(admin),
+            counted=counted,
+            windows=windows,
+            results=await self._messages(admin, pipeline.RESULT_TOPIC),
+        )
