@@ -15,12 +15,16 @@ from rocketmq_py.protocol.bodies import QueueData, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.header import Header
 from rocketmq_py.protocol.headers import GetMaxOffset, GetRouteInfo, OffsetResponse, QueueHeader
+from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.protocol.sysflag import PERM_READ, PERM_WRITE
 from rocketmq_py.spark.connection import Connections
 from rocketmq_py.spark.offsets import Bounds, Offsets
 from rocketmq_py.spark.retry import Retry
 
 _log = logging.getLogger(__name__)
+
+AUTO_CREATE_QUEUES = 4
+"""Queues a topic gets that its first message creates, as Java's producer asks for."""
 
 Addresses = tuple[str, ...]
 """Where the queues of one broker name are served, the master first."""
@@ -59,11 +63,23 @@ class Cluster:
         :raises NoRouteError: a topic does not exist, or has no queue that may be read.
         :raises NetworkError: no name server answers.
         """
-        return self._queues(topics, lambda data: data.read_queue_nums if data.perm & PERM_READ else 0)
+        return self._queues(topics, _readable)
 
     def writable(self, topic: str) -> Queues:
-        """The queues of ``topic`` that can be written; errors as :meth:`readable`."""
-        return self._queues([topic], lambda data: data.write_queue_nums if data.perm & PERM_WRITE else 0)
+        """The queues of ``topic`` that can be written; errors as :meth:`readable`.
+
+        Of a topic that does not exist these are the queues the first message will create, where brokers allow that.
+        """
+        try:
+            return self._queues([topic], _writable)
+        except _NoTopic:
+            try:
+                template = self._route(AUTO_CREATE_TOPIC)
+            except _NoTopic:
+                template = None
+            if template is None:
+                raise
+            return Queues(_of_route(topic, template, lambda data: min(_writable(data), AUTO_CREATE_QUEUES)))
 
     def bounds(self, queues: Queues) -> dict[MessageQueue, Bounds]:
         """What each queue holds now."""
@@ -132,6 +148,14 @@ class Cluster:
             if answer.code != 0:
                 raise BrokerError.of(answer.code, answer.remark, address)
         return [OffsetResponse.from_ext(answers[opaque].ext).offset for opaque in opaques]
+
+
+def _readable(data: QueueData) -> int:
+    return data.read_queue_nums if data.perm & PERM_READ else 0
+
+
+def _writable(data: QueueData) -> int:
+    return data.write_queue_nums if data.perm & PERM_WRITE else 0
 
 
 class _NoTopic(NoRouteError):

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
-from rocketmq_py.spark.options import Use, check_options, read_options
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.spark.options import Use, check_options, read_options, write_options
 
 
 class RocketMQDataSource(DataSource):
@@ -43,3 +50,16 @@ class RocketMQDataSource(DataSource):
         from rocketmq_py.spark.stream import stream_reader
 
         return stream_reader(read_options(self.options, Use.READ_STREAM), arrow_schema(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from rocketmq_py.spark.sink import BatchWriter
+
+        if overwrite:
+            raise ConfigError("a topic cannot be overwritten: write with mode('append')")
+        return BatchWriter(write_options(self.options), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002
+        """Output mode complete sends the whole result again in every micro-batch."""
+        from rocketmq_py.spark.sink import stream_writer
+
+        return stream_writer(write_options(self.options), schema)

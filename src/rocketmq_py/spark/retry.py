@@ -27,21 +27,26 @@ class Retry:
     def __init__(self, attempts: int, what: str, pause: Callable[[float], None] = time.sleep) -> None:
         self._attempts = attempts
         self._what = what
-        self._pause = pause
+        self.pause = pause
         self.failures = 0
 
     def failed(self, error: RocketMQError) -> None:
-        """Wait before the next attempt; twice as long each time, from 50 ms up to 5 s.
+        """Count a failure and wait before the next attempt.
 
         :raises RocketMQError: ``error`` itself, when it is not retryable or the attempts are used up.
+        """
+        self.pause(self.count(error))
+
+    def count(self, error: RocketMQError) -> float:
+        """Count a failure; how many seconds to wait: twice as long each time, from 50 ms up to 5 s.
+
+        :raises RocketMQError: as :meth:`failed`.
         """
         self.failures += 1
         if not error.retryable or self.failures > self._attempts:
             raise error
-        pause = min(_FIRST_PAUSE * 2 ** (self.failures - 1), _LONGEST_PAUSE)
-        _log.info("%s failed (%d of %d), next attempt in %.2f s: %s", self._what, self.failures, self._attempts, pause,
-                  error)  # fmt: skip
-        self._pause(pause)
+        _log.info("%s failed (%d of %d): %s", self._what, self.failures, self._attempts, error)
+        return float(min(_FIRST_PAUSE * 2 ** (self.failures - 1), _LONGEST_PAUSE))
 
     def succeeded(self) -> None:
         """Forget earlier failures."""

@@ -1,8 +1,8 @@
 """Streaming reads: where a query stands and what the next micro-batch covers.
 
 One base for all PySpark versions; :class:`StreamReader` for 4.2 and later, where Spark passes the start of a
-micro-batch and a limit, :class:`LegacyStreamReader` for 4.0 and 4.1, where it does not. Offsets live in Spark's checkpoint as
-documents (see ``offsets``). Runs in a process on the driver that lives as long as the query.
+micro-batch and a limit, :class:`LegacyStreamReader` for 4.0 and 4.1, where it does not. Offsets live in Spark's
+checkpoint as documents (see ``offsets``). Runs in a process on the driver that lives as long as the query.
 """
 
 from __future__ import annotations

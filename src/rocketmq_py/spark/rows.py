@@ -1,0 +1,159 @@
+"""Rows of a DataFrame as messages: which columns a sink takes, and the message of each row.
+
+Pure: knows no Spark types (``sink`` checks those) and no network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rocketmq_py.errors import ConfigError, MessageIllegal
+from rocketmq_py.properties import Property, encode_properties
+from rocketmq_py.protocol.names import MAX_MESSAGE_SIZE, topic_fault
+from rocketmq_py.wire.batch import MAX_PROPERTIES
+
+COLUMNS = ("topic", "body", "tags", "keys", "properties", "shardingKey", "queueId")
+"""What a sink takes; only ``body`` is always needed."""
+
+QUERY_ID, BATCH_ID, ROW_KEY = "SPARK_QUERY_ID", "SPARK_BATCH_ID", "SPARK_ROW_KEY"
+"""Properties that name a row for good: a micro-batch that is written again gives its rows the same three values."""
+
+_DELAYS = frozenset(
+    {Property.DELAY_LEVEL, Property.TIMER_DELIVER_MS, Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS}
+)
+_NOT_COPIED = frozenset(
+    {
+        *(Property.WAIT_STORE, Property.RETRY_TOPIC, Property.REAL_TOPIC, Property.REAL_QUEUE_ID),
+        *(Property.TRANSACTION_PREPARED, Property.PRODUCER_GROUP, Property.TRANSACTION_ID, Property.UNIQUE_KEY),
+        *(Property.MIN_OFFSET, Property.MAX_OFFSET, Property.ORIGIN_MESSAGE_ID, Property.RECONSUME_TIME),
+        *(Property.MAX_RECONSUME_TIMES, Property.CONSUME_START_TIME, Property.MSG_REGION, Property.TRACE_SWITCH),
+        *(Property.CLUSTER, Property.INNER_NUM, Property.INNER_BASE, Property.POP_CK, Property.CRC32),
+        *(QUERY_ID, BATCH_ID, ROW_KEY),
+    }
+)
+"""Properties brokers and clients set themselves; a row read from one topic and written to another leaves them behind."""
+
+
+class Outgoing(NamedTuple):
+    """A message to send: bound to a queue by ``queue_id`` or ``sharding_key``, or free to go to any."""
+
+    topic: str
+    body: bytes
+    properties: bytes
+    sharding_key: str | None
+    queue_id: int | None
+
+
+class RowStamp(NamedTuple):
+    """What the rows of one task share: the query, the micro-batch (None in a batch write), the number of the task."""
+
+    query_id: str
+    batch_id: str | None
+    partition: int
+
+
+class RowWriter:
+    """Makes the messages of the rows of one task, in order.
+
+    :param columns: names of the row's values.
+    :param topic: the topic of every row; None takes it from the column ``topic``.
+    :param stamp: see :class:`RowStamp`.
+    :param unique_key: gives each message its client id.
+    """
+
+    def __init__(
+        self, columns: Sequence[str], topic: str | None, stamp: RowStamp, unique_key: Callable[[], str]
+    ) -> None:
+        self._at = {name: columns.index(name) if name in columns else None for name in COLUMNS}
+        self._topic = topic
+        self._unique_key = unique_key
+        self._stamp = {QUERY_ID: stamp.query_id} | ({} if stamp.batch_id is None else {BATCH_ID: stamp.batch_id})
+        self._partition = stamp.partition
+        self._rows = 0
+
+    def message(self, row: Sequence[Any]) -> Outgoing:
+        """The message of the next row.
+
+        :raises MessageIllegal: no broker would take it; names the row.
+        """
+        self._rows += 1
+        try:
+            return self._message(row)
+        except MessageIllegal as e:
+            raise MessageIllegal(f"row {self._rows - 1} of partition {self._partition}: {e}") from e
+
+    def _message(self, row: Sequence[Any]) -> Outgoing:
+        topic = self._topic or self._value(row, "topic")
+        fault = topic_fault(topic or "")
+        if fault:
+            raise MessageIllegal(fault)
+        sharding_key = self._value(row, "shardingKey")
+        properties = self._properties(row, sharding_key)
+        return Outgoing(topic, _body(self._value(row, "body")), properties, sharding_key, self._value(row, "queueId"))
+
+    def _value(self, row: Sequence[Any], name: str) -> Any:
+        at = self._at[name]
+        return None if at is None else row[at]
+
+    def _properties(self, row: Sequence[Any], sharding_key: str | None) -> bytes:
+        properties = _user_properties(self._value(row, "properties"))
+        for name, value in (
+            (Property.TAGS, self._value(row, "tags")),
+            (Property.KEYS, self._value(row, "keys")),
+            (Property.SHARDING_KEY, sharding_key),
+        ):
+            if value:
+                properties[name] = _plain(name, value)
+        properties[Property.UNIQUE_KEY] = self._unique_key()
+        properties[Property.WAIT_STORE] = "true"
+        properties.update(self._stamp)
+        properties[ROW_KEY] = f"{self._partition}-{self._rows - 1}"
+        raw = encode_properties(properties)
+        if len(raw) > MAX_PROPERTIES:
+            raise MessageIllegal(f"its properties take {len(raw)} bytes, {MAX_PROPERTIES} are allowed")
+        return raw
+
+
+def _body(value: bytes | str | None) -> bytes:
+    body = value.encode() if isinstance(value, str) else value
+    if not body:
+        raise MessageIllegal("its body is null or empty, which brokers refuse")
+    if len(body) > MAX_MESSAGE_SIZE:
+        raise MessageIllegal(f"its body is {len(body)} bytes long, {MAX_MESSAGE_SIZE} are allowed")
+    return bytes(body)
+
+
+def _user_properties(value: Mapping[str, str] | Iterable[tuple[str, str]] | None) -> dict[str, str]:
+    """The properties a row brings; Arrow gives a map as a list of pairs."""
+    properties: dict[str, str] = {}
+    for name, text in dict(value or {}).items():
+        if name in _DELAYS:
+            raise MessageIllegal(f"property {name} asks for a delay, which this sink cannot do")
+        if text and name not in _NOT_COPIED:
+            properties[_plain("properties", name)] = _plain(name, text)
+    return properties
+
+
+def _plain(where: str, text: str) -> str:
+    if "\x01" in text or "\x02" in text:
+        raise MessageIllegal(f"{where} holds the control character 1 or 2, which separates properties")
+    return text
+
+
+def check_columns(columns: Sequence[str], topic: str | None) -> None:
+    """Refuse columns a sink does not know, and rows without what a message needs.
+
+    :raises ConfigError: says which.
+    """
+    strangers = [name for name in columns if name not in COLUMNS]
+    if strangers:
+        raise ConfigError(f"a sink does not know column {strangers[0]!r}; it takes {', '.join(COLUMNS)}")
+    if "body" not in columns:
+        raise ConfigError("a sink needs a column body (binary or string)")
+    if topic is None and "topic" not in columns:
+        raise ConfigError("a sink needs option topic, or a column topic")
+    if topic is not None and "topic" in columns:
+        raise ConfigError("option topic and column topic contradict each other: drop one of them")
+    if "queueId" in columns and "shardingKey" in columns:
+        raise ConfigError("columns queueId and shardingKey contradict each other: drop one of them")

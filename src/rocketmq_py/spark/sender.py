@@ -1,0 +1,220 @@
+"""Sending many messages from one task: in batches, several under way, again where a broker was busy or gone.
+
+Blocking. A message is sent until a broker says it is stored, so it may be stored twice, never less than once. Messages
+bound to a queue (by sharding key or queue id) keep their order in it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, NoRouteError, RocketMQError
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.headers import SendMessageV2
+from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
+from rocketmq_py.spark.cluster import AUTO_CREATE_QUEUES, Addresses, Cluster, Queues
+from rocketmq_py.spark.connection import Connections
+from rocketmq_py.spark.retry import Retry
+from rocketmq_py.spark.rows import Outgoing
+from rocketmq_py.wire.batch import encode_batch
+from rocketmq_py.wire.command import Command
+from rocketmq_py.wire.javahash import string_hash
+
+_MAX_MESSAGES = 512
+_PER_MESSAGE = 22  # bytes a batch adds to each
+_STORED = frozenset(
+    {
+        ResponseCode.SUCCESS,
+        ResponseCode.FLUSH_DISK_TIMEOUT,
+        ResponseCode.SLAVE_NOT_AVAILABLE,
+        ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendSettings:
+    """How to send. See ``WriteOptions`` for the meaning of each."""
+
+    namesrv: Addresses
+    producer_group: str
+    timeout: float
+    retries: int
+    in_flight: int
+    max_batch_bytes: int
+
+
+@dataclass(slots=True)
+class Batch:
+    """Messages of one topic on their way to one queue; ``bound`` if it must be that one."""
+
+    topic: str
+    bound: MessageQueue | None
+    retry: Retry
+    messages: list[tuple[int, bytes, bytes]] = field(default_factory=list)
+    size: int = 0
+    queue: MessageQueue | None = None
+    """The queue of the last attempt."""
+
+    def add(self, message: Outgoing) -> None:
+        self.messages.append((0, message.body, message.properties))
+        self.size += len(message.body) + len(message.properties) + _PER_MESSAGE
+
+
+class TopicQueues:
+    """The queues a topic can be written to, and which is next."""
+
+    def __init__(self, queues: Queues) -> None:
+        self._addresses = queues.addresses
+        self._queues = sorted(queues.addresses)
+        self._turn = 0
+
+    def address(self, queue: MessageQueue) -> str:
+        """Where the master of ``queue`` is.
+
+        :raises NoRouteError: its broker is not registered now.
+        """
+        if queue not in self._addresses:
+            raise NoRouteError(f"no broker takes messages for {queue} now: {queue.broker_name} is not registered")
+        return self._addresses[queue][0]
+
+    def bound(self, message: Outgoing) -> MessageQueue | None:
+        """The queue a message has to go to, None if any will do.
+
+        :raises ConfigError: it names a queue the topic does not have.
+        """
+        if message.queue_id is not None:
+            for queue in self._queues:  # with several brokers, always the first one that has such a queue
+                if queue.queue_id == message.queue_id:
+                    return queue
+            raise ConfigError(f"topic {message.topic} has no queue {message.queue_id}")
+        if message.sharding_key is not None:
+            return self._queues[abs(string_hash(message.sharding_key)) % len(self._queues)]
+        return None
+
+    def next(self, avoid: MessageQueue | None) -> MessageQueue:
+        """The queues in turn, without those of the broker that failed last where there is another."""
+        for _ in self._queues:
+            self._turn = (self._turn + 1) % len(self._queues)
+            queue = self._queues[self._turn]
+            if avoid is None or queue.broker_name != avoid.broker_name:
+                return queue
+        return self._queues[self._turn]
+
+
+class Sender:
+    """Sends for one task. Call :meth:`flush` at the end, and :meth:`close` in any case."""
+
+    def __init__(self, settings: SendSettings) -> None:
+        self._settings = settings
+        self._connections = Connections(settings.timeout)
+        self._cluster = Cluster(settings.namesrv, settings.timeout, settings.retries)
+        self._topics: dict[str, TopicQueues] = {}
+        self._filling: dict[tuple[str, MessageQueue | None], Batch] = {}
+        self._under_way: dict[tuple[str, int], Batch] = {}
+
+    def send(self, message: Outgoing) -> None:
+        """Take a message; it leaves when its batch is full or at :meth:`flush`.
+
+        :raises RocketMQError: an earlier message could not be sent, all attempts used up.
+        """
+        bound = self._queues(message.topic).bound(message)
+        key = (message.topic, bound)
+        size = len(message.body) + len(message.properties) + _PER_MESSAGE
+        batch = self._filling.get(key)
+        if batch is not None and batch.size + size > self._settings.max_batch_bytes:
+            self._dispatch(self._filling.pop(key))
+            batch = None
+        if batch is None:
+            retry = Retry(self._settings.retries, f"sending to {bound or message.topic}")
+            batch = self._filling[key] = Batch(message.topic, bound, retry)
+        batch.add(message)
+        if len(batch.messages) >= _MAX_MESSAGES:
+            self._dispatch(self._filling.pop(key))
+
+    def flush(self) -> None:
+        """Send what is left and wait until everything is stored; errors as :meth:`send`."""
+        for key in list(self._filling):
+            self._dispatch(self._filling.pop(key))
+        while self._under_way:
+            self._await_answer()
+
+    def close(self) -> None:
+        """Close all connections; what is not flushed may be lost."""
+        self._connections.close()
+        self._cluster.close()
+
+    def _queues(self, topic: str) -> TopicQueues:
+        queues = self._topics.get(topic)
+        if queues is None:
+            queues = self._topics[topic] = TopicQueues(self._cluster.writable(topic))
+        return queues
+
+    def _dispatch(self, batch: Batch) -> None:
+        """Send a batch as soon as there is room, and after the one before it if order matters."""
+        while len(self._under_way) >= self._settings.in_flight or self._must_wait(batch):
+            self._await_answer()
+        self._post(batch)
+
+    def _must_wait(self, batch: Batch) -> bool:
+        return batch.bound is not None and any(other.bound == batch.bound for other in self._under_way.values())
+
+    def _post(self, batch: Batch) -> None:
+        """Put a batch on its way, at another broker if one cannot be reached."""
+        while True:
+            address = None
+            try:
+                queues = self._queues(batch.topic)
+                batch.queue = batch.bound or queues.next(batch.queue if batch.retry.failures else None)
+                address = queues.address(batch.queue)
+                connection = self._connections.to(address)
+                (opaque,) = connection.send([self._request(batch, batch.queue)])
+            except (NetworkError, NoRouteError) as e:
+                if address is not None:
+                    self._connections.drop(address)
+                self._topics.pop(batch.topic, None)
+                batch.retry.failed(e)
+            else:
+                self._under_way[address, opaque] = batch
+                return
+
+    def _request(self, batch: Batch, queue: MessageQueue) -> tuple[RequestCode, SendMessageV2, bytes]:
+        header = SendMessageV2(
+            producer_group=self._settings.producer_group, topic=batch.topic, default_topic=AUTO_CREATE_TOPIC,
+            default_topic_queue_nums=AUTO_CREATE_QUEUES, queue_id=queue.queue_id, sys_flag=0, flag=0,
+            born_timestamp=int(time.time() * 1000), properties="", reconsume_times=0, unit_mode=False, batch=True, bname=queue.broker_name,
+        )  # fmt: skip
+        return RequestCode.SEND_BATCH_MESSAGE, header, encode_batch(batch.messages)
+
+    def _await_answer(self) -> None:
+        """Wait for an answer from the broker that has the oldest batch."""
+        address, _ = next(iter(self._under_way))
+        try:
+            answer = self._connections.to(address).receive()
+        except NetworkError as e:
+            self._lost(address, e)
+            return
+        batch = self._under_way.pop((address, answer.opaque))
+        if answer.code not in _STORED:
+            self._again([batch], self._error(batch, answer, address))
+
+    def _error(self, batch: Batch, answer: Command, address: str) -> RocketMQError:
+        error = BrokerError.of(answer.code, answer.remark, address)
+        error.add_note(f"while {len(batch.messages)} messages were sent to {batch.queue}")
+        return error
+
+    def _lost(self, address: str, error: NetworkError) -> None:
+        """A connection broke: everything under way on it has to be sent again, in the same order."""
+        self._connections.drop(address)
+        keys = [key for key in self._under_way if key[0] == address]
+        self._again([self._under_way.pop(key) for key in keys], error)
+
+    def _again(self, batches: list[Batch], error: RocketMQError) -> None:
+        if error.refresh_route:
+            for batch in batches:
+                self._topics.pop(batch.topic, None)
+        batches[0].retry.pause(max(batch.retry.count(error) for batch in batches))  # one pause for all of them
+        for batch in batches:
+            self._post(batch)

@@ -1,0 +1,174 @@
+"""Writing: batch and streaming sinks, at least once.
+
+Knows PySpark's writer interfaces of all versions. Rows become messages in ``rows`` and travel in ``sender``. A failed
+or repeated task leaves messages behind that its repetition sends again; the properties ``SPARK_QUERY_ID``,
+``SPARK_BATCH_ID`` and ``SPARK_ROW_KEY`` tell a consumer which are the same row.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
+from pyspark.sql.types import BinaryType, DataType, IntegerType, MapType, StringType, StructType
+
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.spark.options import WriteOptions
+from rocketmq_py.spark.rows import RowStamp, RowWriter, check_columns
+from rocketmq_py.spark.sender import Sender, SendSettings
+from rocketmq_py.wire.ids import UniqueKeys
+
+try:  # PySpark 4.1 and later
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+except ImportError:
+    SUPPORTS_ARROW_STREAMS = False
+else:
+    SUPPORTS_ARROW_STREAMS = True
+
+_TYPES: dict[str, tuple[DataType, ...]] = {
+    "topic": (StringType(),),
+    "body": (BinaryType(), StringType()),
+    "tags": (StringType(),),
+    "keys": (StringType(),),
+    "properties": (MapType(StringType(), StringType()), MapType(StringType(), StringType(), valueContainsNull=False)),
+    "shardingKey": (StringType(),),
+    "queueId": (IntegerType(),),
+}
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What a task reports to the driver: how many rows are stored."""
+
+    rows: int
+
+
+def check_schema(schema: StructType, options: WriteOptions) -> None:
+    """Refuse a DataFrame that cannot be written.
+
+    :raises ConfigError: a column is unknown, missing, contradictory or of the wrong type.
+    """
+    check_columns(schema.fieldNames(), options.topic)
+    for column in schema.fields:
+        allowed = _TYPES[column.name]
+        if column.dataType not in allowed:
+            names = " or ".join(kind.simpleString() for kind in allowed[:2] if not isinstance(kind, MapType))
+            raise ConfigError(
+                f"column {column.name} must be {names or 'map<string,string>'}, it is {column.dataType.simpleString()}"
+            )
+
+
+class TaskWriter:
+    """Writes the rows of one task; the part all writers share. Travels to the executors."""
+
+    def __init__(self, options: WriteOptions, schema: StructType, query_id: str | None = None) -> None:
+        check_schema(schema, options)
+        self._options = options
+        self._columns = schema.fieldNames()
+        self._query_id = query_id
+
+    def write(self, rows: Iterable[Sequence[Any]]) -> Written:
+        """Send all rows; returns when every one is stored."""
+        writer = RowWriter(self._columns, self._options.topic, self._stamp(), _unique_keys())
+        sender = Sender(self._settings())
+        number = 0
+        try:
+            for number, row in enumerate(rows, 1):  # noqa: B007 - how many there were
+                sender.send(writer.message(row))
+            sender.flush()
+        finally:
+            sender.close()
+        return Written(number)
+
+    def _stamp(self) -> RowStamp:
+        """Query and micro-batch as Spark tells them to a task of a stream; a batch write has an id of its own."""
+        context = TaskContext.get()
+        if context is None:
+            return RowStamp(self._query_id or "", None, 0)
+        if self._query_id is not None:
+            return RowStamp(self._query_id, None, context.partitionId())
+        query, batch = (context.getLocalProperty(name) for name in ("sql.streaming.queryId", "streaming.sql.batchId"))
+        return RowStamp(query or "", batch, context.partitionId())
+
+    def _settings(self) -> SendSettings:
+        options = self._options
+        return SendSettings(
+            namesrv=options.namesrv,
+            producer_group=options.producer_group,
+            timeout=options.request_timeout_ms / 1000,
+            retries=options.num_retries,
+            in_flight=options.sends_in_flight,
+            max_batch_bytes=options.max_batch_bytes,
+        )
+
+
+def _unique_keys() -> Callable[[], str]:
+    """Makes client message ids of this process."""
+    keys = UniqueKeys(_own_ip(), os.getpid(), random.getrandbits(32))
+    return lambda: keys.next(int(time.time() * 1000))
+
+
+def _own_ip() -> bytes:
+    try:
+        return socket.inet_aton(socket.gethostbyname(socket.gethostname()))
+    except OSError:  # a host without a name; the id stays unique by process id and random bits
+        return random.randbytes(4)
+
+
+def _rows_of(batches: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+    """The rows of Arrow record batches."""
+    for batch in batches:
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """``df.write.format("rocketmq").mode("append")``."""
+
+    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+        super().__init__()
+        self._task = TaskWriter(options, schema, query_id=uuid.uuid4().hex)
+
+    def write(self, iterator: Iterator[Any]) -> Written:
+        return self._task.write(_rows_of(iterator))
+
+
+class _StreamWriter:
+    """What the streaming writers of all PySpark versions share."""
+
+    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+        self._task = TaskWriter(options, schema)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Nothing: a task returns when its rows are stored."""
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Nothing: what is stored stays; the micro-batch is written again."""
+
+
+class RowStreamWriter(_StreamWriter, DataSourceStreamWriter):
+    """``df.writeStream.format("rocketmq")`` on PySpark 4.0, which hands rows over."""
+
+    def write(self, iterator: Iterator[Any]) -> Written:
+        return self._task.write(iterator)
+
+
+if SUPPORTS_ARROW_STREAMS:
+
+    class ArrowStreamWriter(_StreamWriter, DataSourceStreamArrowWriter):
+        """``df.writeStream.format("rocketmq")`` on PySpark 4.1 and later."""
+
+        def write(self, iterator: Iterator[Any]) -> Written:
+            return self._task.write(_rows_of(iterator))
+
+
+def stream_writer(options: WriteOptions, schema: StructType) -> DataSourceStreamWriter:
+    """The streaming writer for the PySpark that is installed."""
+    return ArrowStreamWriter(options, schema) if SUPPORTS_ARROW_STREAMS else RowStreamWriter(options, schema)
