@@ -1,0 +1,27 @@
+"""The message store: commit log, consume queues and index in the files of Apache RocketMQ.
+
+Imports ``wire`` and below; knows nothing of requests, clients and consumers.
+"""
+
+from rocketmq_py.store.config import ASYNC_FLUSH, SYNC_FLUSH, StoreConfig, delay_levels
+from rocketmq_py.store.config_files import ConfigFile
+from rocketmq_py.store.filesystem import File, FileSystem
+from rocketmq_py.store.message_store import MessageStore
+from rocketmq_py.store.osfiles import OsFileSystem
+from rocketmq_py.store.records import (
+    Appended,
+    AppendedBatch,
+    Arrival,
+    Boundary,
+    GetResult,
+    GetStatus,
+    NewBatch,
+    NewRecord,
+    QueryResult,
+)  # fmt: skip
+
+__all__ = [
+    "ASYNC_FLUSH", "SYNC_FLUSH", "Appended", "AppendedBatch", "Arrival", "Boundary", "ConfigFile", "File", "FileSystem",
+    "GetResult", "GetStatus", "MessageStore", "NewBatch", "NewRecord", "OsFileSystem", "QueryResult", "StoreConfig",
+    "delay_levels",
+]  # fmt: skip

@@ -1,0 +1,90 @@
+"""The settings of a store, under Apache RocketMQ's own names (MessageStoreConfig) in snake_case.
+
+Knows defaults and which values can never work. Refuses to know how a broker.conf is read.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rocketmq_py.errors import ConfigError
+
+ASYNC_FLUSH = "ASYNC_FLUSH"
+SYNC_FLUSH = "SYNC_FLUSH"
+CONSUME_QUEUE_ENTRY = 20
+"""Bytes of one consume queue entry; a consume queue file holds a whole number of them."""
+
+_UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+class StoreConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Sizes are bytes, intervals milliseconds, ratios percent, ``file_reserved_time`` hours.
+
+    :raises ConfigError: a value that can never work.
+    """
+
+    mapped_file_size_commit_log: int = 1024 * 1024 * 1024
+    mapped_file_size_consume_queue: int = 300_000 * CONSUME_QUEUE_ENTRY
+    max_hash_slot_num: int = 5_000_000
+    max_index_num: int = 20_000_000
+    message_index_enable: bool = True
+    max_msgs_num_batch: int = 64
+    max_message_size: int = 4 * 1024 * 1024
+    message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+
+    flush_disk_type: str = ASYNC_FLUSH
+    flush_interval_commit_log: int = 500
+    flush_commit_log_least_pages: int = 4
+    flush_commit_log_thorough_interval: int = 10_000
+    flush_consume_queue_thorough_interval: int = 60_000
+    check_crc_on_recover: bool = True
+
+    max_transfer_bytes_on_message_in_memory: int = 256 * 1024
+    max_transfer_count_on_message_in_memory: int = 32
+    max_transfer_bytes_on_message_in_disk: int = 64 * 1024
+    max_transfer_count_on_message_in_disk: int = 8
+    access_message_in_memory_max_ratio: int = 40
+    max_filter_message_size: int = 16_000
+
+    delete_when: str = "04"
+    file_reserved_time: int = 72
+    disk_max_used_space_ratio: int = 75
+    disk_space_clean_forcibly_ratio: int = 85
+    disk_space_warning_level_ratio: int = 90
+
+    max_open_queue_files: int = 512
+    """How many consume queue files are kept open at once (not a key of Java's)."""
+
+    def __post_init__(self) -> None:
+        if self.flush_disk_type not in (ASYNC_FLUSH, SYNC_FLUSH):
+            raise ConfigError(f"flushDiskType is {self.flush_disk_type!r}: {ASYNC_FLUSH} or {SYNC_FLUSH} is expected")
+        if self.mapped_file_size_commit_log < 4096:
+            raise ConfigError(f"mappedFileSizeCommitLog is {self.mapped_file_size_commit_log}: at least 4096 is needed")
+        if self.mapped_file_size_consume_queue < CONSUME_QUEUE_ENTRY:
+            raise ConfigError(f"mappedFileSizeConsumeQueue is {self.mapped_file_size_consume_queue}: too small")
+        if self.max_hash_slot_num < 1 or self.max_index_num < 2:
+            raise ConfigError("maxHashSlotNum must be at least 1 and maxIndexNum at least 2")
+        delay_levels(self.message_delay_level)
+
+    @property
+    def consume_queue_file_size(self) -> int:
+        """The configured size rounded up to whole entries, as Java rounds it."""
+        return -(-self.mapped_file_size_consume_queue // CONSUME_QUEUE_ENTRY) * CONSUME_QUEUE_ENTRY
+
+    @property
+    def index_file_size(self) -> int:
+        return 40 + 4 * self.max_hash_slot_num + 20 * self.max_index_num
+
+
+def delay_levels(text: str) -> list[int]:
+    """Milliseconds of each delay level, level 1 first, of a list such as ``1s 5s 1m 2h``.
+
+    :raises ConfigError: an entry is no number followed by s, m, h or d.
+    """
+    levels = []
+    for entry in text.split():
+        number, unit = entry[:-1], entry[-1]
+        if unit not in _UNITS or not number.isdecimal():
+            raise ConfigError(f"messageDelayLevel has {entry!r}: a number followed by s, m, h or d is expected")
+        levels.append(int(number) * _UNITS[unit])
+    return levels

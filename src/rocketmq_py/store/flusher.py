@@ -1,0 +1,125 @@
+"""The flush thread: makes the log durable and answers those who wait for it (group commit).
+
+Knows offsets, futures and jobs. Refuses to know why something is flushed; the store decides when.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+
+from rocketmq_py.errors import StoreNotWritable
+
+_log = logging.getLogger(__name__)
+
+_EVERYTHING = 1 << 63
+_Waiter = tuple[int, asyncio.AbstractEventLoop, "asyncio.Future[None]"]
+
+
+class Flusher:
+    """Syncs the log in a thread of its own.
+
+    :param sync: ``sync(begin, end)`` blocks until these bytes of the log are on disk; may raise ``OSError``.
+    :param flushed: up to where the log is on disk already.
+    """
+
+    def __init__(self, sync: Callable[[int, int], None], flushed: int) -> None:
+        self._sync = sync
+        self.flushed_offset = flushed
+        self.failure: OSError | None = None
+        """Why the last sync failed. What it should have synced must be taken as lost, so nothing is tried again."""
+        self._target = flushed
+        self._jobs: list[Callable[[], None]] = []
+        self._waiters: list[_Waiter] = []
+        self._stopping = False
+        self._wake = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name="rocketmq-flush", daemon=True)
+        self._thread.start()
+
+    def request(self, end: int, then: Callable[[], None] | None = None) -> None:
+        """Flush up to ``end`` soon; afterwards call ``then`` in the flush thread."""
+        with self._wake:
+            self._target = max(self._target, end)
+            if then is not None:
+                self._jobs.append(then)
+            self._wake.notify()
+
+    def wait(self, end: int, log_end: int) -> asyncio.Future[None] | None:
+        """A future of the running loop, done when the log is on disk up to ``end``; None when it already is.
+
+        :param log_end: flush as far as this, for the good of others.
+        """
+        if self.flushed_offset >= end:
+            return None
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        with self._wake:
+            self._waiters.append((end, loop, future))
+            self._target = max(self._target, log_end)
+            self._wake.notify()
+        return future
+
+    def stop(self) -> None:
+        """Do what was requested, then end the thread. Idempotent."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while not (self._jobs or self._waiters or self._stopping or self._behind()):
+                    self._wake.wait()
+                if self._stopping and not (self._jobs or self._waiters or self._behind()):
+                    return
+                target, jobs, self._jobs = self._target, self._jobs, []
+            self._flush(target)
+            self._release()
+            for job in jobs:
+                self._do(job)
+
+    def _behind(self) -> bool:
+        return self._target > self.flushed_offset and self.failure is None
+
+    def _flush(self, target: int) -> None:
+        if self.failure is not None or target <= self.flushed_offset:
+            return
+        try:
+            self._sync(self.flushed_offset, target)
+        except OSError as e:
+            _log.error("the commit log could not be synced, the store refuses messages from now on: %s", e)
+            self.failure = e
+        else:
+            self.flushed_offset = target
+
+    def _do(self, job: Callable[[], None]) -> None:
+        try:
+            job()
+        except OSError as e:
+            _log.error("files of the store could not be synced, the store refuses messages from now on: %s", e)
+            self.failure = self.failure or e
+
+    def _release(self) -> None:
+        """Answer waiters whose bytes are on disk, or all of them after a failure."""
+        with self._wake:
+            reached = self.flushed_offset if self.failure is None else _EVERYTHING
+            done = [waiter for waiter in self._waiters if waiter[0] <= reached]
+            self._waiters = [waiter for waiter in self._waiters if waiter[0] > reached]
+        for loop in {w[1] for w in done}:
+            futures = [(w[2], w[0] <= self.flushed_offset) for w in done if w[1] is loop]
+            try:
+                loop.call_soon_threadsafe(self._answer, futures)
+            except RuntimeError:
+                _log.debug("%d waiters for a flush are gone with their event loop", len(futures))
+
+    def _answer(self, futures: list[tuple[asyncio.Future[None], bool]]) -> None:
+        for future, flushed in futures:
+            if future.done():
+                continue
+            if flushed:
+                future.set_result(None)
+            else:
+                future.set_exception(StoreNotWritable(f"the commit log could not be synced: {self.failure}"))

@@ -1,0 +1,156 @@
+"""The index: finds messages of a topic by their keys.
+
+Knows the index files in their order and the keys still waiting to be put into them: an entry is added some time after
+its message, many at once, and before any query. Refuses to compare keys: a file knows only their hashes, so that what
+is found may be of another key with the same hash (the one who asked looks at the message).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from rocketmq_py.store.config import StoreConfig
+from rocketmq_py.store.filesystem import FileSystem
+from rocketmq_py.store.indexfile import IndexFile
+from rocketmq_py.store.keyhash import key_hash, key_hashes
+from rocketmq_py.store.layout import StoreLayout, index_name, is_index_name
+from rocketmq_py.wire.javahash import string_hash
+
+_log = logging.getLogger(__name__)
+
+_BUILD_AT = 512
+"""So many waiting keys are worth putting in at once."""
+
+
+class MessageIndex:
+    """The index of a store.
+
+    :param clock: milliseconds since the epoch; index files are named by the time of their creation.
+    """
+
+    def __init__(self, fs: FileSystem, layout: StoreLayout, config: StoreConfig, clock: Callable[[], int]) -> None:
+        self._fs = fs
+        self._directory = layout.index
+        self._config = config
+        self._clock = clock
+        self._enabled = config.message_index_enable
+        self._files: list[IndexFile] = []
+        self._waiting: list[tuple[int, str, int, int]] = []
+
+    # -- files
+
+    def load(self, *, trusted_until: int | None) -> None:
+        """Open the files.
+
+        :param trusted_until: after a crash: files with entries newer than this are removed (Java's rule), entries
+            added after the last sync of the others undone. None trusts everything.
+        """
+        for name in self._fs.names(self._directory):
+            path = self._directory / name
+            if not is_index_name(name) or self._fs.size(path) != self._config.index_file_size:
+                _log.warning("%s is no index file of this configuration, ignored", path)
+                continue
+            file = self._open(name)
+            if trusted_until is not None and file.end_timestamp > trusted_until:
+                _log.warning("%s may be damaged and is removed", path)
+                file.close()
+                self._fs.remove(path)
+                continue
+            if trusted_until is not None:
+                file.forget_uncounted()
+            self._files.append(file)
+
+    def _open(self, name: str) -> IndexFile:
+        file = self._fs.open(self._directory / name, self._config.index_file_size)
+        return IndexFile(file, self._config.max_hash_slot_num, self._config.max_index_num)
+
+    def _current(self) -> IndexFile:
+        """The file to add to; a new one when there is none with room."""
+        if self._files and self._files[-1].room:
+            return self._files[-1]
+        now = self._clock()
+        while self._fs.size(self._directory / index_name(now)) is not None:
+            now += 1
+        file = self._open(index_name(now))
+        if self._files:
+            full = self._files[-1]
+            full.write_header()
+            file.begin_physical = file.end_physical = full.end_physical
+            file.begin_timestamp = file.end_timestamp = full.end_timestamp
+        self._files.append(file)
+        return file
+
+    # -- adding
+
+    def add(self, topic_hash: int, uniq_key: str | None, keys: str | None, physical: int, timestamp: int) -> None:
+        """Note the keys of a message.
+
+        :param topic_hash: the Java hash of ``topic#``.
+        """
+        waiting = self._waiting
+        if uniq_key is not None:
+            waiting.append((topic_hash, uniq_key, physical, timestamp))
+        if keys:
+            for key in keys.split(" "):
+                if key:
+                    waiting.append((topic_hash, key, physical, timestamp))
+
+    def settle(self) -> None:
+        """Put waiting keys into the file when there are many."""
+        if len(self._waiting) >= _BUILD_AT:
+            self.build()
+
+    def build(self) -> None:
+        """Put all waiting keys into the file.
+
+        :raises OSError: the disk is full or fails; the keys keep waiting.
+        """
+        if not self._enabled:
+            self._waiting.clear()
+        while self._waiting:
+            file = self._current()
+            part = self._waiting[: min(file.room, _BUILD_AT)]
+            prefixes, keys, physicals, timestamps = zip(*part, strict=True)
+            file.put(key_hashes(prefixes, keys), physicals, timestamps)
+            del self._waiting[: len(part)]
+
+    # -- asking
+
+    def query(self, topic: str, key: str, limit: int, begin: int, end: int) -> list[int]:
+        """Physical offsets of messages that may have the key and were stored within a time window."""
+        self.build()
+        wanted = key_hash(string_hash(f"{topic}#"), key)
+        limit = min(limit, self._config.max_msgs_num_batch)
+        found: list[int] = []
+        for file in reversed(self._files):
+            if file.is_within(begin, end):
+                found += file.select(wanted, limit - len(found), begin, end)
+            if file.begin_timestamp < begin or len(found) >= limit:
+                break
+        return found
+
+    @property
+    def end_timestamp(self) -> int:
+        """The store time of the newest entry, 0 for none."""
+        return self._files[-1].end_timestamp if self._files else 0
+
+    @property
+    def end_physical(self) -> int:
+        """The physical offset of the newest entry, 0 for none."""
+        return self._files[-1].end_physical if self._files else 0
+
+    # -- keeping
+
+    def write_header(self) -> IndexFile | None:
+        """Count everything in the newest file's header; the file, which then wants a sync."""
+        self.build()
+        if not self._files:
+            return None
+        self._files[-1].write_header()
+        return self._files[-1]
+
+    def close(self) -> None:
+        for file in self._files:
+            file.close()
+        self._files.clear()

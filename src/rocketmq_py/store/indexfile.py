@@ -1,0 +1,163 @@
+"""One index file: a hash table on disk from keys to places in the commit log.
+
+Knows the 40-byte header, the slots and the linked entries. Refuses to know what a key is: it is given hashes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from struct import Struct
+
+from rocketmq_py.store.filesystem import File
+
+HEADER_SIZE = 40
+ENTRY_SIZE = 20
+_HEADER = Struct(">qqqqii")
+_ENTRY = Struct(">iqii")
+_NO_SLOT = bytes(4)
+_ALLOCATE_AHEAD = 4 * 1024 * 1024
+_MAX_SECONDS = 0x7FFFFFFF
+
+
+@lru_cache(maxsize=1024)
+def _numbers(count: int) -> Struct:
+    return Struct(f">{count}i")
+
+
+@lru_cache(maxsize=1024)
+def _entries(count: int) -> Struct:
+    return Struct(">" + "iqi4s" * count)
+
+
+class IndexFile:
+    """An index file and its header. ``count`` is the number the next entry gets; entry 0 is not used.
+
+    The header reaches the disk with :meth:`write_header` only: after a crash entries beyond its count do not count.
+    """
+
+    def __init__(self, file: File, slots: int, entries: int) -> None:
+        self._file = file
+        self._buffer = file.buffer
+        self._slots = slots
+        self._capacity = entries
+        self._entries_at = HEADER_SIZE + 4 * slots
+        header: tuple[int, ...] = _HEADER.unpack(self._buffer[:HEADER_SIZE])
+        self.begin_timestamp, self.end_timestamp, self.begin_physical, self.end_physical = header[:4]
+        self._used_slots = header[4]
+        self.count = max(1, header[5])
+        self._allocated = 0
+
+    @property
+    def path(self) -> Path:
+        return self._file.path
+
+    @property
+    def room(self) -> int:
+        """How many more entries fit."""
+        return max(0, self._capacity - self.count)
+
+    def put(self, hashes: Sequence[int], physicals: Sequence[int], timestamps: Sequence[int]) -> None:
+        """Add entries, no more than there is room for, in the order of the log.
+
+        :raises OSError: the disk is full or fails; nothing has been added.
+        """
+        self._allocate(len(hashes))
+        if self.count == 1:
+            self.begin_physical, self.begin_timestamp = physicals[0], timestamps[0]
+        previous = self._link(hashes)
+        fields: list[int | bytes] = [0] * (4 * len(hashes))
+        fields[0::4], fields[1::4], fields[3::4] = hashes, physicals, previous
+        fields[2::4] = [self._seconds(timestamp) for timestamp in timestamps]
+        at = self._entries_at + self.count * ENTRY_SIZE
+        self._buffer[at : at + ENTRY_SIZE * len(hashes)] = _entries(len(hashes)).pack(*fields)
+        self.count += len(hashes)
+        self.end_physical, self.end_timestamp = physicals[-1], timestamps[-1]
+
+    def _seconds(self, timestamp: int) -> int:
+        return min(max(0, (timestamp - self.begin_timestamp) // 1000), _MAX_SECONDS)
+
+    def _link(self, hashes: Sequence[int]) -> list[bytes]:
+        """Let the slots name the new entries; what they named before."""
+        buffer, slots, count = self._buffer, self._slots, self.count
+        numbers = _numbers(len(hashes)).pack(*range(count, count + len(hashes)))
+        previous, used = [], 0
+        for i, value in enumerate(hashes):
+            at = HEADER_SIZE + value % slots * 4
+            before = buffer[at : at + 4]
+            if before == _NO_SLOT:
+                used += 1
+            previous.append(before)
+            buffer[at : at + 4] = numbers[4 * i : 4 * i + 4]
+        self._used_slots += used
+        return previous
+
+    def _allocate(self, more: int) -> None:
+        """Take disk space before the mapping is written to; a full disk must not show as a fault there."""
+        if not self._allocated:
+            self._file.allocate(0, self._entries_at)
+            self._allocated = self._entries_at
+        end = self._entries_at + (self.count + more) * ENTRY_SIZE
+        if end > self._allocated:
+            length = min(max(_ALLOCATE_AHEAD, end - self._allocated), self._file.size - self._allocated)
+            self._file.allocate(self._allocated, length)
+            self._allocated += length
+
+    def select(self, key_hash: int, limit: int, begin: int, end: int) -> list[int]:
+        """Physical offsets filed under a hash within a time window, newest first.
+
+        Times are kept in whole seconds since ``begin_timestamp``.
+        """
+        found: list[int] = []
+        number = self._slot(key_hash)
+        while 0 < number < self.count and len(found) < limit:
+            value, physical, seconds, previous = self._entry(number)
+            time = self.begin_timestamp + seconds * 1000
+            if value == key_hash and begin <= time <= end:
+                found.append(physical)
+            # An entry only ever points to an older one; anything else is damage and would be an endless walk.
+            if seconds < 0 or time < begin or previous >= number:
+                break
+            number = previous
+        return found
+
+    def _slot(self, key_hash: int) -> int:
+        at = HEADER_SIZE + key_hash % self._slots * 4
+        return int.from_bytes(self._buffer[at : at + 4], "big", signed=True)
+
+    def _entry(self, number: int) -> tuple[int, int, int, int]:
+        at = self._entries_at + number * ENTRY_SIZE
+        return _ENTRY.unpack(self._buffer[at : at + ENTRY_SIZE])
+
+    def is_within(self, begin: int, end: int) -> bool:
+        """Whether the file has entries of that time."""
+        return begin <= self.end_timestamp and end >= self.begin_timestamp
+
+    def forget_uncounted(self) -> None:
+        """Undo entries added after the header was last written: slots go back to what they named before."""
+        number = self.count
+        while number < self._capacity and self._entry(number) != (0, 0, 0, 0):
+            number += 1
+        while number > self.count:
+            number -= 1
+            value, _, _, previous = self._entry(number)
+            if value >= 0 and self._slot(value) == number:
+                at = HEADER_SIZE + value % self._slots * 4
+                self._buffer[at : at + 4] = previous.to_bytes(4, "big", signed=True)
+            at = self._entries_at + number * ENTRY_SIZE
+            self._buffer[at : at + ENTRY_SIZE] = bytes(ENTRY_SIZE)
+
+    def write_header(self) -> None:
+        """Let the header count what has been added."""
+        self._buffer[:HEADER_SIZE] = _HEADER.pack(
+            self.begin_timestamp, self.end_timestamp, self.begin_physical, self.end_physical, self._used_slots,
+            self.count,
+        )  # fmt: skip
+
+    def sync(self) -> None:
+        """Block until entries and header are on disk."""
+        self._file.sync()
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,86 @@
+"""Hashes of many index keys at once.
+
+An index file files a key under Java's hash of ``topic#key``, a polynomial in 31 over its characters modulo 2**32.
+Python takes a microsecond or two to compute one; for many keys of equal length the polynomials are computed side by
+side: one big integer holds 64 bits for each key, and each character position costs one multiplication and one addition
+of such integers. A position at which all keys have the same character costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from struct import Struct
+
+from rocketmq_py.wire.javahash import string_hash
+
+_MASK = 0xFFFFFFFF
+_WORTH = 8
+"""From this many keys of one length on the side-by-side way is the faster one."""
+_LONGEST = 1024
+"""Keys up to this length: 255 * (2**32 - 1) * 1024 stays below 2**64."""
+
+
+@lru_cache(maxsize=_LONGEST)
+def _power(n: int) -> int:
+    return pow(31, n, 1 << 32)
+
+
+@lru_cache(maxsize=64)
+def _lanes(count: int) -> Struct:
+    return Struct("<" + "I4x" * count)
+
+
+def positive(value: int) -> int:
+    """The hash as an index file has it: the absolute value of the signed 32-bit number, 0 for the smallest."""
+    value &= _MASK
+    return value if value < 0x80000000 else (0x100000000 - value) & 0x7FFFFFFF
+
+
+def key_hash(prefix: int, key: str) -> int:
+    """The index hash of ``topic#key``, given the Java hash of ``topic#``."""
+    units = len(key) if key.isascii() else len(key.encode("utf-16-be", "surrogatepass")) // 2
+    return positive(prefix * _power(units) + string_hash(key))
+
+
+def key_hashes(prefixes: Sequence[int], keys: Sequence[str]) -> list[int]:
+    """The index hashes of keys, each with the hash of its own ``topic#``."""
+    lengths = set(map(len, keys))
+    if len(lengths) == 1 and len(keys) >= _WORTH:
+        return _equal_length(prefixes, keys, lengths.pop())
+    hashes = [0] * len(keys)
+    for length in lengths:
+        places = [i for i, key in enumerate(keys) if len(key) == length]
+        own = [keys[i] for i in places]
+        roots = [prefixes[i] for i in places]
+        found = _equal_length(roots, own, length) if len(own) >= _WORTH else map(key_hash, roots, own)
+        for i, value in zip(places, found, strict=True):
+            hashes[i] = value
+    return hashes
+
+
+def _equal_length(prefixes: Sequence[int], keys: Sequence[str], length: int) -> list[int]:
+    text = "".join(keys)
+    if not text.isascii() or length > _LONGEST or not length:
+        return list(map(key_hash, prefixes, keys))
+    count = len(keys)
+    lanes, same = _polynomials(text.encode(), count, length)
+    power = _power(length)
+    if prefixes.count(prefixes[0]) == count:
+        same += prefixes[0] * power
+        return [positive(lane + same) for lane in lanes]
+    return [positive(lane + same + prefix * power) for lane, prefix in zip(lanes, prefixes, strict=True)]
+
+
+def _polynomials(text: bytes, count: int, length: int) -> tuple[tuple[int, ...], int]:
+    """The sums of each key's characters times powers of 31: what differs per key, and what all have in common."""
+    total = same = 0
+    spread = bytearray(8 * count)
+    for i in range(length):
+        column = text[i::length]
+        if column.count(column[0]) == count:
+            same += column[0] * _power(length - 1 - i)
+        else:
+            spread[0::8] = column
+            total += int.from_bytes(spread, "little") * _power(length - 1 - i)
+    return _lanes(count).unpack(total.to_bytes(8 * count, "little")), same

@@ -1,0 +1,371 @@
+"""The store of one broker: one object over log, queues, index, checkpoint and flush thread.
+
+Knows how the parts work together and in which order they open, settle and close. Refuses to know requests and
+consumers. All calls come from one thread; only syncs run in another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rocketmq_py.errors import ClosedError, StoreCorrupt, StoreLocked
+from rocketmq_py.store.checkpoint import Checkpoint
+from rocketmq_py.store.commitlog import CommitLog
+from rocketmq_py.store.config import StoreConfig
+from rocketmq_py.store.consumequeue import ConsumeQueue
+from rocketmq_py.store.filesystem import FileSystem, Lock
+from rocketmq_py.store.flusher import Flusher
+from rocketmq_py.store.index import MessageIndex
+from rocketmq_py.store.layout import StoreLayout
+from rocketmq_py.store.osfiles import OsFileSystem
+from rocketmq_py.store.queues import QueueTable
+from rocketmq_py.store.reader import Accepts, MessageFilter, Reader
+from rocketmq_py.store.records import (
+    Appended,
+    AppendedBatch,
+    Arrival,
+    Boundary,
+    GetResult,
+    NewBatch,
+    NewRecord,
+    QueryResult,
+)  # fmt: skip
+from rocketmq_py.store.recovery import Recovery
+from rocketmq_py.store.writer import Writer
+
+_log = logging.getLogger(__name__)
+
+_PAGE = 4096
+
+
+def wall_clock() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+class MessageStore:
+    """Messages on disk, in the files of Apache RocketMQ.
+
+    :param root: the store directory (``storePathRootDir``).
+    :param store_host: this broker's address as records hold it, 8 bytes for IPv4, 20 for IPv6.
+    :param fs: where the files are.
+    :param clock: milliseconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        config: StoreConfig | None = None,
+        *,
+        store_host: bytes,
+        fs: FileSystem | None = None,
+        clock: Callable[[], int] = wall_clock,
+    ) -> None:
+        self.config = config or StoreConfig()
+        self.layout = StoreLayout(Path(root))
+        self.on_arrival: Callable[[list[Arrival]], None] | None = None
+        """Called at each settle with what has become readable."""
+        self._fs = fs or OsFileSystem()
+        self._clock = clock
+        self._store_host = store_host
+        self._lock: Lock | None = None
+        self._is_open = False
+
+    # -- life
+
+    def open(self) -> None:
+        """Lock the directory, load what is there, recover.
+
+        :raises StoreLocked: another process has it. :raises StoreCorrupt: its files contradict the configuration.
+        """
+        try:
+            self._lock = self._fs.lock(self.layout.lock)
+        except BlockingIOError as e:
+            raise StoreLocked(f"{self.layout.root} is in use by another broker: stop it or choose another store") from e
+        try:
+            self._load()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _load(self) -> None:
+        fs, config, layout = self._fs, self.config, self.layout
+        clean = fs.size(layout.abort) is None
+        self._checkpoint = Checkpoint(fs, layout.checkpoint)
+        self._commit_log = CommitLog(fs, layout.commit_log, config.mapped_file_size_commit_log)
+        self._queues = QueueTable(fs, layout, config)
+        self._index = MessageIndex(fs, layout, config, self._clock)
+        recovery = Recovery(config, self._commit_log, self._queues, self._index, self._checkpoint)
+        try:
+            end = recovery.run(clean=clean)
+        except OSError as e:
+            raise StoreCorrupt(f"{layout.root} cannot be read: {e}") from e
+        self._reader = Reader(config, self._commit_log, self._index)
+        self._writer = Writer(config, self._commit_log, self._queues, self._index, self._store_host, self._clock)
+        self._writer.resume(end, recovery.last_timestamp)
+        fs.write(layout.abort, str(os.getpid()).encode())
+        self._flusher = Flusher(self._commit_log.sync, self._commit_log.min_offset if not clean else end)
+        self._flushed_at = self._thorough_at = self._clock()
+        self._is_open = True
+        _log.info("store %s is open, the commit log has %d to %d", layout.root, self._commit_log.min_offset, end)
+
+    def close(self) -> None:
+        """Put everything on disk, say so, and let go of the directory. Idempotent."""
+        if not self._is_open:
+            return
+        self.settle()
+        self._is_open = False
+        self._writer.refuse("it is closing")
+        try:
+            self._request_everything()
+            self._flusher.stop()
+            if self._flusher.failure is None:
+                self._fs.remove(self.layout.abort)
+            else:
+                _log.error("store %s was not closed in good order: %s", self.layout.root, self._flusher.failure)
+        finally:
+            self._flusher.stop()
+            self._queues.close()
+            self._index.close()
+            self._commit_log.close()
+            if self._lock is not None:
+                self._lock.release()
+
+    # -- writing
+
+    def now(self) -> int:
+        """The store timestamp of the next append."""
+        return self._writer.now()
+
+    def append(self, record: NewRecord) -> Appended:
+        """Give a message its place; it becomes readable with the next :meth:`settle`.
+
+        :raises MessageIllegal: it is too large. :raises StoreNotWritable: the store refuses writes.
+        """
+        return self._writer.append(record)
+
+    def append_many(self, records: Sequence[NewRecord]) -> list[Appended]:
+        """As :meth:`append` for several messages that are to lie next to each other."""
+        return self._writer.append_many(records)
+
+    def append_batch(self, batch: NewBatch) -> AppendedBatch:
+        """As :meth:`append` for the messages in the body of a batch send.
+
+        :raises CorruptRecord: the body is no batch; nothing is stored.
+        """
+        return self._writer.append_batch(batch)
+
+    def settle(self) -> None:
+        """Write what was appended and make it readable.
+
+        :raises StoreNotWritable: the disk failed.
+        """
+        writer = self._writer
+        touched = writer.touched
+        if not touched and not writer.has_chunks:
+            return
+        writer.flush()
+        writer.touched = []
+        arrivals = self._arrivals(touched) if self.on_arrival is not None else []
+        try:
+            self._queues.settle(touched)
+            self._index.settle()
+        except OSError as e:
+            self._writer.refuse(f"queues or index cannot be written: {e}")
+            _log.error("queues or index of %s cannot be written: %s", self.layout.root, e)
+        if self.on_arrival is not None and arrivals:
+            self.on_arrival(arrivals)
+
+    def _arrivals(self, touched: list[ConsumeQueue]) -> list[Arrival]:
+        now = self._writer.last_timestamp
+        return [Arrival(q.topic, q.queue_id, q.max_offset, q.next_offset, now, q.pending) for q in touched]
+
+    # -- durability
+
+    @property
+    def flushed_offset(self) -> int:
+        """Up to which offset the log is known to be on disk."""
+        return self._flusher.flushed_offset
+
+    def flushed(self, physical_end: int) -> asyncio.Future[None] | None:
+        """A future of the running loop, done when the log is on disk up to ``physical_end``; None when it is already.
+
+        The future fails with :class:`StoreNotWritable` when the disk does.
+        """
+        self.settle()
+        return self._flusher.wait(physical_end, self._commit_log.end)
+
+    async def wait_flushed(self, physical_end: int) -> None:
+        """Wait until the log is on disk up to ``physical_end``."""
+        future = self.flushed(physical_end)
+        if future is not None:
+            await future
+
+    def tick(self, now: int) -> None:
+        """Do what is due: settle, add waiting keys to the index, flush. Call it a few times a second.
+
+        :param now: milliseconds since the epoch.
+        """
+        self.settle()
+        if self._flusher.failure is not None:
+            self._writer.refuse(f"the disk failed: {self._flusher.failure}")
+            return
+        try:
+            self._index.build()
+            self._flush_when_due(now)
+        except OSError as e:
+            self._writer.refuse(f"queues or index cannot be written: {e}")
+            _log.error("queues or index of %s cannot be written: %s", self.layout.root, e)
+
+    def _flush_when_due(self, now: int) -> None:
+        config, end = self.config, self._commit_log.end
+        dirty = end - self._flusher.flushed_offset
+        if now - self._thorough_at >= config.flush_consume_queue_thorough_interval:
+            self._thorough_at = self._flushed_at = now
+            self._request_everything()
+        elif dirty and now - self._flushed_at >= config.flush_interval_commit_log:
+            many = dirty >= config.flush_commit_log_least_pages * _PAGE
+            if many or now - self._flushed_at >= config.flush_commit_log_thorough_interval:
+                self._flushed_at = now
+                self._request_log()
+
+    def _request_log(self) -> None:
+        """Flush the log; the checkpoint vouches for it afterwards."""
+        timestamp = self._writer.last_timestamp
+
+        def vouch() -> None:
+            if self._flusher.failure is None and timestamp:
+                self._checkpoint.physic_msg_timestamp = timestamp
+
+        self._flusher.request(self._commit_log.end, vouch)
+
+    def _request_everything(self) -> None:
+        """Flush log, queues and index; the checkpoint vouches for all of them afterwards."""
+        self._request_log()
+        timestamp = self._writer.last_timestamp
+        self._queues.spill()
+        paths = self._queues.files.take_dirty()
+        index = self._index.write_header()
+
+        def vouch() -> None:
+            if self._flusher.failure is not None:
+                return
+            self._queues.files.sync(paths)
+            self._checkpoint.logics_msg_timestamp = timestamp or self._checkpoint.logics_msg_timestamp
+            if index is not None:
+                index.sync()
+                self._checkpoint.index_msg_timestamp = index.end_timestamp
+            self._checkpoint.save()
+
+        self._flusher.request(self._commit_log.end, vouch)
+
+    # -- reading
+
+    def _queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        if not self._is_open:
+            raise ClosedError(f"the store {self.layout.root} is closed")
+        self.settle()
+        return self._queues.by_key.get((topic, queue_id))
+
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int,
+        *,
+        accepts: Accepts | None = None,
+        max_bytes: int | None = None,
+        message_filter: MessageFilter | None = None,
+    ) -> GetResult:
+        """Messages of a queue from ``offset`` on, by Java's rules and limits.
+
+        :param accepts: tells by the tags code whether a message may be wanted.
+        :param message_filter: tells by the record's bytes whether it is.
+        """
+        queue = self._queue(topic, queue_id)
+        return self._reader.get(queue, offset, max_count, max_bytes, accepts, message_filter)
+
+    def has_queue(self, topic: str, queue_id: int) -> bool:
+        return self._queue(topic, queue_id) is not None
+
+    def queues(self) -> list[tuple[str, int]]:
+        """Topic and id of every queue that has or had messages."""
+        return list(self._queues.by_key)
+
+    def queue_range(self, topic: str, queue_id: int) -> tuple[int, int]:
+        """The smallest offset there is, and the one the next message gets; (0, 0) for an unknown queue."""
+        queue = self._queue(topic, queue_id)
+        return (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
+
+    def offset_by_time(self, topic: str, queue_id: int, timestamp: int, boundary: Boundary = Boundary.LOWER) -> int:
+        """The offset that belongs to a store time: LOWER the first not before it, UPPER the last not after it."""
+        queue = self._queue(topic, queue_id)
+        return self._reader.offset_by_time(queue, timestamp, boundary) if queue is not None else 0
+
+    def store_time(self, topic: str, queue_id: int, offset: int) -> int:
+        """When a message was stored, milliseconds; -1 when there is none."""
+        queue = self._queue(topic, queue_id)
+        return self._reader.store_time(queue, offset) if queue is not None else -1
+
+    def earliest_store_time(self, topic: str, queue_id: int) -> int:
+        """When the oldest message of a queue was stored; -1 when there is none."""
+        queue = self._queue(topic, queue_id)
+        return self._reader.store_time(queue, queue.min_offset) if queue is not None else -1
+
+    def earliest_message_time(self) -> int:
+        """When the oldest message of the log was stored; -1 when there is none."""
+        self.settle()
+        return self._reader.store_time_at(self._commit_log.min_offset)
+
+    def message_at(self, physical_offset: int, size: int | None = None) -> bytes | None:
+        """The record at an offset of the log; None when there is none."""
+        self.settle()
+        return self._reader.message_at(physical_offset, size)
+
+    def record_at_queue(self, topic: str, queue_id: int, offset: int) -> bytes | None:
+        """The record at an offset of a queue; None when there is none."""
+        queue = self._queue(topic, queue_id)
+        return self._reader.record_of(queue, offset) if queue is not None else None
+
+    def tags_entries(self, topic: str, queue_id: int, offset: int, count: int) -> list[tuple[int, int, int]]:
+        """Physical offset, size and tags code of messages of a queue."""
+        queue = self._queue(topic, queue_id)
+        return list(queue.entries(offset, count)) if queue is not None else []
+
+    def in_memory(self, topic: str, queue_id: int, offset: int) -> bool:
+        """Whether a message exists and is near enough to the end of the log to be in memory."""
+        queue = self._queue(topic, queue_id)
+        return queue is not None and self._reader.in_memory(queue, offset)
+
+    def query(self, topic: str, key: str, max_num: int, begin: int, end: int) -> QueryResult:
+        """Records filed under a key and stored between ``begin`` and ``end``; a hash may bring in another key's."""
+        self.settle()
+        return self._reader.query(topic, key, max_num, begin, end)
+
+    @property
+    def min_physical_offset(self) -> int:
+        """Where the commit log begins."""
+        return self._commit_log.min_offset
+
+    @property
+    def max_physical_offset(self) -> int:
+        """Where the commit log ends, appends that are not settled included."""
+        self.settle()
+        return self._commit_log.end
+
+    # -- administration
+
+    def delete_topic(self, topic: str) -> None:
+        """Remove the queues of a topic; its records stay in the log until they expire."""
+        self.settle()
+        self._queues.remove_topic(topic)
+
+    @property
+    def is_writable(self) -> bool:
+        return self._writer.refusal is None

@@ -1,0 +1,98 @@
+"""All consume queues of a store.
+
+Knows which topics and queues there are on disk and in memory. Refuses to know permissions and topic configurations.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from rocketmq_py.store.config import StoreConfig
+from rocketmq_py.store.consumequeue import ConsumeQueue
+from rocketmq_py.store.filesystem import FileSystem
+from rocketmq_py.store.layout import StoreLayout
+from rocketmq_py.store.openfiles import OpenFiles
+
+_log = logging.getLogger(__name__)
+
+_SPILL_AT = 16 * 1024
+"""Bytes of a tail worth a write of its own."""
+
+
+class QueueTable:
+    """The consume queues by ``(topic, queue_id)``."""
+
+    def __init__(self, fs: FileSystem, layout: StoreLayout, config: StoreConfig) -> None:
+        self._fs = fs
+        self._layout = layout
+        self.files = OpenFiles(fs, config.consume_queue_file_size, config.max_open_queue_files)
+        self.by_key: dict[tuple[str, int], ConsumeQueue] = {}
+
+    def create(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """A new, empty queue; its directory appears with its first file."""
+        directory = self._layout.queue_directory(topic, queue_id)
+        queue = self.by_key[topic, queue_id] = ConsumeQueue(topic, queue_id, directory, self.files)
+        return queue
+
+    def get_or_create(self, topic: str, queue_id: int) -> ConsumeQueue:
+        return self.by_key.get((topic, queue_id)) or self.create(topic, queue_id)
+
+    def load(self, physical_end: int | None) -> None:
+        """Open every queue on disk.
+
+        :param physical_end: cut entries of messages beyond this point of the log; None trusts all of them.
+        :raises StoreCorrupt: a file has another size than configured.
+        """
+        root = self._layout.consume_queue
+        for topic in self._fs.names(root):
+            for name in self._fs.names(root / topic) if self._fs.is_directory(root / topic) else ():
+                if not (name.isascii() and name.isdecimal()):
+                    _log.warning("%s is no consume queue, ignored", root / topic / name)
+                    continue
+                queue = self.create(topic, int(name))
+                if physical_end is None:
+                    queue.load()
+                else:
+                    queue.load_below(physical_end)
+
+    def settle(self, touched: Iterable[ConsumeQueue]) -> None:
+        """Make pending entries of these queues readable; long tails go to their files."""
+        for queue in touched:
+            queue.settle()
+            if len(queue.tail) >= _SPILL_AT:
+                queue.spill()
+
+    def spill(self) -> None:
+        """Write every tail to its files."""
+        for queue in self.by_key.values():
+            if queue.tail:
+                queue.spill()
+
+    def truncate(self, physical_end: int) -> None:
+        """Cut entries of messages beyond ``physical_end`` of the log."""
+        for queue in self.by_key.values():
+            queue.truncate(physical_end)
+
+    def raise_minimum(self, physical_start: int) -> None:
+        """Move every minimum to what the log still has."""
+        for queue in self.by_key.values():
+            queue.raise_minimum(physical_start)
+
+    def last_physical_end(self) -> int:
+        """Where the newest message of all queues ends in the log; -1 when there is none."""
+        return max((queue.last_physical_end() for queue in self.by_key.values()), default=-1)
+
+    def remove_topic(self, topic: str) -> None:
+        """Remove the queues of a topic with their files; the commit log keeps its records until they expire."""
+        for key in [key for key in self.by_key if key[0] == topic]:
+            self.by_key.pop(key).remove_files()
+        self._fs.remove_tree(self._layout.consume_queue / topic)
+
+    def clear(self) -> None:
+        """Remove every queue."""
+        for topic in {topic for topic, _ in self.by_key}:
+            self.remove_topic(topic)
+
+    def close(self) -> None:
+        self.files.close()

@@ -1,0 +1,237 @@
+"""The way out: reads messages of a queue by offset, by time and by key.
+
+Knows the rules of DefaultMessageStore.getMessage: which status and next offset each case has, and when a batch is full.
+Refuses to know who reads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from struct import Struct
+
+from rocketmq_py.store.commitlog import CommitLog
+from rocketmq_py.store.config import CONSUME_QUEUE_ENTRY, StoreConfig
+from rocketmq_py.store.consumequeue import ConsumeQueue, unpack_entries
+from rocketmq_py.store.index import MessageIndex
+from rocketmq_py.store.records import Boundary, GetResult, GetStatus, QueryResult
+from rocketmq_py.wire.record import BORN_HOST_V6
+
+MAX_PULL_SIZE = 128 * 1024 * 1024
+_MIN_PULL_SIZE = 100
+_I32 = Struct(">i")
+_SIZE_AND_MORE = 48
+_QUERY_PASSES = 3
+
+Accepts = Callable[[int], bool]
+MessageFilter = Callable[[bytes], bool]
+
+
+class Reader:
+    """Reads one store.
+
+    :param total_memory: bytes of main memory of this machine; decides what counts as still in memory.
+    """
+
+    def __init__(
+        self, config: StoreConfig, log: CommitLog, index: MessageIndex, total_memory: int | None = None
+    ) -> None:
+        self._config = config
+        self._log = log
+        self._index = index
+        memory = total_memory if total_memory is not None else machine_memory()
+        self._near = memory * config.access_message_in_memory_max_ratio // 100
+
+    # -- by offset
+
+    def get(
+        self,
+        queue: ConsumeQueue | None,
+        offset: int,
+        max_count: int,
+        max_bytes: int | None,
+        accepts: Accepts | None,
+        message_filter: MessageFilter | None,
+    ) -> GetResult:
+        """Messages of a queue from ``offset`` on."""
+        if queue is None:
+            return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, b"", 0, 0, 0, 0)
+        low, high = queue.min_offset, queue.max_offset
+        if not low <= offset < high:
+            status, following = _outside(offset, low, high)
+            return GetResult(status, b"", 0, following, low, high)
+        limit = MAX_PULL_SIZE if max_bytes is None else min(max(max_bytes, _MIN_PULL_SIZE), MAX_PULL_SIZE)
+        if accepts is None and message_filter is None:
+            result = self._get_all(queue, offset, max_count, limit)
+            if result is not None:
+                return result
+        return self._get_some(queue, offset, max_count, limit, accepts, message_filter)
+
+    def _get_all(self, queue: ConsumeQueue, offset: int, max_count: int, limit: int) -> GetResult | None:
+        """The usual case in few steps: nothing filtered, everything near the end of the log and within one file.
+
+        None when it is not that case.
+        """
+        config, log = self._config, self._log
+        count = min(max_count, config.max_transfer_count_on_message_in_memory)
+        entries = list(unpack_entries(queue.read(offset, count)))
+        if not entries or count < 1:
+            return None
+        first, last = entries[0][0], entries[-1]
+        base = first - first % log.file_size
+        buffer = log.buffers.get(base)
+        if buffer is None or last[0] + last[1] > base + log.file_size or log.end - first > self._near:
+            return None
+        if sum([entry[1] for entry in entries]) > min(limit, config.max_transfer_bytes_on_message_in_memory):
+            return None
+        if last[0] + last[1] - first == sum([entry[1] for entry in entries]):
+            body = buffer[first - base : last[0] + last[1] - base]
+        else:
+            body = b"".join([buffer[at - base : at - base + size] for at, size, _ in entries])
+        following = offset + len(entries)
+        return GetResult(GetStatus.FOUND, body, len(entries), following, queue.min_offset, queue.max_offset)
+
+    def _get_some(
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        max_count: int,
+        limit: int,
+        accepts: Accepts | None,
+        message_filter: MessageFilter | None,
+    ) -> GetResult:
+        """Entry by entry, as Java does it."""
+        log_end, status = self._log.end, GetStatus.NO_MATCHED_MESSAGE
+        records: list[bytes] = []
+        size_so_far = last_seen = removed_before = 0
+        following = offset
+        scanned = max(self._config.max_filter_message_size // CONSUME_QUEUE_ENTRY, max_count, 1)
+        for physical, size, code in queue.entries(offset, scanned):
+            if records and self._is_full(len(records), size_so_far, size, max_count, limit, log_end - physical):
+                break
+            last_seen = physical
+            following += 1
+            if physical < removed_before or (accepts is not None and not accepts(code)):
+                continue
+            record = self._log.read(physical, size)
+            if record is None:
+                removed_before = self._log.next_file(physical)
+                status = status if records else GetStatus.MESSAGE_WAS_REMOVING
+                continue
+            if message_filter is not None and not message_filter(record):
+                status = status if records else GetStatus.NO_MATCHED_MESSAGE
+                continue
+            records.append(record)
+            size_so_far += size
+            status, removed_before = GetStatus.FOUND, 0
+        if following == offset:
+            status, following = GetStatus.OFFSET_FOUND_NULL, queue.next_file(offset)
+        behind = log_end - last_seen > self._near
+        body = b"".join(records)
+        return GetResult(status, body, len(records), following, queue.min_offset, queue.max_offset, behind)
+
+    def _is_full(self, count: int, total: int, size: int, max_count: int, limit: int, distance: int) -> bool:
+        """Whether a batch that has something already is not to take one more record of ``size`` bytes."""
+        config = self._config
+        if distance <= self._near:
+            most, most_bytes = (
+                config.max_transfer_count_on_message_in_memory, config.max_transfer_bytes_on_message_in_memory,
+            )  # fmt: skip
+        else:
+            most, most_bytes = (
+                config.max_transfer_count_on_message_in_disk, config.max_transfer_bytes_on_message_in_disk,
+            )  # fmt: skip
+        return count >= min(max_count, most) or total + size > min(limit, most_bytes)
+
+    def in_memory(self, queue: ConsumeQueue, offset: int) -> bool:
+        """Whether the message at ``offset`` exists and is near enough to the end of the log to be in memory."""
+        entry = queue.entry(offset)
+        if entry is None or self._log.read(entry[0], entry[1]) is None:
+            return False
+        return self._log.end - entry[0] <= self._near
+
+    # -- single records
+
+    def message_at(self, physical: int, size: int | None = None) -> bytes | None:
+        """The record at an offset of the log; its size is read from it when not given."""
+        if physical < 0:
+            return None
+        if size is None:
+            head = self._log.read(physical, 4)
+            size = _I32.unpack(head)[0] if head else 0
+        return self._log.read(physical, size) if size >= _SIZE_AND_MORE else None
+
+    def record_of(self, queue: ConsumeQueue, offset: int) -> bytes | None:
+        """The record at an offset of a queue."""
+        entry = queue.entry(offset)
+        return self._log.read(entry[0], entry[1]) if entry is not None else None
+
+    def store_time(self, queue: ConsumeQueue, offset: int) -> int:
+        """When the message at an offset of a queue was stored; -1 when there is none."""
+        entry = queue.entry(offset)
+        return self.store_time_at(entry[0]) if entry is not None else -1
+
+    def store_time_at(self, physical: int) -> int:
+        """When the record at an offset of the log was stored; -1 when there is none."""
+        head = self._log.read(physical, 76)
+        if head is None:
+            return -1
+        at = 68 if head[39] & BORN_HOST_V6 else 56
+        return int.from_bytes(head[at : at + 8], "big")
+
+    # -- by time
+
+    def offset_by_time(self, queue: ConsumeQueue, timestamp: int, boundary: Boundary) -> int:
+        """The offset that belongs to a store time.
+
+        LOWER: the first stored at ``timestamp`` or later, the end when there is none. UPPER: the last stored at
+        ``timestamp`` or earlier, 0 when there is none.
+        """
+        if boundary is Boundary.LOWER:
+            return self._first_since(queue, timestamp)
+        first_after = self._first_since(queue, timestamp + 1)
+        return first_after - 1 if first_after > queue.min_offset else 0
+
+    def _first_since(self, queue: ConsumeQueue, timestamp: int) -> int:
+        low, high = queue.min_offset, queue.max_offset
+        while low < high:
+            middle = (low + high) // 2
+            if self.store_time(queue, middle) < timestamp:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    # -- by key
+
+    def query(self, topic: str, key: str, max_num: int, begin: int, end: int) -> QueryResult:
+        """Records that may have the key and were stored within a time window."""
+        records: list[bytes] = []
+        for _ in range(_QUERY_PASSES):
+            offsets = sorted(self._index.query(topic, key, max_num, begin, end))
+            records = [record for record in map(self.message_at, offsets) if record is not None]
+            if records or not offsets:
+                break
+            end = self.store_time_at(offsets[0])
+            if end < begin:
+                break
+        return QueryResult(b"".join(records), len(records), self._index.end_timestamp, self._index.end_physical)
+
+
+def _outside(offset: int, low: int, high: int) -> tuple[GetStatus, int]:
+    """Status and next offset of a read outside a queue's range."""
+    if high == 0:
+        return GetStatus.NO_MESSAGE_IN_QUEUE, 0
+    if offset < low:
+        return GetStatus.OFFSET_TOO_SMALL, low
+    if offset == high:
+        return GetStatus.OFFSET_OVERFLOW_ONE, offset
+    return GetStatus.OFFSET_OVERFLOW_BADLY, high
+
+
+def machine_memory() -> int:
+    """Bytes of main memory; 4 GiB where the platform does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 4 << 30

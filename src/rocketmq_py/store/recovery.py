@@ -1,0 +1,169 @@
+"""Bringing the files of a store to agree with each other when it is opened.
+
+After a clean end the queues know where the log ends. After a crash (an ``abort`` file is there) only what the
+checkpoint vouches for is believed; everything after is taken from the log again. Either way the log is walked to its
+last whole record, the rest is cut, and queues and index are made to say what the log says. Knows the rules of
+CommitLog.recoverNormally and recoverAbnormally.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from rocketmq_py.store import fields
+from rocketmq_py.store.checkpoint import Checkpoint
+from rocketmq_py.store.commitlog import CommitLog
+from rocketmq_py.store.config import StoreConfig, delay_levels
+from rocketmq_py.store.consumequeue import ConsumeQueue
+from rocketmq_py.store.index import MessageIndex
+from rocketmq_py.store.queues import QueueTable
+from rocketmq_py.store.scan import Found, LogScan
+from rocketmq_py.wire.javahash import string_hash
+
+_log = logging.getLogger(__name__)
+
+_TRANSACTION = 0xC
+_PREPARED, _ROLLBACK = 0x4, 0xC
+_SETTLE_EVERY = 4096
+
+
+class Recovery:
+    """One recovery of one store; :meth:`run` does it."""
+
+    def __init__(
+        self, config: StoreConfig, log: CommitLog, queues: QueueTable, index: MessageIndex, checkpoint: Checkpoint
+    ) -> None:
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._checkpoint = checkpoint
+        self._check_crc = config.check_crc_on_recover
+        self._delays = delay_levels(config.message_delay_level)
+        self._touched: list[ConsumeQueue] = []
+        self._waiting = 0
+        self.last_timestamp = 0
+        """Store time of the newest record walked over, 0 when there was none."""
+
+    def run(self, *, clean: bool) -> int:
+        """Recover; where the log ends.
+
+        :param clean: whether the store was closed in good order.
+        :raises StoreCorrupt: files contradict the configuration. :raises OSError: the disk fails.
+        """
+        self._log.load()
+        self._index.load(trusted_until=None if clean else self._checkpoint.index_msg_timestamp)
+        begin = self._begin_clean() if clean else self._begin_after_crash()
+        if not self._log.starts:
+            self._without_log()
+            return 0
+        scan = LogScan(self._log, begin, check_crc=self._check_crc)
+        self._take(scan)
+        self._cut(scan, erase=not clean or scan.reason is not None)
+        self._queues.raise_minimum(self._log.min_offset)
+        return scan.end
+
+    # -- where to begin
+
+    def _begin_clean(self) -> int:
+        """Where the newest message of the queues ends: only records that have no queue entry follow."""
+        self._queues.load(None)
+        end = self._queues.last_physical_end()
+        if self._log.min_offset <= end and self._is_boundary(end):
+            return end
+        if end >= 0:
+            _log.warning("the commit log does not go on at %d where the consume queues end", end)
+        return self._newest_whole_file(max(end, 0))
+
+    def _is_boundary(self, offset: int) -> bool:
+        """Whether something begins at ``offset`` of the log, or nothing was written there."""
+        scan = LogScan(self._log, offset, check_crc=False)
+        next(iter(scan), None)
+        start = self._log.start_at_or_before(offset)
+        return scan.reason is None and start is not None and offset < start + self._log.file_size
+
+    def _newest_whole_file(self, offset: int) -> int:
+        """The start of the newest file at or before ``offset`` that begins with a record."""
+        for start in reversed(self._log.starts):
+            if start <= offset and self._first_timestamp(start):
+                return start
+        return self._log.min_offset
+
+    def _begin_after_crash(self) -> int:
+        """The start of the newest file whose first record is as old as the checkpoint vouches for."""
+        safe = self._checkpoint.safe_timestamp
+        begin = self._log.min_offset
+        for start in reversed(self._log.starts):
+            if 0 < self._first_timestamp(start) <= safe:
+                begin = start
+                break
+        _log.warning("the store was not closed in good order: the commit log is walked from %d", begin)
+        self._queues.load(begin)
+        return begin
+
+    def _first_timestamp(self, start: int) -> int:
+        """The store time of the first record of a file, 0 when it does not begin with one."""
+        first = next(iter(LogScan(self._log, start, check_crc=self._check_crc)), None)
+        return first.store_timestamp if first is not None and first.physical_offset == start else 0
+
+    def _without_log(self) -> None:
+        if self._queues.by_key:
+            _log.warning("there is no commit log: the consume queues are removed")
+            self._queues.clear()
+
+    # -- taking records into queues and index
+
+    def _take(self, scan: LogScan) -> None:
+        indexed_to = self._index.end_physical
+        count = 0
+        for found in scan:
+            self._enqueue(found)
+            if found.physical_offset > indexed_to or not indexed_to:
+                self._add_keys(found)
+            self.last_timestamp = max(self.last_timestamp, found.store_timestamp)
+            count += 1
+            if self._waiting >= _SETTLE_EVERY:
+                self._settle()
+        self._settle()
+        self._index.build()
+        if count:
+            _log.info("%d records taken from the commit log", count)
+
+    def _enqueue(self, found: Found) -> None:
+        if found.sys_flag & _TRANSACTION in (_PREPARED, _ROLLBACK):
+            return
+        queue = self._queues.get_or_create(found.topic, found.queue_id)
+        if found.queue_offset < queue.next_offset:
+            return
+        if found.queue_offset > queue.next_offset:
+            self._settle()
+            queue.skip_to(found.queue_offset)
+        if not queue.pending:
+            self._touched.append(queue)
+        code = fields.stored_tags_code(found.topic, found.properties, found.store_timestamp, self._delays)
+        queue.pending += (found.physical_offset, found.size, code)
+        queue.next_offset += 1
+        self._waiting += 1
+
+    def _add_keys(self, found: Found) -> None:
+        if found.sys_flag & _TRANSACTION == _ROLLBACK:
+            return
+        uniq_key = fields.value(found.properties, fields.UNIQ_KEY)
+        keys = fields.value(found.properties, fields.KEYS)
+        if uniq_key or keys:
+            topic_hash = string_hash(f"{found.topic}#")
+            self._index.add(topic_hash, uniq_key, keys, found.physical_offset, found.store_timestamp)
+            self._index.settle()
+
+    def _settle(self) -> None:
+        self._queues.settle(self._touched)
+        self._touched = []
+        self._waiting = 0
+
+    # -- cutting
+
+    def _cut(self, scan: LogScan, *, erase: bool) -> None:
+        if scan.reason is not None:
+            _log.error("the commit log is cut at %d: %s", scan.end, scan.reason)
+        self._log.cut(scan.end, erase=erase)
+        if self._queues.last_physical_end() > scan.end:
+            self._queues.truncate(scan.end)

@@ -1,0 +1,120 @@
+"""Walking the commit log record by record, believing nothing.
+
+Knows when bytes are a whole, undamaged record, a blank end of a file, or the end of what was written. Used by recovery
+and by tools that check a store. Refuses to change anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from struct import Struct
+from typing import NamedTuple
+from zlib import crc32
+
+from rocketmq_py.store.commitlog import CommitLog
+from rocketmq_py.wire.record import FIXED_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_SIZE, head_struct
+
+_BLOCK = 1024 * 1024
+_SIZE_MAGIC = Struct(">ii")
+_SYS_FLAG = Struct(">i")
+_U16 = Struct(">H")
+
+
+class Found(NamedTuple):
+    """What the store wants to know of one record of the log."""
+
+    physical_offset: int
+    size: int
+    topic: str
+    queue_id: int
+    queue_offset: int
+    sys_flag: int
+    store_timestamp: int
+    properties: bytes
+
+
+class Damage(Exception):
+    """Why bytes are no record; internal to the scan."""
+
+
+class LogScan:
+    """The records from ``start`` on, as an iterator.
+
+    Afterwards ``end`` is where valid records end and ``reason`` why: None when nothing was written there.
+
+    :param start: a place where a record begins.
+    """
+
+    def __init__(self, log: CommitLog, start: int, *, check_crc: bool = True) -> None:
+        self._log = log
+        self._check_crc = check_crc
+        self.end = start
+        self.reason: str | None = None
+
+    def __iter__(self) -> Iterator[Found]:
+        start = self._log.start_at_or_before(self.end)
+        while start is not None and self.end < start + self._log.file_size:
+            try:
+                finished = yield from self._file(start)
+            except Damage as e:
+                self.reason = str(e)
+                return
+            if finished:
+                return
+            start = next((s for s in self._log.starts if s > start), None)
+            self.end = self._log.next_file(self.end) if start is None else start
+
+    def _file(self, start: int) -> Generator[Found, None, bool]:
+        """Records of one file; returns whether the log ends in it."""
+        buffer = self._log.buffer(start)
+        assert buffer is not None
+        size_of_file = self._log.file_size
+        position = self.end - start
+        block, at = b"", 0
+        while position + _SIZE_MAGIC.size <= size_of_file:
+            if at + MIN_SIZE > len(block):
+                block, at = buffer[position : min(position + _BLOCK, size_of_file)], 0
+            size, magic = _SIZE_MAGIC.unpack_from(block, at)
+            if magic == MAGIC_BLANK:
+                return False
+            if size == 0 and magic == 0:
+                return True
+            if magic not in (MAGIC_V1, MAGIC_V2):
+                raise Damage(f"magic {magic & 0xFFFFFFFF:#010x} is no record's")
+            if size < MIN_SIZE or position + size > size_of_file:
+                raise Damage(f"a record of {size} bytes cannot be here")
+            if at + size > len(block):
+                block, at = buffer[position : min(position + max(_BLOCK, size), size_of_file)], 0
+            yield self._record(block, at, start + position, size, magic)
+            position += size
+            at += size
+            self.end = start + position
+        raise Damage("the file ends without a blank")
+
+    def _record(self, block: bytes, at: int, physical: int, size: int, magic: int) -> Found:
+        head = head_struct(_SYS_FLAG.unpack_from(block, at + 36)[0])
+        if size < head.size + MIN_SIZE - FIXED_SIZE:
+            raise Damage(f"a record of {size} bytes is too short for its hosts")
+        fields = head.unpack_from(block, at)
+        body, end = at + head.size, at + size
+        body_end = body + fields[14]
+        if fields[14] < 0 or body_end + 3 > end:
+            raise Damage(f"a body of {fields[14]} bytes does not fit into a record of {size}")
+        if fields[6] != physical:
+            raise Damage(f"a record says that it is at {fields[6]}")
+        if self._check_crc and body_end > body and crc32(memoryview(block)[body:body_end]) & 0x7FFFFFFF != fields[2]:
+            raise Damage("the checksum of a body is wrong")
+        topic, properties = _tail(block, body_end, end, magic)
+        return Found(physical, size, topic, fields[3], fields[5], fields[7], fields[10], properties)
+
+
+def _tail(block: bytes, at: int, end: int, magic: int) -> tuple[str, bytes]:
+    """Topic and properties of a record, whose lengths must add up to its size."""
+    topic_at = at + (1 if magic == MAGIC_V1 else 2)
+    topic_end = topic_at + (block[at] if magic == MAGIC_V1 else _U16.unpack_from(block, at)[0])
+    if topic_end + 2 > end or topic_end + 2 + _U16.unpack_from(block, topic_end)[0] != end:
+        raise Damage("the lengths in a record do not add up to its size")
+    try:
+        return block[topic_at:topic_end].decode(), block[topic_end + 2 : end]
+    except UnicodeDecodeError as e:
+        raise Damage("a topic is no UTF-8") from e

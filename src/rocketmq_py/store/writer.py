@@ -1,0 +1,292 @@
+"""The way in: turns new messages into records of the commit log, entries of consume queues and keys of the index.
+
+Knows the order of things: offsets are given at once, bytes are gathered and written together when the store settles.
+The record layout is that of ``wire.record``; the fixed part is packed here in one call because this is the hot path.
+Refuses to know who sent a message and who waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from zlib import crc32
+
+from rocketmq_py.errors import MessageIllegal, StoreNotWritable
+from rocketmq_py.store import fields
+from rocketmq_py.store.commitlog import BLANK_SIZE, CommitLog
+from rocketmq_py.store.config import StoreConfig
+from rocketmq_py.store.consumequeue import ConsumeQueue
+from rocketmq_py.store.index import MessageIndex
+from rocketmq_py.store.queues import QueueTable
+from rocketmq_py.store.records import Appended, AppendedBatch, NewBatch, NewRecord
+from rocketmq_py.wire.batch import decode_batch
+from rocketmq_py.wire.javahash import tags_code
+from rocketmq_py.wire.record import BORN_HOST_V6, STORE_HOST_V6, head_struct
+
+MAX_PROPERTIES = 32767
+TRANSACTION_MASK = 0xC
+TRANSACTION_PREPARED = 0x4
+TRANSACTION_ROLLBACK = 0xC
+_CRC_MASK = 0x7FFFFFFF
+_LENGTHS = [n.to_bytes(2, "big") for n in range(1024)]
+
+
+def _length(n: int) -> bytes:
+    """The two bytes of a length; the usual ones are ready made."""
+    return _LENGTHS[n] if n < 1024 else n.to_bytes(2, "big")
+
+
+class Writer:
+    """Appends to the log, the queues and the index of one store.
+
+    :param store_host: this broker's address, packed in 8 or 20 bytes.
+    :param clock: milliseconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        log: CommitLog,
+        queues: QueueTable,
+        index: MessageIndex,
+        store_host: bytes,
+        clock: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._host = store_host
+        self._host_flag = STORE_HOST_V6 if len(store_host) > 8 else 0
+        self._head = head_struct(self._host_flag)
+        self._overhead = self._head.size + 2
+        # A record of this size breaks no limit, so that the quick path needs one comparison.
+        self._usual_size = min(MAX_PROPERTIES, config.max_message_size)
+        self._clock = clock
+        self._now = 0
+        self.last_timestamp = 0
+        self._start = 0  # of the file being written
+        self._written = 0  # position in that file up to which bytes are in the log
+        self._position = 0  # position behind the last append
+        self._limit = -1  # position an append may reach without more ado
+        self._chunks: list[bytes] = []
+        self.touched: list[ConsumeQueue] = []
+        self._refusal: str | None = "it is not open"
+
+    # -- state
+
+    def resume(self, end: int, last_timestamp: int) -> None:
+        """Go on writing at ``end`` of the log."""
+        self._start = end - end % self._log.file_size
+        self._written = self._position = end - self._start
+        self._limit = -1
+        self.last_timestamp = last_timestamp
+        self._refusal = None
+
+    def refuse(self, why: str) -> None:
+        """Refuse further appends."""
+        self._refusal = why
+        self._limit = -1
+
+    def allow(self) -> None:
+        """Take appends again."""
+        self._refusal = None
+
+    @property
+    def refusal(self) -> str | None:
+        """Why appends are refused, None while they are not."""
+        return self._refusal
+
+    def now(self) -> int:
+        """The store timestamp of appends until the next settle; never goes back."""
+        now = self._now
+        if not now:
+            now = self._now = self.last_timestamp = max(self._clock(), self.last_timestamp)
+        return now
+
+    @property
+    def has_chunks(self) -> bool:
+        """Whether anything was appended since the last :meth:`flush`."""
+        return bool(self._chunks)
+
+    # -- appending
+
+    def append(self, record: NewRecord) -> Appended:
+        """Append one message."""
+        if record.sys_flag & TRANSACTION_MASK or len(record.born_host) != 8:
+            return self._append_unusual(record)
+        queue = self._queues.by_key.get((record.topic, record.queue_id)) or self._queues.create(
+            record.topic, record.queue_id
+        )
+        body, properties = record.body, record.properties
+        size = self._overhead + len(body) + len(queue.topic_part) + len(properties)
+        position = self._position
+        if position + size > self._limit or size > self._usual_size:
+            position = self._make_room(size, len(body), len(properties))
+        now = self._now or self.now()
+        physical = self._start + position
+        offset = queue.next_offset
+        self._chunks += (
+            self._head.pack(
+                size, queue.magic, crc32(body) & _CRC_MASK, record.queue_id, record.flag, offset, physical,
+                record.sys_flag | self._host_flag, record.born_timestamp, record.born_host, now, self._host,
+                record.reconsume_times, record.prepared_transaction_offset, len(body),
+            ),
+            body, queue.topic_part, _length(len(properties)), properties,
+        )  # fmt: skip
+        self._position = position + size
+        queue.next_offset = offset + 1
+        pending = queue.pending
+        if not pending:
+            self.touched.append(queue)
+        pending += (physical, size, record.tags_code)
+        if record.uniq_key is not None or record.keys:
+            self._index.add(queue.key_hash, record.uniq_key, record.keys, physical, now)
+        return Appended(offset, physical, now, size)
+
+    def append_many(self, records: Sequence[NewRecord]) -> list[Appended]:
+        """Append messages next to each other, in one file."""
+        total = sum(self._size_bound(record) for record in records)
+        self._check_room(total)
+        return [self.append(record) for record in records]
+
+    def _size_bound(self, record: NewRecord) -> int:
+        """Not less than the size of its record."""
+        if len(record.body) > self._config.max_message_size or len(record.properties) > MAX_PROPERTIES:
+            raise self._too_large(len(record.body), len(record.properties))
+        topic = len(record.topic.encode()) + 2
+        return self._overhead + 12 + len(record.body) + topic + len(record.properties)
+
+    def _check_room(self, total: int) -> None:
+        """Roll over now when ``total`` bytes do not fit into this file."""
+        if total > self._log.file_size - BLANK_SIZE:
+            raise MessageIllegal(
+                f"messages of {total} bytes together do not fit into a commit log file of {self._log.file_size}"
+            )
+        if self._position + total > self._log.file_size - BLANK_SIZE:
+            self._roll()
+
+    def append_batch(self, batch: NewBatch) -> AppendedBatch:
+        """Append the messages of a batch body next to each other.
+
+        :raises CorruptRecord: the body is no batch. :raises MessageIllegal: it is too large. Nothing is stored then.
+        """
+        messages = [(flag, body, self._joined(own, batch.properties)) for flag, body, own in decode_batch(batch.body)]
+        queue = self._queues.get_or_create(batch.topic, batch.queue_id)
+        total = 0
+        for _, body, properties in messages:
+            if len(body) > self._config.max_message_size or len(properties) > MAX_PROPERTIES:
+                raise self._too_large(len(body), len(properties))
+            total += self._overhead + 12 + len(body) + len(queue.topic_part) + len(properties)
+        self._check_room(total)
+        first, physicals, size = queue.next_offset, [], 0
+        for flag, body, properties in messages:
+            done = self.append(
+                NewRecord(
+                    batch.topic,
+                    batch.queue_id,
+                    body,
+                    properties,
+                    tags_code(fields.value(properties, fields.TAGS)),
+                    batch.sys_flag,
+                    flag,
+                    batch.born_timestamp,
+                    batch.born_host,
+                    batch.reconsume_times,
+                    0,
+                    fields.value(properties, fields.UNIQ_KEY),
+                    fields.value(properties, fields.KEYS),
+                )
+            )
+            physicals.append(done.physical_offset)
+            size += done.size
+        return AppendedBatch(first, physicals, self.now(), size)
+
+    def _joined(self, own: bytes, common: bytes) -> bytes:
+        """A message's own properties followed by those of its batch."""
+        return own + (b"\x02" if own and common and not own.endswith(b"\x02") else b"") + common
+
+    def _append_unusual(self, record: NewRecord) -> Appended:
+        """Append a message with an IPv6 born host or of a transaction."""
+        queue = self._queues.get_or_create(record.topic, record.queue_id)
+        flags = record.sys_flag | self._host_flag | (BORN_HOST_V6 if len(record.born_host) > 8 else 0)
+        head = head_struct(flags)
+        body, properties = record.body, record.properties
+        size = head.size + 2 + len(body) + len(queue.topic_part) + len(properties)
+        position = self._make_room(size, len(body), len(properties))
+        kind = flags & TRANSACTION_MASK
+        queued = kind not in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
+        now, physical = self.now(), self._start + position
+        offset = queue.next_offset if queued else 0
+        self._chunks += (
+            head.pack(
+                size, queue.magic, crc32(body) & _CRC_MASK, record.queue_id, record.flag, offset, physical, flags,
+                record.born_timestamp, record.born_host, now, self._host, record.reconsume_times,
+                record.prepared_transaction_offset, len(body),
+            ),
+            body, queue.topic_part, _length(len(properties)), properties,
+        )  # fmt: skip
+        self._position = position + size
+        if queued:
+            self._enqueue(queue, physical, size, record.tags_code)
+        if kind != TRANSACTION_ROLLBACK and (record.uniq_key is not None or record.keys):
+            self._index.add(queue.key_hash, record.uniq_key, record.keys, physical, now)
+        return Appended(offset, physical, now, size)
+
+    def _enqueue(self, queue: ConsumeQueue, physical: int, size: int, tags_code: int) -> None:
+        queue.next_offset += 1
+        if not queue.pending:
+            self.touched.append(queue)
+        queue.pending += (physical, size, tags_code)
+
+    # -- room
+
+    def _make_room(self, size: int, body: int, properties: int) -> int:
+        """The position at which a record of ``size`` bytes can go; rolls over and takes disk space as needed.
+
+        :raises MessageIllegal: no file could hold it. :raises StoreNotWritable: the store refuses writes.
+        """
+        if self._refusal is not None:
+            raise StoreNotWritable(f"the store refuses messages: {self._refusal}")
+        end = self._log.file_size - BLANK_SIZE
+        if body > self._config.max_message_size or properties > MAX_PROPERTIES or size > end:
+            raise self._too_large(body, properties)
+        try:
+            if self._position + size > end:
+                self._roll()
+            if self._start not in self._log.buffers:
+                self._log.create(self._start)
+            room = self._log.allocate(self._start, self._position + size + BLANK_SIZE)
+        except OSError as e:
+            raise StoreNotWritable(f"the commit log cannot grow: {e}") from e
+        self._limit = min(room - BLANK_SIZE, end)
+        return self._position
+
+    def _too_large(self, body: int, properties: int) -> MessageIllegal:
+        return MessageIllegal(
+            f"a message of {body} bytes with {properties} bytes of properties is too large: the limits are "
+            f"{self._config.max_message_size} (maxMessageSize) and {MAX_PROPERTIES}, and it must fit into a commit log "
+            f"file of {self._log.file_size}"
+        )
+
+    def _roll(self) -> None:
+        """Close this file with a blank and go on in the next."""
+        self.flush()
+        following = self._start + self._log.file_size
+        buffer = self._log.create(following)
+        del buffer
+        if self._position:
+            self._log.allocate(self._start, self._position + BLANK_SIZE)
+        self._log.close_file(self._start, self._position)
+        self._start = following
+        self._written = self._position = 0
+        self._limit = -1
+        self._log.end = following
+
+    def flush(self) -> None:
+        """Put gathered bytes into the log."""
+        if self._chunks:
+            self._log.buffers[self._start][self._written : self._position] = b"".join(self._chunks)
+            self._chunks.clear()
+            self._written = self._position
+            self._log.end = self._start + self._position
+        self._now = 0
