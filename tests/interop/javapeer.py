@@ -77,16 +77,16 @@ class JavaProcess:
     Use as a context manager; leaving kills the JVM. ``stop()`` asks it to end in good order (slow for a broker).
     """
 
-    def __init__(self, args: Iterable[str], log: Path, java_options: str = "") -> None:
+    def __init__(self, args: Iterable[str], log: Path, java_options: str = "", level: str = "WARN") -> None:
         self.args = list(args)
         self.log = log
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        environment = {**os.environ, "PEER_LOG": "WARN"}
+        environment = {**os.environ, "PEER_LOG": level}
         if java_options:
             environment["PEER_JAVA_OPTS"] = f"{environment.get('PEER_JAVA_OPTS', '')} {java_options}".strip()
         with log.open("ab") as stderr:
             self._process = subprocess.Popen(
-                [str(PEER), *self.args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr,
+                [str(PEER), *self.args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr,
                 env=environment, start_new_session=True, text=True, encoding="utf-8",
             )  # fmt: skip
         self._reader = threading.Thread(target=self._read, name=f"peer-{self.args[0]}", daemon=True)
@@ -108,6 +108,12 @@ class JavaProcess:
             return self._lines.get(timeout=timeout)
         except queue.Empty:
             raise self.error(f"was silent for {timeout:.0f} s") from None
+
+    def say(self, line: str) -> None:
+        """Writes a line to stdin."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
 
     def ready(self) -> JavaProcess:
         """Waits for a server's READY line."""
@@ -153,8 +159,9 @@ class JavaProcess:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._reader.join()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()
 
     def error(self, what: str) -> PeerError:
         tail = self.log.read_text(errors="replace")[-3000:] if self.log.exists() else ""
@@ -183,6 +190,7 @@ class JavaPeer:
     work: Path
     _running: list[JavaProcess] = field(default_factory=list)
     _count: int = 0
+    _shell: JavaProcess | None = None
 
     @staticmethod
     def build() -> None:
@@ -191,9 +199,10 @@ class JavaPeer:
         if done.returncode != 0:
             raise PeerError(f"peer build failed:\n{done.stdout}\n{done.stderr}")
 
-    def start(self, *args: str, java_options: str = "") -> JavaProcess:
+    def start(self, *args: str, java_options: str = "", level: str = "WARN") -> JavaProcess:
+        """Any verb of the peer; ``level`` is what of RocketMQ's own log goes to the log file."""
         self._count += 1
-        process = JavaProcess(args, self.work / f"{self._count:03}-{args[0]}.log", java_options)
+        process = JavaProcess(args, self.work / f"{self._count:03}-{args[0]}.log", java_options, level)
         self._running.append(process)
         return process
 
@@ -244,13 +253,18 @@ class JavaPeer:
         return rows
 
     def admin(self, *args: str, timeout: float = 60.0) -> str:
-        """What mqadmin prints; PeerError when it fails (it reports errors on stdout or stderr with status 0 too)."""
-        self._count += 1
-        done = subprocess.run([str(PEER), "admin", *args], capture_output=True, text=True, check=False, timeout=timeout)
-        said = done.stdout + done.stderr
-        if done.returncode != 0 or "Exception" in said:
-            raise PeerError(f"mqadmin {' '.join(args)} failed:\n{said[-3000:]}")
-        return done.stdout
+        """What mqadmin prints. All commands share one JVM.
+
+        :raises PeerError: it failed, which it says as the text of an exception.
+        """
+        if self._shell is None:
+            self._shell = self.start("shell", level="OFF")  # a logger writes into the answers
+            self._shell.until(lambda row: row["type"] == "ready", START_SECONDS)
+        self._shell.say("\t".join(args))
+        text = str(self._shell.until(lambda row: row["type"] == "answer", timeout)[-1]["text"])
+        if "Exception" in text:
+            raise PeerError(f"mqadmin {' '.join(args)} failed:\n{text[-3000:]}")
+        return text
 
     def facts(self, verb: str, stdin: str = "") -> list[Row]:
         """The lines of ``peer facts table`` or, with base64 stored messages as ``stdin``, ``peer facts decode``."""
@@ -264,3 +278,4 @@ class JavaPeer:
         for process in reversed(self._running):
             process.kill()
         self._running.clear()
+        self._shell = None
