@@ -26,8 +26,17 @@ _log = logging.getLogger(__name__)
 AUTO_CREATE_QUEUES = 4
 """Queues a topic gets that its first message creates, as Java's producer asks for."""
 
-Addresses = tuple[str, ...]
-"""Where the queues of one broker name are served, the master first."""
+
+class Addresses(NamedTuple):
+    """Where the queues of one broker name are served."""
+
+    master: str | None = None
+    slaves: tuple[str, ...] = ()
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Every address, the master's first."""
+        return self.slaves if self.master is None else (self.master, *self.slaves)
 
 
 class Queues(NamedTuple):
@@ -40,8 +49,9 @@ class Queues(NamedTuple):
         grouped = _by_address(self.addresses)
         return [Queues(dict.fromkeys(members, addresses)) for addresses, members in grouped.items()]
 
-    def of_topic(self, topic: str) -> list[MessageQueue]:
-        return sorted(queue for queue in self.addresses if queue.topic == topic)
+    def with_master(self) -> Queues:
+        """The same queues without those whose broker has no master now."""
+        return Queues({queue: addresses for queue, addresses in self.addresses.items() if addresses.master})
 
 
 class Cluster:
@@ -52,7 +62,7 @@ class Cluster:
     :param retries: attempts after the first one.
     """
 
-    def __init__(self, namesrv: Addresses, timeout: float, retries: int) -> None:
+    def __init__(self, namesrv: tuple[str, ...], timeout: float, retries: int) -> None:
         self._namesrv = namesrv
         self._retries = retries
         self._connections = Connections(timeout)
@@ -73,13 +83,17 @@ class Cluster:
         try:
             return self._queues([topic], _writable)
         except _NoTopic:
-            try:
-                template = self._route(AUTO_CREATE_TOPIC)
-            except _NoTopic:
-                template = None
+            template = self._template()
             if template is None:
                 raise
             return Queues(_of_route(topic, template, lambda data: min(_writable(data), AUTO_CREATE_QUEUES)))
+
+    def _template(self) -> TopicRouteData | None:
+        """What a topic created by its first message is modelled on; None where brokers do not create topics so."""
+        try:
+            return self._route(AUTO_CREATE_TOPIC)
+        except _NoTopic:
+            return None
 
     def bounds(self, queues: Queues) -> dict[MessageQueue, Bounds]:
         """What each queue holds now."""
@@ -131,8 +145,8 @@ class Cluster:
         offsets: Offsets = {}
         for addresses, members in _by_address(queues.addresses).items():
             requests = [(code, header(queue), b"") for queue in members]
-            retry = Retry(self._retries, f"looking up offsets at {addresses[0]}")
-            answers = retry.call(lambda a=addresses[0], r=requests: self._ask(a, r))  # type: ignore[misc]
+            retry = Retry(self._retries, f"looking up offsets at {addresses.all[0]}")
+            answers = retry.call(lambda a=addresses.all[0], r=requests: self._ask(a, r))  # type: ignore[misc]
             offsets.update(zip(members, answers, strict=True))
         return offsets
 
@@ -179,7 +193,9 @@ def _by_address(addresses: Mapping[MessageQueue, Addresses]) -> dict[Addresses, 
 
 def _of_route(topic: str, route: TopicRouteData, number: Callable[[QueueData], int]) -> dict[MessageQueue, Addresses]:
     brokers = {
-        broker.broker_name: tuple(broker.broker_addrs[i] for i in sorted(broker.broker_addrs))
+        broker.broker_name: Addresses(
+            broker.broker_addrs.get(0), tuple(broker.broker_addrs[i] for i in sorted(broker.broker_addrs) if i)
+        )
         for broker in route.broker_datas
         if broker.broker_addrs
     }

@@ -32,7 +32,7 @@ READ_GROUP = "TOOLS_CONSUMER"
 class FetchSettings:
     """How to fetch; the same for all ranges of a query. See ``ReadOptions`` for the meaning of each."""
 
-    namesrv: Addresses
+    namesrv: tuple[str, ...]
     timeout: float
     retries: int
     in_flight: int
@@ -52,7 +52,7 @@ class Fetcher:
     :param addresses: where the queue is served, the preferred one first; asked for anew when none answers.
     """
 
-    def __init__(self, wanted: QueueRange, addresses: Addresses, settings: FetchSettings) -> None:
+    def __init__(self, wanted: QueueRange, addresses: tuple[str, ...], settings: FetchSettings) -> None:
         self._queue = wanted.queue
         self._addresses = addresses
         self._settings = settings
@@ -169,13 +169,13 @@ class Fetcher:
         if self._retry.failures >= len(self._addresses):
             self._addresses = self._look_up() or self._addresses
 
-    def _look_up(self) -> Addresses | None:
-        """Where the queue is served by now, or None when nobody can tell."""
+    def _look_up(self) -> tuple[str, ...]:
+        """Where the queue is served by now, nothing when nobody can tell."""
         cluster = Cluster(self._settings.namesrv, self._settings.timeout, retries=0)
         try:
-            return cluster.readable([self._queue.topic]).addresses.get(self._queue)
+            return cluster.readable([self._queue.topic]).addresses.get(self._queue, Addresses()).all
         except RocketMQError as e:
             _log.info("no new address of %s: %s", self._queue, e)
-            return None
+            return ()
         finally:
             cluster.close()

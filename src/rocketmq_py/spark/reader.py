@@ -27,7 +27,7 @@ _DECODE_BYTES = 2 * 1024 * 1024
 class QueuePartition(InputPartition):
     """A range of one queue, and where it is served as far as the driver knows."""
 
-    def __init__(self, wanted: QueueRange, addresses: Addresses) -> None:
+    def __init__(self, wanted: QueueRange, addresses: tuple[str, ...]) -> None:
         super().__init__(str(wanted.queue))
         self.range = wanted
         self.addresses = addresses
@@ -51,7 +51,7 @@ class QueueRanges:
     def partitions(self, plan: Plan, queues: Queues) -> list[InputPartition]:
         """The partitions of a plan: one for each queue that has something to read."""
         self.report(plan.losses)
-        return [QueuePartition(r, queues.addresses.get(r.queue, ())) for r in plan.ranges]
+        return [QueuePartition(r, queues.addresses.get(r.queue, Addresses()).all) for r in plan.ranges]
 
     def report(self, losses: Iterable[str]) -> None:
         """Fail or warn about messages that are gone, as ``failOnDataLoss`` says.

@@ -32,7 +32,7 @@ _NOT_COPIED = frozenset(
         *(QUERY_ID, BATCH_ID, ROW_KEY),
     }
 )
-"""Properties brokers and clients set themselves; a row read from one topic and written to another leaves them behind."""
+"""Properties brokers and clients set themselves; a row read from one topic and written to another drops them."""
 
 
 class Outgoing(NamedTuple):

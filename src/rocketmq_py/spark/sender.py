@@ -14,7 +14,7 @@ from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers import SendMessageV2
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
-from rocketmq_py.spark.cluster import AUTO_CREATE_QUEUES, Addresses, Cluster, Queues
+from rocketmq_py.spark.cluster import AUTO_CREATE_QUEUES, Cluster, Queues
 from rocketmq_py.spark.connection import Connections
 from rocketmq_py.spark.retry import Retry
 from rocketmq_py.spark.rows import Outgoing
@@ -38,7 +38,7 @@ _STORED = frozenset(
 class SendSettings:
     """How to send. See ``WriteOptions`` for the meaning of each."""
 
-    namesrv: Addresses
+    namesrv: tuple[str, ...]
     producer_group: str
     timeout: float
     retries: int
@@ -67,18 +67,19 @@ class TopicQueues:
     """The queues a topic can be written to, and which is next."""
 
     def __init__(self, queues: Queues) -> None:
-        self._addresses = queues.addresses
-        self._queues = sorted(queues.addresses)
+        self._masters = {queue: addresses.master for queue, addresses in queues.addresses.items()}
+        self._queues = sorted(self._masters)
         self._turn = 0
 
     def address(self, queue: MessageQueue) -> str:
         """Where the master of ``queue`` is.
 
-        :raises NoRouteError: its broker is not registered now.
+        :raises NoRouteError: it is not registered now.
         """
-        if queue not in self._addresses:
-            raise NoRouteError(f"no broker takes messages for {queue} now: {queue.broker_name} is not registered")
-        return self._addresses[queue][0]
+        master = self._masters.get(queue)
+        if master is None:
+            raise NoRouteError(f"no broker takes messages for {queue}: no master of {queue.broker_name} is registered")
+        return master
 
     def bound(self, message: Outgoing) -> MessageQueue | None:
         """The queue a message has to go to, None if any will do.
@@ -182,10 +183,20 @@ class Sender:
 
     def _request(self, batch: Batch, queue: MessageQueue) -> tuple[RequestCode, SendMessageV2, bytes]:
         header = SendMessageV2(
-            producer_group=self._settings.producer_group, topic=batch.topic, default_topic=AUTO_CREATE_TOPIC,
-            default_topic_queue_nums=AUTO_CREATE_QUEUES, queue_id=queue.queue_id, sys_flag=0, flag=0,
-            born_timestamp=int(time.time() * 1000), properties="", reconsume_times=0, unit_mode=False, batch=True, bname=queue.broker_name,
-        )  # fmt: skip
+            producer_group=self._settings.producer_group,
+            topic=batch.topic,
+            default_topic=AUTO_CREATE_TOPIC,
+            default_topic_queue_nums=AUTO_CREATE_QUEUES,
+            queue_id=queue.queue_id,
+            sys_flag=0,
+            born_timestamp=int(time.time() * 1000),
+            flag=0,
+            properties="",
+            reconsume_times=0,
+            unit_mode=False,
+            batch=True,
+            bname=queue.broker_name,
+        )
         return RequestCode.SEND_BATCH_MESSAGE, header, encode_batch(batch.messages)
 
     def _await_answer(self) -> None:

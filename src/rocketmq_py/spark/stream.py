@@ -38,7 +38,8 @@ class Ends:
     """The latest offset of every queue, asked for no more often than the options say.
 
     An answer that is a little old is still right: what it names is there. A broker that does not answer leaves its
-    queues out; the query waits for it where it stands.
+    queues out; the query waits for it where it stands. Only masters are asked: a slave may lag, and its end would then
+    look like a queue that was created anew.
     """
 
     def __init__(self, cluster: Cluster, options: ReadOptions) -> None:
@@ -77,7 +78,7 @@ class Ends:
     def ask(self, question: Any) -> Offsets:
         """The answers of all brokers that give one to ``question``, a method of the cluster."""
         answers: Offsets = {}
-        for queues in self.queues().by_broker():
+        for queues in self.queues().with_master().by_broker():
             try:
                 answers.update(question(queues))
             except RocketMQError as e:
