@@ -17,7 +17,7 @@ from rocketmq_py.protocol.requests import Request, RequestDecoder
 from rocketmq_py.server.failures import failure, overloaded, unsupported
 from rocketmq_py.server.lanes import Lane, LaneLimit, Lanes
 from rocketmq_py.server.peer import Peer, Responder
-from rocketmq_py.server.reply import Buffer, Hold, Reply, encode_reply, write_reply
+from rocketmq_py.server.reply import Buffer, Hold, Reply, encode_reply, reply_buffers
 from rocketmq_py.server.router import Outcome, Route, Router
 from rocketmq_py.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, decode_command
 from rocketmq_py.wire.frame import Frame
@@ -82,7 +82,7 @@ class Dispatcher:
             answers = self._settle(peer, answers)
         output: list[Buffer] = []
         for opaque, reply in answers:
-            write_reply(reply, opaque, output.append)
+            output += reply_buffers(reply, opaque)
         return Served(output, fault)
 
     async def drain(self, timeout: float) -> None:

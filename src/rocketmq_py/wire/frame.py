@@ -7,7 +7,8 @@ it). Knows nothing of what a header says.
 from __future__ import annotations
 
 from struct import Struct
-from typing import NamedTuple
+
+import msgspec
 
 from rocketmq_py.errors import CorruptFrame
 
@@ -22,7 +23,7 @@ _unpack_lengths = _LENGTHS.unpack_from
 pack_lengths = _LENGTHS.pack
 
 
-class Frame(NamedTuple):
+class Frame(msgspec.Struct, gc=False):
     """One frame: how its header is serialized (0 JSON, 1 ROCKETMQ), the header's bytes, the body's bytes."""
 
     serialize_type: int
