@@ -103,9 +103,15 @@ class Fetcher:
             self._retry.failed(trouble)  # once for all pulls that were refused together
 
     def _send(self, connection: Connection, pulls: list[Pull]) -> None:
-        if pulls:
+        if not pulls:
+            return
+        try:
             opaques = connection.send([(RequestCode.PULL_MESSAGE, self._header(pull), b"") for pull in pulls])
-            self._under_way.update(zip(opaques, [pull.segment for pull in pulls], strict=True))
+        except NetworkError:
+            for pull in pulls:
+                self._window.failed(pull.segment)
+            raise
+        self._under_way.update(zip(opaques, [pull.segment for pull in pulls], strict=True))
 
     def _header(self, pull: Pull) -> Header:
         topic, broker_name, queue_id = self._queue

@@ -35,7 +35,9 @@ class QueueRange(NamedTuple):
     start: int
     stop: int
 
-    def __len__(self) -> int:
+    @property
+    def size(self) -> int:
+        """How many offsets that are."""
         return max(self.stop - self.start, 0)
 
 
@@ -80,16 +82,16 @@ def batch_plan(start: Offsets, stop: Offsets, bounds: Mapping[MessageQueue, Boun
     for queue in sorted(start):
         earliest, latest = bounds[queue]
         wanted = QueueRange(queue, start[queue], stop[queue])
-        if len(wanted) and wanted.stop > latest:
+        if wanted.size and wanted.stop > latest:
             losses.append(f"{queue} ends at offset {latest}, but {wanted.stop} was asked for")
             wanted = wanted._replace(stop=latest)
         ranges.append(_retained(wanted, earliest, losses))
-    return Plan([r for r in ranges if len(r)], losses)
+    return Plan([r for r in ranges if r.size], losses)
 
 
 def _retained(wanted: QueueRange, earliest: int, losses: list[str]) -> QueueRange:
     """``wanted`` without what retention has removed."""
-    if not len(wanted) or wanted.start >= earliest:
+    if not wanted.size or wanted.start >= earliest:
         return wanted
     gone = min(earliest, wanted.stop)
     losses.append(f"offsets {wanted.start} to {gone - 1} of {wanted.queue} have been removed by retention")
@@ -114,7 +116,7 @@ def stream_plan(start: Offsets, stop: Offsets, earliest: Mapping[MessageQueue, i
             ranges.append(QueueRange(queue, first, stop[queue]))
         else:
             ranges.append(_retained(QueueRange(queue, begin, stop[queue]), first, losses))
-    return Plan([r for r in ranges if len(r)], losses)
+    return Plan([r for r in ranges if r.size], losses)
 
 
 def _newcomer(queue: MessageQueue, earliest: int, stop: int, losses: list[str]) -> QueueRange:

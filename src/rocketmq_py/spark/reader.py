@@ -78,7 +78,7 @@ class QueueRanges:
                     yield batch
         finally:
             fetcher.close()
-        if rows < len(wanted):
+        if rows < wanted.size:
             self._check_retention(wanted)
 
     def _check_retention(self, wanted: QueueRange) -> None:

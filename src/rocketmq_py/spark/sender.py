@@ -57,6 +57,8 @@ class Batch:
     size: int = 0
     queue: MessageQueue | None = None
     """The queue of the last attempt."""
+    address: str | None = None
+    """Where the last attempt went."""
 
     def add(self, message: Outgoing) -> None:
         self.messages.append((0, message.body, message.properties))
@@ -162,24 +164,47 @@ class Sender:
     def _must_wait(self, batch: Batch) -> bool:
         return batch.bound is not None and any(other.bound == batch.bound for other in self._under_way.values())
 
-    def _post(self, batch: Batch) -> None:
-        """Put a batch on its way, at another broker if one cannot be reached."""
-        while True:
-            address = None
-            try:
-                queues = self._queues(batch.topic)
-                batch.queue = batch.bound or queues.next(batch.queue if batch.retry.failures else None)
-                address = queues.address(batch.queue)
-                connection = self._connections.to(address)
-                (opaque,) = connection.send([self._request(batch, batch.queue)])
-            except (NetworkError, NoRouteError) as e:
-                if address is not None:
-                    self._connections.drop(address)
-                self._topics.pop(batch.topic, None)
-                batch.retry.failed(e)
+    def _post(self, *batches: Batch) -> None:
+        """Put batches on their way, at another broker if one cannot be reached."""
+        waiting = list(batches)
+        while waiting:
+            error = self._try(waiting[0])
+            if error is None:
+                waiting.pop(0)
             else:
-                self._under_way[address, opaque] = batch
-                return
+                failed = [*self._take_back(waiting[0].address), waiting[0]]
+                self._pause(failed, error)
+                waiting[:1] = failed
+
+    def _try(self, batch: Batch) -> RocketMQError | None:
+        """Send a batch; the error if that was not possible."""
+        batch.address = None
+        try:
+            queues = self._queues(batch.topic)
+            batch.queue = batch.bound or queues.next(batch.queue if batch.retry.failures else None)
+            batch.address = queues.address(batch.queue)
+            (opaque,) = self._connections.to(batch.address).send([self._request(batch, batch.queue)])
+        except (NetworkError, NoRouteError) as e:
+            return e
+        self._under_way[batch.address, opaque] = batch
+        return None
+
+    def _take_back(self, address: str | None) -> list[Batch]:
+        """Give up a broken connection; the batches under way on it, in order."""
+        if address is None:
+            return []
+        self._connections.drop(address)
+        return [self._under_way.pop(key) for key in list(self._under_way) if key[0] == address]
+
+    def _pause(self, failed: list[Batch], error: RocketMQError) -> None:
+        """Wait before batches that failed together are sent again.
+
+        :raises RocketMQError: ``error`` itself, when it is not retryable or the attempts are used up.
+        """
+        if error.refresh_route:
+            for batch in failed:
+                self._topics.pop(batch.topic, None)
+        failed[0].retry.pause(max(batch.retry.count(error) for batch in failed))
 
     def _request(self, batch: Batch, queue: MessageQueue) -> tuple[RequestCode, SendMessageV2, bytes]:
         header = SendMessageV2(
@@ -205,27 +230,17 @@ class Sender:
         try:
             answer = self._connections.to(address).receive()
         except NetworkError as e:
-            self._lost(address, e)
+            self._again(self._take_back(address), e)
             return
         batch = self._under_way.pop((address, answer.opaque))
         if answer.code not in _STORED:
             self._again([batch], self._error(batch, answer, address))
 
+    def _again(self, batches: list[Batch], error: RocketMQError) -> None:
+        self._pause(batches, error)
+        self._post(*batches)
+
     def _error(self, batch: Batch, answer: Command, address: str) -> RocketMQError:
         error = BrokerError.of(answer.code, answer.remark, address)
         error.add_note(f"while {len(batch.messages)} messages were sent to {batch.queue}")
         return error
-
-    def _lost(self, address: str, error: NetworkError) -> None:
-        """A connection broke: everything under way on it has to be sent again, in the same order."""
-        self._connections.drop(address)
-        keys = [key for key in self._under_way if key[0] == address]
-        self._again([self._under_way.pop(key) for key in keys], error)
-
-    def _again(self, batches: list[Batch], error: RocketMQError) -> None:
-        if error.refresh_route:
-            for batch in batches:
-                self._topics.pop(batch.topic, None)
-        batches[0].retry.pause(max(batch.retry.count(error) for batch in batches))  # one pause for all of them
-        for batch in batches:
-            self._post(batch)

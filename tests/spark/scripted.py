@@ -1,0 +1,81 @@
+"""A peer that answers as a test tells it: one name server and broker in one socket server."""
+
+from __future__ import annotations
+
+import socket
+import socketserver
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rocketmq_py.protocol.bodies import BrokerData, QueueData, TopicRouteData
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.wire.command import RESPONSE_FLAG, Command, decode_command, encode_command
+from rocketmq_py.wire.frame import FrameDecoder
+
+Script = Callable[[Command], Command | None]
+"""The answer to a request; None cuts the connection."""
+
+
+def answer(code: int = ResponseCode.SUCCESS, body: bytes = b"", remark: str | None = None, **ext: object) -> Command:
+    """An answer with header fields as given."""
+    return Command(code, flag=RESPONSE_FLAG, remark=remark, ext={k: str(v) for k, v in ext.items()}, body=body)
+
+
+class ScriptedPeer(socketserver.ThreadingTCPServer):
+    """Serves the route of any topic itself (``queues`` on itself as ``broker-a``); the rest is the script's."""
+
+    allow_reuse_address = True
+    daemon_threads = True
+
+    def __init__(self, script: Script, queues: int) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.address = f"127.0.0.1:{self.server_address[1]}"
+        self.script = script
+        self.queues = queues
+        self.requests: list[Command] = []
+
+    def respond(self, request: Command) -> Command | None:
+        self.requests.append(request)
+        if request.code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
+            return answer(body=self.route().encode())
+        return self.script(request)
+
+    def route(self) -> TopicRouteData:
+        return TopicRouteData(
+            queue_datas=[
+                QueueData(broker_name="broker-a", read_queue_nums=self.queues, write_queue_nums=self.queues, perm=6)
+            ],
+            broker_datas=[BrokerData(broker_name="broker-a", cluster="c", broker_addrs={0: self.address})],
+        )
+
+    def asked(self, code: RequestCode) -> list[Command]:
+        """The requests of one code so far."""
+        return [request for request in self.requests if request.code == code]
+
+
+class _Handler(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        frames = FrameDecoder()
+        while data := self.request.recv(1 << 16):
+            for frame in frames.feed(data):
+                request = decode_command(frame)
+                response = self.server.respond(request)  # type: ignore[attr-defined]
+                if response is None:
+                    self.request.shutdown(socket.SHUT_RDWR)
+                    return
+                response.opaque = request.opaque
+                self.request.sendall(encode_command(response))
+
+
+@contextmanager
+def scripted(script: Script, queues: int = 1) -> Iterator[ScriptedPeer]:
+    """A running peer."""
+    with ScriptedPeer(script, queues) as peer:
+        thread = threading.Thread(target=peer.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield peer
+        finally:
+            peer.shutdown()
+            thread.join()

@@ -1,0 +1,145 @@
+"""Fetching a range: what each answer of a broker, and a broken connection, leads to. No Spark needed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from rocketmq_py.errors import NetworkError, PermissionDenied, RocketMQError
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.spark.fetch import Fetcher, FetchSettings, Lag
+from rocketmq_py.spark.plan import DataLossError, QueueRange
+from rocketmq_py.wire.command import Command
+from tests.spark.scripted import ScriptedPeer, answer, scripted
+
+QUEUE = MessageQueue("orders", "broker-a", 0)
+
+
+def found(request: Command, most: int = 32, end: int = 1 << 40) -> Command:
+    """As a broker answers: one byte per message, at most ``most``."""
+    start, wanted = int(request.ext["queueOffset"]), int(request.ext["maxMsgNums"])
+    stop = min(start + min(wanted, most), end)
+    return answer(body=bytes(i % 251 for i in range(start, stop)), **pull_header(stop))
+
+
+def pull_header(reached: int, least: int = 0, most: int = 1 << 40) -> dict[str, object]:
+    return {"suggestWhichBrokerId": 0, "nextBeginOffset": reached, "minOffset": least, "maxOffset": most}
+
+
+def fetch(peer: ScriptedPeer, start: int, stop: int, *, retries: int = 3, fail_on_data_loss: bool = True) -> bytes:
+    settings = FetchSettings(
+        namesrv=(peer.address,), timeout=5, retries=retries, in_flight=8, fail_on_data_loss=fail_on_data_loss
+    )
+    fetcher = Fetcher(QueueRange(QUEUE, start, stop), (peer.address,), settings)
+    try:
+        return b"".join(piece.body for pieces in fetcher.pieces() for piece in pieces)
+    finally:
+        fetcher.close()
+
+
+def messages(start: int, stop: int) -> bytes:
+    return bytes(i % 251 for i in range(start, stop))
+
+
+def sometimes(every: int, instead: Callable[[Command], Command | None]) -> Callable[[Command], Command | None]:
+    """A broker that does something else with every n-th pull."""
+    pulls = iter(range(1, 1 << 40))
+    return lambda request: instead(request) if next(pulls) % every == 0 else found(request)
+
+
+def test_a_range_is_fetched_whole() -> None:
+    with scripted(found) as peer:
+        assert fetch(peer, 5, 1000) == messages(5, 1000)
+        pulls = peer.asked(RequestCode.PULL_MESSAGE)
+    assert len(pulls) == 32, "as many pulls as answers of 32 messages"
+    assert pulls[0].ext["consumerGroup"] == "TOOLS_CONSUMER"
+    assert pulls[0].ext["sysFlag"] == "4", "no long polling, no commit of offsets"
+
+
+def test_a_busy_broker_is_asked_again() -> None:
+    with scripted(sometimes(5, lambda _: answer(ResponseCode.SYSTEM_BUSY, remark="[OVERLOAD]"))) as peer:
+        assert fetch(peer, 0, 1000) == messages(0, 1000)
+
+
+def test_a_cut_connection_is_made_again() -> None:
+    with scripted(sometimes(7, lambda _: None)) as peer:
+        assert fetch(peer, 0, 1000) == messages(0, 1000)
+
+
+def test_short_answers_are_completed() -> None:
+    with scripted(sometimes(3, lambda request: found(request, most=5))) as peer:
+        assert fetch(peer, 0, 1000) == messages(0, 1000)
+
+
+def test_offsets_without_messages_are_passed_over() -> None:
+    def nothing(request: Command) -> Command:
+        stop = int(request.ext["queueOffset"]) + 3
+        return answer(ResponseCode.PULL_RETRY_IMMEDIATELY, **pull_header(stop))
+
+    with scripted(sometimes(10, nothing)) as peer:
+        assert 0 < len(fetch(peer, 0, 1000)) < 1000
+
+
+def test_a_broker_that_forbids_reading_ends_it_at_once() -> None:
+    with (
+        scripted(lambda _: answer(ResponseCode.NO_PERMISSION, remark="the topic is not readable")) as peer,
+        pytest.raises(PermissionDenied, match="the topic is not readable"),
+    ):
+        fetch(peer, 0, 10)
+
+
+def test_a_broker_that_is_always_busy_ends_it_when_attempts_are_used_up() -> None:
+    with (
+        scripted(lambda _: answer(ResponseCode.SYSTEM_BUSY, remark="[OVERLOAD]")) as peer,
+        pytest.raises(RocketMQError, match=r"\[OVERLOAD\]"),
+    ):
+        fetch(peer, 0, 10, retries=1)
+
+
+def test_a_broker_that_is_not_there_ends_it_with_its_address() -> None:
+    with scripted(found) as peer:
+        pass
+    with pytest.raises(NetworkError, match=f"cannot connect to {peer.address}.*Is it running"):
+        fetch(peer, 0, 10, retries=1)
+
+
+def test_a_broker_that_lacks_what_it_should_have_is_waited_for() -> None:
+    def lagging(request: Command) -> Command:
+        return answer(ResponseCode.PULL_NOT_FOUND, **pull_header(int(request.ext["queueOffset"])))
+
+    with scripted(sometimes(4, lagging)) as peer:
+        assert fetch(peer, 0, 200) == messages(0, 200)
+    with scripted(lagging) as peer, pytest.raises(Lag, match="has nothing at offset 0 of orders@broker-a:0"):
+        fetch(peer, 0, 10, retries=1)
+
+
+def removed(request: Command) -> Command:
+    """A broker whose retention has removed everything before offset 40."""
+    if int(request.ext["queueOffset"]) < 40:
+        return answer(ResponseCode.PULL_OFFSET_MOVED, **pull_header(40, least=40))
+    return found(request)
+
+
+def test_removed_messages_fail_a_query() -> None:
+    with (
+        scripted(removed) as peer,
+        pytest.raises(DataLossError, match="offsets 10 to 39 of orders@broker-a:0 have been removed by retention"),
+    ):
+        fetch(peer, 10, 100)
+
+
+def test_removed_messages_are_skipped_with_a_warning_if_wanted(caplog: pytest.LogCaptureFixture) -> None:
+    with scripted(removed) as peer, caplog.at_level(logging.WARNING):
+        assert fetch(peer, 10, 100, fail_on_data_loss=False) == messages(40, 100)
+    assert "offsets 10 to 39" in caplog.text
+
+
+def test_messages_beyond_the_end_fail_a_query() -> None:
+    def ended(request: Command) -> Command:
+        return answer(ResponseCode.PULL_OFFSET_MOVED, **pull_header(5, most=5))
+
+    with scripted(ended) as peer, pytest.raises(DataLossError, match="are gone, it ends at 5"):
+        fetch(peer, 10, 100)

@@ -1,0 +1,114 @@
+"""Sending: nothing is lost where a broker is busy or gone, bound messages keep their order. No Spark needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import count
+
+import pytest
+
+from rocketmq_py.errors import ConfigError, PermissionDenied
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.spark.rows import Outgoing
+from rocketmq_py.spark.sender import Sender, SendSettings
+from rocketmq_py.wire.batch import decode_batch
+from rocketmq_py.wire.command import Command
+from rocketmq_py.wire.javahash import string_hash
+from tests.spark.scripted import ScriptedPeer, answer, scripted
+
+
+class Store:
+    """Keeps what is sent, and does something else with every n-th send: refuse it, or cut the connection after it."""
+
+    def __init__(self, refuse_every: int = 1 << 40, cut_every: int = 1 << 40) -> None:
+        self.stored: list[tuple[int, list[bytes]]] = []
+        self._refuse, self._cut = refuse_every, cut_every
+        self._number = count(1)
+
+    def __call__(self, request: Command) -> Command | None:
+        number = next(self._number)
+        if number % self._refuse == 0:
+            return answer(ResponseCode.SYSTEM_BUSY, remark="[TIMEOUT_CLEAN_QUEUE]")
+        bodies = [body for _, body, _ in decode_batch(request.body)]
+        self.stored.append((int(request.ext["e"]), bodies))
+        if number % self._cut == 0:
+            return None
+        return answer(msgId="A", queueId=request.ext["e"], queueOffset=0)
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return [body for _, bodies in self.stored for body in bodies]
+
+
+def send(peer: ScriptedPeer, messages: Iterable[Outgoing], *, retries: int = 5, max_batch_bytes: int = 200) -> None:
+    sender = Sender(
+        SendSettings(
+            namesrv=(peer.address,), producer_group="g", timeout=5, retries=retries, in_flight=4,
+            max_batch_bytes=max_batch_bytes,
+        )
+    )  # fmt: skip
+    try:
+        for message in messages:
+            sender.send(message)
+        sender.flush()
+    finally:
+        sender.close()
+
+
+def message(i: int, sharding_key: str | None = None, queue_id: int | None = None) -> Outgoing:
+    return Outgoing("orders", b"%05d" % i, b"", sharding_key, queue_id)
+
+
+EXPECTED = [b"%05d" % i for i in range(300)]
+
+
+def test_messages_travel_in_batches_over_all_queues() -> None:
+    store = Store()
+    with scripted(store, queues=4) as peer:
+        send(peer, map(message, range(300)))
+        batches = len(peer.asked(RequestCode.SEND_BATCH_MESSAGE))
+    assert sorted(store.bodies) == EXPECTED
+    assert batches == -(-300 // (200 // 27))
+    assert {queue for queue, _ in store.stored} == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("store", [Store(refuse_every=3), Store(cut_every=7)], ids=["busy", "cut"])
+def test_nothing_is_lost_where_a_broker_refuses_or_goes_away(store: Store) -> None:
+    with scripted(store, queues=4) as peer:
+        send(peer, map(message, range(300)))
+    assert set(store.bodies) == set(EXPECTED)
+
+
+@pytest.mark.parametrize("store", [Store(), Store(refuse_every=3), Store(cut_every=7)], ids=["well", "busy", "cut"])
+def test_messages_of_one_sharding_key_keep_their_order(store: Store) -> None:
+    with scripted(store, queues=4) as peer:
+        send(peer, (message(i, sharding_key=f"key-{i % 3}") for i in range(300)))
+    for key in range(3):
+        queue = abs(string_hash(f"key-{key}")) % 4
+        bodies = [body for at, bodies in store.stored if at == queue for body in bodies if int(body) % 3 == key]
+        first_seen = list(dict.fromkeys(bodies))
+        assert first_seen == EXPECTED[key::3]
+
+
+def test_a_row_can_name_its_queue() -> None:
+    store = Store()
+    with scripted(store, queues=4) as peer:
+        send(peer, (message(i, queue_id=i % 4) for i in range(20)))
+        with pytest.raises(ConfigError, match="topic orders has no queue 4"):
+            send(peer, [message(0, queue_id=4)])
+    assert all(int(body) % 4 == queue for queue, bodies in store.stored for body in bodies)
+
+
+def test_a_broker_that_forbids_writing_ends_it_at_once_and_says_what_was_sent() -> None:
+    with (
+        scripted(lambda _: answer(ResponseCode.NO_PERMISSION, remark="sending is forbidden")) as peer,
+        pytest.raises(PermissionDenied, match="sending is forbidden") as told,
+    ):
+        send(peer, [message(0)])
+    assert told.value.__notes__ == ["while 1 messages were sent to orders@broker-a:0"]
+
+
+def test_stored_but_not_flushed_counts_as_stored() -> None:
+    with scripted(lambda _: answer(ResponseCode.FLUSH_DISK_TIMEOUT, remark="slow disk")) as peer:
+        send(peer, [message(0)], retries=0)
+        assert len(peer.asked(RequestCode.SEND_BATCH_MESSAGE)) == 1

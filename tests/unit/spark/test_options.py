@@ -1,0 +1,120 @@
+"""Options: what is accepted, and what a user is told otherwise."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.spark.offsets import Boundary
+from rocketmq_py.spark.options import Use, check_options, read_options, write_options
+
+NEEDED = {"namesrv": "localhost:9876", "subscribe": "orders"}
+
+
+def test_a_read_needs_two_options_and_has_defaults_for_the_rest() -> None:
+    options = read_options(NEEDED, Use.READ)
+    assert options.namesrv == ("localhost:9876",)
+    assert options.subscribe == ("orders",)
+    assert options.starting_offsets is None
+    assert options.ending_offsets is Boundary.LATEST
+    assert options.fail_on_data_loss
+
+
+def test_names_are_taken_as_spark_lowers_them_and_values_are_parsed() -> None:
+    given = {
+        "namesrv": "a:1;b:2, [::1]:3",
+        "subscribe": "orders, flights,orders",
+        "startingoffsets": '{"orders": {"broker-a": {"0": 5, "1": -2}}}',
+        "failondataloss": "False",
+        "maxoffsetspertrigger": "1000",
+        "includeproperties": "true",
+    }
+    options = read_options(given, Use.READ_STREAM)
+    assert options.namesrv == ("a:1", "b:2", "[::1]:3")
+    assert options.subscribe == ("orders", "flights")
+    assert options.starting_offsets == {
+        MessageQueue("orders", "broker-a", 0): 5,
+        MessageQueue("orders", "broker-a", 1): -2,
+    }
+    assert not options.fail_on_data_loss
+    assert options.max_offsets_per_trigger == 1000
+    assert options.include_properties
+
+
+def test_a_write_has_its_own_options() -> None:
+    options = write_options({"namesrv": "a:1", "topic": "t", "producerGroup": "g", "checkpointLocation": "/c"})
+    assert (options.topic, options.producer_group) == ("t", "g")
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("subscirbe", "subscribe"),
+        ("startingOffset", "startingOffsets"),
+        ("nameServer", "namesrv"),
+        ("path", "subscribe"),
+        ("includeHeaders", "includeProperties"),
+        ("kafka.bootstrap.servers", "namesrv"),
+    ],
+)
+def test_an_unknown_option_is_refused_with_the_nearest_name(name: str, nearest: str) -> None:
+    with pytest.raises(ConfigError, match=rf"unknown option '{name}'.*did you mean {nearest}\?"):
+        check_options(NEEDED | {name: "x"})
+
+
+def test_an_unknown_option_far_from_all_others_is_answered_with_the_list() -> None:
+    with pytest.raises(ConfigError, match="known options: .*subscribe"):
+        check_options({"zzzzqqqq": "1"})
+
+
+def test_what_spark_itself_reads_from_the_options_is_let_through() -> None:
+    check_options({"checkpointLocation": "/tmp/c", "queryName": "q", "asyncProgressTrackingEnabled": "true"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("namesrv", "localhost", "no host:port"),
+        ("namesrv", "localhost:99999", "no host:port"),
+        ("namesrv", " ; ", "at least one name server"),
+        ("subscribe", "or ders", "illegal characters"),
+        ("subscribe", ",", "at least one topic"),
+        ("startingOffsets", "first", "earliest, latest or JSON"),
+        ("startingOffsets", "{}", "no queue is named"),
+        ("startingOffsets", '{"t": 5}', "topic 't' holds 5"),
+        ("startingOffsets", '{"t": {"b": {"x": 5}}}', "'x' is no queue id"),
+        ("startingOffsets", '{"t": {"b": {"0": -3}}}', "-3 is no offset"),
+        ("startingOffsets", '{"t": {"b": {"0": true}}}', "True is no offset"),
+        ("endingOffsets", "earliest", "no end to read up to"),
+        ("endingOffsets", '{"t": {"b": {"0": -2}}}', "no end to read up to"),
+        ("failOnDataLoss", "yes", "true or false"),
+        ("maxOffsetsPerTrigger", "0", "above 0"),
+        ("maxOffsetsPerTrigger", "many", "whole number"),
+        ("numRetries", "-1", "0 or above"),
+        ("topic", "a b", "illegal characters"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_name(name: str, value: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=f"option {name}=.*{told}"):
+        check_options({name: value})
+
+
+@pytest.mark.parametrize("missing", sorted(NEEDED))
+def test_a_missing_option_is_named(missing: str) -> None:
+    with pytest.raises(ConfigError, match=f"option {missing} is required for a batch read"):
+        read_options({name: value for name, value in NEEDED.items() if name != missing}, Use.READ)
+
+
+@pytest.mark.parametrize(
+    ("option", "use", "told"),
+    [
+        ({"maxOffsetsPerTrigger": "5"}, Use.READ, "maxOffsetsPerTrigger is not for a batch read"),
+        ({"startingOffsets": "latest"}, Use.READ, "nothing to read"),
+        ({"endingOffsets": "latest"}, Use.READ_STREAM, "endingOffsets is not for a streaming read"),
+        ({"topic": "t"}, Use.READ, "unknown option 'topic' for a batch read"),
+    ],
+)
+def test_an_option_of_another_use_is_refused(option: dict[str, str], use: Use, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        read_options(NEEDED | option, use)

@@ -1,0 +1,112 @@
+"""Offsets: what a batch read and a micro-batch cover, and what counts as lost."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import pytest
+from hypothesis import given, strategies as st
+
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.spark.offsets import Boundary, Bounds, Offsets, from_document, to_document
+from rocketmq_py.spark.plan import (
+    DataLossError,
+    QueueRange,
+    admit,
+    batch_plan,
+    carry,
+    resolve,
+    stream_plan,
+)
+
+A, B, C = (MessageQueue("t", "broker-a", i) for i in range(3))
+
+queues = st.builds(MessageQueue, st.sampled_from("tu"), st.sampled_from(["a", "b"]), st.integers(0, 3))
+offsets = st.dictionaries(queues, st.integers(0, 1000), min_size=1)
+
+
+@given(offsets)
+def test_a_document_survives_its_way_through_json(known: Offsets) -> None:
+    assert from_document(json.loads(json.dumps(to_document(known)))) == known
+
+
+def test_resolving_ends_and_numbers() -> None:
+    bounds = {A: Bounds(5, 9), B: Bounds(0, 3)}
+    assert resolve(Boundary.EARLIEST, bounds, "startingOffsets") == {A: 5, B: 0}
+    assert resolve(Boundary.LATEST, bounds, "startingOffsets") == {A: 9, B: 3}
+    assert resolve({A: 7, B: -1}, bounds, "startingOffsets") == {A: 7, B: 3}
+
+
+def test_resolving_needs_every_queue_and_no_other() -> None:
+    with pytest.raises(ConfigError, match="startingOffsets must name every queue, missing: t@broker-a:1"):
+        resolve({A: 1}, {A: Bounds(0, 9), B: Bounds(0, 9)}, "startingOffsets")
+    with pytest.raises(ConfigError, match="endingOffsets names t@broker-a:2, which the subscribed topics do not have"):
+        resolve({A: 1, C: 1}, {A: Bounds(0, 9)}, "endingOffsets")
+
+
+def test_a_batch_read_covers_what_is_there() -> None:
+    bounds = {A: Bounds(5, 9), B: Bounds(0, 3), C: Bounds(2, 2)}
+    plan = batch_plan({A: 5, B: 1, C: 2}, {A: 9, B: 3, C: 2}, bounds)
+    assert plan == ([QueueRange(A, 5, 9), QueueRange(B, 1, 3)], [])
+
+
+def test_a_batch_read_tells_what_retention_took_and_what_never_came() -> None:
+    plan = batch_plan({A: 2, B: 0}, {A: 9, B: 7}, {A: Bounds(5, 9), B: Bounds(0, 3)})
+    assert plan.ranges == [QueueRange(A, 5, 9), QueueRange(B, 0, 3)]
+    assert plan.losses == [
+        "offsets 2 to 4 of t@broker-a:0 have been removed by retention",
+        "t@broker-a:1 ends at offset 3, but 7 was asked for",
+    ]
+
+
+def test_a_micro_batch_covers_what_lies_between_two_offsets() -> None:
+    plan = stream_plan({A: 3, B: 4}, {A: 8, B: 4}, {A: 0, B: 0})
+    assert plan == ([QueueRange(A, 3, 8)], [])
+
+
+def test_a_micro_batch_reads_a_new_queue_from_its_beginning() -> None:
+    assert stream_plan({A: 3}, {A: 3, B: 4}, {A: 0, B: 0}) == ([QueueRange(B, 0, 4)], [])
+    assert "is new to the query and starts at offset 2" in stream_plan({A: 3}, {A: 3, B: 4}, {A: 0, B: 2}).losses[0]
+
+
+def test_a_micro_batch_tells_of_removed_vanished_and_recreated_queues() -> None:
+    plan = stream_plan({A: 3, B: 9, C: 1}, {A: 8, B: 2}, {A: 6, B: 0})
+    assert plan.ranges == [QueueRange(A, 6, 8), QueueRange(B, 0, 2)]
+    assert [loss.split(",")[0] for loss in plan.losses] == [
+        "t@broker-a:2",
+        "offsets 3 to 5 of t@broker-a:0 have been removed by retention",
+        "t@broker-a:1 ended at offset 9 and now ends at 2: it was created anew",
+    ]
+
+
+def test_a_micro_batch_whose_broker_cannot_be_asked_is_planned_as_it_stands() -> None:
+    assert stream_plan({A: 3}, {A: 8}, {}) == ([QueueRange(A, 3, 8)], [])
+
+
+def test_queues_that_cannot_be_asked_stay_where_they_are() -> None:
+    assert carry({A: 3, B: 4}, {A: 9}) == {A: 9, B: 4}
+
+
+@given(st.dictionaries(queues, st.integers(0, 100)), offsets, st.integers(1, 400))
+def test_admission_never_passes_the_limit_or_the_end_and_always_advances(
+    start: Offsets, latest: Offsets, limit: int
+) -> None:
+    ends = admit(start, latest, limit)
+    taken = {queue: ends[queue] - start.get(queue, 0) for queue in latest if latest[queue] > start.get(queue, 0)}
+    lag = {queue: latest[queue] - start.get(queue, 0) for queue in taken}
+    assert ends.keys() == latest.keys()
+    assert all(0 <= taken[queue] <= lag[queue] for queue in taken)
+    assert sum(taken.values()) == min(limit, sum(lag.values()))
+    if limit >= len(taken):
+        assert all(taken.values()), "a queue is starved"
+
+
+def test_admission_shares_by_lag() -> None:
+    assert admit({A: 0, B: 0}, {A: 900, B: 100}, 100) == {A: 90, B: 10}
+
+
+def test_a_data_loss_error_says_what_to_do_and_can_be_pickled() -> None:
+    error = pickle.loads(pickle.dumps(DataLossError(["one", "two"])))
+    assert str(error).startswith("one; two. To go on with what is still there, set failOnDataLoss=false")
