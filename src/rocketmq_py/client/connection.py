@@ -10,7 +10,9 @@ import asyncio
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Callable
+from typing import cast
 
 from rocketmq_py.core.peer import NEVER, Peer, Reply
 from rocketmq_py.errors import ConnectionLost, CorruptFrame, NetworkError, RequestTimeout
@@ -49,6 +51,7 @@ class Connection(asyncio.Protocol):
         self._ended = False
         self._cause: Exception | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = NEVER
         self._write_lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._transport: asyncio.Transport
@@ -61,7 +64,7 @@ class Connection(asyncio.Protocol):
     # -- requests
 
     def request(self, code: int, header: Header | None, body: bytes, answered: Answered, deadline: float) -> None:
-        """Send a request; ``answered`` hears of its answer, or of a failure no later than ``deadline`` (loop time)."""
+        """Send a request; ``answered`` hears of its answer, or of a failure by ``deadline`` (``time.monotonic``)."""
         opaque = self.expect(answered, deadline)
         self.write(encode_command(Command(code, opaque, ext=header.to_ext() if header else {}, body=body)))
 
@@ -78,7 +81,7 @@ class Connection(asyncio.Protocol):
         :raises ConnectionLost: the connection broke first.
         """
         future: asyncio.Future[Reply] = self._loop.create_future()
-        self.request(code, header, body, settler(future), self._loop.time() + timeout)
+        self.request(code, header, body, settler(future), time.monotonic() + timeout)
         return await future
 
     def expect(self, answered: Answered, deadline: float) -> int:
@@ -86,9 +89,13 @@ class Connection(asyncio.Protocol):
         opaque = self._peer.add(answered, deadline)
         if self.closed:
             self._loop.call_soon(self._abandon)
-        elif self._timer is None or deadline < self._timer.when():
+        elif deadline < self._timer_at:
             self._arm()
         return opaque
+
+    def number(self) -> int:
+        """An ``opaque`` for a frame nobody answers."""
+        return self._peer.number()
 
     def write(self, frame: bytes) -> None:
         """Send a frame with the others of this turn of the loop."""
@@ -152,10 +159,9 @@ class Connection(asyncio.Protocol):
         self._socket = sock
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's own class does not derive from it
         # "Paused" is to mean: the socket takes no more just now.
-        transport.set_write_buffer_limits(high=0)
+        self._transport.set_write_buffer_limits(high=0)
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -204,12 +210,12 @@ class Connection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._peer.next_deadline < NEVER:
-            self._timer = self._loop.call_at(self._peer.next_deadline, self._expire)
+        self._timer_at = self._peer.next_deadline
+        if self._timer_at < NEVER:
+            self._timer = self._loop.call_later(max(0.0, self._timer_at - time.monotonic()), self._expire)
 
     def _expire(self) -> None:
-        # A timer may fire a clock tick early.
-        late = self._peer.expire(max(self._loop.time(), self._peer.next_deadline))
+        late = self._peer.expire(time.monotonic())
         self._arm()
         for answered in late:
             self._tell(answered, RequestTimeout(f"{self.address} did not answer in time"))

@@ -12,6 +12,7 @@ import inspect
 import logging
 import os
 import socket
+import time
 from collections.abc import Awaitable, Callable, Mapping
 
 from rocketmq_py.client.connection import Connection, set_no_delay
@@ -94,15 +95,14 @@ class Connections:
         (await self.get(address)).oneway(code, header, body)
 
     async def _ask(self, address: str, code: int, header: Header | None, body: bytes, timeout: float) -> Reply:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout
+        deadline = time.monotonic() + timeout
         connection = await self.get(address, timeout)
         try:
-            reply = await connection.call(code, header, body, deadline - loop.time())
+            reply = await connection.call(code, header, body, deadline - time.monotonic())
             if reply.code == ResponseCode.GO_AWAY:
                 self.retire(connection)
-                connection = await self.get(address, deadline - loop.time())
-                reply = await connection.call(code, header, body, deadline - loop.time())
+                connection = await self.get(address, deadline - time.monotonic())
+                reply = await connection.call(code, header, body, deadline - time.monotonic())
         except RequestTimeout as e:
             raise RequestTimeout(f"{address} did not answer {code_name(code)} within {timeout:g} s") from e
         return reply
@@ -148,8 +148,8 @@ class Connections:
         """
         if os.getpid() != self._pid:
             raise ForkedError(
-                f"this client was made in process {self._pid} and is used in process {os.getpid()}: sockets and threads "
-                "do not survive a fork; make a client of its own in each process"
+                f"this client was made in process {self._pid} and is used in process {os.getpid()}: sockets and "
+                "threads do not survive a fork; make a client of its own in each process"
             )
         if self._closed:
             raise ClosedError("this client is closed; make a new one")

@@ -10,6 +10,7 @@ import asyncio
 import atexit
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -37,6 +38,8 @@ class Portal:
     def __init__(self) -> None:
         self.loop = new_event_loop()
         self._pid = os.getpid()
+        self._posted: deque[Callable[[], None]] = deque()
+        self._woken = False
         self._thread = threading.Thread(target=self._main, name="rocketmq-loop", daemon=True)
         self._thread.start()
 
@@ -57,7 +60,7 @@ class Portal:
                 f"this object was made in process {self._pid} and is used in process {os.getpid()}: sockets and "
                 "threads do not survive a fork; make one of its own in each process"
             )
-        if threading.current_thread() is self._thread:
+        if threading.get_ident() == self._thread.ident:
             raise ConfigError(
                 "a blocking call was made in the thread of the event loop, where it would wait for itself; in an "
                 "async listener use rocketmq_py.aio"
@@ -87,6 +90,21 @@ class Portal:
             coroutine.close()
             raise
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+
+    def post(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` in the loop's thread, soon; callbacks keep their order and raise nothing.
+
+        The loop is woken once for many.
+        """
+        self._posted.append(callback)
+        if not self._woken:
+            self._woken = True
+            self.loop.call_soon_threadsafe(self._run_posted)
+
+    def _run_posted(self) -> None:
+        self._woken = False  # before the first is taken: what is appended from here on wakes the loop again
+        while self._posted:
+            self._posted.popleft()()
 
     def call(self, function: Callable[..., T], *arguments: Any) -> T:
         """Call a plain function in the loop's thread and wait for what it returns or raises."""

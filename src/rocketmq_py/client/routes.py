@@ -13,7 +13,7 @@ import random
 from collections.abc import Sequence
 
 from rocketmq_py.client.connections import Connections, split_address
-from rocketmq_py.core.route import TopicRoute, borrowed, pick_address
+from rocketmq_py.core.route import MASTER_ID, TopicRoute, borrowed, pick_address
 from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, NoRouteError, TopicNotExist
 from rocketmq_py.protocol.bodies import TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode
@@ -92,6 +92,7 @@ class Routes:
         self._routes: dict[str, TopicRoute] = {}
         self._provisional: dict[str, TopicRoute] = {}
         self._asking: dict[str, asyncio.Task[TopicRoute]] = {}
+        self._brokers: dict[str, dict[int, str]] = {}
 
     def known(self, topic: str) -> TopicRoute | None:
         """The route of a topic as far as it is known already; provisional ones included."""
@@ -134,6 +135,7 @@ class Routes:
             except NoRouteError:
                 raise unknown from None
             route = self._provisional[topic] = TopicRoute(topic, borrowed(data, queue_nums), provisional=True)
+            self._changed()
             return route
 
     async def refresh_all(self, topics: set[str]) -> None:
@@ -147,35 +149,38 @@ class Routes:
 
     def broker_address(self, broker_name: str, broker_id: int = 0, *, only_this: bool = False) -> str | None:
         """Where to reach a broker: that id, else the next slave, else any (unless ``only_this``); None if unknown."""
-        for route in self._all():
-            addresses = route.brokers.get(broker_name)
-            if addresses:
-                return pick_address(addresses, broker_id, only_this=only_this)
-        return None
+        return pick_address(self._brokers.get(broker_name, {}), broker_id, only_this=only_this)
+
+    def master(self, broker_name: str) -> str | None:
+        """Where to reach the master of a broker; None if unknown."""
+        addresses = self._brokers.get(broker_name)
+        return addresses.get(MASTER_ID) if addresses else None
 
     def broker_addresses(self) -> dict[str, dict[int, str]]:
         """Addresses of all brokers that any known route names: by broker name, then by broker id (0 the master)."""
-        return {name: addresses for route in self._all() for name, addresses in route.brokers.items() if addresses}
+        return self._brokers
 
     def broker_name(self, address: str) -> str | None:
         """The name of the broker that advertises ``address``."""
-        brokers = self.broker_addresses().items()
-        return next((name for name, addresses in brokers if address in addresses.values()), None)
+        return next((name for name, ids in self._brokers.items() if address in ids.values()), None)
 
-    def _all(self) -> list[TopicRoute]:
-        return [*self._routes.values(), *self._provisional.values()]
+    def _changed(self) -> None:
+        routes = [*self._routes.values(), *self._provisional.values()]
+        self._brokers = {name: ids for route in routes for name, ids in route.brokers.items() if ids}
 
     async def _ask(self, topic: str) -> TopicRoute:
         try:
             route = TopicRoute(topic, await self._fetch(topic))
         except NoRouteError:
-            self._routes.pop(topic, None)
+            if self._routes.pop(topic, None) is not None:
+                self._changed()
             raise
         known = self._routes.get(topic)
         if known == route:
             return known
         self._routes[topic] = route
         self._provisional.pop(topic, None)
+        self._changed()
         return route
 
     async def _fetch(self, topic: str) -> TopicRouteData:

@@ -1,0 +1,238 @@
+"""The blocking producer: the same names as the asyncio one, usable from any number of threads.
+
+A façade over the asyncio producer in the portal's loop. Only the short way of a send is its own: the calling thread
+encodes the message and writes it to the socket, the loop's thread takes the answer and wakes it; no task, no future.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Self
+
+from rocketmq_py.client import producer as aio
+from rocketmq_py.client.portal import portal
+from rocketmq_py.client.producer import QueueSelector, chooser
+from rocketmq_py.client.sender import Sender, Target
+from rocketmq_py.core.peer import Reply
+from rocketmq_py.core.sending import Delivery
+from rocketmq_py.errors import NetworkError, RocketMQError
+from rocketmq_py.model import Message, MessageQueue, SendResult
+from rocketmq_py.protocol import names
+from rocketmq_py.wire.compression import CompressionType
+
+
+class Producer:
+    """Sends messages, from any number of threads: ``with Producer("shop", "127.0.0.1:9876") as producer``.
+
+    :param group: producer group; names the application to the brokers.
+    :param namesrv: name servers: ``"h:p;h:p"``, a sequence, or None for the environment's NAMESRV_ADDR.
+    :param send_timeout: seconds a send may take, all attempts together.
+    :param retries: attempts at other brokers after the first failed.
+    :param compress_over: bodies of this many bytes and more are compressed; None never compresses.
+    :param compression: how; LZ4 and ZSTD need the ``compression`` extra.
+    :param compression_level: 1 (fast) to 9 (small).
+    :param max_message_size: limit of a body in bytes, as the brokers have it (4 MiB).
+    :param default_queue_nums: queues of a topic that the first message creates; at most what TBW102 has.
+    :param create_topic: the topic brokers copy when a first message creates one.
+    :param instance_name: part of the client id after ``ip@``; by default unique.
+    :param address_map: other addresses for those brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
+    :raises ConfigError: an option that can never work.
+
+    In a forked child every call raises ForkedError; make a producer of its own there.
+    """
+
+    def __init__(  # noqa: PLR0913 - options by keyword
+        self,
+        group: str,
+        namesrv: str | Sequence[str] | None = None,
+        *,
+        send_timeout: float = 3.0,
+        retries: int = 2,
+        compress_over: int | None = 4096,
+        compression: CompressionType = CompressionType.ZLIB,
+        compression_level: int = 5,
+        max_message_size: int = names.MAX_MESSAGE_SIZE,
+        default_queue_nums: int = 4,
+        create_topic: str = names.AUTO_CREATE_TOPIC,
+        instance_name: str | None = None,
+        address_map: Mapping[str, str] | None = None,
+    ) -> None:
+        self._aio = aio.Producer(
+            group,
+            namesrv,
+            send_timeout=send_timeout,
+            retries=retries,
+            compress_over=compress_over,
+            compression=compression,
+            compression_level=compression_level,
+            max_message_size=max_message_size,
+            default_queue_nums=default_queue_nums,
+            create_topic=create_topic,
+            instance_name=instance_name,
+            address_map=address_map,
+        )
+        self._portal = portal()
+
+    @property
+    def group(self) -> str:
+        """The producer group."""
+        return self._aio.group
+
+    # -- life
+
+    def start(self) -> None:
+        """Make ready to send. May be called more than once, not after :meth:`close`."""
+        self._portal.run(self._aio.start())
+
+    def close(self) -> None:
+        """Wait for what is being sent, sign off at the brokers, end the connections. May be called more than once."""
+        self._portal.run(self._aio.close())
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- sending
+
+    def send(self, message: Message, queue: MessageQueue | None = None, timeout: float | None = None) -> SendResult:
+        """Send a message and wait until a broker has it. The wait can be interrupted.
+
+        :param queue: the queue to send to; without it the queues of the topic take turns, and a failure is tried again
+            at another broker.
+        :param timeout: seconds for all attempts, instead of ``send_timeout``.
+        :raises MessageIllegal: no broker would take it.
+        :raises NoRouteError: the topic cannot be sent to.
+        :raises BrokerError: the broker refused it.
+        :raises NetworkError: no broker was reached or answered in time; it may have been stored nonetheless.
+        """
+        return self._send(self._aio.sender.delivery(message, queue, timeout))
+
+    def send_async(
+        self, message: Message, queue: MessageQueue | None = None, timeout: float | None = None
+    ) -> Future[SendResult]:
+        """Begin to send a message; the future tells how it ended. Arguments and errors as :meth:`send`.
+
+        An illegal message raises at once. Nothing limits how many sends are under way: wait for some before beginning
+        more.
+        """
+        sender = self._aio.sender
+        delivery = sender.delivery(message, queue, timeout)
+        future: Future[SendResult] = Future()
+        future.set_running_or_notify_cancel()
+
+        def settle(outcome: SendResult | RocketMQError) -> None:
+            if isinstance(outcome, SendResult):
+                future.set_result(outcome)
+            else:
+                future.set_exception(outcome)
+
+        sender.enter(delivery)
+        self._portal.post(lambda: sender.send(delivery, settle))
+        return future
+
+    def send_oneway(self, message: Message, queue: MessageQueue | None = None) -> None:
+        """Send a message without waiting for a broker's answer: fast, and nobody hears when it is lost.
+
+        :raises MessageIllegal: no broker would take it.
+        :raises NoRouteError: the topic cannot be sent to.
+        :raises NetworkError: no connection to the broker could be made.
+        """
+        sender = self._aio.sender
+        delivery = sender.delivery(message, queue)
+        target = sender.target(delivery)
+        if target is None:
+            self._portal.run(sender.deliver_oneway(delivery))
+        else:
+            target.connection.write_from_thread(sender.oneway_frame(delivery, target))
+
+    def send_batch(
+        self, messages: Iterable[Message], queue: MessageQueue | None = None, timeout: float | None = None
+    ) -> SendResult:
+        """Send messages of one topic in one request; all are stored in one queue, one after the other, or none is.
+
+        :raises MessageIllegal: they have different topics, a delay level, a retry topic, or are too large together.
+        Other errors as :meth:`send`.
+        """
+        return self._send(self._aio.sender.delivery(list(messages), queue, timeout))
+
+    def send_ordered(
+        self,
+        message: Message,
+        key: Any = None,
+        selector: QueueSelector | None = None,
+        timeout: float | None = None,
+    ) -> SendResult:
+        """Send a message to the queue its key belongs to; there is no second attempt, at another queue.
+
+        :param key: sharding key, the message's own by default: one key, one queue. A Java producer picks the same queue
+            for the same string or int.
+        :param selector: picks the queue instead; takes the writable queues, the message and ``key``.
+        :raises ConfigError: there is neither a key nor a selector.
+        Other errors as :meth:`send`.
+        """
+        return self._send(self._aio.sender.delivery(message, None, timeout, chooser(message, key, selector)))
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues of a topic that can be written, those it will get if it does not exist yet.
+
+        :raises NoRouteError: there are none.
+        """
+        return self._portal.run(self._aio.queues(topic))
+
+    def _send(self, delivery: Delivery) -> SendResult:
+        self._portal.check()
+        sender = self._aio.sender
+        sender.enter(delivery)
+        try:
+            target = sender.target(delivery)
+            outcome = None if target is None else _attempt(sender, delivery, target)
+            if isinstance(outcome, SendResult):
+                return outcome
+            return self._portal.run(sender.deliver(delivery, outcome))
+        finally:
+            sender.leave(delivery)
+
+    def __repr__(self) -> str:
+        return repr(self._aio)
+
+
+class _Waiter:
+    """A thread that waits for an answer."""
+
+    __slots__ = ("_answer", "_lock")
+
+    def __init__(self) -> None:
+        self._answer: Reply | NetworkError | None = None
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def answered(self, answer: Reply | NetworkError) -> None:
+        self._answer = answer
+        self._lock.release()
+
+    def wait(self, deadline: float) -> Reply | NetworkError | None:
+        """The answer; None when the deadline (``time.monotonic``) comes first."""
+        self._lock.acquire(timeout=max(0.0, deadline - time.monotonic()))
+        return self._answer
+
+
+def _attempt(sender: Sender, delivery: Delivery, target: Target) -> SendResult | RocketMQError:
+    """One attempt from a thread that may wait."""
+    waiter = _Waiter()
+    connection = target.connection
+    opaque = connection.expect_from_thread(waiter.answered)
+    try:
+        connection.write_from_thread(delivery.outgoing.frame(target.head, opaque))
+        answer = waiter.wait(delivery.deadline)
+    finally:
+        connection.forget(opaque)
+    return sender.outcome(delivery, target, answer)

@@ -1,0 +1,236 @@
+"""The asyncio producer.
+
+Knows the public face and the producer's life. How messages reach brokers is ``sender``'s business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.routes import name_servers
+from rocketmq_py.client.sender import Options, Sender
+from rocketmq_py.core.outgoing import check_limits
+from rocketmq_py.core.sending import Chooser, Delivery, shard
+from rocketmq_py.errors import ClosedError, ConfigError, RocketMQError
+from rocketmq_py.model import Message, MessageQueue, SendResult
+from rocketmq_py.protocol import names
+from rocketmq_py.protocol.bodies import ProducerData
+from rocketmq_py.wire.compression import CompressionType
+
+QueueSelector = Callable[[Sequence[MessageQueue], Message, Any], MessageQueue]
+"""Picks a queue: takes the writable queues of the topic, the message, and the argument given with it."""
+
+
+class Producer:
+    """Sends messages.
+
+    Made anywhere, started inside an event loop: ``async with Producer("shop", "127.0.0.1:9876") as producer``.
+
+    :param group: producer group; names the application to the brokers.
+    :param namesrv: name servers: ``"h:p;h:p"``, a sequence, or None for the environment's NAMESRV_ADDR.
+    :param send_timeout: seconds a send may take, all attempts together.
+    :param retries: attempts at other brokers after the first failed.
+    :param compress_over: bodies of this many bytes and more are compressed; None never compresses.
+    :param compression: how; LZ4 and ZSTD need the ``compression`` extra.
+    :param compression_level: 1 (fast) to 9 (small).
+    :param max_message_size: limit of a body in bytes, as the brokers have it (4 MiB).
+    :param default_queue_nums: queues of a topic that the first message creates; at most what TBW102 has.
+    :param create_topic: the topic brokers copy when a first message creates one.
+    :param instance: share this client's connections; its owner starts and stops it. ``namesrv``, ``instance_name`` and
+        ``address_map`` are its own then.
+    :param instance_name: part of the client id after ``ip@``; by default unique.
+    :param address_map: other addresses for those brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
+    :raises ConfigError: an option that can never work.
+    """
+
+    def __init__(  # noqa: PLR0913 - options by keyword
+        self,
+        group: str,
+        namesrv: str | Sequence[str] | None = None,
+        *,
+        send_timeout: float = 3.0,
+        retries: int = 2,
+        compress_over: int | None = 4096,
+        compression: CompressionType = CompressionType.ZLIB,
+        compression_level: int = 5,
+        max_message_size: int = names.MAX_MESSAGE_SIZE,
+        default_queue_nums: int = 4,
+        create_topic: str = names.AUTO_CREATE_TOPIC,
+        instance: ClientInstance | None = None,
+        instance_name: str | None = None,
+        address_map: Mapping[str, str] | None = None,
+    ) -> None:
+        self.group = names.check_group(group)
+        check_limits(compress_over, max_message_size)
+        self._options = Options(
+            send_timeout, retries, compress_over, compression, compression_level, max_message_size, create_topic,
+            default_queue_nums,
+        )  # fmt: skip
+        self._namesrv = [] if instance is not None else name_servers(namesrv)
+        self._instance_name = instance_name
+        self._address_map = address_map
+        self._instance = instance
+        self._own_instance = instance is None
+        self._sender: Sender | None = None
+
+    # -- life
+
+    async def start(self) -> None:
+        """Make ready to send. May be called more than once, not after :meth:`close`."""
+        if self._sender is not None:
+            return
+        if self._instance is None:
+            self._instance = ClientInstance(
+                self._namesrv, instance_name=self._instance_name, address_map=self._address_map
+            )
+        self._instance.register(self)
+        self._sender = Sender(self.group, self._instance, self._options)
+        await self._instance.start()
+        await self._instance.heartbeat_all()
+
+    async def close(self) -> None:
+        """Wait for what is being sent, sign off at the brokers, end the connections. May be called more than once."""
+        if self._sender is None or self._instance is None:
+            return
+        await self._sender.close()
+        await self._instance.unregister(self)
+        if self._own_instance:
+            await self._instance.stop()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def sender(self) -> Sender:
+        """What sends; for the blocking face.
+
+        :raises ClosedError: the producer is not started.
+        """
+        if self._sender is None:
+            raise ClosedError("this producer is not started: use it in a with statement, or call start() first")
+        return self._sender
+
+    # -- sending
+
+    async def send(
+        self, message: Message, queue: MessageQueue | None = None, timeout: float | None = None
+    ) -> SendResult:
+        """Send a message and wait until a broker has it.
+
+        :param queue: the queue to send to; without it the queues of the topic take turns, and a failure is tried again
+            at another broker.
+        :param timeout: seconds for all attempts, instead of ``send_timeout``.
+        :raises MessageIllegal: no broker would take it.
+        :raises NoRouteError: the topic cannot be sent to.
+        :raises BrokerError: the broker refused it.
+        :raises NetworkError: no broker was reached or answered in time; it may have been stored nonetheless.
+        """
+        return await self.send_async(message, queue, timeout)
+
+    def send_async(
+        self, message: Message, queue: MessageQueue | None = None, timeout: float | None = None
+    ) -> asyncio.Future[SendResult]:
+        """Begin to send a message; the future tells how it ended. Arguments and errors as :meth:`send`.
+
+        An illegal message raises at once. Nothing limits how many sends are under way: await some before beginning
+        more.
+        """
+        return self._send(self.sender.delivery(message, queue, timeout))
+
+    async def send_oneway(self, message: Message, queue: MessageQueue | None = None) -> None:
+        """Send a message without waiting for a broker's answer: fast, and nobody hears when it is lost.
+
+        :raises MessageIllegal: no broker would take it.
+        :raises NoRouteError: the topic cannot be sent to.
+        :raises NetworkError: no connection to the broker could be made.
+        """
+        sender = self.sender
+        await sender.deliver_oneway(sender.delivery(message, queue))
+
+    async def send_batch(
+        self, messages: Iterable[Message], queue: MessageQueue | None = None, timeout: float | None = None
+    ) -> SendResult:
+        """Send messages of one topic in one request; all are stored in one queue, one after the other, or none is.
+
+        :raises MessageIllegal: they have different topics, a delay level, a retry topic, or are too large together.
+        Other errors as :meth:`send`.
+        """
+        return await self._send(self.sender.delivery(list(messages), queue, timeout))
+
+    async def send_ordered(
+        self,
+        message: Message,
+        key: Any = None,
+        selector: QueueSelector | None = None,
+        timeout: float | None = None,
+    ) -> SendResult:
+        """Send a message to the queue its key belongs to; there is no second attempt, at another queue.
+
+        :param key: sharding key, the message's own by default: one key, one queue. A Java producer picks the same queue
+            for the same string or int.
+        :param selector: picks the queue instead; takes the writable queues, the message and ``key``.
+        :raises ConfigError: there is neither a key nor a selector.
+        Other errors as :meth:`send`.
+        """
+        return await self._send(self.sender.delivery(message, None, timeout, chooser(message, key, selector)))
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues of a topic that can be written, those it will get if it does not exist yet.
+
+        :raises NoRouteError: there are none.
+        """
+        return list(await self.sender.write_queues(topic, self._options.send_timeout))
+
+    def _send(self, delivery: Delivery) -> asyncio.Future[SendResult]:
+        future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
+
+        def settle(outcome: SendResult | RocketMQError) -> None:
+            if future.done():
+                return
+            if isinstance(outcome, SendResult):
+                future.set_result(outcome)
+            else:
+                future.set_exception(outcome)
+
+        self.sender.send(delivery, settle)
+        return future
+
+    # -- a member of the instance
+
+    def heartbeat(self) -> ProducerData:
+        """What brokers are told of this producer."""
+        return ProducerData(group_name=self.group)
+
+    def topics(self) -> set[str]:
+        """Topics this producer has sent to."""
+        return self._sender.topics if self._sender is not None else set()
+
+    async def on_ids_changed(self) -> None:
+        """Nothing: consumers hear of that."""
+
+    def __repr__(self) -> str:
+        return f"Producer(group={self.group!r}, namesrv={';'.join(self._namesrv)!r})"
+
+
+def chooser(message: Message, key: Any, selector: QueueSelector | None) -> Chooser:
+    """How the queue of an ordered message is picked.
+
+    :raises ConfigError: there is neither a key nor a selector.
+    """
+    if selector is not None:
+        return lambda queues: selector(queues, message, key)
+    if key is None:
+        key = message.sharding_key
+    if not isinstance(key, str | int):
+        raise ConfigError(f"an ordered message needs a sharding key (a str or an int, not {key!r}) or a selector")
+    return lambda queues: shard(queues, key)

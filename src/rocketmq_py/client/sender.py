@@ -1,0 +1,322 @@
+"""How one producer's messages reach brokers: the short way over a connection that is there, the long way otherwise.
+
+The short way needs a known route and an open connection, and no task: it serves almost every send. Whatever is missing
+or goes wrong is left to the long way, a coroutine that asks for routes, connects and tries other brokers. Both faces
+of the producer are thin layers on this. Knows attempts and waiting for their end; the rules are in ``core.sending``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import socket
+import time
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from rocketmq_py.client.connection import Answered, Connection, settler
+from rocketmq_py.client.instance import ClientInstance, local_ip
+from rocketmq_py.core.outgoing import Packer, SendHead
+from rocketmq_py.core.peer import Reply
+from rocketmq_py.core.route import TopicRoute
+from rocketmq_py.core.sending import Chooser, Delivery, RoundRobin
+from rocketmq_py.errors import ClosedError, ConfigError, NetworkError, NoRouteError, RequestTimeout, RocketMQError
+from rocketmq_py.model import Message, MessageQueue, SendResult
+from rocketmq_py.protocol import names
+from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.wire.compression import CompressionType
+from rocketmq_py.wire.ids import UniqueKeys
+
+_log = logging.getLogger(__name__)
+
+Settle = Callable[[SendResult | RocketMQError], None]
+"""Hears how a send ended."""
+
+
+class Options(NamedTuple):
+    """What a producer can be told about sending; see :class:`rocketmq_py.aio.Producer`."""
+
+    send_timeout: float = 3.0
+    retries: int = 2
+    compress_over: int | None = 4096
+    compression: CompressionType = CompressionType.ZLIB
+    compression_level: int = 5
+    max_message_size: int = names.MAX_MESSAGE_SIZE
+    create_topic: str = names.AUTO_CREATE_TOPIC
+    default_queue_nums: int = 4
+
+
+class Target(NamedTuple):
+    """Where an attempt goes."""
+
+    queue: MessageQueue
+    connection: Connection
+    head: SendHead
+
+
+class Sender:
+    """Sends for one producer group.
+
+    Methods that are not coroutines may be called from any thread unless they say otherwise.
+    """
+
+    def __init__(self, group: str, instance: ClientInstance, options: Options) -> None:
+        self.options = options
+        self._group = group
+        self._routes = instance.routes
+        self._connections = instance.connections
+        self._packer = Packer(
+            UniqueKeys(socket.inet_aton(local_ip()), os.getpid(), random.getrandbits(32), random.getrandbits(16)),
+            compress_over=options.compress_over,
+            compression=options.compression,
+            compression_level=options.compression_level,
+            max_message_size=options.max_message_size,
+        )
+        self._heads: dict[MessageQueue, SendHead] = {}
+        self._turns: dict[str, RoundRobin] = {}
+        self._under_way: set[Delivery] = set()
+        self._tasks: set[asyncio.Task[SendResult]] = set()
+        self._loop = asyncio.get_running_loop()
+        self._idle: asyncio.Event | None = None
+
+    @property
+    def topics(self) -> set[str]:
+        """Topics that were sent to."""
+        return set(self._turns)
+
+    # -- preparing
+
+    def delivery(
+        self,
+        message: Message | Iterable[Message],
+        queue: MessageQueue | None = None,
+        timeout: float | None = None,
+        choose: Chooser | None = None,
+    ) -> Delivery:
+        """A message, or the messages of a batch, made ready; its time begins to run.
+
+        :raises MessageIllegal: no broker would take it.
+        :raises ConfigError: ``queue`` is one of another topic.
+        :raises ClosedError: the producer is closed.
+        """
+        self._connections.check_usable()
+        if self._idle is not None:
+            raise ClosedError("this producer is closed; make a new one")
+        deadline = time.monotonic() + (self.options.send_timeout if timeout is None else timeout)
+        now_ms = time.time_ns() // 1_000_000
+        if isinstance(message, Message):
+            outgoing = self._packer.pack(message, now_ms)
+        else:
+            outgoing = self._packer.pack_batch(message, now_ms)
+        if queue is not None and queue.topic != outgoing.topic:
+            raise ConfigError(f"a message of topic {outgoing.topic!r} cannot be sent to queue {queue}")
+        return Delivery(outgoing, deadline, self.options.retries, queue, choose)
+
+    def target(self, delivery: Delivery) -> Target | None:
+        """Where the next attempt goes, if that is known and connected; None sends it the long way."""
+        topic = delivery.outgoing.topic
+        route = self._routes.known(topic)
+        if route is None or not route.write_queues:
+            return None
+        queue = delivery.next_queue(route.write_queues, self._turn(topic))
+        address = self._routes.master(queue.broker_name)
+        connection = self._connections.ready(address) if address is not None else None
+        return None if connection is None else Target(queue, connection, self._head(queue))
+
+    def _turn(self, topic: str) -> RoundRobin:
+        turn = self._turns.get(topic)
+        return turn or self._turns.setdefault(topic, RoundRobin(random.getrandbits(16)))
+
+    def _head(self, queue: MessageQueue) -> SendHead:
+        head = self._heads.get(queue)
+        if head is None:
+            options = self.options
+            head = self._heads[queue] = SendHead(self._group, queue, options.create_topic, options.default_queue_nums)
+        return head
+
+    # -- sending, in the loop's thread
+
+    def send(self, delivery: Delivery, settle: Settle) -> None:
+        """Send; ``settle`` hears once how it ended, retries included."""
+        target = self.target(delivery)
+        self.enter(delivery)
+        if target is None:
+            self._go_long_way(delivery, None, settle)
+            return
+
+        def answered(answer: Reply | NetworkError) -> None:
+            outcome = self.outcome(delivery, target, answer)
+            if isinstance(outcome, SendResult):
+                self.leave(delivery)
+                settle(outcome)
+            else:
+                self._go_long_way(delivery, outcome, settle)
+
+        self._write(delivery, target, answered)
+
+    async def deliver(self, delivery: Delivery, failure: RocketMQError | None = None) -> SendResult:
+        """The long way: attempts until one succeeds, none is left or the time is over.
+
+        :param failure: how an attempt of the short way ended.
+        """
+        self.enter(delivery)
+        try:
+            while True:
+                if failure is not None:
+                    delivery.failed(failure, time.monotonic())
+                    await self._refresh_after(failure, delivery)
+                queue = await self._queue(delivery)
+                try:
+                    return await self._attempt(delivery, await self._reach(queue, delivery))
+                except RocketMQError as e:
+                    failure = e
+        finally:
+            self.leave(delivery)
+
+    async def deliver_oneway(self, delivery: Delivery) -> None:
+        """One attempt, of which only the writing is awaited."""
+        target = self.target(delivery) or await self._reach(await self._queue(delivery), delivery)
+        target.connection.write(self.oneway_frame(delivery, target))
+
+    def oneway_frame(self, delivery: Delivery, target: Target) -> bytes:
+        """The frame of a request nobody answers."""
+        return delivery.outgoing.frame(target.head, target.connection.number(), oneway=True)
+
+    def _go_long_way(self, delivery: Delivery, failure: RocketMQError | None, settle: Settle) -> None:
+        task = asyncio.ensure_future(self.deliver(delivery, failure))
+        self._tasks.add(task)
+
+        def done(task: asyncio.Task[SendResult]) -> None:
+            self._tasks.discard(task)
+            settle(_outcome_of(task))
+
+        task.add_done_callback(done)
+
+    def _write(self, delivery: Delivery, target: Target, answered: Answered) -> None:
+        opaque = target.connection.expect(answered, delivery.deadline)
+        target.connection.write(delivery.outgoing.frame(target.head, opaque))
+
+    async def _attempt(self, delivery: Delivery, target: Target) -> SendResult:
+        answer: asyncio.Future[Reply] = self._loop.create_future()
+        self._write(delivery, target, settler(answer))
+        try:
+            outcome = self.outcome(delivery, target, await answer)
+        except NetworkError as e:
+            outcome = self.outcome(delivery, target, e)
+        if isinstance(outcome, SendResult):
+            return outcome
+        raise outcome
+
+    def outcome(
+        self, delivery: Delivery, target: Target, answer: Reply | NetworkError | None
+    ) -> SendResult | RocketMQError:
+        """What the end of an attempt means; None stands for a time that has run out. In any thread."""
+        queue, connection, _ = target
+        failure: RocketMQError | None = answer if isinstance(answer, NetworkError) else None
+        if isinstance(answer, Reply):
+            try:
+                return delivery.outgoing.result(queue, answer, connection.address)
+            except RocketMQError as e:
+                failure = e
+            if answer.code == ResponseCode.GO_AWAY:
+                self._loop.call_soon_threadsafe(self._connections.retire, connection)
+        delivery.tried.append(queue.broker_name)
+        if failure is None or isinstance(failure, RequestTimeout):
+            return RequestTimeout(
+                f"broker {queue.broker_name} at {connection.address} did not answer the send to {queue} in time; the "
+                "message may have been stored"
+            )
+        return failure
+
+    # -- what the long way needs
+
+    async def _queue(self, delivery: Delivery) -> MessageQueue:
+        """The queue of the next attempt; asks for the route as needed."""
+        topic = delivery.outgoing.topic
+        queues = await self.write_queues(topic, delivery.remaining(time.monotonic()))
+        return delivery.next_queue(queues, self._turn(topic))
+
+    async def _reach(self, queue: MessageQueue, delivery: Delivery) -> Target:
+        """A connection to the broker of ``queue``; a failure counts as an attempt at that broker."""
+        address = self._routes.master(queue.broker_name)
+        try:
+            if address is None:
+                raise _no_master(queue)
+            connection = await self._connections.get(address, delivery.remaining(time.monotonic()))
+        except (NoRouteError, NetworkError):
+            delivery.tried.append(queue.broker_name)
+            raise
+        return Target(queue, connection, self._head(queue))
+
+    async def write_queues(self, topic: str, timeout: float) -> list[MessageQueue]:
+        """The queues of a topic that can be written, those it will get if it does not exist yet.
+
+        :raises NoRouteError: there are none.
+        :raises RequestTimeout: the name servers do not answer in time.
+        """
+        route = self._routes.known(topic) or await self._route(topic, timeout)
+        if not route.write_queues:
+            raise NoRouteError(
+                f"topic {topic!r} has no queue that can be written: its permission forbids it, or no broker that holds "
+                "it has a master"
+            )
+        return route.write_queues
+
+    async def _route(self, topic: str, timeout: float) -> TopicRoute:
+        self._turn(topic)  # from now on one of our topics
+        options = self.options
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._routes.for_sending(topic, options.default_queue_nums, options.create_topic)
+        except TimeoutError as e:
+            raise RequestTimeout(
+                f"no route for topic {topic!r} within {timeout:g} s from name servers {self._routes.name_servers}"
+            ) from e
+
+    async def _refresh_after(self, failure: RocketMQError, delivery: Delivery) -> None:
+        """A broker that fails may have moved: look, as far as the time allows, before the next attempt."""
+        if not failure.refresh_route:
+            return
+        try:
+            async with asyncio.timeout(delivery.remaining(time.monotonic())):
+                await self._routes.refresh(delivery.outgoing.topic)
+        except (NoRouteError, NetworkError, TimeoutError) as e:
+            _log.debug("sending again over the route of %s as known: %s", delivery.outgoing.topic, e)
+
+    # -- the end
+
+    def enter(self, delivery: Delivery) -> None:
+        """A send begins; :meth:`close` waits for it."""
+        self._under_way.add(delivery)
+
+    def leave(self, delivery: Delivery) -> None:
+        """A send has ended. May be called more than once."""
+        self._under_way.discard(delivery)
+        if self._idle is not None:
+            self._loop.call_soon_threadsafe(self._check_idle)
+
+    async def close(self) -> None:
+        """Take no more messages; wait until those under way have ended, which their timeouts bound."""
+        if self._idle is None:
+            self._idle = asyncio.Event()
+        self._check_idle()
+        await self._idle.wait()
+
+    def _check_idle(self) -> None:
+        if self._idle is not None and not self._under_way:
+            self._idle.set()
+
+
+def _outcome_of(task: asyncio.Task[SendResult]) -> SendResult | RocketMQError:
+    if task.cancelled():
+        return ClosedError("the message was not sent: its producer was stopped")
+    failure = task.exception()
+    if failure is None:
+        return task.result()
+    return failure if isinstance(failure, RocketMQError) else RocketMQError(f"sending failed: {failure!r}")
+
+
+def _no_master(queue: MessageQueue) -> NoRouteError:
+    return NoRouteError(f"broker {queue.broker_name} of queue {queue} has no master known to the name servers")

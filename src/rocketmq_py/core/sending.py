@@ -1,0 +1,127 @@
+"""The way of one message to some broker: which queue next, whether to try again, how long there is.
+
+Knows Java's rules (DefaultMQProducerImpl.sendDefaultImpl, MQFaultStrategy, TopicPublishInfo). Refuses to know how a
+request travels; the time is an argument.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+
+from rocketmq_py.core.outgoing import Outgoing
+from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, RequestTimeout, RocketMQError
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.wire.javahash import string_hash
+
+RETRY_CODES = frozenset(
+    {
+        ResponseCode.TOPIC_NOT_EXIST,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.SYSTEM_BUSY,
+        ResponseCode.NO_PERMISSION,
+        ResponseCode.NO_BUYER_ID,
+        ResponseCode.NOT_IN_CURRENT_UNIT,
+        ResponseCode.GO_AWAY,
+    }
+)
+"""Answers after which another broker may take the message (DefaultMQProducer.retryResponseCodes)."""
+
+
+def is_retried(error: RocketMQError) -> bool:
+    """Whether a send that failed so is tried again."""
+    if isinstance(error, BrokerError):
+        return error.code in RETRY_CODES
+    return isinstance(error, NetworkError | NoRouteError)
+
+
+class RoundRobin:
+    """Takes the queues of a topic in turn. Safe to use from several threads.
+
+    :param start: where to begin; random in Java, so that producers do not all begin with the same queue.
+    """
+
+    __slots__ = ("_turn",)
+
+    def __init__(self, start: int = 0) -> None:
+        self._turn = itertools.count(start)
+
+    def pick(self, queues: Sequence[MessageQueue], avoid: str | None = None) -> MessageQueue:
+        """The next of ``queues``, not on broker ``avoid`` if there is another; ``queues`` is not empty."""
+        if avoid is not None:
+            for _ in queues:
+                queue = queues[next(self._turn) % len(queues)]
+                if queue.broker_name != avoid:
+                    return queue
+        return queues[next(self._turn) % len(queues)]
+
+
+Chooser = Callable[[Sequence[MessageQueue]], MessageQueue]
+"""Picks one of the writable queues of a topic."""
+
+
+def shard(queues: Sequence[MessageQueue], key: str | int) -> MessageQueue:
+    """The queue of a sharding key, the same that Java's SelectMessageQueueByHash picks for that String or Integer."""
+    return queues[abs(key if isinstance(key, int) else string_hash(key)) % len(queues)]
+
+
+class Delivery:
+    """One message's way to a broker, over as many attempts as it may take.
+
+    :param outgoing: the message.
+    :param deadline: when to give up, on the clock the caller uses throughout.
+    :param retries: attempts after the first; none when ``queue`` or ``choose`` is given.
+    :param queue: the only queue it may go to, if it is not free.
+    :param choose: picks that queue once the queues are known.
+    """
+
+    __slots__ = ("_left", "_sent_away", "choose", "deadline", "outgoing", "queue", "tried")
+
+    def __init__(
+        self,
+        outgoing: Outgoing,
+        deadline: float,
+        retries: int,
+        queue: MessageQueue | None = None,
+        choose: Chooser | None = None,
+    ) -> None:
+        self.outgoing = outgoing
+        self.deadline = deadline
+        self.queue = queue
+        self.choose = choose
+        self.tried: list[str] = []
+        self._sent_away = False
+        self._left = retries if queue is None and choose is None else 0
+
+    def next_queue(self, queues: Sequence[MessageQueue], turn: RoundRobin) -> MessageQueue:
+        """The queue of the next attempt, off the broker the last one failed at if there is a choice."""
+        if self.queue is not None:
+            return self.queue
+        if self.choose is not None:
+            self.queue = self.choose(queues)
+            return self.queue
+        return turn.pick(queues, self.tried[-1] if self.tried else None)
+
+    def remaining(self, now: float) -> float:
+        """Seconds that are left.
+
+        :raises RequestTimeout: there are none.
+        """
+        left = self.deadline - now
+        if left <= 0:
+            raise RequestTimeout(f"no time is left to send message {self.outgoing.msg_id} to {self.outgoing.topic!r}")
+        return left
+
+    def failed(self, error: RocketMQError, now: float) -> None:
+        """An attempt ended with ``error``. Returns when another may follow, raises ``error`` otherwise."""
+        if isinstance(error, BrokerError) and error.code == ResponseCode.GO_AWAY and not self._sent_away:
+            self._sent_away = True  # it took nothing; over a new connection it, or who follows it, may
+            return
+        if self._left > 0 and is_retried(error) and now < self.deadline:
+            self._left -= 1
+            return
+        if len(self.tried) > 1:
+            error.add_note(f"tried {len(self.tried)} times, at brokers {', '.join(self.tried)}")
+        raise error
