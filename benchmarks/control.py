@@ -1,0 +1,70 @@
+"""The few requests around a load: create a topic, ask for offsets."""
+
+from __future__ import annotations
+
+import time
+from typing import Self
+
+from benchmarks.errors import BenchError
+from benchmarks.load import connect
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.header import Header
+from rocketmq_py.protocol.headers import CreateTopic, GetMaxOffset
+from rocketmq_py.wire.command import Command, decode_command, encode_command
+from rocketmq_py.wire.frame import FrameDecoder
+
+_READ_WRITE = 6
+_VISIBLE_SECONDS = 30.0
+
+
+class Control:
+    """One connection to a broker for administration; ``address`` is ``host:port``. A context manager."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._socket = connect(address)
+        self._opaque = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def call(self, code: RequestCode, header: Header) -> Command:
+        """The answer to one request.
+
+        :raises BenchError: it is not a success.
+        """
+        self._opaque += 1
+        self._socket.sendall(encode_command(Command(code, opaque=self._opaque, ext=header.to_ext())))
+        decoder = FrameDecoder()
+        while not (frames := decoder.feed(self._socket.recv(1 << 16))):
+            pass
+        answer = decode_command(frames[0])
+        if answer.code:
+            raise BenchError(f"{self.address}: {code.name} answered {answer.code}: {answer.remark}")
+        return answer
+
+    def create_topic(self, topic: str, queues: int) -> None:
+        """A topic with ``queues`` queues to read and write."""
+        header = CreateTopic(
+            topic=topic, default_topic="TBW102", read_queue_nums=queues, write_queue_nums=queues, perm=_READ_WRITE,
+            topic_filter_type="SINGLE_TAG", order=False, topic_sys_flag=0,
+        )  # fmt: skip
+        self.call(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+
+    def max_offsets(self, topic: str, queues: int) -> list[int]:
+        """The offset after the last message, per queue."""
+        answers = (self.call(RequestCode.GET_MAX_OFFSET, GetMaxOffset(topic=topic, queue_id=q)) for q in range(queues))
+        return [int(answer.ext["offset"]) for answer in answers]
+
+    def expect_offsets(self, topic: str, wanted: list[int]) -> None:
+        """Waits until the queues hold exactly the messages sent: a broker makes them visible a little after it answers.
+
+        :raises BenchError: messages are missing or there are too many.
+        """
+        deadline = time.monotonic() + _VISIBLE_SECONDS
+        while (found := self.max_offsets(topic, len(wanted))) != wanted:
+            if time.monotonic() > deadline or any(f > w for f, w in zip(found, wanted, strict=True)):
+                raise BenchError(f"{self.address}: queues of {topic} end at {found}, sent was up to {wanted}")

@@ -1,0 +1,100 @@
+"""A Kafka broker of its own for the row spark-read: one KRaft process on loopback, and the packages of Spark's source.
+
+The packages come through Maven (``kafka/pom.xml``) into a cache folder, once.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import socket
+import subprocess
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.errors import BenchError
+from benchmarks.program import Program
+
+_POM = Path(__file__).parent / "kafka" / "pom.xml"
+_STARTED = "Kafka Server started"
+_START_SECONDS = 90.0
+_JVM = [
+    "-Xms512m",
+    "-Xmx1g",
+    "-Dorg.slf4j.simpleLogger.logFile=System.out",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+    "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",
+]
+
+
+def cache() -> Path:
+    """Where downloads of the benchmarks are kept."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rocketmq-py-bench"
+
+
+def packages() -> Path:
+    """The folder with ``server/*.jar`` and ``spark/*.jar``, downloaded when it is not there yet."""
+    folder = cache() / "kafka"
+    stamp = folder / "stamp"
+    if not stamp.exists() or stamp.read_bytes() != _POM.read_bytes():
+        folder.mkdir(parents=True, exist_ok=True)
+        command = ["mvn", "-q", "-B", "-Dstyle.color=never", "-f", str(_POM), f"-Dout={folder}", "package"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise BenchError(f"Maven could not fetch Kafka:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+        stamp.write_bytes(_POM.read_bytes())
+    return folder
+
+
+@contextmanager
+def kafka(work: Path, partitions: int) -> Iterator[tuple[str, int]]:
+    """A running broker: its bootstrap address and process id. New topics get ``partitions`` partitions."""
+    settings, address = _settings(work, partitions)
+    java = [os.environ.get("JAVA", "java"), *_JVM, "-cp", f"{packages() / 'server'}/*"]
+    _format(java, settings)
+    with Program([*java, "kafka.Kafka", str(settings)], work / "kafka.log") as server:
+        while _STARTED not in server.line(_START_SECONDS):
+            pass
+        yield address, server.pid
+
+
+def _format(java: list[str], settings: Path) -> None:
+    cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+    command = [*java, "kafka.tools.StorageTool", "format", "--standalone", "-t", cluster, "-c", str(settings)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BenchError(f"Kafka could not format its log directory:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+
+
+def _settings(work: Path, partitions: int) -> tuple[Path, str]:
+    broker, controller = (f"127.0.0.1:{port}" for port in _free_ports(2))
+    path = work / "kafka.properties"
+    lines = {
+        "process.roles": "broker,controller",
+        "node.id": 1,
+        "controller.quorum.bootstrap.servers": controller,
+        "listeners": f"PLAINTEXT://{broker},CONTROLLER://{controller}",
+        "advertised.listeners": f"PLAINTEXT://{broker}",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "log.dirs": work / "kafka-data",
+        "num.partitions": partitions,
+        # Paused while the other side has its turn, it must not count itself as lost.
+        "broker.session.timeout.ms": 120_000,
+        "offsets.topic.replication.factor": 1,
+        "transaction.state.log.replication.factor": 1,
+        "transaction.state.log.min.isr": 1,
+    }
+    path.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+    return path, broker
+
+
+def _free_ports(count: int) -> list[int]:
+    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [probe.getsockname()[1] for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()

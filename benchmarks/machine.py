@@ -1,0 +1,53 @@
+"""What the kernel says about a process: CPU time, private memory; pausing it, waiting until it is quiet.
+
+Linux only, as the peers' start scripts are.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_SAMPLE_SECONDS = 0.25
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time a process has used since its start."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def anonymous_mib(pid: int) -> float:
+    """Private memory of a process that no file backs, in MiB: mapped log files are the page cache's, not its own."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) / 1024
+    raise OSError(f"/proc/{pid}/status has no RssAnon line; Linux 4.5 or newer is needed")
+
+
+def settle(pid: int, share: float = 0.25, timeout: float = 30.0) -> None:
+    """Wait until a process uses less than ``share`` of a core, or ``timeout`` seconds at most.
+
+    A JVM compiles and collects for a while after a load has ended; what follows should not be measured beside that.
+    """
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        before = cpu_seconds(pid)
+        time.sleep(_SAMPLE_SECONDS)
+        if cpu_seconds(pid) - before < share * _SAMPLE_SECONDS:
+            return
+
+
+@contextmanager
+def paused(pid: int) -> Iterator[None]:
+    """Stop a process for the time of the block: on two cores even an idle server would be measured with its rival."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)

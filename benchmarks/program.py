@@ -1,0 +1,118 @@
+"""A child process that talks in lines: servers that say READY, clients that measure one run per line they are told.
+
+Knows pipes and processes. Refuses to know what is measured.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from benchmarks.errors import BenchError
+
+_TAIL = 3000
+
+
+class Program:
+    """One running child with its stdout as lines; stderr goes to ``log``. A context manager that kills it at the end.
+
+    :param command: program and arguments.
+    :param log: file its stderr is appended to; its end is part of every error.
+    """
+
+    def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
+        self.name = " ".join(Path(word).name for word in command[:3])
+        self.log = log
+        self._rest = b""
+        with log.open("ab") as stderr:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr,
+                env={**os.environ, **(environment or {})}, start_new_session=True,
+            )  # fmt: skip
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def line(self, timeout: float) -> str:
+        """The next line of its stdout.
+
+        :raises BenchError: it ended, or nothing came within ``timeout`` seconds.
+        """
+        assert self._process.stdout is not None
+        descriptor = self._process.stdout.fileno()
+        deadline = time.monotonic() + timeout
+        while b"\n" not in self._rest:
+            readable, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
+            if not readable:
+                raise self.error(f"was silent for {timeout:.0f} s")
+            read = os.read(descriptor, 1 << 16)
+            if not read:
+                raise self.error("ended before its line")
+            self._rest += read
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line.decode()
+
+    def ready(self, timeout: float = 60.0) -> str:
+        """Waits for the line that starts with READY and gives what follows it."""
+        line = self.line(timeout)
+        if not line.startswith("READY"):
+            raise self.error(f"said {line!r} instead of READY")
+        return line.removeprefix("READY").strip()
+
+    def row(self, kind: str, timeout: float) -> dict[str, Any]:
+        """The next JSON line, which must be of this ``type``."""
+        row: dict[str, Any] = json.loads(self.line(timeout))
+        if row.get("type") != kind:
+            raise self.error(f"said {row} instead of a line of type {kind}")
+        return row
+
+    def tell(self, line: str) -> None:
+        """Sends a line to its stdin."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(line.encode() + b"\n")
+        self._process.stdin.flush()
+
+    def kill(self) -> None:
+        """Ends the child and its children at once; harmless when it has ended already."""
+        if self._process.poll() is None:
+            os.killpg(self.pid, signal.SIGKILL)
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def error(self, what: str) -> BenchError:
+        tail = self.log.read_text(errors="replace")[-_TAIL:] if self.log.exists() else ""
+        return BenchError(f"{self.name} (exit status {self._process.poll()}) {what}\n{tail}".rstrip())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+
+class Runner:
+    """A client program that measures: it prints ``{"type": "waiting"}``, and after a line on stdin a run's row."""
+
+    def __init__(self, program: Program, warm_timeout: float = 300.0, run_timeout: float = 180.0) -> None:
+        self.program = program
+        self._run_timeout = run_timeout
+        program.row("waiting", warm_timeout)
+        self._fresh = True
+
+    def run(self, what: str = "") -> dict[str, Any]:
+        """One measured run; ``what`` is the line it is told."""
+        if not self._fresh:
+            self.program.row("waiting", self._run_timeout)
+        self._fresh = False
+        self.program.tell(what)
+        return self.program.row("run", self._run_timeout)

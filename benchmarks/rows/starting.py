@@ -1,0 +1,65 @@
+"""Rows about a server as a process: how soon it serves, how much memory is its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.control import Control
+from benchmarks.figures import Figure, at_most
+from benchmarks.frames import queue_shares, send_requests
+from benchmarks.load import Load
+from benchmarks.machine import anonymous_mib
+from benchmarks.servers import Server, start_java, start_ours
+from benchmarks.session import Session
+from tests.interop.javapeer import JavaPeer
+
+TOPIC = "bench"
+QUEUES = 8
+KIB = 1024
+WINDOW = 256
+_MESSAGES = 1_000_000
+
+Start = Callable[[Path], Server]
+
+
+def start(session: Session) -> list[Figure]:
+    """From the command to READY of name server and broker: ours one process, Java's two, one after the other."""
+
+    def run(begin: Start) -> float:
+        with session.work() as work:
+            clock = time.perf_counter()
+            server = begin(work)
+            took = time.perf_counter() - clock
+            server.kill()
+            return took
+
+    JavaPeer.build()
+    for begin in (start_ours, start_java):
+        session.tell(f"start: {begin.__name__} took {run(begin):.2f} s the first time, not counted")
+    values = session.in_turn("start", "s", lambda: run(start_ours), lambda: run(start_java))
+    return [Figure("start", "s", at_most(0.15), *values)]
+
+
+def memory(session: Session) -> list[Figure]:
+    """Anonymous memory after 1M sends of 1 KiB: of our one process, and of Java's broker without its name server."""
+    count = session.scale.of(_MESSAGES, QUEUES)
+    requests = send_requests(TOPIC, QUEUES, KIB)
+
+    def run(begin: Start) -> float:
+        with session.work() as work:
+            server = begin(work)
+            try:
+                with Load(server.broker) as load, Control(server.broker) as control:
+                    control.create_topic(TOPIC, QUEUES)
+                    load.drive(requests, count, WINDOW)
+                    control.expect_offsets(TOPIC, queue_shares(count, QUEUES))
+                    return anonymous_mib(server.pid)
+            finally:
+                server.kill()
+
+    JavaPeer.build()
+    session.tell(f"memory: {count:,} messages to a fresh server each time")
+    values = session.in_turn("memory", "MiB", lambda: run(start_ours), lambda: run(start_java))
+    return [Figure("memory", "MiB", at_most(0.15), *values)]

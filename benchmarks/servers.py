@@ -1,0 +1,75 @@
+"""The two brokers that take turns: ours and Apache RocketMQ's, each with a name server, stock settings, a fresh store.
+
+Knows how they are started and stopped. Refuses to know what is measured.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.machine import paused, settle
+from benchmarks.program import Program
+from tests.interop.javapeer import JavaPeer
+
+JAVA_SETTINGS = {
+    # The broker's own defaults, which the tests' harness changes.
+    "mappedFileSizeCommitLog": 1 << 30,
+    "timerWheelEnable": "true",
+    # The one setting that is not stock: cold, it refuses what waited 200 ms, and a refused send cannot be measured.
+    "waitTimeMillsInSendQueue": 10_000,
+}
+
+
+@dataclass(slots=True)
+class Server:
+    """A running name server and broker; ``pid`` is the broker's process, the one that is judged."""
+
+    name: str
+    namesrv: str
+    broker: str
+    pid: int
+    kill: Callable[[], None]
+
+
+def our_command(store: Path) -> list[str]:
+    """The command line of our server on free ports."""
+    rocketmq = str(Path(sys.executable).with_name("rocketmq"))
+    return [rocketmq, "serve", "--store", str(store), "--namesrv-port", "0", "--port", "0"]
+
+
+def start_ours(work: Path) -> Server:
+    """Our server, ready: name server and broker in one process."""
+    program = Program(our_command(work / "ours"), work / "ours.log")
+    said = dict(word.split("=", 1) for word in program.ready().split())
+    return Server("ours", said["namesrv"], said["broker"], program.pid, program.kill)
+
+
+def start_java(work: Path) -> Server:
+    """The Java name server and broker, ready."""
+    peer = JavaPeer(work)
+    namesrv = peer.namesrv()
+    broker = peer.broker(namesrv.address, conf=JAVA_SETTINGS)
+    return Server("java", namesrv.address, broker.address, broker.process.pid, peer.close)
+
+
+@contextmanager
+def ours_and_java(work: Path) -> Iterator[tuple[Server, Server]]:
+    """Both servers; killed at the end of the block, a failed start of the second included."""
+    with ExitStack() as stack:
+        servers = []
+        for start in (start_ours, start_java):
+            servers.append(start(work))
+            stack.callback(servers[-1].kill)
+        yield servers[0], servers[1]
+
+
+@contextmanager
+def alone(server: Server, other: Server) -> Iterator[None]:
+    """The block runs with ``server`` awake and settled and the other one paused."""
+    with paused(other.pid):
+        settle(server.pid)
+        yield
