@@ -121,6 +121,10 @@ class ClientInstance:
         """All members, producers first."""
         return [*self._producers.values(), *self._consumers.values()]
 
+    def consumer(self, group: str) -> Member | None:
+        """The consumer of a group, if this client has one."""
+        return self._consumers.get(group)
+
     def _kind(self, member: Member) -> tuple[str, dict[str, Member]]:
         if isinstance(member.heartbeat(), ProducerData):
             return "producer", self._producers

@@ -1,0 +1,221 @@
+"""The concurrent dispatcher: takes pulled messages to listeners, and what listeners say back to queue and broker.
+
+Owns slices, offsets in memory and what is sent back. Lives in the event loop; only listeners run elsewhere. Refuses to
+know how messages were pulled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from itertools import groupby, islice
+from time import monotonic
+from typing import Any, Protocol
+
+from rocketmq_py.client.dispatch_listener import Failure, Listener, Slice
+from rocketmq_py.client.dispatch_pool import Pool, TaskPool, ThreadPool
+from rocketmq_py.core.consumestats import ConsumeStats
+from rocketmq_py.core.offsettable import OffsetTable
+from rocketmq_py.core.processqueue import ProcessQueue
+from rocketmq_py.core.settle import RESUBMIT_DELAY
+from rocketmq_py.model import MessageExt
+
+_log = logging.getLogger(__name__)
+
+TICK = 0.01
+"""Seconds between looks at listeners that take long: more workers, results settled before the whole slice is done."""
+
+SendBack = Callable[[MessageExt, int], Coroutine[Any, Any, bool]]
+"""Has a message delivered again later, at a delay level; tells whether that is now certain."""
+
+
+class Listeners:
+    """Which listener a topic's messages go to."""
+
+    def __init__(self, default: Listener | None, by_topic: Mapping[str, Listener]) -> None:
+        self._default = default
+        self._by_topic = by_topic
+
+    def of(self, topic: str) -> Listener | None:
+        return self._by_topic.get(topic, self._default)
+
+    def __iter__(self) -> Any:
+        return iter([*self._by_topic.values(), *([self._default] if self._default else [])])
+
+
+class Dispatcher(Protocol):
+    """What the consumer needs of a way to dispatch messages."""
+
+    def submit(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
+        """Hands over messages the queue holds."""
+        ...
+
+    def drop(self, queue: ProcessQueue) -> None:
+        """Begins no further message of a queue that is no longer ours."""
+        ...
+
+    async def close(self) -> None:
+        """Lets running listeners finish and their results settle."""
+        ...
+
+
+class ConcurrentDispatcher:
+    """Messages of a queue are consumed side by side, in no order.
+
+    :param threads: the most listeners at work at one time.
+    :param offsets: where commit offsets go.
+    :param send_back: has failed messages delivered again.
+    :param stats: the meters of a topic.
+    :param settled: told of a queue that holds less than before.
+    """
+
+    def __init__(
+        self,
+        listeners: Listeners,
+        threads: int,
+        offsets: OffsetTable,
+        send_back: SendBack,
+        stats: Callable[[str], ConsumeStats],
+        settled: Callable[[ProcessQueue], None],
+        name: str,
+    ) -> None:
+        self._listeners = listeners
+        self._offsets = offsets
+        self._send_back = send_back
+        self._stats = stats
+        self._settled = settled
+        self._loop = asyncio.get_running_loop()
+        self.threads = ThreadPool(threads, self._completed_in_thread, name)
+        self._tasks = TaskPool(threads, self._completed_here)
+        self._active: dict[Slice, None] = {}
+        self._completed: deque[Slice] = deque()
+        self._awaited = False
+        self._ticker: asyncio.TimerHandle | None = None
+        self._sending: set[asyncio.Task[None]] = set()
+        self._closing = False
+        # Slices begin in order, and each that is not at the head any more keeps a worker busy.
+        self._most_begun = 2 * (threads + 1)
+
+    # -- in
+
+    def submit(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
+        for topic, run in _runs(messages):
+            listener = self._listeners.of(topic)
+            if listener is None:
+                self._unheard(queue, topic, run)
+                continue
+            piece = Slice(queue, topic, run, listener)
+            self._active[piece] = None
+            self._pool(listener).submit(piece)
+        if self._ticker is None and self._active:
+            self._ticker = self._loop.call_later(TICK, self._tick)
+
+    def drop(self, queue: ProcessQueue) -> None:
+        for piece in [piece for piece in self._active if piece.queue is queue]:
+            piece.abandon()
+            del self._active[piece]
+
+    async def close(self) -> None:
+        self._closing = True
+        for piece in self._active:
+            piece.abandon()
+        await asyncio.gather(self.threads.close(), self._tasks.close())
+        for piece in list(self._active):
+            self._settle(piece)
+        if self._ticker is not None:
+            self._ticker.cancel()
+        await asyncio.gather(*self._sending)
+
+    def _pool(self, listener: Listener) -> Pool:
+        return self._tasks if listener.is_async else self.threads
+
+    def _unheard(self, queue: ProcessQueue, topic: str, messages: list[MessageExt]) -> None:
+        """A retried message of a topic that is no longer subscribed: for the group's other members, later."""
+        _log.error("no listener for topic %s; %d messages of %s are sent back", topic, len(messages), queue.queue)
+        self._spawn(self._deliver_again(queue, [Failure(message) for message in messages]))
+
+    # -- out
+
+    def _completed_in_thread(self, piece: Slice) -> None:
+        self._completed.append(piece)
+        if not self._awaited:  # one wake-up of the loop serves all that come until it wakes
+            self._awaited = True
+            self._loop.call_soon_threadsafe(self._drain)
+
+    def _completed_here(self, piece: Slice) -> None:
+        self._settle(piece)
+
+    def _drain(self) -> None:
+        self._awaited = False
+        while self._completed:
+            self._settle(self._completed.popleft())
+
+    def _tick(self) -> None:
+        self.threads.relieve()
+        self._tasks.relieve()
+        for piece in list(islice(self._active, self._most_begun)):
+            if piece.finished:
+                self._settle(piece)
+        self._ticker = self._loop.call_later(TICK, self._tick) if self._active else None
+
+    def _settle(self, piece: Slice) -> None:
+        """Acts on the results that are new in a slice."""
+        done, failed = piece.news()
+        if piece.is_complete and piece in self._active:
+            del self._active[piece]
+            self._stats(piece.topic).consumed.add(piece.calls, piece.seconds)
+        if piece.queue.dropped:
+            return  # another member has the queue by now, and consumes these again
+        if done:
+            self._ack(piece.queue, done)
+        if failed:
+            self._spawn(self._deliver_again(piece.queue, failed))
+
+    def _ack(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
+        stats = self._stats(messages[0].topic)
+        stats.ok.add(len(messages))
+        self._release(queue, messages)
+
+    def _release(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
+        offset = queue.ack(messages)
+        queue.consumed_at = monotonic()
+        if offset is not None and not queue.dropped:
+            self._offsets.update(queue.queue, offset)
+        self._settled(queue)
+
+    async def _deliver_again(self, queue: ProcessQueue, failures: Sequence[Failure]) -> None:
+        stats = self._stats(failures[0].message.topic)
+        stats.failed.add(len(failures))
+        stats.failed_hour.add(len(failures))
+        sent: list[MessageExt] = []
+        kept: list[MessageExt] = []
+        for message, level in failures:
+            if message.queue_offset not in queue:
+                continue
+            (sent if await self._send_back(message, level) else kept).append(message)
+        if sent:
+            self._release(queue, sent)
+        if kept and not self._closing:
+            self._loop.call_later(RESUBMIT_DELAY, self._resubmit, queue, kept)
+
+    def _resubmit(self, queue: ProcessQueue, messages: list[MessageExt]) -> None:
+        if queue.dropped or self._closing:
+            return
+        for message in messages:
+            message.reconsume_times += 1
+        self.submit(queue, messages)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+
+def _runs(messages: Sequence[MessageExt]) -> Sequence[tuple[str, list[MessageExt]]]:
+    """Messages by topic; all of one topic, but for a retry queue."""
+    topic = messages[0].topic
+    if all(message.topic == topic for message in messages):
+        return [(topic, list(messages))]
+    return [(topic, list(run)) for topic, run in groupby(messages, key=lambda message: message.topic)]

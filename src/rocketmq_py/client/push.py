@@ -1,0 +1,338 @@
+"""The push consumer: messages of a group's topics come to listeners as they arrive.
+
+Puts the parts together and takes them apart again: a strategy that fetches messages, a dispatcher that takes them to
+listeners, a rebalancer that says which queues are ours. asyncio is the source; ``push_blocking`` is the same for
+programs without an event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from time import time
+from typing import Any, Self, TypeVar, Unpack
+
+from rocketmq_py.client import push_requests, push_running
+from rocketmq_py.client.dispatch import ConcurrentDispatcher, Listeners
+from rocketmq_py.client.dispatch_listener import AnyListener, Listener, make_listener
+from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.push_group import Group, State
+from rocketmq_py.client.push_options import PushOptions, PushSettings
+from rocketmq_py.client.push_pull import PullStrategy
+from rocketmq_py.client.push_rebalance import Rebalancer
+from rocketmq_py.client.push_running import Health
+from rocketmq_py.client.push_sendback import Retries
+from rocketmq_py.core.processqueue import ProcessQueue
+from rocketmq_py.errors import ClosedError, ConfigError, NoRouteError
+from rocketmq_py.model import MessageExt, MessageQueue
+from rocketmq_py.protocol.bodies import ConsumerData
+from rocketmq_py.protocol.names import check_group, check_topic
+
+_log = logging.getLogger(__name__)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+STATS_INTERVAL = 10.0
+
+QueuesChanged = Callable[[str, list[MessageQueue], list[MessageQueue]], None]
+"""Told a topic, all of its queues, and those that are now this consumer's."""
+
+
+class PushConsumer:
+    """A member of a consumer group whose listeners get the messages of its queues, several at a time, in no order.
+
+    Messages are delivered at least once. A listener is ``listener(message)`` or ``listener(messages, context)``, a
+    plain function, run in one of ``consume_threads`` threads, or ``async def``. It has succeeded when it returns None
+    or ``ConsumeResult.SUCCESS``; when it raises or returns ``ConsumeResult.RECONSUME_LATER`` (or anything else) the
+    message is delivered again after 10 s, then 30 s and so on, ``max_reconsume_times`` times, and then kept in the
+    group's dead-letter topic.
+
+    :param group: the consumer group.
+    :param namesrv: name servers: ``"host:9876;other:9876"``, a sequence, or None for the environment's NAMESRV_ADDR.
+    :param listener: gets the messages of all topics that have no listener of their own.
+    :param queues_changed: told when the queues of this consumer change.
+    :param instance: a client to share with other producers and consumers; by default one of its own, made from the
+        next arguments.
+    :param instance_name: the part of the client id after ``ip@``.
+    :param unit_name: appended to the client id.
+    :param address_map: other addresses for the ones brokers advertise.
+    :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
+    :param options: see :class:`PushOptions`.
+    :raises ConfigError: an argument that can never work.
+    """
+
+    def __init__(  # noqa: PLR0913 - options by keyword
+        self,
+        group: str,
+        namesrv: str | Sequence[str] | None = None,
+        *,
+        listener: AnyListener | None = None,
+        queues_changed: QueuesChanged | None = None,
+        instance: ClientInstance | None = None,
+        instance_name: str | None = None,
+        unit_name: str | None = None,
+        address_map: Mapping[str, str] | None = None,
+        timeout: float = 3.0,
+        **options: Unpack[PushSettings],
+    ) -> None:
+        self._options = PushOptions(**options)
+        self._owns_instance = instance is None
+        self._instance = instance or ClientInstance(
+            namesrv, instance_name=instance_name, unit_name=unit_name, address_map=address_map, timeout=timeout
+        )
+        self._group = Group(check_group(group), self._instance, self._options)
+        self._default = self._made(listener) if listener is not None else None
+        self._by_topic: dict[str, Listener] = {}
+        self._listeners = Listeners(self._default, self._by_topic)
+        self._queues_changed = queues_changed
+        self._parts: _Parts | None = None
+        self._closed = asyncio.Event()
+
+    # -- before the start
+
+    def subscribe(self, topic: str, tags: str = "*", listener: AnyListener | None = None) -> None:
+        """Adds a topic, or changes the tags of one; works while the consumer runs, too.
+
+        :param tags: ``"*"`` for all messages, or tags separated by ``||``.
+        :param listener: gets this topic's messages.
+        :raises ConfigError: an illegal topic name, or a listener of the wrong shape.
+        """
+        check_topic(topic)
+        if listener is not None:
+            self._by_topic[topic] = self._made(listener)
+        self._group.subscribe(topic, tags)
+        if self._parts is not None:
+            self._check_listeners()
+            self._parts.rebalancer.trigger()
+
+    def unsubscribe(self, topic: str) -> None:
+        """Takes a topic away; its queues are let go."""
+        self._group.subscriptions.pop(topic, None)
+        if self._parts is not None:
+            self._parts.rebalancer.trigger()
+
+    def on(self, topic: str, tags: str = "*") -> Callable[[F], F]:
+        """Subscribes a topic with the decorated function as its listener."""
+
+        def subscribed(function: F) -> F:
+            self.subscribe(topic, tags, function)
+            return function
+
+        return subscribed
+
+    def _made(self, listener: AnyListener) -> Listener:
+        return make_listener(listener, self._options.consume_batch_size)
+
+    def _check_listeners(self) -> None:
+        topics = [topic for topic in self._group.subscriptions if topic != self._group.retry_topic]
+        if not topics:
+            raise ConfigError(f"consumer group {self.group} subscribes to no topic; call subscribe(topic) first")
+        for topic in topics:
+            if self._listeners.of(topic) is None:
+                raise ConfigError(f"topic {topic} has no listener; pass listener=... or use @consumer.on({topic!r})")
+
+    # -- life
+
+    async def start(self) -> None:
+        """Joins the group and begins to consume; returns when it has seen the group and taken its queues.
+
+        :raises ConfigError: nothing is subscribed, a listener is missing, or the client has such a consumer already.
+        :raises NetworkError: no name server answers.
+        :raises ClosedError: it was closed before.
+        """
+        if self._group.state is not State.NEW:
+            if self._group.state in (State.CLOSING, State.CLOSED):
+                raise ClosedError(f"the consumer of group {self.group} is closed; make a new one")
+            return
+        self._check_listeners()
+        self._group.state = State.STARTING
+        try:
+            await self._join()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _join(self) -> None:
+        group, instance = self._group, self._instance
+        instance.register(self)
+        push_requests.serve(instance)
+        for topic in list(group.subscriptions):
+            with contextlib.suppress(NoRouteError):  # it may come into being later
+                await instance.routes.get(topic)
+        group.subscribe(group.retry_topic, "*")
+        group.started_at = time()
+        self._parts = _Parts(group, self._listeners, self._queues_changed)
+        await instance.start()
+        await group.announce()
+        group.state = State.RUNNING
+        await self._parts.rebalancer.start()
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Leaves the group: no further message begins, running listeners finish, their results and the offsets are
+        stored, the brokers told. May be called more than once.
+
+        :param timeout: seconds to wait for running listeners; None: as long as they take. What a listener has not
+            finished by then is delivered again, to this or another member.
+        """
+        if self._group.state in (State.CLOSING, State.CLOSED):
+            await self._closed.wait()
+            return
+        self._group.state = State.CLOSING
+        try:
+            if self._parts is not None:
+                await self._parts.close(timeout)
+                await self._group.offsets.persist_confirmed(self._group.queues)
+            await self._instance.unregister(self)
+        finally:
+            if self._owns_instance:
+                await self._instance.stop()
+            self._group.state = State.CLOSED
+            self._group.queues.clear()
+            self._closed.set()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def suspend(self) -> None:
+        """Pulls nothing more until :meth:`resume`; what is held already is still consumed."""
+        self._group.suspended = True
+
+    def resume(self) -> None:
+        """Pulls again."""
+        self._group.suspended = False
+        if self._parts is not None:
+            self._parts.strategy.nudge_all()
+
+    # -- looking at it
+
+    @property
+    def client_id(self) -> str:
+        return self._instance.client_id
+
+    @property
+    def queues(self) -> list[MessageQueue]:
+        """The queues this consumer has now, those of the retry topic included."""
+        return sorted(self._group.queues)
+
+    def health(self) -> Health:
+        """State, queues and rates as they are now."""
+        return push_running.health(self._group)
+
+    async def lag(self) -> dict[MessageQueue, int]:
+        """Messages not yet consumed of each of its queues, as the brokers count now.
+
+        :raises NetworkError: a broker cannot be asked.
+        """
+        return await push_running.lag(self._group)
+
+    def is_listener_thread(self, thread: threading.Thread) -> bool:
+        """Whether ``thread`` runs listeners, and so must not wait for them to end."""
+        return self._parts is not None and self._parts.dispatcher.threads.owns(thread)
+
+    def __repr__(self) -> str:
+        state = self._group.state.value
+        return f"PushConsumer(group={self.group!r}, {state}, topics={sorted(self.topics())}, {len(self.queues)} queues)"
+
+    # -- a member of the client instance
+
+    @property
+    def group(self) -> str:
+        return self._group.name
+
+    def heartbeat(self) -> ConsumerData:
+        """What brokers are to know of this member."""
+        return ConsumerData(
+            group_name=self.group,
+            consume_from_where=self._options.consume_from.value,
+            subscription_data_set=list(self._group.subscriptions.values()),
+        )
+
+    def topics(self) -> set[str]:
+        """The topics it subscribes to, its retry topic included."""
+        return set(self._group.subscriptions)
+
+    async def on_ids_changed(self) -> None:
+        """The group has changed: look who gets what."""
+        if self._parts is not None:
+            self._parts.rebalancer.trigger()
+
+    async def persist_offsets(self) -> None:
+        """Sends the offsets of its queues to their brokers."""
+        self._group.offsets.retain(self._group.queues)
+        await self._group.offsets.persist(self._group.queues)
+
+    # -- what brokers ask of it
+
+    async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Goes on from other offsets, smaller or greater, in those of the queues that are ours."""
+        for queue, offset in offsets.items():
+            process = self._group.queues.get(queue)
+            if process is not None and self._parts is not None:
+                await self._parts.rebalancer.reset(process, offset)
+
+    def consume_offsets(self, topic: str) -> dict[MessageQueue, int]:
+        """The offsets held in memory of a topic's queues."""
+        return {queue: offset for queue, offset in self._group.offsets if queue.topic == topic}
+
+    def running_info(self) -> dict[str, Any]:
+        """Its state, as Java's ConsumerRunningInfo."""
+        return push_running.running_info(self._group)
+
+    async def consume_directly(self, message: MessageExt) -> dict[str, Any]:
+        """Has the listener consume one message now, outside of all queues."""
+        return await push_running.consume_directly(self._group, self._listeners, message)
+
+
+class _Parts:
+    """What a running consumer is made of."""
+
+    def __init__(self, group: Group, listeners: Listeners, queues_changed: QueuesChanged | None) -> None:
+        self._group = group
+        self.dispatcher = ConcurrentDispatcher(
+            listeners, group.options.consume_threads, group.offsets, Retries(group).send_back, group.stats,
+            self._settled, f"{group.name}-listener",
+        )  # fmt: skip
+        self.strategy = PullStrategy(group, self.dispatcher)
+        self.rebalancer = Rebalancer(group, self.strategy.take, self._release, queues_changed or _nobody)
+        self.strategy.on_illegal_offset = self._reset
+        self._sampler = asyncio.ensure_future(self._sample())
+
+    def _settled(self, queue: ProcessQueue) -> None:
+        self.strategy.nudge(queue)
+
+    def _release(self, queue: ProcessQueue) -> None:
+        self.strategy.drop(queue)
+        self.dispatcher.drop(queue)
+
+    async def _reset(self, queue: ProcessQueue, offset: int, next_offset: int) -> None:
+        _log.warning("offset %d of %s is gone, consumption goes on from %d", offset, queue.queue, next_offset)
+        await self.rebalancer.reset(queue, next_offset)
+
+    async def _sample(self) -> None:
+        while True:
+            self._group.sample_stats()
+            await asyncio.sleep(STATS_INTERVAL)
+
+    async def close(self, timeout: float | None) -> None:
+        """Ends all parts, those first that make work for others."""
+        self._sampler.cancel()
+        await self.rebalancer.close()
+        await self.strategy.close()
+        try:
+            async with asyncio.timeout(timeout):
+                await self.dispatcher.close()
+        except TimeoutError:
+            _log.warning(
+                "listeners of group %s still run after %g s; they are not waited for", self._group.name, timeout
+            )
+
+
+def _nobody(topic: str, queues: list[MessageQueue], mine: list[MessageQueue]) -> None:
+    """Stands in where nobody wants to know of changes."""

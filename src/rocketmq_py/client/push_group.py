@@ -1,0 +1,98 @@
+"""What the parts of a push consumer share: its group, subscriptions, queues, offsets and meters.
+
+State and nothing else; the parts that act on it stand in the other ``push_*`` modules.
+"""
+
+from __future__ import annotations
+
+import enum
+from time import monotonic, time
+
+import msgspec
+
+from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.offsets import RemoteOffsets
+from rocketmq_py.client.push_options import PushOptions
+from rocketmq_py.core.consumestats import ConsumeStats
+from rocketmq_py.core.flow import Limits
+from rocketmq_py.core.processqueue import ProcessQueue
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.protocol.bodies import SubscriptionData
+from rocketmq_py.protocol.names import retry_topic
+
+
+class State(enum.Enum):
+    """Where in its life a consumer is."""
+
+    NEW = "new"
+    STARTING = "starting"
+    RUNNING = "running"
+    CLOSING = "closing"
+    CLOSED = "closed"
+
+
+class Group:
+    """One member of a consumer group.
+
+    ``announced`` are the subscriptions the brokers are known to have: pulls carry their versions, since a broker
+    refuses a pull whose version is newer than the heartbeat it has seen.
+    """
+
+    def __init__(self, name: str, instance: ClientInstance, options: PushOptions) -> None:
+        self.name = name
+        self.instance = instance
+        self.options = options
+        self.retry_topic = retry_topic(name)
+        self.state = State.NEW
+        self.started_at = 0.0
+        self.suspended = False
+        self.subscriptions: dict[str, SubscriptionData] = {}
+        self.announced: dict[str, SubscriptionData] = {}
+        self.queues: dict[MessageQueue, ProcessQueue] = {}
+        self.limits: dict[str, Limits] = {}
+        self.offsets = RemoteOffsets(instance, name)
+        self._stats: dict[str, ConsumeStats] = {}
+        self.announced_at = -1.0
+
+    def now(self) -> float:
+        """Seconds of the clock event loops use."""
+        return monotonic()
+
+    def stats(self, topic: str) -> ConsumeStats:
+        """The meters of a topic."""
+        found = self._stats.get(topic)
+        if found is None:
+            found = self._stats[topic] = ConsumeStats.starting(self.now())
+        return found
+
+    def sample_stats(self) -> None:
+        for stats in self._stats.values():
+            stats.sample(self.now())
+
+    def subscribe(self, topic: str, expression: str | None) -> None:
+        self.subscriptions[topic] = SubscriptionData.parse(topic, expression, int(time() * 1000))
+
+    def renew_subscription(self, topic: str) -> None:
+        """Gives a subscription a new version, so that brokers take it over."""
+        known = self.subscriptions.get(topic)
+        if known is not None:
+            version = max(int(time() * 1000), known.sub_version + 1)
+            self.subscriptions[topic] = msgspec.structs.replace(known, sub_version=version)
+
+    async def announce(self) -> None:
+        """Tells all brokers what is subscribed; pulls ask for it from then on."""
+        told = dict(self.subscriptions)
+        await self.instance.heartbeat_all()
+        self.announced = told
+        self.announced_at = self.now()
+
+    def owned(self, topic: str) -> dict[MessageQueue, ProcessQueue]:
+        """The queues held of a topic."""
+        return {queue: process for queue, process in self.queues.items() if queue.topic == topic}
+
+    def share_limits(self, topic: str) -> None:
+        """Recomputes the limits of a topic's queues from the limits of the topic."""
+        options = self.options
+        self.limits[topic] = options.limits.shared(
+            options.pull_threshold_for_topic, options.pull_threshold_size_for_topic, len(self.owned(topic))
+        )

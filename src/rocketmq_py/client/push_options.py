@@ -1,0 +1,128 @@
+"""The options of a push consumer, their defaults and what is allowed.
+
+Names and defaults are those of Java's DefaultMQPushConsumer, in seconds and whole words.
+"""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass, field
+from time import time
+from typing import TypedDict
+
+from rocketmq_py.core.allocation import Allocation, Average
+from rocketmq_py.core.flow import Limits
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.model import ConsumeFromWhere
+
+TIMESTAMP_FORMAT = "%Y%m%d%H%M%S"
+HALF_AN_HOUR = 1800
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushOptions:
+    """How a push consumer consumes. Times are seconds.
+
+    :param consume_from: where a group without stored offsets starts. A broker answers a young topic's first offset
+        (0) for a new group, whatever is asked here, while its messages are still in memory.
+    :param consume_timestamp: the time ``ConsumeFromWhere.TIMESTAMP`` starts at: an aware or local ``datetime``, or
+        Java's ``yyyyMMddHHmmss``; half an hour before the start by default.
+    :param consume_threads: the most listeners at work at one time.
+    :param consume_batch_size: the most messages a listener gets in one call.
+    :param pull_batch_size: the most messages a pull asks for.
+    :param pull_batch_bytes: the most bytes a pull asks for.
+    :param pull_interval: pause between two pulls of a queue.
+    :param pull_threshold_for_queue: messages held of a queue before pulling waits.
+    :param pull_threshold_size_for_queue: MiB held of a queue before pulling waits.
+    :param pull_threshold_for_topic: messages held of a topic, shared by its queues; -1 for no such limit.
+    :param pull_threshold_size_for_topic: MiB held of a topic, shared by its queues; -1 for no such limit.
+    :param consume_max_span: offsets between the first and the last message held of a queue before pulling waits.
+    :param max_reconsume_times: deliveries after the first before a message goes to the dead letters; -1 stands for 16.
+    :param first_pull_delay: pause before a queue taken over from other members is pulled first, which gives them time
+        to finish and persist. A consumer that is alone in its group does not wait.
+    :param post_subscription_when_pull: sends the subscription along with every pull.
+    :param allocation: how the group shares queues; must be the same for all members.
+    """
+
+    consume_from: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET
+    consume_timestamp: datetime.datetime | str | None = None
+    consume_threads: int = 20
+    consume_batch_size: int = 1
+    pull_batch_size: int = 32
+    pull_batch_bytes: int = 256 * 1024
+    pull_interval: float = 0.0
+    pull_threshold_for_queue: int = 1000
+    pull_threshold_size_for_queue: int = 100
+    pull_threshold_for_topic: int = -1
+    pull_threshold_size_for_topic: int = -1
+    consume_max_span: int = 2000
+    max_reconsume_times: int = -1
+    first_pull_delay: float = 0.5
+    post_subscription_when_pull: bool = False
+    allocation: Allocation = field(default_factory=Average)
+
+    def __post_init__(self) -> None:
+        for name, (low, high) in _ALLOWED.items():
+            value = getattr(self, name)
+            if not low <= value <= high and not (value == -1 and name in _MAY_BE_UNSET):
+                raise ConfigError(f"{name}={value!r} is out of range: {low} to {high} is allowed")
+        if not isinstance(self.consume_from, ConsumeFromWhere):
+            raise ConfigError(f"consume_from={self.consume_from!r} must be a ConsumeFromWhere")
+        self.start_timestamp_ms()
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(self.pull_threshold_for_queue, self.pull_threshold_size_for_queue, self.consume_max_span)
+
+    def start_timestamp_ms(self) -> int:
+        """The consume timestamp in milliseconds since the epoch.
+
+        :raises ConfigError: it cannot be parsed.
+        """
+        given = self.consume_timestamp
+        if given is None:
+            return int((time() - HALF_AN_HOUR) * 1000)
+        if isinstance(given, datetime.datetime):
+            return int(given.timestamp() * 1000)
+        try:
+            return int(datetime.datetime.strptime(given, TIMESTAMP_FORMAT).astimezone().timestamp() * 1000)
+        except (TypeError, ValueError) as e:
+            raise ConfigError(f"consume_timestamp={given!r} must be a datetime or text like 20250131235959") from e
+
+
+class PushSettings(TypedDict, total=False):
+    """The names and types of :class:`PushOptions`, for keyword arguments."""
+
+    consume_from: ConsumeFromWhere
+    consume_timestamp: datetime.datetime | str | None
+    consume_threads: int
+    consume_batch_size: int
+    pull_batch_size: int
+    pull_batch_bytes: int
+    pull_interval: float
+    pull_threshold_for_queue: int
+    pull_threshold_size_for_queue: int
+    pull_threshold_for_topic: int
+    pull_threshold_size_for_topic: int
+    consume_max_span: int
+    max_reconsume_times: int
+    first_pull_delay: float
+    post_subscription_when_pull: bool
+    allocation: Allocation
+
+
+_ALLOWED: dict[str, tuple[float, float]] = {
+    "consume_threads": (1, 1000),
+    "consume_batch_size": (1, 1024),
+    "pull_batch_size": (1, 1024),
+    "pull_batch_bytes": (1, 2**31 - 1),
+    "pull_interval": (0, 65.535),
+    "pull_threshold_for_queue": (1, 65535),
+    "pull_threshold_size_for_queue": (1, 1024),
+    "pull_threshold_for_topic": (1, 6553500),
+    "pull_threshold_size_for_topic": (1, 102400),
+    "consume_max_span": (1, 65535),
+    "max_reconsume_times": (0, 2**31 - 1),
+    "first_pull_delay": (0, 60),
+}
+_MAY_BE_UNSET = {"pull_threshold_for_topic", "pull_threshold_size_for_topic", "max_reconsume_times"}

@@ -1,0 +1,204 @@
+"""The pull strategy: one loop per queue that asks its broker for messages and hands them to the dispatcher.
+
+Carries out what ``core.flow`` decides. Refuses to know how queues were allocated and what listeners do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import NamedTuple
+
+from rocketmq_py.client.dispatch import Dispatcher
+from rocketmq_py.client.offsets import broker_of
+from rocketmq_py.client.push_group import Group, State
+from rocketmq_py.core.flow import Step, admit, failure_delay, pull_flags
+from rocketmq_py.core.peer import Reply
+from rocketmq_py.core.processqueue import ProcessQueue
+from rocketmq_py.core.received import annotate, matching, restore_topic
+from rocketmq_py.core.route import MASTER_ID
+from rocketmq_py.errors import BrokerError, RocketMQError, SubscriptionError
+from rocketmq_py.model import MessageExt, MessageQueue
+from rocketmq_py.protocol.bodies import SubscriptionData
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.headers import PullMessage, PullResponse
+from rocketmq_py.wire.record import decode_records
+
+_log = logging.getLogger(__name__)
+
+SUSPEND_SECONDS = 15.0
+"""How long a broker may hold a pull that finds nothing."""
+PULL_TIMEOUT = 30.0
+
+_FOUND, _ILLEGAL = ResponseCode.SUCCESS, ResponseCode.PULL_OFFSET_MOVED
+_PULLED = frozenset({_FOUND, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY, _ILLEGAL})
+
+
+class Pulled(NamedTuple):
+    """The answer to a pull."""
+
+    code: int
+    header: PullResponse
+    body: bytes
+
+
+class PullStrategy:
+    """Pulls the queues it is given until they are dropped.
+
+    :param dispatcher: takes the messages.
+    """
+
+    def __init__(self, group: Group, dispatcher: Dispatcher) -> None:
+        self._group = group
+        self._dispatcher = dispatcher
+        self._loops: dict[ProcessQueue, asyncio.Task[None]] = {}
+        self._waiting: dict[ProcessQueue, asyncio.Event] = {}
+        self._brokers: dict[MessageQueue, int] = {}
+        self.on_illegal_offset = _nobody
+
+    def take(self, queue: ProcessQueue, offset: int, delay: float) -> None:
+        """Begins to pull a queue from ``offset``, after ``delay`` seconds."""
+        self._loops[queue] = asyncio.ensure_future(self._pull_on(queue, offset, delay))
+
+    def drop(self, queue: ProcessQueue) -> None:
+        """Ends the pulling of a queue; a pull that is under way no longer matters."""
+        loop = self._loops.pop(queue, None)
+        if loop is not None and loop is not asyncio.current_task():
+            loop.cancel()
+        self._brokers.pop(queue.queue, None)
+
+    async def close(self) -> None:
+        """Ends all pulling."""
+        loops = list(self._loops.values())
+        for queue in list(self._loops):
+            self.drop(queue)
+        await asyncio.gather(*loops, return_exceptions=True)
+
+    def nudge(self, queue: ProcessQueue) -> None:
+        """The queue holds less than before: a pull that waits for that may look again."""
+        waiting = self._waiting.get(queue)
+        if waiting is not None:
+            waiting.set()
+
+    def nudge_all(self) -> None:
+        for waiting in self._waiting.values():
+            waiting.set()
+
+    # -- the loop of one queue
+
+    async def _pull_on(self, queue: ProcessQueue, offset: int, delay: float) -> None:
+        await asyncio.sleep(delay)
+        while not queue.dropped:
+            queue.pulled_at = self._group.now()
+            wait = self._hold_back(queue)
+            if wait is None:
+                try:
+                    offset = await self._pull_once(queue, offset)
+                    wait = self._group.options.pull_interval
+                except RocketMQError as e:
+                    wait = await self._failed(queue, offset, e)
+                except Exception:  # noqa: BLE001 - a fault here must not end the consumption of a queue in silence
+                    _log.exception("pulling %s at %d failed", queue.queue, offset)
+                    wait = 1.0
+            if wait:
+                await self._rest(queue, wait)
+
+    def _hold_back(self, queue: ProcessQueue) -> float | None:
+        """Seconds to wait before the next pull; None to pull now."""
+        group, topic = self._group, queue.queue.topic
+        admission = admit(
+            queue,
+            group.limits.get(topic) or group.options.limits,
+            running=group.state is State.RUNNING,
+            suspended=group.suspended,
+            subscribed=topic in group.announced,
+        )
+        if admission.step is Step.WAIT:
+            _log.debug("%s waits: %s", queue, admission.reason)
+            return admission.delay
+        return None
+
+    async def _rest(self, queue: ProcessQueue, seconds: float) -> None:
+        """Waits, but no longer than until something changes that a pull could wait for."""
+        event = self._waiting[queue] = asyncio.Event()
+        try:
+            async with asyncio.timeout(seconds):
+                await event.wait()
+        except TimeoutError:
+            pass
+        finally:
+            del self._waiting[queue]
+
+    async def _failed(self, queue: ProcessQueue, offset: int, error: RocketMQError) -> float:
+        delay = failure_delay(error)
+        _log.warning("pulling %s at %d failed, again in %g s: %s", queue.queue, offset, delay, error)
+        if isinstance(error, SubscriptionError) and self._group.now() - self._group.announced_at >= delay:
+            await self._group.announce()  # the broker has forgotten us, or has not heard of us yet
+        if error.refresh_route:
+            await self._group.instance.routes.refresh_all({queue.queue.topic})
+        return delay
+
+    # -- one pull
+
+    async def _pull_once(self, queue: ProcessQueue, offset: int) -> int:
+        """Pulls, hands over what was found, and returns the offset to go on from."""
+        subscription = self._group.announced[queue.queue.topic]
+        began = self._group.now()
+        pulled = await self._ask(queue.queue, offset, subscription)
+        if queue.dropped:
+            return offset
+        next_offset = pulled.header.next_begin_offset
+        if pulled.code == _FOUND:
+            messages = self._received(queue, pulled, subscription)
+            self._group.stats(queue.queue.topic).pulled.add(len(messages), self._group.now() - began)
+            if messages:
+                queue.put(messages, pulled.header.max_offset)
+                self._dispatcher.submit(queue, messages)
+        elif pulled.code == _ILLEGAL:
+            await self.on_illegal_offset(queue, offset, next_offset)
+        elif not queue.count:
+            self._group.offsets.update(queue.queue, next_offset)
+        return next_offset
+
+    def _received(self, queue: ProcessQueue, pulled: Pulled, subscription: SubscriptionData) -> list[MessageExt]:
+        header, source = pulled.header, queue.queue
+        messages = decode_records(pulled.body, source.broker_name)
+        messages = matching(messages, subscription.tags_set)
+        annotate(messages, header.min_offset, header.max_offset, offset_delta=header.offset_delta or 0)
+        if source.topic == self._group.retry_topic:
+            restore_topic(messages, source.topic)
+        return messages
+
+    async def _ask(self, queue: MessageQueue, offset: int, subscription: SubscriptionData) -> Pulled:
+        instance = self._group.instance
+        address = await broker_of(instance, queue, broker_id=self._brokers.get(queue, MASTER_ID))
+        connection = await instance.connections.get(address)
+        is_master = address == instance.routes.broker_address(queue.broker_name, MASTER_ID, only_this=True)
+        header = self._request(queue, offset, subscription, is_master=is_master)
+        reply: Reply = await connection.call(RequestCode.PULL_MESSAGE, header, b"", PULL_TIMEOUT)
+        if reply.code not in _PULLED:
+            if reply.code == ResponseCode.GO_AWAY:
+                instance.connections.retire(connection)
+            raise BrokerError.of(reply.code, reply.remark, address)
+        answer = reply.header(PullResponse)
+        self._brokers[queue] = answer.suggest_which_broker_id
+        return Pulled(reply.code, answer, reply.body)
+
+    def _request(
+        self, queue: MessageQueue, offset: int, subscription: SubscriptionData, *, is_master: bool
+    ) -> PullMessage:
+        options = self._group.options
+        commit = self._group.offsets.get(queue) or 0
+        posted = options.post_subscription_when_pull
+        flags = pull_flags(commit, from_master=is_master, with_subscription=posted)
+        return PullMessage(
+            consumer_group=self._group.name, topic=queue.topic, queue_id=queue.queue_id, queue_offset=offset,
+            max_msg_nums=options.pull_batch_size, sys_flag=flags, commit_offset=commit,
+            suspend_timeout_millis=int(SUSPEND_SECONDS * 1000), sub_version=subscription.sub_version,
+            subscription=subscription.sub_string if posted else None, expression_type=subscription.expression_type,
+            max_msg_bytes=options.pull_batch_bytes, request_source=-1, bname=queue.broker_name,
+        )  # fmt: skip
+
+
+async def _nobody(queue: ProcessQueue, offset: int, next_offset: int) -> None:
+    """Stands in until the consumer says who handles an illegal offset."""

@@ -1,0 +1,232 @@
+"""Keeps the queues a consumer holds equal to those its group allots to it.
+
+Asks for members and queues, carries out what ``core.rebalance`` plans, and finds where new queues start. Refuses to
+know how queues are consumed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+from rocketmq_py.client.push_group import Group
+from rocketmq_py.core.processqueue import ProcessQueue
+from rocketmq_py.core.rebalance import Ask, next_round, plan, starting_point
+from rocketmq_py.core.route import TopicRoute, master_of
+from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, RocketMQError
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.protocol.bodies import ConsumerIdList
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.headers import GroupHeader
+from rocketmq_py.protocol.names import is_retry_topic
+
+_log = logging.getLogger(__name__)
+
+MISSING_WAIT = 1.0
+"""Seconds until a topic without a route is looked for again; twice as long each time, up to the usual interval."""
+
+
+class _Gained(NamedTuple):
+    queue: ProcessQueue
+    offset: int
+    delay: float
+
+
+class Rebalancer:
+    """One task that goes round every 20 s, every second while uneven, and when told to.
+
+    :param take: begins to consume a queue from an offset, after a delay.
+    :param release: ends the consumption of a queue.
+    :param changed: told topic, all its queues and ours, when ours have changed.
+    """
+
+    def __init__(
+        self,
+        group: Group,
+        take: Callable[[ProcessQueue, int, float], None],
+        release: Callable[[ProcessQueue], None],
+        changed: Callable[[str, list[MessageQueue], list[MessageQueue]], None],
+    ) -> None:
+        self._group = group
+        self._take = take
+        self._release = release
+        self._changed = changed
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._gained: list[_Gained] = []
+        self._missing: set[str] = set()
+        self._missing_wait = MISSING_WAIT
+        self._turn = asyncio.Lock()
+
+    def trigger(self) -> None:
+        """Has a round begin soon: at once, or a second after the last one began."""
+        self._wake.set()
+
+    async def start(self) -> None:
+        """Goes round once, and then from time to time until closed."""
+        began = self._group.now()
+        balanced = await self.round()
+        self._task = asyncio.ensure_future(self._run(began, balanced=balanced))
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self, began: float, *, balanced: bool) -> None:
+        while True:
+            await self._pause(began, balanced=balanced)
+            began = self._group.now()
+            balanced = await self.round()
+
+    async def _pause(self, began: float, *, balanced: bool) -> None:
+        """Waits for the next round's time, or for a trigger and then the least time between two rounds."""
+        now = self._group.now
+        wait = next_round(now() - began, balanced=balanced, triggered=False)
+        if self._missing:
+            wait = min(wait, self._missing_wait)
+            self._missing_wait *= 2
+        try:
+            async with asyncio.timeout(wait):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+        self._wake.clear()
+        await asyncio.sleep(next_round(now() - began, balanced=balanced, triggered=True))
+
+    # -- one round
+
+    async def round(self) -> bool:
+        """Brings all topics up to date; whether every queue is now where it belongs."""
+        async with self._turn:
+            self._wake.clear()
+            balanced = True
+            try:
+                for topic in list(self._group.subscriptions):
+                    balanced &= await self._rebalance(topic)
+                await self._forget_unsubscribed()
+            except Exception:  # noqa: BLE001 - the next round gets another chance, whatever it was
+                _log.exception("rebalancing group %s failed", self._group.name)
+                balanced = False
+            await self._begin_gained()
+            return balanced
+
+    async def _rebalance(self, topic: str) -> bool:
+        route, members = await self._look_around(topic)
+        if route is None or members is None:
+            return route is None  # what is missing is looked for at a pace of its own
+        me = self._group.instance.client_id
+        wanted = self._group.options.allocation.allocate(me, route.read_queues, members)
+        alone = members == [me]
+        change = plan(self._group.owned(topic), wanted, self._group.now())
+        if change.changes:
+            _log.info(
+                "group %s of %d members: %d of %d queues of topic %s are ours (%d gone, %d new)",
+                self._group.name, len(members), len(wanted), len(route.read_queues), topic, len(change.lost),
+                len(change.gained),
+            )  # fmt: skip
+            await self._let_go(change.lost)
+            await self._take_over(change.gained, alone=alone)
+            self._group.renew_subscription(topic)
+            self._group.share_limits(topic)
+            self._changed(topic, route.read_queues, wanted)
+        return set(wanted) == set(self._group.owned(topic)) and me in members
+
+    async def _look_around(self, topic: str) -> tuple[TopicRoute | None, list[str] | None]:
+        """The topic's route and the group's members in order; None for what cannot be told."""
+        try:
+            route = await self._group.instance.routes.get(topic)
+        except (NoRouteError, NetworkError) as e:
+            self._miss(topic, e)
+            return None, None
+        self._missing.discard(topic)
+        try:
+            return route, sorted(await self._members(route))
+        except (BrokerError, NetworkError) as e:
+            _log.info("the members of group %s are not known yet: %s", self._group.name, e)
+            return route, None
+
+    def _miss(self, topic: str, error: RocketMQError) -> None:
+        if topic in self._missing:
+            return
+        self._missing.add(topic)
+        self._missing_wait = MISSING_WAIT
+        # The broker makes the retry topic when it first hears of the group: it comes by itself.
+        _log.log(logging.DEBUG if is_retry_topic(topic) else logging.WARNING, "%s", error)
+
+    async def _members(self, route: TopicRoute) -> list[str]:
+        broker = random.choice(route.data.broker_datas)
+        address = master_of(broker)
+        if address is None:
+            raise NetworkError(f"broker {broker.broker_name} has no address in the route of topic {route.topic}")
+        answer = await self._group.instance.connections.invoke(
+            address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, GroupHeader(consumer_group=self._group.name)
+        )
+        return ConsumerIdList.decode(answer.body).consumer_id_list
+
+    # -- letting go
+
+    async def _let_go(self, queues: Collection[MessageQueue]) -> None:
+        for queue in queues:
+            process = self._group.queues.pop(queue)
+            process.dropped = True
+            self._release(process)
+        await self._group.offsets.persist(queues)
+        for queue in queues:
+            self._group.offsets.remove(queue)
+
+    async def _forget_unsubscribed(self) -> None:
+        strays = [queue for queue in self._group.queues if queue.topic not in self._group.subscriptions]
+        if strays:
+            await self._let_go(strays)
+
+    async def reset(self, process: ProcessQueue, offset: int) -> None:
+        """Starts a held queue anew at ``offset``: the broker says the present one lies outside the queue.
+
+        The offset is frozen meanwhile, so that no listener that is still running moves it back.
+        """
+        queue, offsets = process.queue, self._group.offsets
+        process.dropped = True
+        offsets.freeze(queue, offset)
+        await offsets.persist_confirmed([queue])
+        if self._group.queues.get(queue) is process:
+            await self._let_go([queue])
+        self.trigger()
+
+    # -- taking over
+
+    async def _take_over(self, queues: Collection[MessageQueue], *, alone: bool) -> None:
+        delay = 0.0 if alone else self._group.options.first_pull_delay
+        starts = await asyncio.gather(*(self._start_of(queue) for queue in queues))
+        for queue, offset in zip(queues, starts, strict=True):
+            if offset is not None:
+                process = self._group.queues[queue] = ProcessQueue(queue, self._group.now())
+                self._gained.append(_Gained(process, offset, delay))
+
+    async def _start_of(self, queue: MessageQueue) -> int | None:
+        """Where a queue starts; None when that cannot be found out now."""
+        offsets, options = self._group.offsets, self._group.options
+        offsets.remove(queue)
+        try:
+            stored = await offsets.fetch(queue)
+            start = starting_point(options.consume_from, stored, is_retry=is_retry_topic(queue.topic))
+            if start is Ask.MAX_OFFSET:
+                return await offsets.max_offset(queue)
+            if start is Ask.BY_TIMESTAMP:
+                return await offsets.offset_at(queue, options.start_timestamp_ms())
+        except RocketMQError as e:
+            _log.warning("where to start %s is not known, it is tried again: %s", queue, e)
+            return None
+        return start
+
+    async def _begin_gained(self) -> None:
+        """Pulls what was gained, once the brokers know of the new subscription versions."""
+        if self._group.announced != self._group.subscriptions:
+            await self._group.announce()
+        gained, self._gained = self._gained, []
+        for queue, offset, delay in gained:
+            if not queue.dropped:
+                self._take(queue, offset, delay)

@@ -1,0 +1,167 @@
+"""What a push consumer tells about itself: health and lag for people, running info for Java's tools.
+
+Reads the state of the parts, changes nothing but by consuming one message on request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from time import perf_counter, time
+from typing import Any
+
+import msgspec
+
+from rocketmq_py.client.dispatch import Listeners
+from rocketmq_py.client.dispatch_listener import Slice
+from rocketmq_py.client.push_group import Group, State
+from rocketmq_py.core.flow import MEBIBYTE
+from rocketmq_py.core.processqueue import ProcessQueue
+from rocketmq_py.core.received import restore_topic
+from rocketmq_py.model import MessageExt, MessageQueue
+from rocketmq_py.protocol.codes import version_name
+from rocketmq_py.wire.command import VERSION
+
+_SILENT = 60.0
+"""Seconds without a pull after which a queue does not count as healthy: a long poll lasts 30 at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueHealth:
+    """One assigned queue.
+
+    ``held`` messages (``held_bytes`` of bodies) are pulled and not yet settled; ``commit_offset`` is the next offset
+    to consume, None before the first; ``behind`` is how far the last pulled message was from the queue's end;
+    ``since_pull`` and ``since_consume`` are seconds.
+    """
+
+    queue: MessageQueue
+    held: int
+    held_bytes: int
+    commit_offset: int | None
+    behind: int
+    since_pull: float
+    since_consume: float
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """A consumer at one moment. ``rates`` holds per topic the figures of Java's ConsumeStatus, over the last minute."""
+
+    state: str
+    suspended: bool
+    client_id: str
+    group: str
+    queues: list[QueueHealth]
+    rates: dict[str, dict[str, float]]
+
+    @property
+    def ok(self) -> bool:
+        """Whether it runs and every queue is being pulled."""
+        return self.state == State.RUNNING.value and all(queue.since_pull < _SILENT for queue in self.queues)
+
+
+def health(group: Group) -> Health:
+    """The state of a consumer as it is now."""
+    now = group.now()
+    return Health(
+        state=group.state.value,
+        suspended=group.suspended,
+        client_id=group.instance.client_id,
+        group=group.name,
+        queues=[_queue_health(group, process, now) for _, process in sorted(group.queues.items())],
+        rates=_rates(group),
+    )
+
+
+def _queue_health(group: Group, process: ProcessQueue, now: float) -> QueueHealth:
+    return QueueHealth(
+        process.queue, process.count, process.size, group.offsets.get(process.queue), process.accumulated,
+        now - process.pulled_at, now - process.consumed_at,
+    )  # fmt: skip
+
+
+def _rates(group: Group) -> dict[str, dict[str, float]]:
+    now = group.now()
+    return {topic: group.stats(topic).status(now) for topic in group.subscriptions}
+
+
+async def lag(group: Group) -> dict[MessageQueue, int]:
+    """Messages of each assigned queue that are not yet consumed, as the brokers count now."""
+    queues = sorted(group.queues)
+    return dict(zip(queues, await asyncio.gather(*(_lag_of(group, queue) for queue in queues)), strict=True))
+
+
+async def _lag_of(group: Group, queue: MessageQueue) -> int:
+    offsets = group.offsets
+    end = await offsets.max_offset(queue)
+    done = offsets.get(queue)
+    if done is None:
+        done = await offsets.fetch(queue)
+    if done is None:
+        done = await offsets.min_offset(queue)
+    return max(0, end - done)
+
+
+def running_info(group: Group) -> dict[str, Any]:
+    """Java's ConsumerRunningInfo, with queues as keys of ``mqTable``."""
+    options = group.options
+    return {
+        "properties": {
+            "PROP_NAMESERVER_ADDR": f"{group.instance.name_servers};",
+            "PROP_THREADPOOL_CORE_SIZE": str(options.consume_threads),
+            "PROP_CONSUMEORDERLY": "false",
+            "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
+            "PROP_CLIENT_VERSION": version_name(VERSION),
+            "PROP_CONSUMER_START_TIMESTAMP": str(int(group.started_at * 1000)),
+            "consumerGroup": group.name,
+            "messageModel": "CLUSTERING",
+            "consumeFromWhere": options.consume_from.value,
+            "consumeMessageBatchMaxSize": str(options.consume_batch_size),
+            "pullBatchSize": str(options.pull_batch_size),
+            "maxReconsumeTimes": str(options.max_reconsume_times),
+        },
+        "subscriptionSet": [msgspec.to_builtins(subscription) for subscription in group.subscriptions.values()],
+        "mqTable": {queue: _queue_info(group, process) for queue, process in group.queues.items()},
+        "mqPopTable": {},
+        "statusTable": _rates(group),
+        "userConsumerInfo": {},
+    }
+
+
+def _queue_info(group: Group, process: ProcessQueue) -> dict[str, Any]:
+    wall = time() - group.now()
+    return {
+        "commitOffset": group.offsets.get(process.queue) or 0,
+        "cachedMsgMinOffset": max(process.min_offset, 0),
+        "cachedMsgMaxOffset": max(process.max_offset, 0) if process.count else 0,
+        "cachedMsgCount": process.count,
+        "cachedMsgSizeInMiB": process.size // MEBIBYTE,
+        "transactionMsgMinOffset": 0,
+        "transactionMsgMaxOffset": 0,
+        "transactionMsgCount": 0,
+        "locked": False,
+        "tryUnlockTimes": 0,
+        "lastLockTimestamp": 0,
+        "droped": process.dropped,
+        "lastPullTimestamp": int((wall + process.pulled_at) * 1000),
+        "lastConsumeTimestamp": int((wall + process.consumed_at) * 1000),
+    }
+
+
+async def consume_directly(group: Group, listeners: Listeners, message: MessageExt) -> dict[str, Any]:
+    """Has the listener of the message's topic consume it; nothing is settled."""
+    restore_topic([message], group.retry_topic)
+    listener = listeners.of(message.topic)
+    began = perf_counter()
+    answer = {"order": False, "autoCommit": True}
+    if listener is None:
+        return {**answer, "consumeResult": "CR_THROW_EXCEPTION", "spentTimeMills": 0,
+                "remark": f"group {group.name} has no listener for topic {message.topic}"}  # fmt: skip
+    piece = Slice(ProcessQueue(message.queue, group.now()), message.topic, [message], listener)
+    if listener.is_async:
+        await listener.arun(piece)
+    else:
+        await asyncio.to_thread(listener.run, piece)
+    return {**answer, "consumeResult": "CR_SUCCESS" if piece.done else "CR_LATER",
+            "spentTimeMills": int((perf_counter() - began) * 1000)}  # fmt: skip

@@ -1,0 +1,70 @@
+"""Having failed messages delivered again: the broker puts them into the group's retry topic, or we do.
+
+Knows request 36 and the fallback. Refuses to know which messages failed.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from rocketmq_py.client.push_group import Group
+from rocketmq_py.client.sender import Options, Sender
+from rocketmq_py.core.route import MASTER_ID
+from rocketmq_py.core.settle import max_reconsume_times, retry_message
+from rocketmq_py.errors import NoRouteError, RocketMQError
+from rocketmq_py.model import MessageExt
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.headers import ConsumerSendMsgBack
+
+_log = logging.getLogger(__name__)
+
+INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
+"""The producer group of what a client sends on its own account."""
+TIMEOUT = 5.0
+
+
+class Retries:
+    """Sends messages back.
+
+    :param group: the consumer they failed in.
+    """
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+        self._sender = Sender(INNER_PRODUCER, group.instance, Options())
+        self._max_times = max_reconsume_times(group.options.max_reconsume_times)
+
+    async def send_back(self, message: MessageExt, delay_level: int) -> bool:
+        """Has a message delivered again, at a delay level of the broker's (0: its choice); whether that is certain now.
+
+        The broker that holds the message is asked first. If it cannot do it, a copy goes to the retry topic as an
+        ordinary message.
+        """
+        try:
+            await self._ask_broker(message, delay_level)
+        except RocketMQError as e:
+            _log.warning("%r could not be sent back, a copy goes to the retry topic: %s", message, e)
+            return await self._send_copy(message)
+        return True
+
+    async def _ask_broker(self, message: MessageExt, delay_level: int) -> None:
+        address = self._group.instance.routes.broker_address(message.broker_name, MASTER_ID, only_this=True)
+        if address is None:
+            raise NoRouteError(f"broker {message.broker_name!r} has no master now")
+        header = ConsumerSendMsgBack(
+            offset=message.commit_log_offset, group=self._group.name, delay_level=delay_level,
+            origin_msg_id=message.msg_id, origin_topic=message.topic, unit_mode=False,
+            max_reconsume_times=self._max_times, bname=message.broker_name,
+        )  # fmt: skip
+        await self._group.instance.connections.invoke(
+            address, RequestCode.CONSUMER_SEND_MSG_BACK, header, timeout=TIMEOUT
+        )
+
+    async def _send_copy(self, message: MessageExt) -> bool:
+        copy = retry_message(message, self._group.name, self._max_times)
+        try:
+            await self._sender.deliver(self._sender.delivery(copy, None, None))
+        except RocketMQError as e:
+            _log.error("%r could not be sent to the retry topic either; it is consumed again here: %s", message, e)
+            return False
+        return True
