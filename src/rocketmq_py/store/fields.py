@@ -6,7 +6,9 @@ would cost more than everything else the store does with a message.
 
 from __future__ import annotations
 
-from rocketmq_py.wire.javahash import tags_code
+from functools import lru_cache
+
+from rocketmq_py.wire.javahash import string_hash
 
 TAGS = b"TAGS"
 KEYS = b"KEYS"
@@ -18,22 +20,32 @@ SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 def value_span(properties: bytes, name: bytes) -> tuple[int, int] | None:
     """Where the value of a property is; None when it is absent or empty. The last of several counts, as in Java."""
     mark = name + b"\x01"
-    at = properties.rfind(b"\x02" + mark)
-    if at >= 0:
-        begin = at + 1 + len(mark)
-    elif properties.startswith(mark):
-        begin = len(mark)
-    else:
+    begin = properties.rfind(mark)
+    while begin > 0 and properties[begin - 1] != 2:
+        begin = properties.rfind(mark, 0, begin)
+    if begin < 0:
         return None
+    begin += len(mark)
     end = properties.find(b"\x02", begin)
     end = len(properties) if end < 0 else end
     return (begin, end) if end > begin else None
 
 
-def value(properties: bytes, name: bytes) -> str | None:
-    """The value of a property; None when it is absent or empty."""
+def value(properties: bytes, name: bytes) -> bytes | None:
+    """The value of a property in UTF-8; None when it is absent or empty."""
     span = value_span(properties, name)
-    return properties[span[0] : span[1]].decode("utf-8", "replace") if span else None
+    return properties[span[0] : span[1]] if span else None
+
+
+@lru_cache(maxsize=4096)
+def _code(tags: bytes) -> int:
+    return string_hash(tags.decode("utf-8", "replace"))
+
+
+def tags_code(properties: bytes) -> int:
+    """The hash of the tags in a record's properties, 0 for none."""
+    tags = value(properties, TAGS)
+    return _code(tags) if tags is not None else 0
 
 
 def stored_tags_code(topic: str, properties: bytes, store_timestamp: int, delays: list[int]) -> int:
@@ -43,6 +55,6 @@ def stored_tags_code(topic: str, properties: bytes, store_timestamp: int, delays
     """
     if topic == SCHEDULE_TOPIC:
         level = value(properties, DELAY)
-        if level is not None and level.isdecimal() and int(level) > 0:
+        if level is not None and level.isdigit() and int(level) > 0:
             return store_timestamp + delays[min(int(level), len(delays)) - 1]
-    return tags_code(value(properties, TAGS))
+    return tags_code(properties)

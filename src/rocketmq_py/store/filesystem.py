@@ -11,10 +11,14 @@ from typing import Protocol
 
 
 class Buffer(Protocol):
-    """The mapped bytes of a file. Only slices are used: a slice reads as bytes, an assigned slice keeps its length."""
+    """The mapped bytes of a file: a slice reads as bytes, a slice assigned keeps its length, a memoryview may be taken.
+
+    As ``mmap`` does it. Views are released before the file is closed.
+    """
 
     def __getitem__(self, key: slice, /) -> bytes: ...
     def __setitem__(self, key: slice, value: bytes, /) -> None: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
 
 
 class File(Protocol):

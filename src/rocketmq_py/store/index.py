@@ -8,7 +8,7 @@ is found may be of another key with the same hash (the one who asked looks at th
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rocketmq_py.store.config import StoreConfig
 from rocketmq_py.store.filesystem import FileSystem
@@ -36,7 +36,10 @@ class MessageIndex:
         self._clock = clock
         self._enabled = config.message_index_enable
         self._files: list[IndexFile] = []
-        self._waiting: list[tuple[int, str, int, int]] = []
+        self._topics: list[int] = []
+        self._keys: list[bytes] = []
+        self._physicals: list[int] = []
+        self._timestamps: list[int] = []
 
     # -- files
 
@@ -83,22 +86,33 @@ class MessageIndex:
 
     # -- adding
 
-    def add(self, topic_hash: int, uniq_key: str | None, keys: str | None, physical: int, timestamp: int) -> None:
-        """Note the keys of a message.
+    def add(self, topic_hash: int, key: bytes, physical: int, timestamp: int) -> None:
+        """Note one key of a message.
 
         :param topic_hash: the Java hash of ``topic#``.
         """
-        waiting = self._waiting
-        if uniq_key is not None:
-            waiting.append((topic_hash, uniq_key, physical, timestamp))
-        if keys:
-            for key in keys.split(" "):
-                if key:
-                    waiting.append((topic_hash, key, physical, timestamp))
+        self._topics.append(topic_hash)
+        self._keys.append(key)
+        self._physicals.append(physical)
+        self._timestamps.append(timestamp)
+
+    def add_words(self, topic_hash: int, keys: bytes, physical: int, timestamp: int) -> None:
+        """Note the keys of a message that are separated by spaces."""
+        for key in keys.split(b" "):
+            if key:
+                self.add(topic_hash, key, physical, timestamp)
+
+    def add_all(self, topic_hash: int, keys: Sequence[bytes], physicals: Sequence[int], timestamp: int) -> None:
+        """Note one key each of several messages."""
+        count = len(keys)
+        self._topics += [topic_hash] * count
+        self._keys += keys
+        self._physicals += physicals
+        self._timestamps += [timestamp] * count
 
     def settle(self) -> None:
         """Put waiting keys into the file when there are many."""
-        if len(self._waiting) >= _BUILD_AT:
+        if len(self._keys) >= _BUILD_AT:
             self.build()
 
     def build(self) -> None:
@@ -106,21 +120,23 @@ class MessageIndex:
 
         :raises OSError: the disk is full or fails; the keys keep waiting.
         """
-        if not self._enabled:
-            self._waiting.clear()
-        while self._waiting:
-            file = self._current()
-            part = self._waiting[: min(file.room, _BUILD_AT)]
-            prefixes, keys, physicals, timestamps = zip(*part, strict=True)
-            file.put(key_hashes(prefixes, keys), physicals, timestamps)
-            del self._waiting[: len(part)]
+        while self._keys:
+            if self._enabled:
+                file = self._current()
+                part = slice(min(file.room, _BUILD_AT))
+                hashes = key_hashes(self._topics[part], self._keys[part])
+                file.put(hashes, self._physicals[part], self._timestamps[part])
+            else:
+                part = slice(None)
+            for column in (self._topics, self._keys, self._physicals, self._timestamps):
+                del column[part]
 
     # -- asking
 
     def query(self, topic: str, key: str, limit: int, begin: int, end: int) -> list[int]:
         """Physical offsets of messages that may have the key and were stored within a time window."""
         self.build()
-        wanted = key_hash(string_hash(f"{topic}#"), key)
+        wanted = key_hash(string_hash(f"{topic}#"), key.encode())
         limit = min(limit, self._config.max_msgs_num_batch)
         found: list[int] = []
         for file in reversed(self._files):

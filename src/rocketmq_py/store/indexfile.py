@@ -16,19 +16,23 @@ HEADER_SIZE = 40
 ENTRY_SIZE = 20
 _HEADER = Struct(">qqqqii")
 _ENTRY = Struct(">iqii")
-_NO_SLOT = bytes(4)
 _ALLOCATE_AHEAD = 4 * 1024 * 1024
 _MAX_SECONDS = 0x7FFFFFFF
 
 
 @lru_cache(maxsize=1024)
-def _numbers(count: int) -> Struct:
-    return Struct(f">{count}i")
+def _entries(count: int) -> Struct:
+    return Struct(">" + "iqii" * count)
 
 
 @lru_cache(maxsize=1024)
-def _entries(count: int) -> Struct:
-    return Struct(">" + "iqi4s" * count)
+def _native(count: int) -> Struct:
+    return Struct(f"={count}i")
+
+
+@lru_cache(maxsize=1024)
+def _big_endian(count: int) -> Struct:
+    return Struct(f">{count}i")
 
 
 class IndexFile:
@@ -43,6 +47,7 @@ class IndexFile:
         self._slots = slots
         self._capacity = entries
         self._entries_at = HEADER_SIZE + 4 * slots
+        self._table = memoryview(self._buffer)[HEADER_SIZE : self._entries_at].cast("i")
         header: tuple[int, ...] = _HEADER.unpack(self._buffer[:HEADER_SIZE])
         self.begin_timestamp, self.end_timestamp, self.begin_physical, self.end_physical = header[:4]
         self._used_slots = header[4]
@@ -66,32 +71,36 @@ class IndexFile:
         self._allocate(len(hashes))
         if self.count == 1:
             self.begin_physical, self.begin_timestamp = physicals[0], timestamps[0]
-        previous = self._link(hashes)
-        fields: list[int | bytes] = [0] * (4 * len(hashes))
-        fields[0::4], fields[1::4], fields[3::4] = hashes, physicals, previous
-        fields[2::4] = [self._seconds(timestamp) for timestamp in timestamps]
+        count = len(hashes)
+        fields: list[int] = [0] * (4 * count)
+        fields[0::4], fields[1::4] = hashes, physicals
+        fields[2::4], fields[3::4] = self._seconds(timestamps), self._link(hashes)
         at = self._entries_at + self.count * ENTRY_SIZE
-        self._buffer[at : at + ENTRY_SIZE * len(hashes)] = _entries(len(hashes)).pack(*fields)
-        self.count += len(hashes)
+        self._buffer[at : at + ENTRY_SIZE * count] = _entries(count).pack(*fields)
+        self.count += count
         self.end_physical, self.end_timestamp = physicals[-1], timestamps[-1]
 
-    def _seconds(self, timestamp: int) -> int:
-        return min(max(0, (timestamp - self.begin_timestamp) // 1000), _MAX_SECONDS)
+    def _seconds(self, timestamps: Sequence[int]) -> list[int]:
+        """Whole seconds since the file's begin."""
+        begin = self.begin_timestamp
+        seconds = [(timestamp - begin) // 1000 for timestamp in timestamps]
+        if min(seconds) < 0 or max(seconds) > _MAX_SECONDS:
+            seconds = [min(max(0, one), _MAX_SECONDS) for one in seconds]
+        return seconds
 
-    def _link(self, hashes: Sequence[int]) -> list[bytes]:
-        """Let the slots name the new entries; what they named before."""
-        buffer, slots, count = self._buffer, self._slots, self.count
-        numbers = _numbers(len(hashes)).pack(*range(count, count + len(hashes)))
-        previous, used = [], 0
-        for i, value in enumerate(hashes):
-            at = HEADER_SIZE + value % slots * 4
-            before = buffer[at : at + 4]
-            if before == _NO_SLOT:
-                used += 1
-            previous.append(before)
-            buffer[at : at + 4] = numbers[4 * i : 4 * i + 4]
-        self._used_slots += used
-        return previous
+    def _link(self, hashes: Sequence[int]) -> tuple[int, ...]:
+        """Let the slots name the new entries; what they named before.
+
+        Slots are swapped as numbers of this machine's byte order, which all of them are turned into at once.
+        """
+        count, slots, table = len(hashes), self._slots, self._table
+        numbers = _native(count).unpack(_big_endian(count).pack(*range(self.count, self.count + count)))
+        previous = []
+        for slot, number in zip([value % slots for value in hashes], numbers, strict=True):
+            previous.append(table[slot])
+            table[slot] = number
+        self._used_slots += previous.count(0)
+        return _big_endian(count).unpack(_native(count).pack(*previous))
 
     def _allocate(self, more: int) -> None:
         """Take disk space before the mapping is written to; a full disk must not show as a fault there."""
@@ -160,4 +169,5 @@ class IndexFile:
         self._file.sync()
 
     def close(self) -> None:
+        self._table.release()
         self._file.close()

@@ -31,45 +31,44 @@ def _lanes(count: int) -> Struct:
     return Struct("<" + "I4x" * count)
 
 
-def positive(value: int) -> int:
-    """The hash as an index file has it: the absolute value of the signed 32-bit number, 0 for the smallest."""
-    value &= _MASK
-    return value if value < 0x80000000 else (0x100000000 - value) & 0x7FFFFFFF
+def _positive(values: Sequence[int]) -> list[int]:
+    """Hashes as an index file has them: absolute values of signed 32-bit numbers, 0 for the smallest."""
+    masked = [value & _MASK for value in values]
+    return [value if value < 0x80000000 else (0x100000000 - value) & 0x7FFFFFFF for value in masked]
 
 
-def key_hash(prefix: int, key: str) -> int:
-    """The index hash of ``topic#key``, given the Java hash of ``topic#``."""
-    units = len(key) if key.isascii() else len(key.encode("utf-16-be", "surrogatepass")) // 2
-    return positive(prefix * _power(units) + string_hash(key))
+def key_hash(prefix: int, key: bytes) -> int:
+    """The index hash of ``topic#key``, given the Java hash of ``topic#``; the key in UTF-8."""
+    text = key.decode("utf-8", "replace")
+    units = len(text) if text.isascii() else len(text.encode("utf-16-be")) // 2
+    return _positive([prefix * _power(units) + string_hash(text)])[0]
 
 
-def key_hashes(prefixes: Sequence[int], keys: Sequence[str]) -> list[int]:
+def key_hashes(prefixes: Sequence[int], keys: Sequence[bytes]) -> list[int]:
     """The index hashes of keys, each with the hash of its own ``topic#``."""
     lengths = set(map(len, keys))
-    if len(lengths) == 1 and len(keys) >= _WORTH:
+    if len(lengths) == 1:
         return _equal_length(prefixes, keys, lengths.pop())
     hashes = [0] * len(keys)
     for length in lengths:
         places = [i for i, key in enumerate(keys) if len(key) == length]
-        own = [keys[i] for i in places]
-        roots = [prefixes[i] for i in places]
-        found = _equal_length(roots, own, length) if len(own) >= _WORTH else map(key_hash, roots, own)
+        found = _equal_length([prefixes[i] for i in places], [keys[i] for i in places], length)
         for i, value in zip(places, found, strict=True):
             hashes[i] = value
     return hashes
 
 
-def _equal_length(prefixes: Sequence[int], keys: Sequence[str], length: int) -> list[int]:
-    text = "".join(keys)
-    if not text.isascii() or length > _LONGEST or not length:
-        return list(map(key_hash, prefixes, keys))
+def _equal_length(prefixes: Sequence[int], keys: Sequence[bytes], length: int) -> list[int]:
     count = len(keys)
-    lanes, same = _polynomials(text.encode(), count, length)
+    text = b"".join(keys)
+    if count < _WORTH or not 0 < length <= _LONGEST or not text.isascii():
+        return list(map(key_hash, prefixes, keys))
+    lanes, same = _polynomials(text, count, length)
     power = _power(length)
     if prefixes.count(prefixes[0]) == count:
         same += prefixes[0] * power
-        return [positive(lane + same) for lane in lanes]
-    return [positive(lane + same + prefix * power) for lane, prefix in zip(lanes, prefixes, strict=True)]
+        return _positive([lane + same for lane in lanes])
+    return _positive([lane + same + prefix * power for lane, prefix in zip(lanes, prefixes, strict=True)])
 
 
 def _polynomials(text: bytes, count: int, length: int) -> tuple[tuple[int, ...], int]:
@@ -78,7 +77,7 @@ def _polynomials(text: bytes, count: int, length: int) -> tuple[tuple[int, ...],
     spread = bytearray(8 * count)
     for i in range(length):
         column = text[i::length]
-        if column.count(column[0]) == count:
+        if column == column[:1] * count:
             same += column[0] * _power(length - 1 - i)
         else:
             spread[0::8] = column

@@ -18,7 +18,6 @@ from rocketmq_py.store.consumequeue import ConsumeQueue
 from rocketmq_py.store.index import MessageIndex
 from rocketmq_py.store.queues import QueueTable
 from rocketmq_py.store.scan import Found, LogScan
-from rocketmq_py.wire.javahash import string_hash
 
 _log = logging.getLogger(__name__)
 
@@ -147,12 +146,12 @@ class Recovery:
     def _add_keys(self, found: Found) -> None:
         if found.sys_flag & _TRANSACTION == _ROLLBACK:
             return
-        uniq_key = fields.value(found.properties, fields.UNIQ_KEY)
-        keys = fields.value(found.properties, fields.KEYS)
-        if uniq_key or keys:
-            topic_hash = string_hash(f"{found.topic}#")
-            self._index.add(topic_hash, uniq_key, keys, found.physical_offset, found.store_timestamp)
-            self._index.settle()
+        for name, add in ((fields.UNIQ_KEY, self._index.add), (fields.KEYS, self._index.add_words)):
+            value = fields.value(found.properties, name)
+            if value is not None:
+                topic = self._queues.get_or_create(found.topic, found.queue_id).key_hash
+                add(topic, value, found.physical_offset, found.store_timestamp)
+        self._index.settle()
 
     def _settle(self) -> None:
         self._queues.settle(self._touched)

@@ -12,14 +12,13 @@ from zlib import crc32
 
 from rocketmq_py.errors import MessageIllegal, StoreNotWritable
 from rocketmq_py.store import fields
+from rocketmq_py.store.batches import encode_same_shape, same_shape, split
 from rocketmq_py.store.commitlog import BLANK_SIZE, CommitLog
 from rocketmq_py.store.config import StoreConfig
 from rocketmq_py.store.consumequeue import ConsumeQueue
 from rocketmq_py.store.index import MessageIndex
 from rocketmq_py.store.queues import QueueTable
 from rocketmq_py.store.records import Appended, AppendedBatch, NewBatch, NewRecord
-from rocketmq_py.wire.batch import decode_batch
-from rocketmq_py.wire.javahash import tags_code
 from rocketmq_py.wire.record import BORN_HOST_V6, STORE_HOST_V6, head_struct
 
 MAX_PROPERTIES = 32767
@@ -27,12 +26,12 @@ TRANSACTION_MASK = 0xC
 TRANSACTION_PREPARED = 0x4
 TRANSACTION_ROLLBACK = 0xC
 _CRC_MASK = 0x7FFFFFFF
-_LENGTHS = [n.to_bytes(2, "big") for n in range(1024)]
+_READY = 4096
+_LENGTHS = [n.to_bytes(2, "big") for n in range(_READY)]
 
 
-def _length(n: int) -> bytes:
-    """The two bytes of a length; the usual ones are ready made."""
-    return _LENGTHS[n] if n < 1024 else n.to_bytes(2, "big")
+def _length(properties: bytes) -> bytes:
+    return len(properties).to_bytes(2, "big")
 
 
 class Writer:
@@ -131,7 +130,7 @@ class Writer:
                 record.sys_flag | self._host_flag, record.born_timestamp, record.born_host, now, self._host,
                 record.reconsume_times, record.prepared_transaction_offset, len(body),
             ),
-            body, queue.topic_part, _length(len(properties)), properties,
+            body, queue.topic_part, _LENGTHS[len(properties)] if size < _READY else _length(properties), properties,
         )  # fmt: skip
         self._position = position + size
         queue.next_offset = offset + 1
@@ -139,8 +138,10 @@ class Writer:
         if not pending:
             self.touched.append(queue)
         pending += (physical, size, record.tags_code)
-        if record.uniq_key is not None or record.keys:
-            self._index.add(queue.key_hash, record.uniq_key, record.keys, physical, now)
+        if record.uniq_key is not None:
+            self._index.add(queue.key_hash, record.uniq_key.encode(), physical, now)
+        if record.keys:
+            self._index.add_words(queue.key_hash, record.keys.encode(), physical, now)
         return Appended(offset, physical, now, size)
 
     def append_many(self, records: Sequence[NewRecord]) -> list[Appended]:
@@ -170,40 +171,69 @@ class Writer:
 
         :raises CorruptRecord: the body is no batch. :raises MessageIllegal: it is too large. Nothing is stored then.
         """
-        messages = [(flag, body, self._joined(own, batch.properties)) for flag, body, own in decode_batch(batch.body)]
         queue = self._queues.get_or_create(batch.topic, batch.queue_id)
+        shape = None if batch.properties else same_shape(batch.body)
+        if shape is None:
+            return self._append_varied(queue, batch)
+        flags = batch.sys_flag | self._host_flag | (BORN_HOST_V6 if len(batch.born_host) > 8 else 0)
+        layout = head_struct(flags)
+        body, properties, count = len(shape.bodies[0]), len(shape.ends[0]) - 2, len(shape.bodies)
+        size = layout.size + body + len(queue.topic_part) + 2 + properties
+        position = self._make_room(size * count, body, properties)
+        now, physical, offset = self.now(), self._start + position, queue.next_offset
+        head = layout.pack(
+            size, queue.magic, 0, queue.queue_id, 0, offset, physical, flags, batch.born_timestamp, batch.born_host,
+            now, self._host, batch.reconsume_times, 0, body,
+        )  # fmt: skip
+        self._chunks.append(encode_same_shape(shape, head, queue.topic_part, offset, physical))
+        self._position = position + size * count
+        physicals = list(range(physical, physical + size * count, size))
+        self._enqueue_all(queue, physicals, size, shape.tags_code)
+        if shape.uniq_keys is not None:
+            self._index.add_all(queue.key_hash, shape.uniq_keys, physicals, now)
+        for words, at in zip(shape.words or (), physicals, strict=False):
+            self._index.add_words(queue.key_hash, words, at, now)
+        return AppendedBatch(offset, physicals, now, size * count)
+
+    def _append_varied(self, queue: ConsumeQueue, batch: NewBatch) -> AppendedBatch:
+        """Append a batch message by message."""
+        messages = list(split(batch.body, batch.properties))
+        overhead = self._overhead + 12 + len(queue.topic_part)
         total = 0
         for _, body, properties in messages:
             if len(body) > self._config.max_message_size or len(properties) > MAX_PROPERTIES:
                 raise self._too_large(len(body), len(properties))
-            total += self._overhead + 12 + len(body) + len(queue.topic_part) + len(properties)
+            total += overhead + len(body) + len(properties)
         self._check_room(total)
         first, physicals, size = queue.next_offset, [], 0
         for flag, body, properties in messages:
-            done = self.append(
-                NewRecord(
-                    batch.topic,
-                    batch.queue_id,
-                    body,
-                    properties,
-                    tags_code(fields.value(properties, fields.TAGS)),
-                    batch.sys_flag,
-                    flag,
-                    batch.born_timestamp,
-                    batch.born_host,
-                    batch.reconsume_times,
-                    0,
-                    fields.value(properties, fields.UNIQ_KEY),
-                    fields.value(properties, fields.KEYS),
-                )
-            )
+            record = NewRecord(
+                batch.topic, batch.queue_id, body, properties, fields.tags_code(properties), batch.sys_flag, flag,
+                batch.born_timestamp, batch.born_host, batch.reconsume_times,
+            )  # fmt: skip
+            done = self.append(record)
+            self._add_keys(queue, properties, done.physical_offset)
             physicals.append(done.physical_offset)
             size += done.size
         return AppendedBatch(first, physicals, self.now(), size)
 
-    def _joined(self, own: bytes, common: bytes) -> bytes:
-        """A message's own properties followed by those of its batch."""
-        return own + (b"\x02" if own and common and not own.endswith(b"\x02") else b"") + common
+    def _add_keys(self, queue: ConsumeQueue, properties: bytes, physical: int) -> None:
+        uniq_key = fields.value(properties, fields.UNIQ_KEY)
+        if uniq_key is not None:
+            self._index.add(queue.key_hash, uniq_key, physical, self.now())
+        words = fields.value(properties, fields.KEYS)
+        if words is not None:
+            self._index.add_words(queue.key_hash, words, physical, self.now())
+
+    def _enqueue_all(self, queue: ConsumeQueue, physicals: list[int], size: int, tags_code: int) -> None:
+        count = len(physicals)
+        flat = [size] * (3 * count)
+        flat[0::3] = physicals
+        flat[2::3] = [tags_code] * count
+        if not queue.pending:
+            self.touched.append(queue)
+        queue.pending += flat
+        queue.next_offset += count
 
     def _append_unusual(self, record: NewRecord) -> Appended:
         """Append a message with an IPv6 born host or of a transaction."""
@@ -223,13 +253,16 @@ class Writer:
                 record.born_timestamp, record.born_host, now, self._host, record.reconsume_times,
                 record.prepared_transaction_offset, len(body),
             ),
-            body, queue.topic_part, _length(len(properties)), properties,
+            body, queue.topic_part, _length(properties), properties,
         )  # fmt: skip
         self._position = position + size
         if queued:
             self._enqueue(queue, physical, size, record.tags_code)
-        if kind != TRANSACTION_ROLLBACK and (record.uniq_key is not None or record.keys):
-            self._index.add(queue.key_hash, record.uniq_key, record.keys, physical, now)
+        if kind != TRANSACTION_ROLLBACK:
+            if record.uniq_key is not None:
+                self._index.add(queue.key_hash, record.uniq_key.encode(), physical, now)
+            if record.keys:
+                self._index.add_words(queue.key_hash, record.keys.encode(), physical, now)
         return Appended(offset, physical, now, size)
 
     def _enqueue(self, queue: ConsumeQueue, physical: int, size: int, tags_code: int) -> None:

@@ -1,0 +1,137 @@
+"""Costs of the store alone, in microseconds of thread CPU: ``python -m benchmarks.micro_store [DIRECTORY]``.
+
+Appends in runs of 64 with one settle each, as a busy connection causes them; batches of 32 x 128 bytes; reads of 32
+records of 1 KiB that lie interleaved with those of seven other queues. Every append brings a unique key for the index,
+and the index is built within the measured time. A figure is the best of several rounds. Pages of the log are touched
+beforehand: what the kernel takes for a page never used depends on the machine more than on the store.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from rocketmq_py.store import MessageStore, NewBatch, NewRecord, StoreConfig
+from rocketmq_py.wire.batch import encode_batch
+from rocketmq_py.wire.record import pack_host
+
+HOST = pack_host("127.0.0.1", 10911)
+QUEUES = 8
+RUN = 64
+MESSAGES = 10_000
+LOG_SIZE = 320 << 20
+INDEX_SLOTS = 5_000_000
+BATCH = 32
+ROUNDS = 7
+
+
+def cpu(work: Callable[[], int]) -> float:
+    """Microseconds of thread CPU per unit of ``work``, which returns how many units it did; the best of the rounds."""
+    best = float("inf")
+    for _ in range(ROUNDS):
+        begin = time.thread_time_ns()
+        units = work()
+        best = min(best, (time.thread_time_ns() - begin) / units / 1000)
+    return best
+
+
+def unique_keys(count: int) -> list[str]:
+    return [f"7F00000100002A9F0000{i // 65536:08X}0000{i % 65536:04X}" for i in range(count)]
+
+
+def touch(path: Path, size: int) -> None:
+    """A file of zeros that has its pages."""
+    path.parent.mkdir(parents=True)
+    with path.open("wb") as file:
+        for _ in range(size >> 20):
+            file.write(bytes(1 << 20))
+
+
+class Bench:
+    """One store and its loads."""
+
+    def __init__(self, root: Path) -> None:
+        config = StoreConfig(mapped_file_size_commit_log=LOG_SIZE, max_hash_slot_num=INDEX_SLOTS)
+        touch(root / "commitlog" / f"{0:020d}", LOG_SIZE)
+        self.store = MessageStore(root, config, store_host=HOST)
+        self.store.open()
+        keys = unique_keys(MESSAGES)
+        self._records = [self._record(i, key) for i, key in enumerate(keys)]
+        self._batches = [self._batch(keys[i : i + BATCH]) for i in range(0, len(keys) - BATCH, BATCH)]
+        self._varied = [self._batch(keys[i : i + BATCH], 1) for i in range(0, len(keys) - BATCH, BATCH)]
+
+    def _record(self, i: int, key: str) -> NewRecord:
+        properties = b"UNIQ_KEY\x01%b\x02CLUSTER\x01DefaultCluster\x02TAGS\x01TagA\x02WAIT\x01true\x02" % key.encode()
+        return NewRecord("bench", i % QUEUES, b"x" * 1024, properties, 2598919, 0, 0, 1, HOST, 0, 0, key)
+
+    def _batch(self, keys: list[str], varied: int = 0) -> bytes:
+        return encode_batch(
+            (0, b"y" * (128 + varied * i), b"UNIQ_KEY\x01%b\x02WAIT\x01true\x02TAGS\x01TagA" % key.encode())
+            for i, key in enumerate(keys)
+        )
+
+    def runs(self) -> int:
+        store = self.store
+        for i in range(0, len(self._records), RUN):
+            for record in self._records[i : i + RUN]:
+                store.append(record)
+            store.settle()
+        store._index.build()
+        return len(self._records)
+
+    def singles(self) -> int:
+        store = self.store
+        for record in self._records:
+            store.append(record)
+            store.settle()
+        store._index.build()
+        return len(self._records)
+
+    def construct(self) -> int:
+        for r in self._records:
+            NewRecord(r.topic, r.queue_id, r.body, r.properties, 1, 0, 0, 1, HOST, 0, 0, r.uniq_key)
+        return len(self._records)
+
+    def batches(self, bodies: list[bytes]) -> int:
+        store = self.store
+        for body in bodies:
+            store.append_batch(NewBatch("small", 0, body, b"", 0, 1, HOST))
+            store.settle()
+        store._index.build()
+        return len(bodies) * BATCH
+
+    def reads(self) -> int:
+        store = self.store
+        for i in range(2000):
+            store.get("bench", i % QUEUES, 32 * (i // QUEUES % 50), 32)
+        return 2000
+
+    def report(self) -> None:
+        rows = {
+            "append + settle, 1 KiB, runs of 64": self.runs,
+            "append + settle, 1 KiB, one by one": self.singles,
+            "(making the NewRecord)": self.construct,
+            "batch of 32 x 128 B, per message": lambda: self.batches(self._batches),
+            "batch of 32, bodies of 32 lengths": lambda: self.batches(self._varied),
+            "get 32 x 1 KiB, 8 queues interleaved": self.reads,
+        }
+        for name, work in rows.items():
+            print(f"{name:40} {cpu(work):7.2f} µs")
+
+
+def main() -> None:
+    root = Path(tempfile.mkdtemp(dir=sys.argv[1] if len(sys.argv) > 1 else None, prefix="micro-store-"))
+    try:
+        bench = Bench(root)
+        bench.report()
+        bench.store.close()
+    finally:
+        shutil.rmtree(root)
+
+
+if __name__ == "__main__":
+    main()
