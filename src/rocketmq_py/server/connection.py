@@ -59,7 +59,7 @@ class Connection(asyncio.Protocol):
         sock = transport.get_extra_info("socket")
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         remote, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
-        self.peer = Peer(remote[:2], local[:2], self._push)
+        self.peer = Peer(remote[:2], local[:2], self._push, self.close)
         self._owner.connected(self)
 
     def data_received(self, data: bytes) -> None:

@@ -27,15 +27,17 @@ class Peer:
     :param remote: address and port of the other end.
     :param local: address and port of this end.
     :param write: takes the bytes of whole frames.
+    :param close: ends the connection.
     """
 
-    __slots__ = ("__weakref__", "_oneways", "_write", "address", "calls", "closed", "host", "local_address")
+    __slots__ = ("__weakref__", "_close", "_oneways", "_write", "address", "calls", "closed", "host", "local_address")
 
     def __init__(
         self,
         remote: Address = ("127.0.0.1", 0),
         local: Address = ("127.0.0.1", 0),
         write: Callable[[bytes], None] = lambda _: None,
+        close: Callable[[], None] = lambda: None,
     ) -> None:
         self.address: str = format_address(*remote)
         """``ip:port`` of the other end."""
@@ -47,6 +49,7 @@ class Peer:
         """Requests this side has made that are not answered yet."""
         self._oneways = itertools.count()
         self._write = write
+        self._close = close
 
     def __repr__(self) -> str:
         return f"<Peer {self.address}{' closed' if self.closed else ''}>"
@@ -55,6 +58,11 @@ class Peer:
         """Send the bytes of whole frames; dropped when the connection is gone."""
         if not self.closed:
             self._write(frame)
+
+    def close(self) -> None:
+        """End the connection once what was written has left."""
+        if not self.closed:
+            self._close()
 
     def send(self, command: Command) -> None:
         """Make a one-way request of the other end; dropped when the connection is gone."""

@@ -1,0 +1,52 @@
+"""The name server's bodies in the two dialects of JSON clients speak.
+
+Knows which maps Java writes with bare integer keys. Refuses to know where the data comes from.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from rocketmq_py.protocol.bodies import (
+    Body,
+    BrokerMemberGroupData,
+    ClusterInfo,
+    TopicRouteData,
+    without_nulls,
+)
+from rocketmq_py.wire import fastjson
+
+
+def encode_route(route: TopicRouteData, *, strict: bool) -> bytes:
+    """A route as strict JSON, or with the bare broker ids (``{0:"ip:port"}``) that clients before 4.9.4 expect."""
+    return route.encode() if strict else _with_bare_ids(route)
+
+
+def encode_cluster_info(info: ClusterInfo) -> bytes:
+    """All brokers, always with bare broker ids as Java answers."""
+    return _with_bare_ids(info)
+
+
+def encode_members(members: BrokerMemberGroupData) -> bytes:
+    """The addresses behind a broker name, with bare broker ids."""
+    return b'{"brokerMemberGroup":' + _with_bare_ids(members) + b"}"
+
+
+def _with_bare_ids(body: Body) -> bytes:
+    return fastjson.dumps_java(_bare(without_nulls(msgspec.to_builtins(body, str_keys=True))))
+
+
+def _bare(value: Any) -> Any:
+    """Members sorted, the keys of every ``brokerAddrs`` bare."""
+    if isinstance(value, dict):
+        return {key: _bare_keys(member) if key == "brokerAddrs" else _bare(member)
+                for key, member in sorted(value.items())}  # fmt: skip
+    if isinstance(value, list):
+        return [_bare(item) for item in value]
+    return value
+
+
+def _bare_keys(addresses: dict[str, str]) -> dict[fastjson.Bare, str]:
+    return {fastjson.Bare(number): addresses[number] for number in sorted(addresses, key=int)}

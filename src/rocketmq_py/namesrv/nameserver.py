@@ -1,0 +1,88 @@
+"""The running name server: registry, handlers, listener and the scan for dead brokers put together."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+from rocketmq_py.namesrv.config import NamesrvConfig
+from rocketmq_py.namesrv.handlers import BrokerHandlers, ConfigHandlers, RouteHandlers, TopicHandlers
+from rocketmq_py.namesrv.kvconfig import KvConfig
+from rocketmq_py.namesrv.registry import Registry
+from rocketmq_py.namesrv.settings import Settings
+from rocketmq_py.server import Peer, Router, Server
+
+
+class NameServer:
+    """A name server on one port.
+
+    :raises ConfigError: the file of the key-value table cannot be understood.
+    """
+
+    def __init__(self, config: NamesrvConfig | None = None) -> None:
+        self.config = config or NamesrvConfig()
+        self.registry = Registry()
+        self._settings = Settings(self.config, self._configure)
+        self._configure(self.config)
+        kv = KvConfig(Path(self.config.kv_config_path).expanduser() if self.config.kv_config_path else None)
+        self._server = Server(
+            Router(
+                RouteHandlers(self.registry, kv, self._settings, _now_ms),
+                BrokerHandlers(self.registry, kv, self._settings, _now_ms),
+                TopicHandlers(self.registry, self._settings),
+                ConfigHandlers(kv, self._settings),
+            ),
+            host=self.config.bind_address,
+            port=self.config.listen_port,
+            on_disconnect=self.registry.disconnected,
+            idle_timeout=self.config.server_channel_max_idle_time_seconds,
+        )
+        self._scan: asyncio.TimerHandle | None = None
+
+    @property
+    def port(self) -> int:
+        """The port it listens on; the real one once started."""
+        return self._server.port
+
+    @property
+    def address(self) -> str:
+        """``host:port`` for clients on this machine; an unspecified host becomes 127.0.0.1."""
+        host = self.config.bind_address
+        return f"{'127.0.0.1' if host in ('', '0.0.0.0', '::') else host}:{self.port}"  # noqa: S104
+
+    @property
+    def connections(self) -> tuple[Peer, ...]:
+        """The peers that are connected."""
+        return self._server.connections
+
+    async def start(self) -> None:
+        """Listen.
+
+        :raises ConfigError: the port cannot be listened on.
+        """
+        await self._server.start()
+        self._scan_brokers()
+
+    async def stop(self) -> None:
+        """End all connections and stop listening. Harmless when stopped already."""
+        if self._scan is not None:
+            self._scan.cancel()
+            self._scan = None
+        await self._server.stop()
+
+    def _configure(self, config: NamesrvConfig) -> None:
+        self.config = config
+        self.registry.support_acting_master = config.support_acting_master
+        self.registry.delete_missing_topics = config.delete_topic_with_broker_registration
+
+    def _scan_brokers(self) -> None:
+        for owner in self.registry.expire(_now_ms()):
+            if isinstance(owner, Peer):
+                owner.close()
+        interval = self.config.scan_not_active_broker_interval / 1000
+        self._scan = asyncio.get_running_loop().call_later(interval, self._scan_brokers)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,116 @@
+"""The body a broker registers with, in its three forms.
+
+Knows plain JSON, the compressed form and the JSON of brokers before 3.0.11. Refuses to know what becomes of it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from struct import Struct, error as StructError
+from typing import Any
+
+from rocketmq_py.errors import BadHeader
+from rocketmq_py.protocol.bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigTable
+from rocketmq_py.protocol.codes import Version
+from rocketmq_py.wire import fastjson
+
+MAX_INFLATED = 256 * 1024 * 1024
+"""Limit of a decompressed body in bytes: about a million topics."""
+
+_ZLIB_MAGIC = b"\x78"
+_I32 = Struct(">i")
+
+
+def decode_registration(body: bytes, version: int) -> RegisterBrokerBody:
+    """The topics and filter servers of a registration.
+
+    Whether a body is compressed is read off its first byte: Java brokers say ``compressed=false`` even when it is.
+
+    :param version: of the broker, as its request says.
+    :raises BadHeader: the body cannot be understood.
+    """
+    if not body:
+        return RegisterBrokerBody()
+    if body[:1] == _ZLIB_MAGIC:
+        return _decode_compressed(_inflate(body), with_mappings=version >= Version.V5_0_0)
+    if version < Version.V3_0_11:
+        return RegisterBrokerBody(topic_config_serialize_wrapper=TopicConfigTable.decode(body))
+    return RegisterBrokerBody.decode(body)
+
+
+def checksum(body: bytes) -> int:
+    """The CRC a registration carries."""
+    return zlib.crc32(body) & 0x7FFFFFFF
+
+
+def _inflate(body: bytes) -> bytes:
+    inflater = zlib.decompressobj()
+    try:
+        raw = inflater.decompress(body, MAX_INFLATED)
+    except zlib.error as e:
+        raise BadHeader(f"a registration of {len(body)} bytes does not decompress: {e}") from e
+    if not inflater.eof:
+        raise BadHeader(f"a registration of {len(body)} bytes is cut off, or larger than {MAX_INFLATED} decompressed")
+    return raw
+
+
+def _decode_compressed(raw: bytes, *, with_mappings: bool) -> RegisterBrokerBody:
+    try:
+        blocks = _Blocks(raw)
+        version = DataVersion.decode(blocks.next())
+        topics = [_topic(blocks.next().decode()) for _ in range(blocks.number())]
+        filters = fastjson.loads(blocks.next()) or []
+        mappings = [_mapping(blocks.next()) for _ in range(blocks.number())] if with_mappings else []
+    except (StructError, ValueError) as e:
+        raise BadHeader(f"a compressed registration of {len(raw)} bytes cannot be understood: {e}") from e
+    table = TopicConfigTable(
+        topic_config_table={topic.topic_name: topic for topic in topics},
+        data_version=version,
+        topic_queue_mapping_info_map=dict(mappings),
+    )
+    return RegisterBrokerBody(topic_config_serialize_wrapper=table, filter_server_list=filters)
+
+
+class _Blocks:
+    """Numbers and length-prefixed blocks, one after the other."""
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+        self._at = 0
+
+    def number(self) -> int:
+        (value,) = _I32.unpack_from(self._raw, self._at)
+        self._at += 4
+        return int(value)
+
+    def next(self) -> bytes:
+        length = self.number()
+        if not 0 <= length <= len(self._raw) - self._at:
+            raise ValueError(f"a block of {length} bytes at {self._at} is longer than what is left")
+        self._at += length
+        return self._raw[self._at - length : self._at]
+
+
+def _topic(text: str) -> TopicConfig:
+    """A topic as ``name read write perm filterType {attributes}``."""
+    fields = text.split(" ", 5)
+    if len(fields) < 5:
+        raise ValueError(f"{text!r} is no topic: name, read and write queues, perm and filter type are expected")
+    name, read, write, perm, filter_type, *rest = fields
+    return TopicConfig(
+        topic_name=name, read_queue_nums=int(read), write_queue_nums=int(write), perm=int(perm),
+        topic_filter_type=filter_type, attributes=_attributes(rest[0]) if rest else {},
+    )  # fmt: skip
+
+
+def _mapping(block: bytes) -> tuple[str, dict[str, Any]]:
+    """The queue mapping of a static topic, by its topic."""
+    mapping = fastjson.loads(block)
+    if not isinstance(mapping, dict) or not isinstance(mapping.get("topic"), str):
+        raise BadHeader("a queue mapping of a registration names no topic")
+    return mapping["topic"], mapping
+
+
+def _attributes(text: str) -> dict[str, str]:
+    attributes: Any = fastjson.loads(text) if text else {}
+    return {str(name): str(value) for name, value in (attributes or {}).items()}

@@ -1,0 +1,346 @@
+"""Brokers, clusters and topics: the whole state of a name server.
+
+Knows the rules of Apache RocketMQ's RouteInfoManager. Refuses to know sockets and clocks: the time is passed in, and a
+connection is only something to compare (``owner``).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+
+from rocketmq_py.protocol.bodies import (
+    BrokerData,
+    BrokerMemberGroupData,
+    ClusterInfo,
+    DataVersion,
+    QueueData,
+    RegisterBrokerBody,
+    TopicConfig,
+    TopicList,
+    TopicRouteData,
+)
+from rocketmq_py.protocol.headers import RegisterBroker
+
+log = logging.getLogger(__name__)
+
+MASTER_ID = 0
+BROKER_EXPIRY_MS = 120_000
+"""A broker that has not been heard of for this long is dead, unless it named another time itself."""
+
+PERM_WRITE = 2
+PERM_READ_WRITE = 6
+UNIT_FLAG = 1
+UNIT_SUB_FLAG = 2
+SYNC_MEMBER_TOPIC_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
+
+
+class BrokerKey(NamedTuple):
+    """What identifies one broker process."""
+
+    cluster: str
+    address: str
+
+
+@dataclass(slots=True)
+class LiveBroker:
+    """What is remembered of a broker since it was last heard of."""
+
+    seen_ms: int
+    expiry_ms: int
+    data_version: DataVersion
+    owner: Hashable
+    ha_address: str
+
+
+class Registered(NamedTuple):
+    """What a broker is told: the master of its name and where that replicates from. None for a master itself."""
+
+    master_address: str | None = None
+    ha_address: str | None = None
+
+
+class Registry:
+    """All tables of a name server.
+
+    :param support_acting_master: present the slave that stands in for a missing master as the master.
+    :param delete_missing_topics: a registration also removes the topics of its broker that it does not list.
+    """
+
+    def __init__(self, *, support_acting_master: bool = False, delete_missing_topics: bool = False) -> None:
+        self.support_acting_master = support_acting_master
+        self.delete_missing_topics = delete_missing_topics
+        self._brokers: dict[str, BrokerData] = {}
+        self._clusters: dict[str, set[str]] = {}
+        self._live: dict[BrokerKey, LiveBroker] = {}
+        self._topics: dict[str, dict[str, QueueData]] = {}
+        self._filters: dict[BrokerKey, list[str]] = {}
+        self._mappings: dict[str, dict[str, Any]] = {}
+
+    # -- brokers come
+
+    def register(
+        self, header: RegisterBroker, body: RegisterBrokerBody, owner: Hashable, now_ms: int
+    ) -> Registered | None:
+        """Take in a broker and its topics.
+
+        None refuses it: a broker must first be known with all its topics before it may add a single one.
+        """
+        key = BrokerKey(header.cluster_name, header.broker_addr)
+        table = body.topic_config_serialize_wrapper
+        self._clusters.setdefault(key.cluster, set()).add(header.broker_name)
+        broker = self._brokers.setdefault(
+            header.broker_name, BrokerData(cluster=key.cluster, broker_name=header.broker_name, broker_addrs={})
+        )
+        broker.enable_acting_master = bool(header.enable_acting_master)
+        broker.zone_name = header.zone_name
+        _forget_other_ids(broker, header.broker_id, key.address)
+        if self._is_outdated(broker, header.broker_id, key, table.data_version):
+            self._live.pop(key, None)
+            return Registered()
+        is_first = header.broker_id not in broker.broker_addrs
+        if is_first and len(table.topic_config_table) == 1:
+            log.warning("%s (%s) registers a topic before all of its own: refused", header.broker_name, key.address)
+            return None
+        broker.broker_addrs[header.broker_id] = key.address
+        if _may_define_topics(header, broker):
+            self._take_topics(header, body, key, is_first=is_first)
+        self._note_alive(key, header, table.data_version, owner, now_ms)
+        self._note_filters(key, body.filter_server_list)
+        return self._master_of(broker, header)
+
+    def _is_outdated(self, broker: BrokerData, broker_id: int, key: BrokerKey, version: DataVersion) -> bool:
+        """Whether another live broker holds the same id with a newer state."""
+        held_by = broker.broker_addrs.get(broker_id)
+        holder = self._live.get(BrokerKey(key.cluster, held_by)) if held_by and held_by != key.address else None
+        return holder is not None and holder.data_version.state_version > version.state_version
+
+    def _take_topics(self, header: RegisterBroker, body: RegisterBrokerBody, key: BrokerKey, *, is_first: bool) -> None:
+        table = body.topic_config_serialize_wrapper
+        changed = is_first or self.has_changed(key, table.data_version)
+        mappings = table.topic_queue_mapping_info_map or {}
+        if self.delete_missing_topics and not mappings:
+            self._remove_queues(
+                header.broker_name, self._topics_of({header.broker_name}) - table.topic_config_table.keys()
+            )
+        wipe_write = header.broker_id != MASTER_ID and bool(header.enable_acting_master)
+        for topic in table.topic_config_table.values():
+            if changed or header.broker_name not in self._topics.get(topic.topic_name, {}):
+                queues = _queue_data(header.broker_name, topic, wipe_write=wipe_write)
+                self._topics.setdefault(topic.topic_name, {})[header.broker_name] = queues
+        if changed:
+            for name, mapping in mappings.items():
+                self._mappings.setdefault(name, {})[mapping.get("bname", header.broker_name)] = mapping
+
+    def _note_alive(
+        self, key: BrokerKey, header: RegisterBroker, version: DataVersion, owner: Hashable, now_ms: int
+    ) -> None:
+        if key not in self._live:
+            log.info("broker %s (id %d) at %s registered", header.broker_name, header.broker_id, key.address)
+        expiry = header.heartbeat_timeout_millis or BROKER_EXPIRY_MS
+        self._live[key] = LiveBroker(now_ms, expiry, version, owner, header.ha_server_addr)
+
+    def _note_filters(self, key: BrokerKey, filters: list[str]) -> None:
+        if filters:
+            self._filters[key] = filters
+        else:
+            self._filters.pop(key, None)
+
+    def _master_of(self, broker: BrokerData, header: RegisterBroker) -> Registered:
+        master = broker.broker_addrs.get(MASTER_ID)
+        live = self._live.get(BrokerKey(header.cluster_name, master)) if master else None
+        if header.broker_id == MASTER_ID or live is None:
+            return Registered()
+        return Registered(master, live.ha_address)
+
+    def heartbeat(self, cluster: str, address: str, now_ms: int) -> None:
+        """A registered broker is alive; of any other nothing is noted."""
+        live = self._live.get(BrokerKey(cluster, address))
+        if live is not None:
+            live.seen_ms = now_ms
+
+    def data_version(self, key: BrokerKey) -> DataVersion | None:
+        """The version of a broker's topics, None when the broker is not registered."""
+        live = self._live.get(key)
+        return None if live is None else live.data_version
+
+    def has_changed(self, key: BrokerKey, version: DataVersion) -> bool:
+        """Whether a broker's topics differ from what was registered last."""
+        return self.data_version(key) != version
+
+    # -- brokers go
+
+    def unregister(self, cluster: str, address: str, broker_name: str) -> None:
+        """Forget a broker and, when it was the last of its name, the name and its queues."""
+        key = BrokerKey(cluster, address)
+        self._live.pop(key, None)
+        self._filters.pop(key, None)
+        broker = self._brokers.get(broker_name)
+        if broker is not None:
+            kept = {number: held for number, held in broker.broker_addrs.items() if held != address}
+            broker.broker_addrs = kept
+        log.info("broker %s at %s is gone", broker_name, address)
+        if broker is None or not broker.broker_addrs:
+            self._forget_name(cluster, broker_name)
+        elif broker.enable_acting_master and MASTER_ID not in broker.broker_addrs:
+            self._set_permissions(broker_name, lambda perm: perm & ~PERM_WRITE)
+
+    def _forget_name(self, cluster: str, broker_name: str) -> None:
+        self._brokers.pop(broker_name, None)
+        names = self._clusters.get(cluster, set())
+        names.discard(broker_name)
+        if not names:
+            self._clusters.pop(cluster, None)
+        self._remove_queues(broker_name, self._topics_of({broker_name}))
+
+    def disconnected(self, owner: Hashable) -> None:
+        """Forget the brokers that registered last over the connection ``owner``."""
+        self._forget([key for key, live in self._live.items() if live.owner == owner])
+
+    def expire(self, now_ms: int) -> list[Hashable]:
+        """Forget brokers that have not been heard of in time; returns their connections, which are of no more use."""
+        late = {key: live for key, live in self._live.items() if live.seen_ms + live.expiry_ms < now_ms}
+        for key, live in late.items():
+            log.warning("broker at %s was silent for %d ms", key.address, now_ms - live.seen_ms)
+        self._forget(late)
+        return [live.owner for live in late.values()]
+
+    def _forget(self, keys: Iterable[BrokerKey]) -> None:
+        for key in keys:
+            names = [name for name, broker in self._brokers.items()
+                     if broker.cluster == key.cluster and key.address in broker.broker_addrs.values()]  # fmt: skip
+            self._live.pop(key, None)
+            for name in names:
+                self.unregister(key.cluster, key.address, name)
+
+    # -- topics
+
+    def add_topic(self, topic: str, queues: Iterable[QueueData]) -> None:
+        """Add or replace queues of a topic; nothing is changed when one of them names an unknown broker."""
+        by_broker = {queue.broker_name: queue for queue in queues}
+        unknown = by_broker.keys() - self._brokers.keys()
+        if unknown:
+            log.warning("topic %s is not registered: no broker %s", topic, ", ".join(sorted(unknown)))
+        elif by_broker:
+            self._topics.setdefault(topic, {}).update(by_broker)
+
+    def delete_topic(self, topic: str, cluster: str | None = None) -> None:
+        """Forget a topic, or only its queues in one cluster."""
+        if not cluster:
+            self._topics.pop(topic, None)
+            return
+        for broker_name in self._clusters.get(cluster, ()):
+            self._remove_queues(broker_name, {topic})
+
+    def wipe_write_permission(self, broker_name: str) -> int:
+        """Take the write permission of all queues of a broker; returns the number of topics."""
+        return self._set_permissions(broker_name, lambda perm: perm & ~PERM_WRITE)
+
+    def add_write_permission(self, broker_name: str) -> int:
+        """Make all queues of a broker readable and writable; returns the number of topics."""
+        return self._set_permissions(broker_name, lambda _: PERM_READ_WRITE)
+
+    def _set_permissions(self, broker_name: str, change: Callable[[int], int]) -> int:
+        queues = [by_broker[broker_name] for by_broker in self._topics.values() if broker_name in by_broker]
+        for queue in queues:
+            queue.perm = change(queue.perm)
+        return len(queues)
+
+    def _topics_of(self, broker_names: set[str]) -> set[str]:
+        return {topic for topic, by_broker in self._topics.items() if broker_names & by_broker.keys()}
+
+    def _remove_queues(self, broker_name: str, topics: Iterable[str]) -> None:
+        for topic in topics:
+            by_broker = self._topics.get(topic, {})
+            by_broker.pop(broker_name, None)
+            if not by_broker:
+                self._topics.pop(topic, None)
+
+    # -- what clients and administrators ask
+
+    def route(self, topic: str) -> TopicRouteData | None:
+        """Where the queues of a topic are, None when no live broker has any."""
+        by_broker = self._topics.get(topic, {})
+        brokers = [self._brokers[name] for name in by_broker if name in self._brokers]
+        if not brokers:
+            return None
+        if self.support_acting_master and not topic.startswith(SYNC_MEMBER_TOPIC_PREFIX):
+            brokers = [_with_acting_master(broker, by_broker[broker.broker_name]) for broker in brokers]
+        return TopicRouteData(
+            queue_datas=list(by_broker.values()),
+            broker_datas=brokers,
+            filter_server_table=self._filters_of(brokers),
+            topic_queue_mapping_by_broker=self._mappings.get(topic),
+        )
+
+    def _filters_of(self, brokers: list[BrokerData]) -> dict[str, list[str]]:
+        if not self._filters:
+            return {}
+        keys = [BrokerKey(broker.cluster, address) for broker in brokers for address in broker.broker_addrs.values()]
+        return {key.address: self._filters[key] for key in keys if key in self._filters}
+
+    def cluster_info(self) -> ClusterInfo:
+        """All brokers, by name and by cluster."""
+        return ClusterInfo(
+            broker_addr_table=self._brokers,
+            cluster_addr_table={cluster: sorted(names) for cluster, names in self._clusters.items()},
+        )
+
+    def members(self, cluster: str, broker_name: str) -> BrokerMemberGroupData:
+        """The addresses behind one broker name."""
+        broker = self._brokers.get(broker_name)
+        addresses = broker.broker_addrs if broker is not None else {}
+        return BrokerMemberGroupData(cluster=cluster, broker_name=broker_name, broker_addrs=addresses)
+
+    def all_topics(self) -> TopicList:
+        return TopicList(topic_list=list(self._topics))
+
+    def topics_of_cluster(self, cluster: str) -> TopicList:
+        return TopicList(topic_list=sorted(self._topics_of(self._clusters.get(cluster, set()))))
+
+    def system_topics(self) -> TopicList:
+        """The topics every cluster and broker has: they are named like these; and the address of some broker."""
+        names = [name for cluster, brokers in self._clusters.items() for name in (cluster, *sorted(brokers))]
+        addresses = (address for broker in self._brokers.values() for address in broker.broker_addrs.values())
+        return TopicList(topic_list=names, broker_addr=next(addresses, None))
+
+    def topics_by_flag(self, wanted: Callable[[int], bool]) -> TopicList:
+        """Topics by the system flag of their first queues (see UNIT_FLAG and UNIT_SUB_FLAG)."""
+        first = {topic: next(iter(by_broker.values())) for topic, by_broker in self._topics.items()}
+        return TopicList(topic_list=[topic for topic, queue in first.items() if wanted(queue.topic_sys_flag)])
+
+
+def _forget_other_ids(broker: BrokerData, broker_id: int, address: str) -> None:
+    """An address has one id only: a slave that became master is no slave any more."""
+    broker.broker_addrs = {
+        number: held for number, held in broker.broker_addrs.items() if held != address or number == broker_id
+    }
+
+
+def _may_define_topics(header: RegisterBroker, broker: BrokerData) -> bool:
+    """A master may; a slave only when it could act as master and none of a smaller id is there."""
+    could_act = header.enable_acting_master is not None and header.broker_id == min(broker.broker_addrs)
+    return header.broker_id == MASTER_ID or could_act
+
+
+def _queue_data(broker_name: str, topic: TopicConfig, *, wipe_write: bool) -> QueueData:
+    return QueueData(
+        broker_name=broker_name,
+        read_queue_nums=topic.read_queue_nums,
+        write_queue_nums=topic.write_queue_nums,
+        perm=topic.perm & ~PERM_WRITE if wipe_write else topic.perm,
+        topic_sys_flag=topic.topic_sys_flag,
+    )
+
+
+def _with_acting_master(broker: BrokerData, queue: QueueData) -> BrokerData:
+    """The broker with its smallest id shown as master, when it has none and its queues are read-only already."""
+    addresses = dict(broker.broker_addrs)
+    if not addresses or MASTER_ID in addresses or not broker.enable_acting_master or queue.perm & PERM_WRITE:
+        return broker
+    addresses[MASTER_ID] = addresses.pop(min(addresses))
+    return msgspec.structs.replace(broker, broker_addrs=addresses)

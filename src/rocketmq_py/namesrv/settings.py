@@ -1,0 +1,43 @@
+"""The settings in force, which an administrator may change while the name server runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from rocketmq_py.errors import BrokerError
+from rocketmq_py.namesrv.config import NamesrvConfig, read_lines
+from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.store.filesystem import FileSystem
+from rocketmq_py.store.osfiles import OsFileSystem
+
+
+class Settings:
+    """Holds the current configuration.
+
+    :param on_change: called with each new configuration.
+    """
+
+    def __init__(
+        self,
+        config: NamesrvConfig,
+        on_change: Callable[[NamesrvConfig], None] = lambda _: None,
+        fs: FileSystem | None = None,
+    ) -> None:
+        self.current = config
+        self._on_change = on_change
+        self._fs = fs or OsFileSystem()
+
+    def update(self, text: str) -> None:
+        """Take over ``key=value`` lines, and write them to ``configStorePath`` if there is one.
+
+        :raises BrokerError: NO_PERMISSION, a key may not be changed from afar.
+        :raises ConfigError: a value of the wrong kind; nothing is changed.
+        """
+        changes = read_lines(text.splitlines())
+        if self.current.forbidden(changes):
+            raise BrokerError(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
+        self.current = self.current.updated(changes)
+        self._on_change(self.current)
+        if self.current.config_store_path:
+            self._fs.write(Path(self.current.config_store_path).expanduser(), self.current.lines().encode())
