@@ -187,6 +187,12 @@ class TopicConfig(Body, kw_only=True):
     attributes: dict[str, str] = {}
 
 
+class TopicConfigList(Body, kw_only=True):
+    """Topics to create or change in one go (18)."""
+
+    topic_config_list: list[TopicConfig] = []
+
+
 class TopicConfigTable(Body, kw_only=True):
     """All topics of a broker (TopicConfigAndMappingSerializeWrapper); also the layout of topics.json."""
 
@@ -224,6 +230,12 @@ class SubscriptionGroupConfig(Body, kw_only=True):
     consume_timeout_minute: int = 15
     subscription_data_set: list[Any] | None = None
     attributes: dict[str, str] = {}
+
+
+class SubscriptionGroupList(Body, kw_only=True):
+    """Groups to create or change in one go (225)."""
+
+    group_config_list: list[SubscriptionGroupConfig] = []
 
 
 class SubscriptionGroupTable(Body, kw_only=True):

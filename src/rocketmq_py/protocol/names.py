@@ -63,6 +63,11 @@ def is_system_group(group: str) -> bool:
     return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
 
 
+def is_legal(name: str) -> bool:
+    """Whether a name of a topic or group consists of allowed characters only."""
+    return _LEGAL.fullmatch(name) is not None
+
+
 def topic_fault(topic: str) -> str | None:
     """Why a topic name is illegal, or None."""
     if not topic or topic.isspace():

@@ -1,0 +1,146 @@
+"""Messages that are to be seen later: where they wait, and how they come back (the fixed delay levels).
+
+Knows the schedule topic, its queues and ``delayOffset.json`` (ScheduleMessageService, HookUtils). Refuses to know why a
+message is delayed. Time comes in from whoever ticks.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from rocketmq_py.broker.javafiles import bean, int_keys, version_of
+from rocketmq_py.broker.stamping import encode
+from rocketmq_py.broker.stored import Stored, read_stored
+from rocketmq_py.core.delay import DelayLevels, queue_of
+from rocketmq_py.errors import CorruptRecord, StoreError
+from rocketmq_py.properties import decode_properties
+from rocketmq_py.protocol import names
+from rocketmq_py.protocol.bodies import DataVersion
+from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT, TRANSACTION_MASK
+from rocketmq_py.store import MessageStore, NewRecord
+from rocketmq_py.store.config_files import ConfigFile
+from rocketmq_py.wire.fastjson import Bare
+from rocketmq_py.wire.javahash import tags_code
+
+_log = logging.getLogger(__name__)
+
+_BATCH = 256
+"""Consume queue entries looked at in one go; more follow with the next tick."""
+
+
+class DelayService:
+    """Sends messages to the schedule topic and delivers those that are due.
+
+    :param file: ``delayOffset.json``.
+    :param version_step: the version of the offsets goes up every so many updates (delayOffsetUpdateVersionStep).
+    :param clock: the time in milliseconds, for the version.
+    """
+
+    def __init__(
+        self, store: MessageStore, levels: DelayLevels, file: ConfigFile, version_step: int, clock: Callable[[], int]
+    ) -> None:
+        self._store = store
+        self._levels = levels
+        self._file = file
+        self._version_step = version_step
+        self._clock = clock
+        self._updates = 0
+        self.version = DataVersion(timestamp=clock())
+        self.offsets: dict[int, int] = {}
+        """Level to the offset of the first entry not delivered."""
+
+    # -- the file
+
+    def load(self) -> None:
+        """Take over what the file holds."""
+        tree = self._file.load() or {}
+        self.version = version_of(tree, self.version)
+        self.offsets = int_keys(tree.get("offsetTable"))
+
+    def persist(self) -> None:
+        self._file.save(self.tree())
+
+    def tree(self) -> dict[str, object]:
+        """The content of the file, which is also what a slave asks for."""
+        return {
+            "dataVersion": bean(self.version),
+            "offsetTable": {Bare(level): self.offsets[level] for level in sorted(self.offsets)},
+        }
+
+    # -- in
+
+    def redirect(self, record: NewRecord, properties: dict[str, str]) -> None:
+        """Make a record wait when its properties ask for a delay level; both are changed then."""
+        text = properties.get("DELAY", "")
+        if not text.isdecimal() or int(text) < 1 or record.sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
+            return
+        level = self._levels.clamp(int(text))
+        properties |= {"DELAY": str(level), "REAL_TOPIC": record.topic, "REAL_QID": str(record.queue_id)}
+        record.topic, record.queue_id = names.SCHEDULE_TOPIC, queue_of(level)
+        record.properties = encode(properties).encode()
+        record.tags_code = self._levels.deliver_time(level, self._store.now())
+
+    # -- out
+
+    def deliver(self, now_ms: int) -> int:
+        """Deliver what is due; returns how many messages."""
+        delivered = 0
+        for level in self._levels.levels:
+            if self._store.has_queue(names.SCHEDULE_TOPIC, queue_of(level)):
+                delivered += self._deliver_level(level, now_ms)
+        if delivered:
+            self._store.settle()
+        return delivered
+
+    def _deliver_level(self, level: int, now_ms: int) -> int:
+        queue_id = queue_of(level)
+        first, end = self._store.queue_range(names.SCHEDULE_TOPIC, queue_id)
+        offset = start = min(max(self.offsets.get(level, 0), first), end)
+        for physical, size, deliver_ms in self._store.tags_entries(names.SCHEDULE_TOPIC, queue_id, offset, _BATCH):
+            if not self._levels.is_due(level, deliver_ms, now_ms) or not self._deliver(physical, size):
+                break
+            offset += 1
+        if offset != self.offsets.get(level):
+            self.offsets[level] = offset
+            self._count_update()
+        return offset - start
+
+    def _deliver(self, physical: int, size: int) -> bool:
+        """Put a message back where it belongs; False when the store refuses for now."""
+        raw = self._store.message_at(physical, size)
+        if raw is None:
+            return True
+        try:
+            record = restored(read_stored(raw))
+            if record is not None:
+                self._store.append(record)
+        except CorruptRecord as e:
+            _log.error("the delayed message at %d cannot be read and is dropped: %s", physical, e)
+        except StoreError as e:
+            _log.warning("delayed messages wait, the store refuses them: %s", e)
+            return False
+        return True
+
+    def _count_update(self) -> None:
+        self._updates += 1
+        if not self._updates % self._version_step:
+            self.version = self.version.bump(self._clock())
+
+
+def restored(stored: Stored) -> NewRecord | None:
+    """The record of a delayed message at its real topic; None when it has none, or one nobody may send to.
+
+    Properties stay as they are stored, the level included: Java leaves them so.
+    """
+    properties = decode_properties(stored.properties)
+    topic = properties.get("REAL_TOPIC")
+    if not topic or topic == names.HALF_TOPIC:
+        _log.error("the delayed message at %d has no real topic and is dropped", stored.head.physical_offset)
+        return None
+    head = stored.head
+    return NewRecord(
+        topic, int(properties.get("REAL_QID", "0")), stored.body, stored.properties, tags_code(properties.get("TAGS")),
+        head.sys_flag, head.flag, head.born_timestamp, head.born_host, head.reconsume_times,
+        head.prepared_transaction_offset, properties.get("UNIQ_KEY"), properties.get("KEYS"),
+    )  # fmt: skip

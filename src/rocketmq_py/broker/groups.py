@@ -1,0 +1,108 @@
+"""The consumer groups this broker knows by configuration, and ``subscriptionGroup.json``.
+
+Knows Java's rules (SubscriptionGroupManager). Refuses to know who is connected (``clients``).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+
+from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.javafiles import bean, version_of
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.protocol import names
+from rocketmq_py.protocol.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupTable
+from rocketmq_py.store.config_files import ConfigFile
+
+_log = logging.getLogger(__name__)
+
+READ_FORBIDDEN = 0x4
+"""The bit of a forbidden value that stops reading (PermName.INDEX_PERM_READ is its position)."""
+
+BUILT_IN = (
+    "TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY", "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", "CID_RMQ_SYS_TRANS",
+)  # fmt: skip
+
+
+class Groups:
+    """The table of consumer groups.
+
+    :param file: ``subscriptionGroup.json``.
+    :param clock: the time in milliseconds, for the version of the table.
+    """
+
+    def __init__(self, file: ConfigFile, config: BrokerConfig, clock: Callable[[], int]) -> None:
+        self._file = file
+        self._config = config
+        self._clock = clock
+        self.version = DataVersion(timestamp=clock())
+        self.table = {name: SubscriptionGroupConfig(group_name=name) for name in BUILT_IN}
+        self.forbidden: dict[str, dict[str, int]] = {}
+
+    def load(self) -> None:
+        """Take over what the file holds."""
+        tree = self._file.load()
+        if tree is None:
+            self.persist()
+            return
+        stored = SubscriptionGroupTable.convert(tree)
+        self.version = version_of(tree, self.version)
+        self.table |= stored.subscription_group_table
+        self.forbidden = stored.forbidden_table
+
+    def persist(self) -> None:
+        self._file.save(
+            {
+                "dataVersion": bean(self.version),
+                "forbiddenTable": self.forbidden,
+                "subscriptionGroupTable": {name: bean(group) for name, group in self.table.items()},
+            }
+        )
+
+    def get(self, group: str) -> SubscriptionGroupConfig | None:
+        return self.table.get(group)
+
+    def find(self, group: str) -> SubscriptionGroupConfig | None:
+        """The configuration of a group, created when it is absent and may be."""
+        found = self.table.get(group)
+        if found is not None:
+            return found
+        if not self._config.auto_create_subscription_group and not group.startswith(names.SYSTEM_GROUP_PREFIX):
+            return None
+        try:
+            names.check_group(group)
+        except ConfigError:
+            return None
+        _log.info("consumer group %s created", group)
+        return self.put([SubscriptionGroupConfig(group_name=group)])[0]
+
+    def put(self, groups: Iterable[SubscriptionGroupConfig]) -> list[SubscriptionGroupConfig]:
+        """Create or replace groups, written to disk."""
+        changed = list(groups)
+        self.table |= {group.group_name: group for group in changed}
+        self._changed()
+        return changed
+
+    def delete(self, group: str) -> bool:
+        """Forget a group; whether there was one."""
+        if self.table.pop(group, None) is None:
+            return False
+        self.forbidden.pop(group, None)
+        self._changed()
+        return True
+
+    def is_read_forbidden(self, group: str, topic: str) -> bool:
+        """Whether a group is kept from reading a topic."""
+        return bool(self.forbidden and self.forbidden.get(group, {}).get(topic, 0) & READ_FORBIDDEN)
+
+    def set_read_forbidden(self, group: str, topic: str, forbidden: bool) -> None:
+        """Keep a group from reading a topic, or let it again."""
+        topics = self.forbidden.setdefault(group, {})
+        topics[topic] = topics.get(topic, 0) & ~READ_FORBIDDEN | (READ_FORBIDDEN if forbidden else 0)
+        self._changed()
+
+    def _changed(self) -> None:
+        self.version = self.version.bump(self._clock())
+        self.persist()

@@ -1,0 +1,119 @@
+"""Requests of clients about themselves and their group: heartbeats, membership, locks of queues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rocketmq_py.broker.clients import Clients
+from rocketmq_py.core.locks import LockTable
+from rocketmq_py.core.registry import Member
+from rocketmq_py.core.subscription import is_tag_type
+from rocketmq_py.errors import BrokerError
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.protocol.bodies import (
+    CheckClientConfig,
+    Connection,
+    ConsumerConnection,
+    ConsumerIdList,
+    HeartbeatData,
+    LockBatchRequest,
+    LockBatchResponse,
+    MessageQueueBody,
+    ProducerConnection,
+)  # fmt: skip
+from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
+from rocketmq_py.protocol.requests import Request
+from rocketmq_py.server import Peer, Reply, handles
+
+
+class ClientHandlers:
+    """34, 35, 38, 41, 42, 46, 203, 204."""
+
+    def __init__(self, clients: Clients, locks: LockTable, clock: Callable[[], int]) -> None:
+        self._clients = clients
+        self._locks = locks
+        self._clock = clock
+
+    @handles(Code.HEART_BEAT, lane="client")
+    def heartbeat(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """A client says that it is there, what it produces for and what it subscribes to."""
+        changed = self._clients.heartbeat(peer, request, HeartbeatData.decode(body))
+        return Reply(ext={"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true" if changed else "false"})
+
+    @handles(Code.UNREGISTER_CLIENT, lane="client")
+    def unregister(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """A client leaves."""
+        del body
+        self._clients.unregister(peer, request.header.consumer_group, request.header.producer_group)
+        return Reply()
+
+    @handles(Code.CHECK_CLIENT_CONFIG, lane="client")
+    def check_config(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Whether this broker can filter as the client wants."""
+        del peer, request
+        expression_type = CheckClientConfig.decode(body).subscription_data.expression_type
+        if not is_tag_type(expression_type):
+            said = f"The broker does not support consumer to filter message by {expression_type}"
+            raise BrokerError.of(ResponseCode.SYSTEM_ERROR, said)
+        return Reply()
+
+    @handles(Code.GET_CONSUMER_LIST_BY_GROUP, lane="consumer")
+    def consumer_list(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Client ids of a group's members, which share the queues among themselves."""
+        del peer, body
+        name = request.header.consumer_group
+        group = self._clients.consumers.groups.get(name)
+        if group is None:
+            raise BrokerError.of(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {name}")
+        return Reply(body=ConsumerIdList(consumer_id_list=group.client_ids()).encode())
+
+    @handles(Code.LOCK_BATCH_MQ)
+    def lock(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """A client takes or renews locks of queues it consumes in order; the answer lists those it holds."""
+        del peer, request
+        wanted = LockBatchRequest.decode(body)
+        queues = [MessageQueue(mq.topic, mq.broker_name, mq.queue_id) for mq in wanted.mq_set]
+        held = self._locks.lock(wanted.consumer_group or "", wanted.client_id or "", queues, self._clock())
+        listed = [MessageQueueBody(topic=mq.topic, broker_name=mq.broker_name, queue_id=mq.queue_id) for mq in held]
+        return Reply(body=LockBatchResponse(lock_ok_mq_set=listed).encode())
+
+    @handles(Code.UNLOCK_BATCH_MQ)
+    def unlock(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """A client gives locks of queues back."""
+        del peer, request
+        given = LockBatchRequest.decode(body)
+        queues = [MessageQueue(mq.topic, mq.broker_name, mq.queue_id) for mq in given.mq_set]
+        self._locks.unlock(given.consumer_group or "", given.client_id or "", queues)
+        return Reply()
+
+    @handles(Code.GET_CONSUMER_CONNECTION_LIST)
+    def consumer_connections(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """The members of a consumer group and what they subscribe to."""
+        del peer, body
+        name = request.header.consumer_group
+        group = self._clients.consumers.groups.get(name)
+        if group is None:
+            raise BrokerError.of(ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online")
+        answer = ConsumerConnection(
+            connection_set=list(map(_connection, group.members.values())), subscription_table=group.subscriptions,
+            consume_type=group.consume_type, message_model=group.message_model,
+            consume_from_where=group.consume_from_where,
+        )  # fmt: skip
+        return Reply(body=answer.encode())
+
+    @handles(Code.GET_PRODUCER_CONNECTION_LIST)
+    def producer_connections(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """The members of a producer group."""
+        del peer, body
+        name = request.header.producer_group
+        members = self._clients.producers.groups.get(name)
+        if members is None:
+            raise BrokerError.of(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
+        return Reply(body=ProducerConnection(connection_set=list(map(_connection, members.values()))).encode())
+
+
+def _connection(member: Member) -> Connection:
+    address = member.channel.address if isinstance(member.channel, Peer) else ""
+    return Connection(
+        client_id=member.client_id, client_addr=address, language=member.language, version=member.version
+    )

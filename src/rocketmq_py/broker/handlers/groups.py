@@ -1,0 +1,138 @@
+"""Requests that create, change, delete and list consumer groups, and tell how far they have come."""
+
+from __future__ import annotations
+
+from rocketmq_py.broker.clients import Clients
+from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.groups import Groups
+from rocketmq_py.broker.javafiles import bean
+from rocketmq_py.broker.offsets import Offsets
+from rocketmq_py.broker.stats import Stats
+from rocketmq_py.broker.topics import Topics
+from rocketmq_py.errors import BrokerError, ConfigError
+from rocketmq_py.protocol import names
+from rocketmq_py.protocol.bodies import GroupList, SubscriptionGroupConfig, SubscriptionGroupList, TopicList
+from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
+from rocketmq_py.protocol.headers import GetConsumeStats
+from rocketmq_py.protocol.requests import Request
+from rocketmq_py.server import Peer, Reply, handles
+from rocketmq_py.store import MessageStore
+from rocketmq_py.wire.fastjson import dumps_java
+
+
+class GroupHandlers:
+    """200, 201, 207, 208, 225, 300, 343, 352."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        groups: Groups,
+        topics: Topics,
+        store: MessageStore,
+        offsets: Offsets,
+        clients: Clients,
+        stats: Stats,
+    ) -> None:
+        self._config = config
+        self._groups = groups
+        self._topics = topics
+        self._store = store
+        self._offsets = offsets
+        self._clients = clients
+        self._stats = stats
+
+    @handles(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)
+    def create(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Create or change a consumer group."""
+        del peer, request
+        self._put([SubscriptionGroupConfig.decode(body)])
+        return Reply()
+
+    @handles(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST)
+    def create_many(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Create or change several consumer groups."""
+        del peer, request
+        self._put(SubscriptionGroupList.decode(body).group_config_list)
+        return Reply()
+
+    def _put(self, wanted: list[SubscriptionGroupConfig]) -> None:
+        for group in wanted:
+            try:
+                names.check_group(group.group_name)
+            except ConfigError as e:
+                raise BrokerError.of(ResponseCode.INVALID_PARAMETER, str(e)) from e
+        if wanted:
+            self._groups.put(wanted)
+
+    @handles(Code.DELETE_SUBSCRIPTIONGROUP)
+    def delete(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Forget a group, and its offsets when asked to."""
+        del peer, body
+        self._groups.delete(request.header.group_name)
+        if request.header.clean_offset:
+            self._offsets.forget_group(request.header.group_name)
+        return Reply()
+
+    @handles(Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+    def list_all(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Every group, as a slave takes it over."""
+        del peer, request, body
+        table = {name: bean(group) for name, group in self._groups.table.items()}
+        answer = {
+            "dataVersion": bean(self._groups.version),
+            "forbiddenTable": self._groups.forbidden,
+            "subscriptionGroupTable": table,
+        }
+        return Reply(ext={"totalGroupNum": str(len(table))}, body=dumps_java(answer))
+
+    @handles(Code.GET_SUBSCRIPTIONGROUP_CONFIG)
+    def get(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """One group."""
+        del peer, body
+        group = self._groups.find(request.header.group)
+        if group is None:
+            raise BrokerError.of(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "No group in this broker")
+        return Reply(body=group.encode())
+
+    @handles(Code.GET_CONSUME_STATS)
+    def consume_stats(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """How far a group has come in each queue of its topics."""
+        del peer, body
+        header: GetConsumeStats = request.header
+        group, table, rate = header.consumer_group, {}, 0.0
+        for topic in self._wanted_topics(header):
+            config = self._topics.get(topic)
+            if config is None:
+                continue
+            for queue in range(config.read_queue_nums):
+                key = (("brokerName", self._config.broker_name), ("queueId", queue), ("topic", topic))
+                table[key] = self._progress(group, topic, queue)
+            rate += self._stats.group_rate(group, topic)
+        return Reply(body=dumps_java({"consumeTps": rate, "offsetTable": table}))
+
+    def _wanted_topics(self, header: GetConsumeStats) -> list[str]:
+        listed = [topic for topic in (header.topic_list or "").split(";") if topic]
+        if listed:
+            return listed
+        return [header.topic] if header.topic else self._offsets.topics_of(header.consumer_group)
+
+    def _progress(self, group: str, topic: str, queue_id: int) -> dict[str, int]:
+        _, end = self._store.queue_range(topic, queue_id)
+        consumed = max(0, self._offsets.query(group, topic, queue_id))
+        pulled = max(consumed, self._offsets.query_pulled(group, topic, queue_id))
+        last = self._store.store_time(topic, queue_id, consumed - 1) if consumed else 0
+        return {"brokerOffset": end, "consumerOffset": consumed, "lastTimestamp": max(last, 0), "pullOffset": pulled}
+
+    @handles(Code.QUERY_TOPIC_CONSUME_BY_WHO)
+    def groups_of_topic(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """The groups that consume a topic now or have consumed it."""
+        del peer, body
+        topic = request.header.topic
+        found = {*self._clients.consumers.groups_of(topic), *self._offsets.groups_of(topic)}
+        return Reply(body=GroupList(group_list=sorted(found)).encode())
+
+    @handles(Code.QUERY_TOPICS_BY_CONSUMER)
+    def topics_of_group(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """The topics a group has committed offsets of."""
+        del peer, body
+        return Reply(body=TopicList(topic_list=sorted(self._offsets.topics_of(request.header.group))).encode())

@@ -1,0 +1,148 @@
+"""Requests that create, change, delete and list topics."""
+
+from __future__ import annotations
+
+from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.javafiles import bean
+from rocketmq_py.broker.offsets import Offsets
+from rocketmq_py.broker.registration import Registration
+from rocketmq_py.broker.stats import Stats
+from rocketmq_py.broker.targets import topic_fault
+from rocketmq_py.broker.topicattributes import alter
+from rocketmq_py.broker.topics import Topics
+from rocketmq_py.errors import BrokerError
+from rocketmq_py.protocol.bodies import DataVersion, TopicConfig, TopicConfigList, TopicList
+from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
+from rocketmq_py.protocol.headers import CreateTopic
+from rocketmq_py.protocol.requests import Request
+from rocketmq_py.server import Peer, Reply, handles
+from rocketmq_py.store import MessageStore
+from rocketmq_py.wire.fastjson import dumps_java
+
+
+class TopicHandlers:
+    """17, 18, 21, 202, 215, 305, 351."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: Topics,
+        store: MessageStore,
+        offsets: Offsets,
+        stats: Stats,
+        registration: Registration,
+    ) -> None:
+        self._config = config
+        self._topics = topics
+        self._store = store
+        self._offsets = offsets
+        self._stats = stats
+        self._registration = registration
+
+    @handles(Code.UPDATE_AND_CREATE_TOPIC)
+    async def create(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Create or change a topic; answered when the name servers know of it."""
+        del peer, body
+        header: CreateTopic = request.header
+        self._check_name(header.topic)
+        wanted = TopicConfig(
+            topic_name=header.topic, read_queue_nums=header.read_queue_nums, write_queue_nums=header.write_queue_nums,
+            perm=header.perm, topic_filter_type=header.topic_filter_type, topic_sys_flag=header.topic_sys_flag or 0,
+            order=header.order, attributes=alter(self._attributes(header.topic), header.attributes),
+        )  # fmt: skip
+        await self._put([wanted])
+        return Reply()
+
+    @handles(Code.UPDATE_AND_CREATE_TOPIC_LIST)
+    async def create_many(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Create or change several topics."""
+        del peer, request
+        wanted = TopicConfigList.decode(body).topic_config_list
+        for topic in wanted:
+            self._check_name(topic.topic_name)
+        await self._put(wanted)
+        return Reply()
+
+    @handles(Code.DELETE_TOPIC_IN_BROKER)
+    async def delete(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Forget a topic, its queues and the offsets of its groups."""
+        del peer, body
+        topic: str = request.header.topic
+        if not topic or topic.isspace():
+            raise BrokerError.of(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
+        self._check_system(topic)
+        self._topics.delete(topic)
+        self._offsets.forget_topic(topic)
+        self._stats.forget_topic(topic)
+        self._store.delete_topic(topic)
+        await self._registration.flush()
+        return Reply()
+
+    @handles(Code.GET_ALL_TOPIC_CONFIG)
+    def list_all(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Every topic, as a slave takes it over."""
+        del peer, request, body
+        table = {name: bean(topic) for name, topic in self._topics.table.items()}
+        answer = {
+            "dataVersion": bean(self._topics.version),
+            "mappingDataVersion": bean(DataVersion(timestamp=self._stats.started_ms)),
+            "topicConfigTable": table,
+            "topicQueueMappingDetailMap": {},
+        }
+        return Reply(ext={"totalTopicNum": str(len(table))}, body=dumps_java(answer))
+
+    @handles(Code.GET_TOPIC_CONFIG)
+    def get(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """One topic."""
+        del peer, body
+        topic = self._topics.get(request.header.topic)
+        if topic is None:
+            said = f"No topic in this broker. topic: {request.header.topic}"
+            raise BrokerError.of(ResponseCode.TOPIC_NOT_EXIST, said)
+        return Reply(body=topic.encode())
+
+    @handles(Code.GET_TOPIC_STATS_INFO)
+    def stats(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """The range of each queue of a topic and when it last grew."""
+        del peer, body
+        topic = self._topics.get(request.header.topic)
+        if topic is None:
+            raise BrokerError.of(ResponseCode.TOPIC_NOT_EXIST, f"topic[{request.header.topic}] not exist")
+        queues = range(max(topic.write_queue_nums, topic.read_queue_nums))
+        table = {self._queue(topic.topic_name, queue): self._range(topic.topic_name, queue) for queue in queues}
+        return Reply(body=dumps_java({"offsetTable": table, "topicPutTps": self._stats.topic_rate(topic.topic_name)}))
+
+    @handles(Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
+    def system_topics(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """The topics that belong to the broker itself."""
+        del peer, request, body
+        return Reply(body=TopicList(topic_list=sorted(self._topics.reserved)).encode())
+
+    def _check_name(self, topic: str) -> None:
+        fault = topic_fault(topic)
+        if fault is not None:
+            raise BrokerError.of(ResponseCode.INVALID_PARAMETER, fault)
+        self._check_system(topic)
+
+    def _check_system(self, topic: str) -> None:
+        if self._config.validate_system_topic_when_update_topic and self._topics.is_system(topic):
+            said = f"The topic[{topic}] is conflict with system topic."
+            raise BrokerError.of(ResponseCode.INVALID_PARAMETER, said)
+
+    def _attributes(self, topic: str) -> dict[str, str] | None:
+        found = self._topics.get(topic)
+        return None if found is None else found.attributes
+
+    async def _put(self, wanted: list[TopicConfig]) -> None:
+        changed = [topic for topic in wanted if self._topics.get(topic.topic_name) != topic]
+        if changed:
+            self._topics.put(changed)
+            await self._registration.flush()
+
+    def _range(self, topic: str, queue_id: int) -> dict[str, int]:
+        first, end = self._store.queue_range(topic, queue_id)
+        updated = self._store.store_time(topic, queue_id, end - 1) if end else 0
+        return {"lastUpdateTimestamp": updated, "maxOffset": end, "minOffset": first}
+
+    def _queue(self, topic: str, queue_id: int) -> tuple[tuple[str, object], ...]:
+        return (("brokerName", self._config.broker_name), ("queueId", queue_id), ("topic", topic))

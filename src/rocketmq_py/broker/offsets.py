@@ -1,0 +1,152 @@
+"""How far each consumer group has come in each queue, and ``consumerOffset.json``.
+
+Knows committed offsets, those of the last pull, and resets ordered by an administrator (ConsumerOffsetManager). Refuses
+to know messages: an offset is what a client says.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from rocketmq_py.broker.javafiles import bean, int_keys, version_of
+from rocketmq_py.protocol.bodies import DataVersion
+from rocketmq_py.store.config_files import ConfigFile
+from rocketmq_py.wire.fastjson import Bare
+
+_log = logging.getLogger(__name__)
+
+NOT_FOUND = -1
+
+Table = dict[str, dict[int, int]]
+"""``topic@group`` to queue to offset."""
+
+
+class Offsets:
+    """Offsets by topic, group and queue.
+
+    :param file: ``consumerOffset.json``.
+    :param version_step: the version of the table goes up every so many commits (consumerOffsetUpdateVersionStep).
+    :param clock: the time in milliseconds, for the version.
+    """
+
+    def __init__(self, file: ConfigFile, version_step: int, clock: Callable[[], int]) -> None:
+        self._file = file
+        self._version_step = version_step
+        self._clock = clock
+        self._commits = 0
+        self._changed = False
+        self.version = DataVersion(timestamp=clock())
+        self.table: Table = {}
+        self._pulled: Table = {}
+        self._resets: Table = {}
+
+    def load(self) -> None:
+        """Take over what the file holds."""
+        tree = self._file.load() or {}
+        self.version = version_of(tree, self.version)
+        self.table = {key: int_keys(queues) for key, queues in (tree.get("offsetTable") or {}).items()}
+
+    def persist(self) -> None:
+        """Write the file when anything changed since the last time."""
+        if self._changed:
+            self._changed = False
+            self._file.save(self.tree())
+
+    def tree(self) -> dict[str, object]:
+        """The content of the file, which is also what a slave asks for."""
+        return {
+            "dataVersion": bean(self.version),
+            "groupTopicMap": self._topics_by_group(),
+            "offsetTable": {
+                key: {Bare(queue): queues[queue] for queue in sorted(queues)} for key, queues in self.table.items()
+            },
+        }
+
+    def _topics_by_group(self) -> dict[str, list[str]]:
+        groups: dict[str, list[str]] = {}
+        for key in self.table:
+            topic, _, group = key.partition("@")
+            groups.setdefault(group, []).append(topic)
+        return groups
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int, client: str) -> None:
+        """Store an offset, even one that goes back."""
+        key = f"{topic}@{group}"
+        queues = self.table.get(key)
+        if queues is None:
+            queues = self.table[key] = {}
+        before = queues.get(queue_id, NOT_FOUND)
+        if before != offset:
+            if offset < before:
+                _log.warning("%s sets %s queue %d back from %d to %d", client, key, queue_id, before, offset)
+            queues[queue_id] = offset
+            self._changed = True
+        self._commits += 1
+        if not self._commits % self._version_step:
+            self.version = self.version.bump(self._clock())
+
+    def query(self, group: str, topic: str, queue_id: int) -> int:
+        """The offset a reset ordered, else the committed one, else -1."""
+        key = f"{topic}@{group}"
+        reset = self._resets.get(key, {}).get(queue_id)
+        return self.table.get(key, {}).get(queue_id, NOT_FOUND) if reset is None else reset
+
+    def pulled(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Remember how far a group has pulled, for statistics."""
+        key = f"{topic}@{group}"
+        queues = self._pulled.get(key)
+        if queues is None:
+            queues = self._pulled[key] = {}
+        queues[queue_id] = offset
+
+    def query_pulled(self, group: str, topic: str, queue_id: int) -> int:
+        """How far a group has pulled; its offset when it has not."""
+        found = self._pulled.get(f"{topic}@{group}", {}).get(queue_id)
+        return self.query(group, topic, queue_id) if found is None else found
+
+    def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Order a reset: the next pull is answered with it, and commits are ignored until then."""
+        self._resets.setdefault(f"{topic}@{group}", {})[queue_id] = offset
+        self.commit(group, topic, queue_id, offset, "a reset")
+
+    def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
+        return bool(self._resets) and queue_id in self._resets.get(f"{topic}@{group}", {})
+
+    def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """The offset a reset ordered, which is then done; None when there is none."""
+        if not self._resets:
+            return None
+        key = f"{topic}@{group}"
+        queues = self._resets.get(key, {})
+        offset = queues.pop(queue_id, None)
+        if offset is not None and not queues:
+            del self._resets[key]
+        return offset
+
+    def topics_of(self, group: str) -> list[str]:
+        """Topics a group has committed offsets of."""
+        return self._topics_by_group().get(group, [])
+
+    def groups_of(self, topic: str) -> list[str]:
+        """Groups that have committed offsets of a topic."""
+        return [key.partition("@")[2] for key in self.table if key.partition("@")[0] == topic]
+
+    def clone(self, source: str, target: str, topic: str) -> None:
+        """Give one group the offsets another has in a topic."""
+        queues = self.table.get(f"{topic}@{source}")
+        if queues is not None:
+            self.table[f"{topic}@{target}"] = dict(queues)
+            self._changed = True
+
+    def forget_group(self, group: str) -> None:
+        self._forget(lambda key: key.partition("@")[2] == group)
+
+    def forget_topic(self, topic: str) -> None:
+        self._forget(lambda key: key.partition("@")[0] == topic)
+
+    def _forget(self, unwanted: Callable[[str], bool]) -> None:
+        for table in (self.table, self._pulled, self._resets):
+            for key in [key for key in table if unwanted(key)]:
+                del table[key]
+                self._changed = True

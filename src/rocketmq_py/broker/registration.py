@@ -1,0 +1,159 @@
+"""Making this broker known: at every name server, all its topics at the start and every 30 s, changed ones at once.
+
+Knows what is registered and how often. Refuses to know what name servers do with it. A name server that is not there
+is tried again, sooner than the others are refreshed; the broker serves meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from zlib import crc32
+
+from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.outward import Outward
+from rocketmq_py.broker.topics import Topics
+from rocketmq_py.errors import BrokerError, RocketMQError
+from rocketmq_py.protocol.bodies import KvTable, RegisterBrokerBody, TopicConfig, TopicConfigTable
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.headers import RegisterBroker, UnregisterBroker
+from rocketmq_py.wire.command import Command
+
+_log = logging.getLogger(__name__)
+
+_RETRY_SECONDS = 1.0
+_FLUSH_SECONDS = 3.0
+_UNREGISTER_SECONDS = 0.5
+
+
+class Registration:
+    """Keeps the name servers informed.
+
+    :param address: gives this broker's address, known once it listens.
+    """
+
+    def __init__(self, config: BrokerConfig, topics: Topics, outward: Outward, address: Callable[[], str]) -> None:
+        self._config = config
+        self._topics = topics
+        self._outward = outward
+        self._address = address
+        self._changed: dict[str, TopicConfig] = {}
+        self._wake = asyncio.Event()
+        self._failing: set[str] = set()
+        self._task: asyncio.Task[None] | None = None
+        outward.on_lost = self._retry
+
+    async def start(self) -> None:
+        """Register everywhere once, then keep doing so."""
+        await self._register(self._config.namesrv_addresses, self._topics.table.values(), _FLUSH_SECONDS)
+        self._task = asyncio.create_task(self._keep())
+
+    async def stop(self) -> None:
+        """Stop and take this broker back from the name servers, as far as they answer at once."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+            await asyncio.gather(*map(self._unregister, self._config.namesrv_addresses))
+        self._outward.close()
+
+    def changed(self, topics: Iterable[TopicConfig]) -> None:
+        """Topics were created or changed; the name servers hear of it with the next turn of the event loop."""
+        self._changed |= {topic.topic_name: topic for topic in topics}
+        self._wake.set()
+
+    async def flush(self) -> None:
+        """Tell of changed topics now and wait until the name servers have answered."""
+        topics, self._changed = self._changed, {}
+        if topics:
+            await self._register(self._config.namesrv_addresses, topics.values(), _FLUSH_SECONDS)
+
+    async def _keep(self) -> None:
+        full_every = self._config.register_name_server_period / 1000
+        loop = asyncio.get_running_loop()
+        next_full = loop.time() + full_every
+        while True:
+            wait = min(next_full - loop.time(), _RETRY_SECONDS if self._failing else full_every)
+            try:
+                async with asyncio.timeout(max(wait, 0)):
+                    await self._wake.wait()
+            except TimeoutError:
+                if loop.time() >= next_full:
+                    next_full = loop.time() + full_every
+                    await self._register_all(self._config.namesrv_addresses)
+                elif self._failing:
+                    await self._register_all(tuple(self._failing))
+                continue
+            self._wake.clear()
+            await self.flush()
+
+    async def _register_all(self, addresses: Iterable[str]) -> None:
+        timeout = self._config.register_broker_timeout_mills / 1000
+        await self._register(addresses, self._topics.table.values(), timeout)
+
+    async def _register(self, addresses: Iterable[str], topics: Iterable[TopicConfig], timeout: float) -> None:
+        command = self._command(topics)
+        await asyncio.gather(*(self._register_at(address, command, timeout) for address in addresses))
+
+    def _command(self, topics: Iterable[TopicConfig]) -> Command:
+        table = {topic.topic_name: topic for topic in topics}
+        body = RegisterBrokerBody(
+            topic_config_serialize_wrapper=TopicConfigTable(
+                topic_config_table=table, data_version=self._topics.version, mapping_data_version=self._topics.version,
+                topic_queue_mapping_detail_map={}, topic_queue_mapping_info_map={},
+            )
+        ).encode()  # fmt: skip
+        config, address = self._config, self._address()
+        header = RegisterBroker(
+            broker_name=config.broker_name, broker_addr=address, cluster_name=config.broker_cluster_name,
+            ha_server_addr=_next_port(address), broker_id=config.broker_id, enable_acting_master=False,
+            compressed=False, body_crc32=crc32(body) & 0x7FFFFFFF,
+        )  # fmt: skip
+        return Command(RequestCode.REGISTER_BROKER, ext=header.to_ext(), body=body)
+
+    async def _register_at(self, address: str, command: Command, timeout: float) -> None:
+        try:
+            reply = await self._outward.invoke(address, command, timeout)
+            if reply.code:
+                raise BrokerError.of(reply.code, reply.remark, address)
+            self._take_order(reply.body)
+        except RocketMQError as e:
+            if address not in self._failing:
+                _log.warning(
+                    "cannot register at name server %s, clients will not find this broker there: %s; "
+                    "trying again every %g s", address, e, _RETRY_SECONDS,
+                )  # fmt: skip
+                self._retry(address)
+            return
+        if address in self._failing:
+            _log.info("registered at name server %s", address)
+            self._failing.discard(address)
+
+    def _retry(self, address: str) -> None:
+        """Register at a name server again soon: it is not there, or the connection to it broke."""
+        self._failing.add(address)
+        self._wake.set()
+
+    def _take_order(self, body: bytes) -> None:
+        """Name servers answer with the topics that are to be consumed in order."""
+        if body:
+            self._topics.set_order_topics(KvTable.decode(body).table)
+
+    async def _unregister(self, address: str) -> None:
+        config = self._config
+        header = UnregisterBroker(
+            broker_name=config.broker_name, broker_addr=self._address(), cluster_name=config.broker_cluster_name,
+            broker_id=config.broker_id,
+        )  # fmt: skip
+        command = Command(RequestCode.UNREGISTER_BROKER, ext=header.to_ext())
+        try:
+            await self._outward.invoke(address, command, _UNREGISTER_SECONDS)
+        except RocketMQError as e:
+            _log.info("not unregistered at name server %s: %s", address, e)
+
+
+def _next_port(address: str) -> str:
+    """Where the replication port of a broker would be."""
+    host, _, port = address.rpartition(":")
+    return f"{host}:{int(port) + 1}"

@@ -1,0 +1,44 @@
+"""The words a broker refuses with: those of Apache RocketMQ, which clients print and people search for."""
+
+from __future__ import annotations
+
+FAQ = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
+
+TOPIC_MAX_LENGTH = 127
+RETRY_TOPIC_MAX_LENGTH = 255
+
+
+def message_illegal(max_message_size: int) -> str:
+    """A message or its properties too large, or no message at all."""
+    return (
+        "the message is illegal, maybe msg body or properties length not matched. "
+        f"msg body length limit {max_message_size}B, msg properties length limit 32KB."
+    )
+
+
+TIMER_NOT_ENABLED = "accurate timer message is not enabled, timerWheelEnable is false"
+
+
+def sending_forbidden(broker_ip: str) -> str:
+    """The broker takes no messages."""
+    return f"the broker[{broker_ip}] sending message is forbidden"
+
+
+def transactions_forbidden(broker_ip: str) -> str:
+    """The broker takes no transactional messages."""
+    return f"the broker[{broker_ip}] sending transaction message is forbidden"
+
+
+def no_topic_to_send(topic: str) -> str:
+    """A send to a topic that is not there and may not be created."""
+    return f"topic[{topic}] not exist, apply first please!{FAQ}"
+
+
+def no_topic(topic: str) -> str:
+    """A pull from a topic that is not there."""
+    return f"topic[{topic}] not exist, apply first please! {FAQ}"
+
+
+def no_group(group: str) -> str:
+    """A group that is not there and may not be created."""
+    return f"subscription group not exist, {group} {FAQ}"

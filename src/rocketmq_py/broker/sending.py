@@ -1,0 +1,204 @@
+"""The send path: from a checked request to a stored message and its answer.
+
+Knows Java's rules of what is refused, what is added and where a message really goes (SendMessageProcessor, HookUtils).
+Refuses to know how requests are decoded and how records are laid out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rocketmq_py.broker import remarks
+from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.delay import DelayService
+from rocketmq_py.broker.retrytopics import RetryTopics
+from rocketmq_py.broker.stamping import Stamped, Stamper, decode, stamped
+from rocketmq_py.broker.syncflush import SyncFlush
+from rocketmq_py.broker.targets import SendHeader, SendTarget, SendTargets
+from rocketmq_py.broker.topics import Topics
+from rocketmq_py.errors import BrokerError, MessageIllegal
+from rocketmq_py.protocol.codes import ResponseCode as Code
+from rocketmq_py.protocol.requests import Request
+from rocketmq_py.protocol.sysflag import INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED
+from rocketmq_py.server import Hold, Peer, Reply
+from rocketmq_py.store import MessageStore, NewBatch, NewRecord
+from rocketmq_py.wire.javahash import tags_code
+
+MAX_PROPERTIES = 32767
+_TIMER = ("TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
+
+
+class Sender:
+    """Stores what clients send.
+
+    :param store_host_hex: this broker's packed address in hexadecimal, the beginning of every message id.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        topics: Topics,
+        delay: DelayService,
+        stamper: Stamper,
+        retries: RetryTopics,
+        store_host_hex: str,
+        clock: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._retries = retries
+        self._delay = delay
+        self._stamper = stamper
+        self._host_hex = store_host_hex
+        self._clock = clock
+        self._max_body = store.config.max_message_size
+        self._extra = {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
+        self._sync_flush = SyncFlush.of(store, config, clock)
+        self.targets = SendTargets(config, topics)
+
+    # -- one message
+
+    def send(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
+        """Store one message; refusals carry the region and the trace switch, as Java's do."""
+        header: SendHeader = request.header
+        try:
+            target = self.targets.known.get((header.topic, header.queue_id)) or self._target(header, peer)
+            if not body or len(body) > self._max_body:
+                raise self._illegal()
+            sys_flag = header.sys_flag | target.sys_flag
+            marked = None
+            if not target.is_retry and not sys_flag & (TRANSACTION_MASK | INNER_BATCH):
+                marked = self._stamper.stamp(header.properties or "")
+            if marked is None:
+                return self._send_uncommon(peer, request, target, body)
+            return self._append(peer, header, target.topic, target.queue_id, sys_flag, body, marked)
+        except BrokerError as e:
+            return Reply(e.code, e.remark, ext=self._extra)
+
+    def _append(
+        self, peer: Peer, header: SendHeader, topic: str, queue_id: int, sys_flag: int, body: bytes, marked: Stamped
+    ) -> Reply | Hold:
+        text, tags, keys, uniq_key = marked
+        properties = text.encode()
+        if len(properties) > MAX_PROPERTIES:
+            raise self._illegal()
+        record = NewRecord(
+            topic, queue_id, body, properties, tags_code(tags), sys_flag, header.flag, header.born_timestamp, peer.host,
+            header.reconsume_times or 0, 0, uniq_key, keys,
+        )  # fmt: skip
+        return self._store_and_answer(record, header.queue_id if header.queue_id >= 0 else queue_id, header.properties)
+
+    def _store_and_answer(self, record: NewRecord, queue_id: int, sent_properties: str | None) -> Reply | Hold:
+        try:
+            appended = self._store.append(record)
+        except MessageIllegal as e:
+            raise self._illegal() from e
+        reply = Reply(
+            ext={
+                "msgId": f"{self._host_hex}{appended.physical_offset:016X}",
+                "queueId": str(queue_id),
+                "queueOffset": str(appended.queue_offset),
+                "transactionId": record.uniq_key or "",
+                **self._extra,
+            }
+        )
+        if self._sync_flush is None:
+            return reply
+        return self._sync_flush.answer(reply, appended.physical_offset + appended.size, sent_properties)
+
+    # -- the uncommon: retries, delays, refusals, odd properties
+
+    def _send_uncommon(self, peer: Peer, request: Request, target: SendTarget, body: bytes) -> Reply | Hold:
+        header: SendHeader = request.header
+        properties = self._stamper.parse(header.properties or "")
+        topic, queue_id = target.topic, target.queue_id
+        if target.is_retry and self._retries.is_dead(header, request.version):
+            topic, queue_id = self._retries.dead_letters(header.topic), 0
+            properties["DELAY"] = "-1"
+        sys_flag = header.sys_flag | target.sys_flag
+        self._refuse_unsupported(header, properties, sys_flag)
+        marked = stamped(properties)
+        if len(marked.text.encode()) > MAX_PROPERTIES:
+            raise self._illegal()
+        record = NewRecord(
+            topic, queue_id, body, marked.text.encode(), tags_code(marked.tags), sys_flag, header.flag,
+            header.born_timestamp, peer.host, header.reconsume_times or 0, 0, marked.uniq_key, marked.keys,
+        )  # fmt: skip
+        self._delay.redirect(record, properties)
+        return self._store_and_answer(record, target.queue_id, header.properties)
+
+    def _refuse_unsupported(self, header: SendHeader, properties: dict[str, str], sys_flag: int) -> None:
+        """What this broker cannot do it refuses in words, before anything is stored."""
+        delayed = _level(properties) > 0
+        prepared = properties.get("TRAN_MSG", "").lower() == "true" and not (header.reconsume_times and delayed)
+        if prepared or sys_flag & TRANSACTION_PREPARED:
+            raise BrokerError.of(Code.NO_PERMISSION, remarks.transactions_forbidden(self._config.broker_ip1))
+        if sys_flag & INNER_BATCH or "INNER_NUM" in properties:
+            raise self._illegal()
+        if not delayed and any(name in properties for name in _TIMER):
+            raise BrokerError.of(Code.SYSTEM_ERROR, remarks.TIMER_NOT_ENABLED)
+
+    # -- batches
+
+    def send_batch(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
+        """Store the messages of a batch one after the other in one queue."""
+        header: SendHeader = request.header
+        try:
+            target = self.targets.known.get((header.topic, header.queue_id)) or self._target(header, peer)
+            sys_flag = header.sys_flag | target.sys_flag
+            self._check_batch(header, target, sys_flag, body)
+            batch = NewBatch(
+                target.topic, target.queue_id, body, b"", sys_flag, header.born_timestamp, peer.host,
+                header.reconsume_times or 0,
+            )  # fmt: skip
+            return self._store_batch(batch, header)
+        except BrokerError as e:
+            return Reply(e.code, e.remark, ext=self._extra)
+
+    def _check_batch(self, header: SendHeader, target: SendTarget, sys_flag: int, body: bytes) -> None:
+        if len(target.topic) > remarks.TOPIC_MAX_LENGTH:
+            raise BrokerError.of(Code.MESSAGE_ILLEGAL, f"message topic length too long {len(target.topic)}")
+        if target.is_retry:
+            raise BrokerError.of(Code.MESSAGE_ILLEGAL, f"batch request does not support retry group {target.topic}")
+        delayed = "DELAY\x01" in (header.properties or "") and _level(decode(header.properties or "")) > 0
+        if not body or len(body) > self._max_body or sys_flag & (TRANSACTION_MASK | INNER_BATCH) or delayed:
+            raise self._illegal()
+
+    def _store_batch(self, batch: NewBatch, header: SendHeader) -> Reply | Hold:
+        try:
+            appended = self._store.append_batch(batch)
+        except MessageIllegal as e:
+            raise self._illegal() from e
+        host = self._host_hex
+        ext = {
+            "msgId": ",".join([f"{host}{offset:016X}" for offset in appended.physical_offsets]),
+            "queueId": str(batch.queue_id),
+            "queueOffset": str(appended.queue_offset),
+            **self._extra,
+        }
+        uniq_key = decode(header.properties or "").get("UNIQ_KEY")
+        if uniq_key is not None:
+            ext["transactionId"] = uniq_key
+        reply = Reply(ext=ext)
+        if self._sync_flush is None:
+            return reply
+        end = appended.physical_offsets[0] + appended.size
+        return self._sync_flush.answer(reply, end, header.properties)
+
+    # -- both
+
+    def _target(self, header: SendHeader, peer: Peer) -> SendTarget:
+        accept_from = self._config.start_accept_send_request_time_stamp
+        if accept_from and self._clock() < accept_from:
+            raise BrokerError.of(Code.SYSTEM_ERROR, f"broker unable to service, until {accept_from}")
+        return self.targets.find(header, peer.address)
+
+    def _illegal(self) -> BrokerError:
+        return BrokerError.of(Code.MESSAGE_ILLEGAL, remarks.message_illegal(self._max_body))
+
+
+def _level(properties: dict[str, str]) -> int:
+    """The delay level properties ask for; 0 for none or nonsense."""
+    text = properties.get("DELAY", "0")
+    return int(text) if text.lstrip("-").isdecimal() else 0

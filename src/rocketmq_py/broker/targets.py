@@ -1,0 +1,103 @@
+"""Where a send goes: the checks that depend only on topic and queue, done once and remembered until topics change.
+
+Knows Java's order of checks and its words (AbstractSendMessageProcessor.msgCheck). Refuses to know messages.
+"""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+
+from rocketmq_py.broker import remarks
+from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.topics import UNIT_FLAG, UNIT_SUB_FLAG, Topics, is_writable, topic_text
+from rocketmq_py.errors import BrokerError
+from rocketmq_py.protocol import names
+from rocketmq_py.protocol.bodies import TopicConfig
+from rocketmq_py.protocol.codes import ResponseCode as Code
+from rocketmq_py.protocol.headers import SendMessage, SendMessageV2
+from rocketmq_py.protocol.sysflag import MULTI_TAGS
+
+SendHeader = SendMessage | SendMessageV2
+
+
+class SendTarget(msgspec.Struct, frozen=True, gc=False):
+    """A queue messages may be sent to.
+
+    ``sys_flag`` is what the topic adds to a message's, ``is_retry`` tells the topic of a group's failed messages.
+    """
+
+    topic: str
+    queue_id: int
+    sys_flag: int
+    is_retry: bool
+
+
+class SendTargets:
+    """Checked targets by topic and queue."""
+
+    def __init__(self, config: BrokerConfig, topics: Topics) -> None:
+        self._config = config
+        self._topics = topics
+        self.known: dict[tuple[str, int], SendTarget] = {}
+        """Targets found before; cleared when topics change."""
+
+    def find(self, header: SendHeader, address: str) -> SendTarget:
+        """The target of a send, its topic created when it may be.
+
+        :param address: who sends, for the remark of a refusal.
+        :raises BrokerError: the send is refused.
+        """
+        self._check(header.topic)
+        topic = self._topics.get(header.topic) or self._create(header)
+        queues = max(topic.write_queue_nums, topic.read_queue_nums)
+        queue_id = header.queue_id
+        if queue_id >= queues:
+            said = f"request queueId[{queue_id}] is illegal, {topic_text(topic)} Producer: {address}"
+            raise BrokerError.of(Code.INVALID_PARAMETER, said)
+        target = SendTarget(
+            topic.topic_name, queue_id if queue_id >= 0 else random.randrange(max(1, topic.write_queue_nums)),
+            MULTI_TAGS if topic.topic_filter_type == "MULTI_TAG" else 0, names.is_retry_topic(topic.topic_name),
+        )  # fmt: skip
+        if queue_id >= 0:
+            self.known[topic.topic_name, queue_id] = target
+        return target
+
+    def _check(self, topic: str) -> None:
+        if not is_writable(self._config.broker_permission) and self._topics.is_order(topic):
+            raise BrokerError.of(Code.NO_PERMISSION, remarks.sending_forbidden(self._config.broker_ip1))
+        fault = topic_fault(topic)
+        if fault is not None:
+            raise BrokerError.of(Code.INVALID_PARAMETER, fault)
+        if topic in names.NOT_ALLOWED_TO_SEND:
+            raise BrokerError.of(Code.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden.")
+
+    def _create(self, header: SendHeader) -> TopicConfig:
+        is_retry = names.is_retry_topic(header.topic)
+        sys_flag = (UNIT_SUB_FLAG if is_retry else UNIT_FLAG) if header.unit_mode else 0
+        created = self._topics.create_by_send(
+            header.topic, header.default_topic, header.default_topic_queue_nums, sys_flag
+        )
+        if created is not None:
+            return created
+        if is_retry:
+            return self._topics.create_for_group(header.topic, 1, sys_flag)
+        raise BrokerError.of(Code.TOPIC_NOT_EXIST, remarks.no_topic_to_send(header.topic))
+
+
+def topic_fault(topic: str) -> str | None:
+    """What is wrong with a topic's name, in Java's words (TopicValidator), or None."""
+    if not topic or topic.isspace():
+        return "The specified topic is blank."
+    if not names.is_legal(topic):
+        return f"The specified topic: {topic}, contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
+    of_group = topic.startswith((names.RETRY_PREFIX, names.DLQ_PREFIX))
+    if of_group and len(topic) > remarks.RETRY_TOPIC_MAX_LENGTH:
+        return (
+            f"The specified topic is DLQ or Retry topic: {topic}, and it's longer than topic max length: "
+            f"{remarks.RETRY_TOPIC_MAX_LENGTH}"
+        )
+    if not of_group and len(topic) > remarks.TOPIC_MAX_LENGTH:
+        return f"The specified topic: {topic}, is longer than topic max length: {remarks.TOPIC_MAX_LENGTH}"
+    return None

@@ -1,0 +1,54 @@
+"""Work that is due again and again, done in the event loop by one task."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+_log = logging.getLogger(__name__)
+
+
+class Job(NamedTuple):
+    """Something to do every so many milliseconds; it must not block."""
+
+    interval_ms: int
+    run: Callable[[], object]
+
+
+class Ticker:
+    """Runs jobs. One that fails is logged and runs again when it is due next."""
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self._jobs = jobs
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin; each job runs first when its interval has passed."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """End. Harmless when ended already."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        due = [loop.time() + job.interval_ms / 1000 for job in self._jobs]
+        while True:
+            await asyncio.sleep(max(0.0, min(due) - loop.time()))
+            now = loop.time()
+            for index, job in enumerate(self._jobs):
+                if due[index] <= now:
+                    due[index] = now + job.interval_ms / 1000
+                    _run_guarded(job)
+
+
+def _run_guarded(job: Job) -> None:
+    try:
+        job.run()
+    except Exception:  # noqa: BLE001 - the other jobs, and this one's next turn, must go on
+        _log.exception("a periodic job of the broker failed")

@@ -1,0 +1,92 @@
+"""The table of pulls that wait for messages (long polling).
+
+Knows what is held, for which queue, from which offset and until when, and decides which pulls to answer when messages
+arrive, when time runs out and when a sweep looks for missed arrivals. Refuses to know how a pull is run again and how
+its answer travels: a held pull is an opaque token. Time is milliseconds, passed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Generic, NamedTuple, TypeVar
+
+from rocketmq_py.core.subscription import Accepts, wants_any
+
+T = TypeVar("T")
+
+
+class QueueKey(NamedTuple):
+    """What pulls wait for."""
+
+    topic: str
+    queue_id: int
+
+
+class Held(NamedTuple, Generic[T]):
+    """One waiting pull.
+
+    ``offset`` is where it wants to read on, ``accepts`` its tag filter (None: everything), ``deadline_ms`` when it is
+    to be answered anyway.
+    """
+
+    offset: int
+    deadline_ms: int
+    accepts: Accepts | None
+    token: T
+
+
+class HoldTable(Generic[T]):
+    """Waiting pulls by queue."""
+
+    def __init__(self) -> None:
+        self._held: dict[QueueKey, list[Held[T]]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._held.values()))
+
+    def add(self, key: QueueKey, held: Held[T]) -> None:
+        """Hold a pull until it is taken by one of the other methods."""
+        self._held.setdefault(key, []).append(held)
+
+    def waiting(self, key: QueueKey) -> bool:
+        """Whether anybody waits for the queue."""
+        return key in self._held
+
+    def arrived(self, key: QueueKey, max_offset: int, tags_codes: Iterable[int]) -> list[T]:
+        """Take the pulls that new messages satisfy.
+
+        :param max_offset: the end of the queue after the arrival.
+        :param tags_codes: of the new messages. A pull whose filter wants none of them stays where it is.
+        """
+        if key not in self._held:
+            return []
+        codes = list(tags_codes)
+        return self._take(key, lambda held: held.offset < max_offset and wants_any(held.accepts, codes))
+
+    def sweep(self, now_ms: int, max_offset: Callable[[str, int], int]) -> list[T]:
+        """Take every pull whose queue has grown unnoticed, or whose time is up; filters are not asked here."""
+        taken: list[T] = []
+        for key in list(self._held):
+            end = max_offset(*key)
+            taken += self._take(key, lambda held, end=end: held.offset < end or held.deadline_ms <= now_ms)
+        return taken
+
+    def expired(self, now_ms: int) -> list[T]:
+        """Take every pull whose time is up."""
+        return [token for key in list(self._held) for token in self._take(key, lambda held: held.deadline_ms <= now_ms)]
+
+    def drain(self, unwanted: Callable[[T], bool] = lambda _: True) -> list[T]:
+        """Take every pull that ``unwanted`` says so of; all of them by default."""
+        return [token for key in list(self._held) for token in self._take(key, lambda held: unwanted(held.token))]
+
+    def _take(self, key: QueueKey, due: Callable[[Held[T]], bool]) -> list[T]:
+        held = self._held[key]
+        kept = [one for one in held if not due(one)]
+        if len(kept) == len(held):
+            return []
+        taken = [one.token for one in held if due(one)]
+        if kept:
+            self._held[key] = kept
+        else:
+            del self._held[key]
+        return taken

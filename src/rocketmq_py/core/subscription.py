@@ -1,0 +1,51 @@
+"""Which messages a subscription wants, decided on the tags code of a consume queue entry.
+
+Knows tags as hashes. Refuses to know messages: two tags with the same hash are told apart by the client, which looks at
+the tag itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+
+from rocketmq_py.protocol.bodies import SubscriptionData
+
+ALL = "*"
+TAG = "TAG"
+
+Accepts = Callable[[int], bool]
+"""Says of a tags code whether the message is wanted."""
+
+
+def is_tag_type(expression_type: str | None) -> bool:
+    """Whether an expression type means tags: it is absent, empty or ``TAG``."""
+    return not expression_type or expression_type == TAG
+
+
+def tag_filter(subscription: SubscriptionData) -> Accepts | None:
+    """The filter of a subscription on tags codes; None when every message is wanted."""
+    by_tag = is_tag_type(subscription.expression_type) and not subscription.class_filter_mode
+    if subscription.sub_string == ALL or not by_tag:
+        return None
+    return _membership(frozenset(subscription.code_set))
+
+
+@lru_cache(maxsize=1024)
+def _membership(codes: frozenset[int]) -> Accepts:
+    # A stored code is the 32-bit hash extended to 64 bits: both sides compare as plain integers.
+    return codes.__contains__
+
+
+@lru_cache(maxsize=1024)
+def parse_subscription(topic: str, expression: str | None, expression_type: str | None) -> SubscriptionData:
+    """The subscription a pull request carries in itself.
+
+    :raises BadHeader: the expression names no tag.
+    """
+    return SubscriptionData.parse(topic, expression, 0, expression_type or TAG)
+
+
+def wants_any(accepts: Accepts | None, tags_codes: Iterable[int]) -> bool:
+    """Whether one of several new messages is wanted."""
+    return accepts is None or any(map(accepts, tags_codes))
