@@ -1,3 +1,90 @@
-"""Apache RocketMQ for Python and Spark."""
+"""Apache RocketMQ for Python and Spark.
+
+What programs without an event loop use; the same names for asyncio are in :mod:`rocketmq_py.aio`. Names are loaded when
+first used, so that importing the package costs nothing a program does not need.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rocketmq_py.client.blocking import Producer as Producer
+    from rocketmq_py.client.blocking_admin import Admin as Admin
+    from rocketmq_py.client.push_blocking import PushConsumer as PushConsumer
+    from rocketmq_py.errors import (
+        BrokerError as BrokerError,
+        ClosedError as ClosedError,
+        ConfigError as ConfigError,
+        ForkedError as ForkedError,
+        MessageIllegal as MessageIllegal,
+        NetworkError as NetworkError,
+        NoRouteError as NoRouteError,
+        RequestTimeout as RequestTimeout,
+        RocketMQError as RocketMQError,
+    )
+    from rocketmq_py.model import (
+        ConsumeFromWhere as ConsumeFromWhere,
+        ConsumeResult as ConsumeResult,
+        Message as Message,
+        MessageExt as MessageExt,
+        MessageModel as MessageModel,
+        MessageQueue as MessageQueue,
+        SendResult as SendResult,
+        SendStatus as SendStatus,
+    )
+    from rocketmq_py.wire.compression import CompressionType as CompressionType
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Admin",
+    "BrokerError",
+    "ClosedError",
+    "CompressionType",
+    "ConfigError",
+    "ConsumeFromWhere",
+    "ConsumeResult",
+    "ForkedError",
+    "Message",
+    "MessageExt",
+    "MessageIllegal",
+    "MessageModel",
+    "MessageQueue",
+    "NetworkError",
+    "NoRouteError",
+    "Producer",
+    "PushConsumer",
+    "RequestTimeout",
+    "RocketMQError",
+    "SendResult",
+    "SendStatus",
+]
+
+_HOMES = {
+    "client.blocking": ("Producer",),
+    "client.blocking_admin": ("Admin",),
+    "client.push_blocking": ("PushConsumer",),
+    "errors": (
+        "BrokerError", "ClosedError", "ConfigError", "ForkedError", "MessageIllegal", "NetworkError", "NoRouteError",
+        "RequestTimeout", "RocketMQError",
+    ),
+    "model": (
+        "ConsumeFromWhere", "ConsumeResult", "Message", "MessageExt", "MessageModel", "MessageQueue", "SendResult",
+        "SendStatus",
+    ),
+    "wire.compression": ("CompressionType",),
+}  # fmt: skip
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

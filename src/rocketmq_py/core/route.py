@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies import BrokerData, QueueData, TopicRouteData
+from rocketmq_py.protocol.bodies import QueueData, TopicRouteData
 from rocketmq_py.protocol.sysflag import PERM_READ, PERM_WRITE
 
 MASTER_ID = 0
@@ -116,8 +116,3 @@ def pick_address(addresses: Mapping[int, str], broker_id: int = MASTER_ID, *, on
     if found is None and not only_this:
         found = next(iter(addresses.values()), None)
     return found
-
-
-def master_of(broker: BrokerData) -> str | None:
-    """The address administration of a broker goes to: its master, else any member (BrokerData.selectBrokerAddr)."""
-    return pick_address(broker.broker_addrs)

@@ -1,0 +1,55 @@
+"""RocketMQ for asyncio: the same names as :mod:`rocketmq_py`, to be awaited."""
+
+from __future__ import annotations
+
+from rocketmq_py.client.admin import Admin
+from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.producer import Producer
+from rocketmq_py.client.push import PushConsumer
+from rocketmq_py.errors import (
+    BrokerError,
+    ClosedError,
+    ConfigError,
+    ForkedError,
+    MessageIllegal,
+    NetworkError,
+    NoRouteError,
+    RequestTimeout,
+    RocketMQError,
+)
+from rocketmq_py.model import (
+    ConsumeFromWhere,
+    ConsumeResult,
+    Message,
+    MessageExt,
+    MessageModel,
+    MessageQueue,
+    SendResult,
+    SendStatus,
+)
+from rocketmq_py.wire.compression import CompressionType
+
+__all__ = [
+    "Admin",
+    "BrokerError",
+    "ClientInstance",
+    "ClosedError",
+    "CompressionType",
+    "ConfigError",
+    "ConsumeFromWhere",
+    "ConsumeResult",
+    "ForkedError",
+    "Message",
+    "MessageExt",
+    "MessageIllegal",
+    "MessageModel",
+    "MessageQueue",
+    "NetworkError",
+    "NoRouteError",
+    "Producer",
+    "PushConsumer",
+    "RequestTimeout",
+    "RocketMQError",
+    "SendResult",
+    "SendStatus",
+]
