@@ -28,6 +28,7 @@ from tests.interop.javapeer import JavaPeer, JavaServer, Row, free_port_block
 HERE = Path(__file__).parent
 TOPIC = "golden"
 TINY_STORE = {
+    "timerWheelEnable": "false",
     "mappedFileSizeCommitLog": 4096,
     "mappedFileSizeConsumeQueue": 400,
     "maxHashSlotNum": 16,
@@ -248,7 +249,6 @@ def ask_all(namesrv: str, broker: str) -> None:
 
 def keep_store(broker: JavaServer) -> None:
     """Copies what a cleanly stopped broker leaves, without the files of services we do not have and without backups."""
-    assert broker.store is not None
     wanted = ("commitlog", "consumequeue", "index", "checkpoint", "config")
     names = ("topics.json", "consumerOffset.json", "subscriptionGroup.json", "delayOffset.json")
     for source in sorted(broker.store.rglob("*")):

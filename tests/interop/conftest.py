@@ -1,4 +1,4 @@
-"""One Java name server and broker for the whole session, and our own server beside them."""
+"""Servers of both kinds, shared by all interop tests: a JVM takes seconds to start."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.interop.javapeer import JavaPeer, JavaServer
+from tests.interop.ours import OurServer, OurServers
+from tests.interop.side import Side
 
 
 @pytest.fixture(scope="session")
@@ -19,12 +21,30 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaPeer]:
 
 
 @pytest.fixture(scope="session")
-def java_namesrv(java: JavaPeer) -> JavaServer:
-    """A Java name server."""
-    return java.namesrv()
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OurServers]:
+    """Starts our servers; those that run at the end are killed."""
+    ours = OurServers(tmp_path_factory.mktemp("ours"))
+    yield ours
+    ours.close()
 
 
 @pytest.fixture(scope="session")
-def java_broker(java: JavaPeer, java_namesrv: JavaServer) -> JavaServer:
-    """A Java broker ``broker-a`` of ``DefaultCluster``, registered at ``java_namesrv``."""
-    return java.broker(java_namesrv.address)
+def java_broker(java: JavaPeer) -> JavaServer:
+    """A Java broker ``broker-a`` of ``DefaultCluster``; ``namesrv`` is its Java name server."""
+    return java.broker(java.namesrv().address)
+
+
+@pytest.fixture(scope="session")
+def our_server(servers: OurServers) -> OurServer:
+    """Our name server and broker."""
+    return servers.serve()
+
+
+@pytest.fixture(scope="session", params=["ours", "java"])
+def side(request: pytest.FixtureRequest) -> Side:
+    """Whose servers: ours, then Java's. Tests that take it hold on both."""
+    if request.param == "ours":
+        ours: OurServer = request.getfixturevalue("our_server")
+        return Side("ours", ours.namesrv, ours.broker)
+    theirs: JavaServer = request.getfixturevalue("java_broker")
+    return Side("java", theirs.namesrv, theirs.address)

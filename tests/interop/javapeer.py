@@ -176,11 +176,12 @@ class JavaProcess:
 
 @dataclass(slots=True)
 class JavaServer:
-    """A name server or broker that has said READY."""
+    """A name server or broker that has said READY; ``namesrv`` is where a broker is registered."""
 
     process: JavaProcess
     address: str
-    store: Path | None = None
+    namesrv: str
+    store: Path
 
 
 @dataclass(slots=True)
@@ -209,7 +210,8 @@ class JavaPeer:
     def namesrv(self) -> JavaServer:
         port = free_port_block()
         store = self.work / f"namesrv-{port}"
-        return JavaServer(self.start("namesrv", str(port), "--store", str(store)).ready(), f"127.0.0.1:{port}", store)
+        address = f"127.0.0.1:{port}"
+        return JavaServer(self.start("namesrv", str(port), "--store", str(store)).ready(), address, address, store)
 
     def broker(
         self, namesrv: str, *, store: Path | None = None, port: int | None = None, conf: dict[str, Any] | None = None,
@@ -218,20 +220,39 @@ class JavaPeer:
         """A broker registered at ``namesrv``; the commit log's files are 64 MiB unless ``conf`` says otherwise."""
         port = port or free_port_block()
         store = store or self.work / f"store-{port}"
-        settings = {"mappedFileSizeCommitLog": 64 << 20, "timerWheelEnable": "false", **(conf or {})}
+        settings = {"mappedFileSizeCommitLog": 64 << 20, **(conf or {})}
         flags = options(
             store=store, namesrv=namesrv, port=port, conf=[f"{k}={v}" for k, v in settings.items()], **named
         )
         process = self.start("broker", *flags, java_options=java_options).ready()
-        return JavaServer(process, f"127.0.0.1:{port}", store)
+        self._await_registration(namesrv, f"127.0.0.1:{port}")
+        return JavaServer(process, f"127.0.0.1:{port}", namesrv, store)
 
-    def produce(self, namesrv: str, topic: str, n: int, *, java_options: str = "", timeout: float = 60.0,
-                **named: Any) -> list[Row]:  # fmt: skip
-        """Sends ``n`` messages and returns the ``sent`` rows; PeerError when a send failed."""
-        process = self.start("produce", *options(namesrv=namesrv, topic=topic, n=n, **named), java_options=java_options)
-        rows = list(process.rows(timeout))
-        if process.wait(timeout) != 0:
-            raise process.error(f"failed: {[row for row in rows if row['type'] == 'error'][:3]}")
+    def _await_registration(self, namesrv: str, broker: str) -> None:
+        """READY comes before the first registration, and no one tells when that is done: asks until it is."""
+        deadline = time.monotonic() + START_SECONDS
+        while broker not in self.admin("clusterList", "-n", namesrv):
+            if time.monotonic() > deadline:
+                raise PeerError(f"broker {broker} has not registered at {namesrv}")
+            time.sleep(0.1)
+
+    def produce(
+        self, namesrv: str, topic: str, n: int, *, java_options: str = "", timeout: float = 60.0, **named: Any
+    ) -> list[Row]:
+        """Sends ``n`` messages and returns the ``sent`` rows; PeerError when a send failed.
+
+        All producers share one JVM, except those with ``java_options`` of their own.
+        """
+        flags = options(namesrv=namesrv, topic=topic, n=n, **named)
+        if java_options:
+            process = self.start("produce", *flags, java_options=java_options)
+            rows, status = list(process.rows(timeout)), process.wait(timeout)
+        else:
+            process = self._shell_process()
+            rows = self._run("produce", *flags, timeout=timeout)
+            status = rows[-1]["status"]
+        if status != 0:
+            raise process.error(f"failed: {[row for row in rows if row['type'] in ('error', 'answer')][:3]}")
         return [row for row in rows if row["type"] in ("sent", "reply")]
 
     def consumer(self, namesrv: str, topic: str, group: str, *, java_options: str = "", **named: Any) -> JavaProcess:
@@ -257,14 +278,22 @@ class JavaPeer:
 
         :raises PeerError: it failed, which it says as the text of an exception.
         """
-        if self._shell is None:
-            self._shell = self.start("shell", level="OFF")  # a logger writes into the answers
-            self._shell.until(lambda row: row["type"] == "ready", START_SECONDS)
-        self._shell.say("\t".join(args))
-        text = str(self._shell.until(lambda row: row["type"] == "answer", timeout)[-1]["text"])
+        text = str(self._run("admin", *args, timeout=timeout)[-1]["text"])
         if "Exception" in text:
             raise PeerError(f"mqadmin {' '.join(args)} failed:\n{text[-3000:]}")
         return text
+
+    def _run(self, *words: str, timeout: float) -> list[Row]:
+        """The rows of one command in the shell, its answer last."""
+        shell = self._shell_process()
+        shell.say("\t".join(words))
+        return shell.until(lambda row: row["type"] == "answer", timeout)
+
+    def _shell_process(self) -> JavaProcess:
+        if self._shell is None:
+            self._shell = self.start("shell", level="OFF")  # a logger would write into the answers
+            self._shell.until(lambda row: row["type"] == "ready", START_SECONDS)
+        return self._shell
 
     def facts(self, verb: str, stdin: str = "") -> list[Row]:
         """The lines of ``peer facts table`` or, with base64 stored messages as ``stdin``, ``peer facts decode``."""

@@ -23,6 +23,13 @@ public final class Produce {
     private static final AtomicInteger FAILED = new AtomicInteger();
 
     public static void main(String[] args) throws Exception {
+        Util.hurryShutdown();
+        System.exit(run(args));
+    }
+
+    /** The exit status: 0 when every send succeeded. */
+    static int run(String[] args) throws Exception {
+        FAILED.set(0);
         Util.Opts o = new Util.Opts(args, 0);
         String mode = o.get("mode", "sync");
         String group = o.get("group", "peer-producer");
@@ -60,7 +67,7 @@ public final class Produce {
         } finally {
             p.shutdown();
         }
-        System.exit(FAILED.get() == 0 ? 0 : 1);
+        return FAILED.get() == 0 ? 0 : 1;
     }
 
     private static void one(Util.Opts o, DefaultMQProducer p, String mode, int i) throws Exception {

@@ -1,0 +1,89 @@
+"""Our own server as a user starts it: the ``rocketmq`` command in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+READY = re.compile(r"READY namesrv=(\S+)(?: broker=(\S+))?")
+START_SECONDS = 30.0
+STOP_SECONDS = 10.0
+LOG_FILE_BYTES = 64 << 20
+"""Commit log files of this size on both sides, so that a Java broker can open our store and we its."""
+
+
+@dataclass(slots=True)
+class OurServer:
+    """``rocketmq serve``; the addresses are those of its READY line."""
+
+    process: subprocess.Popen[str]
+    namesrv: str
+    broker: str
+    store: Path
+    log: Path
+
+    def stop(self) -> None:
+        """SIGTERM, and the exit status must be 0."""
+        self.process.send_signal(signal.SIGTERM)
+        status = self.process.wait(STOP_SECONDS)
+        self.close()
+        assert status == 0, f"exit status {status}\n{self.log.read_text()[-3000:]}"
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.close()
+
+    def close(self) -> None:
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+@dataclass(slots=True)
+class OurServers:
+    """Starts servers in ``work`` and ends those that still run."""
+
+    work: Path
+    _running: list[OurServer] = field(default_factory=list)
+
+    def serve(self, store: Path | None = None, port: int = 0, **settings: Any) -> OurServer:
+        """A name server and broker ``broker-a``; ``settings`` are keys of broker.conf."""
+        number = len(self._running) + 1
+        store = store or self.work / f"store-{number}"
+        settings = {"mappedFileSizeCommitLog": LOG_FILE_BYTES, **settings}
+        pairs = [arg for key, value in settings.items() for arg in ("--set", f"{key}={value}")]
+        command = [str(Path(sys.executable).with_name("rocketmq")), "serve", "--store", str(store),
+                   "--namesrv-port", "0", "--port", str(port), *pairs]  # fmt: skip
+        log = self.work / f"serve-{number}.log"
+        with log.open("wb") as stderr:
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=os.environ.copy())
+        match = READY.search(first_line(process))
+        if match is None:
+            process.kill()
+            process.wait()
+            raise RuntimeError(f"{' '.join(command)} is not READY:\n{log.read_text()[-3000:]}")
+        server = OurServer(process, match[1], match[2], store, log)
+        self._running.append(server)
+        return server
+
+    def close(self) -> None:
+        for server in self._running:
+            if server.process.poll() is None:
+                server.kill()
+
+
+def first_line(process: subprocess.Popen[str]) -> str:
+    """The first line of stdout, or what came of it within the time to start."""
+    assert process.stdout is not None
+    lines: list[str] = []
+    reader = threading.Thread(target=lambda: lines.append(process.stdout.readline()), daemon=True)  # type: ignore[union-attr]
+    reader.start()
+    reader.join(START_SECONDS)
+    return lines[0] if lines else ""

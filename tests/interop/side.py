@@ -1,0 +1,89 @@
+"""Whose servers a test runs against, and what messages look like from either client."""
+
+from __future__ import annotations
+
+import base64
+import queue
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from rocketmq_py.model import MessageExt
+from tests.interop.javapeer import JavaPeer, Row
+
+WAIT_SECONDS = 60.0
+"""How long a test waits for what must come; far above what it takes, since no clock decides a test."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A name server and broker ``broker-a`` of ``DefaultCluster``."""
+
+    name: str
+    namesrv: str
+    broker: str
+
+    def topic(self, java: JavaPeer, queues: int = 4) -> str:
+        """A new topic, made by mqadmin."""
+        name = f"t-{uuid.uuid4().hex[:12]}"
+        java.admin(
+            "updateTopic", "-n", self.namesrv, "-b", self.broker, "-t", name, "-r", str(queues), "-w", str(queues)
+        )
+        return name
+
+
+def group() -> str:
+    return f"g-{uuid.uuid4().hex[:12]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A delivered message, comparable whichever client received it."""
+
+    body: bytes
+    queue: int
+    offset: int
+    msg_id: str
+    tags: str | None
+    keys: str | None
+    reconsume_times: int
+    topic: str
+    properties: dict[str, str] = field(compare=False, hash=False)
+
+    @classmethod
+    def of_java(cls, row: Row) -> Seen:
+        return cls(base64.b64decode(row["body"]), row["queueId"], row["queueOffset"], row["msgId"], row["tags"],
+                   row["keys"], row["reconsumeTimes"], row["topic"], row["properties"])  # fmt: skip
+
+    @classmethod
+    def of_ours(cls, message: MessageExt) -> Seen:
+        return cls(message.body, message.queue_id, message.queue_offset, message.msg_id, message.tags, message.keys,
+                   message.reconsume_times, message.topic, dict(message.properties))  # fmt: skip
+
+
+class Inbox:
+    """Takes what listeners of our consumer receive, from any thread."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[Seen] = queue.SimpleQueue()
+        self.seen: list[Seen] = []
+
+    def __call__(self, message: MessageExt) -> None:
+        self._queue.put(Seen.of_ours(message))
+
+    def wait(self, n: int) -> list[Seen]:
+        """The first ``n`` messages, in the order of arrival."""
+        self.until(lambda seen: len(seen) >= n)
+        return self.seen
+
+    def until(self, enough: Callable[[list[Seen]], Any], seconds: float = WAIT_SECONDS) -> list[Seen]:
+        """Everything received, once it is enough."""
+        deadline = time.monotonic() + seconds
+        while not enough(self.seen):
+            try:
+                self.seen.append(self._queue.get(timeout=max(0.0, deadline - time.monotonic())))
+            except queue.Empty:
+                raise AssertionError(f"not enough within {seconds:.0f} s: {len(self.seen)} messages") from None
+        return self.seen
