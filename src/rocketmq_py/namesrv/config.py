@@ -48,6 +48,11 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         if self.scan_not_active_broker_interval < 1:
             raise ConfigError("scanNotActiveBrokerInterval must be at least 1")
 
+    @classmethod
+    def keys(cls) -> frozenset[str]:
+        """All keys, as they are written in files and requests."""
+        return frozenset(cls.__struct_encode_fields__)
+
     def updated(self, settings: Mapping[str, str]) -> NamesrvConfig:
         """This configuration with some keys changed; keys that are not known are ignored, as Java ignores them.
 
@@ -58,7 +63,7 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         try:
             return msgspec.convert(now, NamesrvConfig, strict=False)
         except msgspec.ValidationError as e:
-            raise ConfigError(f"a setting of the name server is of the wrong kind: {e}") from e
+            raise ConfigError(f"name server: {e}") from e
 
     def forbidden(self, settings: Mapping[str, str]) -> set[str]:
         """Those of the keys that nobody may change from afar."""

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, Protocol, TypeVar
+
+
+class Service(Protocol):
+    """What can be started and stopped."""
+
+    async def start(self) -> Any: ...
+
+    async def stop(self) -> None: ...
+
 
 T = TypeVar("T")
+S = TypeVar("S", bound=Service)
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -29,6 +40,16 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     except ImportError:
         return None
     return uvloop.new_event_loop
+
+
+@asynccontextmanager
+async def started(service: S) -> AsyncIterator[S]:
+    """Start a service and stop it at the end, also when its start fails half way."""
+    try:
+        await service.start()
+        yield service
+    finally:
+        await service.stop()
 
 
 async def _until_signalled(main: Coroutine[Any, Any, T]) -> T | None:

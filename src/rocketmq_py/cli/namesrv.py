@@ -1,0 +1,45 @@
+"""``rocketmq namesrv``: a name server on its own."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rocketmq_py.cli.settings import assigned, ready, settings_options
+
+if TYPE_CHECKING:
+    from rocketmq_py.namesrv import NamesrvConfig
+
+
+@click.command(name="namesrv")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0 for all.")
+@click.option("--port", type=int, help="Port to listen on; 0 picks a free one.  [default: 9876]")
+@settings_options("name server")
+def command(host: str, port: int | None, config_file: Path | None, assignments: tuple[str, ...]) -> None:
+    """Run a name server until it is interrupted.
+
+    Prints READY namesrv=HOST:PORT once it serves.
+    """
+    from rocketmq_py.namesrv.config import NamesrvConfig, read_lines
+    from rocketmq_py.server.running import run
+
+    settings = {"bindAddress": host, "kvConfigPath": "~/namesrv/kvConfig.json"}
+    if config_file is not None:
+        settings |= read_lines(config_file.read_text().splitlines())
+        settings["configStorePath"] = str(config_file)
+    settings |= assigned(assignments, NamesrvConfig.keys())
+    if port is not None:
+        settings["listenPort"] = str(port)
+    run(_serve(NamesrvConfig().updated(settings)))
+
+
+async def _serve(config: NamesrvConfig) -> None:
+    from rocketmq_py.namesrv import NameServer
+    from rocketmq_py.server.running import started
+
+    async with started(NameServer(config)) as nameserver:
+        ready(namesrv=nameserver.address)
+        await asyncio.Event().wait()

@@ -1,0 +1,111 @@
+"""``rocketmq serve``: name server and broker in one process, or a broker that joins others' name servers."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from rocketmq_py.cli.settings import assigned, ready, settings_options
+
+if TYPE_CHECKING:
+    from rocketmq_py.broker import BrokerConfig
+    from rocketmq_py.namesrv import NamesrvConfig
+    from rocketmq_py.store import StoreConfig
+
+ANY = ("0.0.0.0", "::")  # noqa: S104
+LOOPBACK = "127.0.0.1"
+
+
+@click.command(name="serve")
+@click.option("--store", metavar="DIR", help="Where messages are kept.  [default: ~/store]")
+@click.option("--host", metavar="H", help="Address to listen on and to tell clients.  [default: 127.0.0.1]")
+@click.option("--namesrv-port", type=int, default=9876, show_default=True, help="Port of the name server.")
+@click.option("--port", type=int, help="Port of the broker.  [default: 10911]")
+@click.option("--name", metavar="NAME", help="Name of the broker.  [default: broker-a]")
+@click.option("--cluster", metavar="NAME", help="Name of the cluster.  [default: DefaultCluster]")
+@click.option("--namesrv", metavar="H:P;H:P", help="Join these name servers instead of running one.")
+@settings_options("broker")
+def command(
+    namesrv_port: int, config_file: Path | None, assignments: tuple[str, ...], **options: str | int | None
+) -> None:
+    """Run a broker, and a name server unless --namesrv names others, until it is interrupted.
+
+    Prints READY namesrv=HOST:PORT broker=HOST:PORT once both serve. A port of 0 picks a free one. Options win over
+    --set, which wins over the file; a broker.conf of Apache RocketMQ works unchanged.
+    """
+    from rocketmq_py.broker.config import read_properties
+    from rocketmq_py.server.running import run
+
+    settings = read_properties(config_file.read_text().splitlines()) if config_file is not None else {}
+    settings |= assigned(assignments) | _as_settings(options)
+    settings |= _addresses(settings, options["host"])
+    run(_serve(*_configure(settings, namesrv_port)))
+
+
+def _as_settings(options: dict[str, str | int | None]) -> dict[str, str]:
+    """The options that were given, under the broker's keys."""
+    keys = {"store": "storePathRootDir", "port": "listenPort", "name": "brokerName", "cluster": "brokerClusterName",
+            "namesrv": "namesrvAddr"}  # fmt: skip
+    return {key: str(options[option]) for option, key in keys.items() if options[option] is not None}
+
+
+def _addresses(settings: dict[str, str], host: str | int | None) -> dict[str, str]:
+    """Where to listen and what to tell clients: one address, unless the settings tell them apart."""
+    told = settings.get("brokerIP1")
+    bind = str(host) if host else settings.get("bindAddress") or (ANY[0] if told else LOOPBACK)
+    if host or not told:
+        told = _own_address(bind) if bind in ANY else bind
+    return {"bindAddress": bind, "brokerIP1": told}
+
+
+def _own_address(bind: str) -> str:
+    """The address others reach this machine by: that of the default route. Nothing is sent."""
+    family, elsewhere = (socket.AF_INET6, "2001:db8::1") if ":" in bind else (socket.AF_INET, "192.0.2.1")
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((elsewhere, 9))
+            return str(probe.getsockname()[0])
+        except OSError:  # no network at all
+            return LOOPBACK
+
+
+def _configure(settings: dict[str, str], namesrv_port: int) -> tuple[NamesrvConfig | None, BrokerConfig, StoreConfig]:
+    """The configurations of the parts; no name server when others are to be joined."""
+    from rocketmq_py.broker.config import configure
+    from rocketmq_py.namesrv.config import NamesrvConfig
+
+    theirs = {key: value for key, value in settings.items() if key in _namesrv_keys()}
+    broker, store = configure({key: value for key, value in settings.items() if key not in theirs})
+    if broker.namesrv_addr:
+        return None, broker, store
+    kept_in = broker.store_root / "namesrv" / "kvConfig.json"
+    namesrv = NamesrvConfig(listen_port=namesrv_port, bind_address=broker.bind_address, kv_config_path=str(kept_in))
+    return namesrv.updated(theirs), broker, store
+
+
+def _namesrv_keys() -> frozenset[str]:
+    """Keys that a name server has and a broker has not."""
+    from rocketmq_py.broker.config import BrokerConfig, java_key
+    from rocketmq_py.namesrv.config import NamesrvConfig
+
+    return NamesrvConfig.keys() - {java_key(name) for name in BrokerConfig.__struct_fields__}
+
+
+async def _serve(namesrv: NamesrvConfig | None, broker: BrokerConfig, store: StoreConfig) -> None:
+    from rocketmq_py.broker import Broker
+    from rocketmq_py.namesrv import NameServer
+    from rocketmq_py.server.running import started
+
+    async with AsyncExitStack() as stack:
+        if namesrv is not None:
+            nameserver = await stack.enter_async_context(started(NameServer(namesrv)))
+            broker = msgspec.structs.replace(broker, namesrv_addr=nameserver.address)
+        serving = await stack.enter_async_context(started(Broker(broker, store)))
+        ready(namesrv=broker.namesrv_addr, broker=serving.address)
+        await asyncio.Event().wait()
