@@ -64,7 +64,7 @@ def test_an_unknown_option_is_refused_with_the_nearest_name(name: str, nearest: 
 
 
 def test_an_unknown_option_far_from_all_others_is_answered_with_the_list() -> None:
-    with pytest.raises(ConfigError, match="known options: .*subscribe"):
+    with pytest.raises(ConfigError, match=r"known options: .*subscribe"):
         check_options({"zzzzqqqq": "1"})
 
 

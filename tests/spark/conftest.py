@@ -1,0 +1,162 @@
+"""One Spark session and one embedded cluster for all tests of this folder, and topics to fill."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from rocketmq_py.errors import NoRouteError
+from rocketmq_py.properties import encode_properties
+from rocketmq_py.protocol.bodies import ClusterInfo
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.header import NoHeader
+from rocketmq_py.protocol.headers import CreateTopic
+from rocketmq_py.spark import session_builder
+from rocketmq_py.spark.cluster import Cluster as View
+from rocketmq_py.spark.connection import Connection
+from rocketmq_py.spark.retry import Retry
+from rocketmq_py.spark.rows import Outgoing
+from rocketmq_py.spark.sender import Sender, SendSettings
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    session: SparkSession = (
+        session_builder("rocketmq-tests")
+        .master("local[2]")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def namesrv() -> Iterator[str]:
+    """An embedded cluster, or the running one ROCKETMQ_TEST_NAMESRV names (any implementation)."""
+    given = os.environ.get("ROCKETMQ_TEST_NAMESRV")
+    if given:
+        yield given
+        return
+    from rocketmq_py.testing import Cluster
+
+    with Cluster() as cluster:
+        yield cluster.namesrv
+
+
+class Topic:
+    """A topic of its own for one test."""
+
+    def __init__(self, namesrv: str, queues: int = 4) -> None:
+        self.namesrv = namesrv
+        self.name = f"t-{uuid.uuid4().hex[:12]}"
+        self.sent = 0
+        self.resize(queues)
+
+    def resize(self, queues: int) -> None:
+        """Create the topic, or give it more queues; returns when the name server knows."""
+        brokers = Connection(self.namesrv, 10)
+        info = ClusterInfo.decode(brokers.call(RequestCode.GET_BROKER_CLUSTER_INFO, NoHeader()).body)
+        brokers.close()
+        for broker in info.broker_addr_table.values():
+            connection = Connection(broker.broker_addrs[0], 10)
+            header = CreateTopic(
+                topic=self.name, default_topic="TBW102", read_queue_nums=queues, write_queue_nums=queues, perm=6,
+                topic_filter_type="SINGLE_TAG", order=False,
+            )  # fmt: skip
+            connection.call(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+            connection.close()
+        Retry(20, "waiting for the route").call(lambda: self._check_route(queues))
+
+    def _check_route(self, queues: int) -> None:
+        view = View((self.namesrv,), 10, 0)
+        try:
+            if len(view.readable([self.name]).addresses) < queues:
+                raise NoRouteError(f"the route of {self.name} does not show {queues} queues yet")
+        except NoRouteError as e:
+            raise NoRouteError(str(e)) from e  # "does not exist" passes, too
+        finally:
+            view.close()
+
+    def send(self, number: int, **properties: str) -> None:
+        """Send ``number`` messages more, spread over all queues; body and key are their number."""
+        self.send_all(
+            Outgoing(
+                self.name,
+                b"%d" % i,
+                encode_properties({"KEYS": f"k{i}", "TAGS": "AB"[i % 2], **properties}),
+                None,
+                None,
+            )
+            for i in range(self.sent, self.sent + number)
+        )
+        self.sent += number
+
+    def send_all(self, messages: Iterable[Outgoing]) -> None:
+        sender = Sender(
+            SendSettings(
+                namesrv=(self.namesrv,), producer_group="tests", timeout=10, retries=7, in_flight=4, max_batch_bytes=500
+            )
+        )
+        try:
+            for message in messages:
+                sender.send(message)
+            sender.flush()
+        finally:
+            sender.close()
+
+    @property
+    def bodies(self) -> list[int]:
+        """What has been sent, as :func:`numbers` gives it."""
+        return list(range(self.sent))
+
+
+@pytest.fixture
+def topic(namesrv: str) -> Topic:
+    return Topic(namesrv)
+
+
+@pytest.fixture
+def another_topic(namesrv: str) -> Topic:
+    return Topic(namesrv)
+
+
+Load = Callable[..., DataFrame]
+
+
+@pytest.fixture
+def load(spark: SparkSession, namesrv: str) -> Load:
+    """``load(topic, option=value, ...)``: a batch read."""
+
+    def load(topic: Topic | str, schema: str | None = None, **options: Any) -> DataFrame:
+        reader = spark.read.format("rocketmq").options(
+            namesrv=namesrv, subscribe=topic if isinstance(topic, str) else topic.name, **options
+        )
+        return (reader.schema(schema) if schema else reader).load()
+
+    return load
+
+
+@pytest.fixture
+def load_stream(spark: SparkSession, namesrv: str) -> Load:
+    """``load_stream(topic, option=value, ...)``: a streaming read from the earliest offsets on."""
+
+    def load(topic: Topic, **options: Any) -> DataFrame:
+        given = {"namesrv": namesrv, "subscribe": topic.name, "startingOffsets": "earliest"} | options
+        return spark.readStream.format("rocketmq").options(**given).load()
+
+    return load
+
+
+def numbers(frame: DataFrame) -> list[int]:
+    """The bodies of a read, sorted, repetitions kept."""
+    return sorted(int(row[0]) for row in frame.selectExpr("cast(body as string)").collect())

@@ -1,0 +1,108 @@
+"""Writing through Spark, batch and streaming."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.spark.conftest import Load, Topic, numbers
+
+
+def save(frame: DataFrame, namesrv: str, mode: str = "append", **options: Any) -> None:
+    frame.write.format("rocketmq").options(namesrv=namesrv, **options).mode(mode).save()
+
+
+def test_rows_arrive_with_all_they_have(spark: SparkSession, topic: Topic, load: Load) -> None:
+    frame = spark.range(500).selectExpr(
+        *("cast(id as string) body", "concat('T', id % 3) tags", "concat('a-', id, ' b-', id) keys"),
+        "map('color', 'blue', 'UNIQ_KEY', 'stale', 'TRAN_MSG', 'true') properties",
+    )
+    save(frame, topic.namesrv, topic=topic.name)
+    rows = load(topic, includeProperties=True).collect()
+    assert sorted(int(row.body) for row in rows) == list(range(500))
+    for row in rows:
+        number = int(row.body)
+        assert (row.tags, row["keys"]) == (f"T{number % 3}", f"a-{number} b-{number}")
+        assert row.properties["color"] == "blue"
+        assert "TRAN_MSG" not in row.properties
+    assert len({row.msgId for row in rows} - {"stale"}) == 500
+    assert len({row.properties["SPARK_QUERY_ID"] for row in rows}) == 1
+    assert len({row.properties["SPARK_ROW_KEY"] for row in rows}) == 500
+
+
+def test_a_topic_column_sends_rows_where_they_belong(
+    spark: SparkSession, topic: Topic, another_topic: Topic, load: Load
+) -> None:
+    frame = spark.range(100).selectExpr(
+        "cast(cast(id as string) as binary) body", f"if(id < 60, '{topic.name}', '{another_topic.name}') topic"
+    )
+    save(frame, topic.namesrv)
+    assert numbers(load(topic)) == list(range(60))
+    assert numbers(load(another_topic)) == list(range(60, 100))
+
+
+def test_rows_of_one_sharding_key_share_a_queue_in_order(spark: SparkSession, topic: Topic, load: Load) -> None:
+    frame = spark.range(0, 300, 1, 1).selectExpr("cast(id as string) body", "concat('key-', id % 7) shardingKey")
+    save(frame, topic.namesrv, topic=topic.name, maxBatchBytes=500)
+    rows = load(topic).orderBy("queueId", "queueOffset").collect()
+    for key in range(7):
+        mine = [row for row in rows if int(row.body) % 7 == key]
+        assert len({row.queueId for row in mine}) == 1
+        assert [int(row.body) for row in mine] == list(range(key, 300, 7))
+
+
+def test_a_row_can_name_its_queue(spark: SparkSession, topic: Topic, load: Load) -> None:
+    save(spark.range(40).selectExpr("cast(id as string) body", "int(id % 4) queueId"), topic.namesrv, topic=topic.name)
+    assert all(int(row.body) % 4 == row.queueId for row in load(topic).collect())
+
+
+def test_a_stream_goes_through_a_topic_into_another(
+    topic: Topic, another_topic: Topic, load_stream: Load, load: Load, tmp_path: Path
+) -> None:
+    for number in (40, 30):
+        topic.send(number)
+        query = (
+            load_stream(topic)
+            .select("body", "tags", "keys")
+            .writeStream.format("rocketmq")
+            .options(namesrv=topic.namesrv, topic=another_topic.name, checkpointLocation=str(tmp_path))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+    rows = load(another_topic, includeProperties=True).collect()
+    assert sorted(int(row.body) for row in rows) == topic.bodies
+    assert {row.properties["SPARK_BATCH_ID"] for row in rows} == {"0", "1"}
+    assert {row.properties["SPARK_QUERY_ID"] for row in rows} == {str(query.id)}
+    assert len({(row.properties["SPARK_BATCH_ID"], row.properties["SPARK_ROW_KEY"]) for row in rows}) == 70
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "told"),
+    [
+        (["cast(id as string) bdy"], {}, "a sink does not know column 'bdy'; it takes topic, body"),
+        (["concat('', id) tags"], {}, "a sink needs a column body"),
+        (["id body"], {}, "column body must be binary or string, it is bigint"),
+        (["cast(id as string) body", "id queueId"], {}, "column queueId must be int, it is bigint"),
+        (["cast(id as string) body", "map('a', id) properties"], {}, "must be map<string,string>"),
+        (["cast(id as string) body", "'x' topic"], {}, "option topic and column topic contradict"),
+        (["cast(id as string) body"], {"topics": "x"}, r"unknown option 'topics'"),
+        (["cast(id as string) body"], {"subscribe": "x"}, "unknown option 'subscribe' for a write"),
+        (["if(id = 1, null, 'x') body"], {}, "row [01] of partition [01]: its body is null or empty"),
+        (["'x' body", "map('DELAY', '3') properties"], {}, "property DELAY asks for a delay"),
+    ],
+)
+def test_what_cannot_be_written_is_refused(
+    spark: SparkSession, topic: Topic, columns: list[str], options: dict[str, str], told: str
+) -> None:
+    with pytest.raises(PySparkException, match=told):
+        save(spark.range(2).selectExpr(*columns), topic.namesrv, **({"topic": topic.name} | options))
+
+
+def test_a_topic_cannot_be_overwritten(spark: SparkSession, topic: Topic) -> None:
+    with pytest.raises(PySparkException, match="a topic cannot be overwritten"):
+        save(spark.range(2).selectExpr("'x' body"), topic.namesrv, mode="overwrite", topic=topic.name)
