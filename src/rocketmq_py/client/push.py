@@ -50,6 +50,8 @@ class PushConsumer:
     message is delivered again after 10 s, then 30 s and so on, ``max_reconsume_times`` times, and then kept in the
     group's dead-letter topic.
 
+    As a context manager it starts at once if something is subscribed by then, else when :meth:`start` is called.
+
     :param group: the consumer group.
     :param namesrv: name servers: ``"host:9876;other:9876"``, a sequence, or None for the environment's NAMESRV_ADDR.
     :param listener: gets the messages of all topics that have no listener of their own.
@@ -194,7 +196,8 @@ class PushConsumer:
             self._closed.set()
 
     async def __aenter__(self) -> Self:
-        await self.start()
+        if self._group.subscriptions:
+            await self.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -214,6 +217,7 @@ class PushConsumer:
 
     @property
     def client_id(self) -> str:
+        """What brokers and other members know this consumer by."""
         return self._instance.client_id
 
     @property

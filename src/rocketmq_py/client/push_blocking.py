@@ -1,0 +1,167 @@
+"""The push consumer for programs without an event loop of their own: the same names, calls that wait.
+
+A façade over the asyncio consumer, which runs in the portal's loop. Plain listeners run in the consumer's threads,
+``async def`` listeners in the portal's loop.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
+
+from rocketmq_py.client import push as aio
+from rocketmq_py.client.dispatch_listener import AnyListener
+from rocketmq_py.client.portal import portal
+from rocketmq_py.client.push import QueuesChanged
+from rocketmq_py.client.push_options import PushSettings
+from rocketmq_py.client.push_running import Health
+from rocketmq_py.model import MessageQueue
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class PushConsumer:
+    """A member of a consumer group whose listeners get the messages of its queues, several at a time, in no order.
+
+    Messages are delivered at least once. A listener is ``listener(message)`` or ``listener(messages, context)``, a
+    plain function, run in one of ``consume_threads`` threads, or ``async def``. It has succeeded when it returns None
+    or ``ConsumeResult.SUCCESS``; when it raises or returns ``ConsumeResult.RECONSUME_LATER`` (or anything else) the
+    message is delivered again after 10 s, then 30 s and so on, ``max_reconsume_times`` times, and then kept in the
+    group's dead-letter topic.
+
+    As a context manager it starts at once if something is subscribed by then, else when :meth:`start` is called.
+
+    :param group: the consumer group.
+    :param namesrv: name servers: ``"host:9876;other:9876"``, a sequence, or None for the environment's NAMESRV_ADDR.
+    :param listener: gets the messages of all topics that have no listener of their own.
+    :param queues_changed: told when the queues of this consumer change; must not block.
+    :param instance_name: the part of the client id after ``ip@``.
+    :param unit_name: appended to the client id.
+    :param address_map: other addresses for the ones brokers advertise.
+    :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
+    :param options: see :class:`PushOptions`.
+    :raises ConfigError: an argument that can never work.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        namesrv: str | Sequence[str] | None = None,
+        *,
+        listener: AnyListener | None = None,
+        queues_changed: QueuesChanged | None = None,
+        instance_name: str | None = None,
+        unit_name: str | None = None,
+        address_map: Mapping[str, str] | None = None,
+        timeout: float = 3.0,
+        **options: Unpack[PushSettings],
+    ) -> None:
+        self._aio = aio.PushConsumer(
+            group,
+            namesrv,
+            listener=listener,
+            queues_changed=queues_changed,
+            instance_name=instance_name,
+            unit_name=unit_name,
+            address_map=address_map,
+            timeout=timeout,
+            **options,
+        )
+        self._portal = portal()
+
+    # -- before the start
+
+    def subscribe(self, topic: str, tags: str = "*", listener: AnyListener | None = None) -> None:
+        """Adds a topic, or changes the tags of one; works while the consumer runs, too.
+
+        :param tags: ``"*"`` for all messages, or tags separated by ``||``.
+        :param listener: gets this topic's messages.
+        :raises ConfigError: an illegal topic name or tag expression, or a listener of the wrong shape.
+        """
+        self._portal.call(self._aio.subscribe, topic, tags, listener)
+
+    def unsubscribe(self, topic: str) -> None:
+        """Takes a topic away; its queues are let go."""
+        self._portal.call(self._aio.unsubscribe, topic)
+
+    def on(self, topic: str, tags: str = "*") -> Callable[[F], F]:
+        """Subscribes a topic with the decorated function as its listener."""
+
+        def subscribed(function: F) -> F:
+            self.subscribe(topic, tags, function)
+            return function
+
+        return subscribed
+
+    # -- life
+
+    def start(self) -> None:
+        """Joins the group and begins to consume; returns when it has seen the group and taken its queues.
+
+        :raises ConfigError: nothing is subscribed, a listener is missing, or the client has such a consumer already.
+        :raises NetworkError: no name server answers.
+        :raises ClosedError: it was closed before.
+        """
+        self._portal.run(self._aio.start())
+
+    def close(self, timeout: float | None = None) -> None:
+        """Leaves the group: no further message begins, running listeners finish, their results and the offsets are
+        stored, the brokers told. May be called more than once; in a listener it returns at once and goes on by itself.
+
+        :param timeout: seconds to wait for running listeners; None: as long as they take. What a listener has not
+            finished by then is delivered again, to this or another member.
+        """
+        closing = self._portal.submit(self._aio.close(timeout))
+        if not self._aio.is_listener_thread(threading.current_thread()):
+            closing.result()
+
+    def __enter__(self) -> Self:
+        if self._aio.topics():
+            self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def suspend(self) -> None:
+        """Pulls nothing more until :meth:`resume`; what is held already is still consumed."""
+        self._portal.call(self._aio.suspend)
+
+    def resume(self) -> None:
+        """Pulls again."""
+        self._portal.call(self._aio.resume)
+
+    # -- looking at it
+
+    @property
+    def group(self) -> str:
+        """The consumer group."""
+        return self._aio.group
+
+    @property
+    def client_id(self) -> str:
+        """What brokers and other members know this consumer by."""
+        return self._aio.client_id
+
+    @property
+    def queues(self) -> list[MessageQueue]:
+        """The queues this consumer has now, those of the retry topic included."""
+        return self._aio.queues
+
+    def health(self) -> Health:
+        """State, queues and rates as they are now."""
+        return self._portal.call(self._aio.health)
+
+    def lag(self) -> dict[MessageQueue, int]:
+        """Messages not yet consumed of each of its queues, as the brokers count now.
+
+        :raises NetworkError: a broker cannot be asked.
+        """
+        return self._portal.run(self._aio.lag())
+
+    def __repr__(self) -> str:
+        return repr(self._aio)
