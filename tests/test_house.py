@@ -23,7 +23,7 @@ FILE_LINES = 500
 FUNCTION_LINES = 60
 MEDIAN_FUNCTION_LINES = 10
 OUTSIDE = re.compile(
-    r"/work/|/root/|/home/\w|/opt/|TODO|FIXME|XXX\b(?<!TOPIC_XXXX)|pypi\.org|repo1?\.maven|NotImplementedError"
+    r"/work/|/root/|/home/\w|/opt/|TODO|FIXME|XXX\b(?<!TOPIC_XXXX)|pypi\.org|repo1?\.maven|raise NotImplementedError"
 )
 """Paths of one machine, registry hosts, and words of unfinished work."""
 
