@@ -15,7 +15,7 @@ from typing import NamedTuple
 from rocketmq_py.client.push_group import Group
 from rocketmq_py.core.processqueue import ProcessQueue
 from rocketmq_py.core.rebalance import Ask, next_round, plan, starting_point
-from rocketmq_py.core.route import TopicRoute, master_of
+from rocketmq_py.core.route import TopicRoute, pick_address
 from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, RocketMQError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies import ConsumerIdList
@@ -159,7 +159,7 @@ class Rebalancer:
 
     async def _members(self, route: TopicRoute) -> list[str]:
         broker = random.choice(route.data.broker_datas)
-        address = master_of(broker)
+        address = pick_address(broker.broker_addrs)
         if address is None:
             raise NetworkError(f"broker {broker.broker_name} has no address in the route of topic {route.topic}")
         answer = await self._group.instance.connections.invoke(
