@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from zlib import crc32
 
 from rocketmq_py.broker.config import BrokerConfig
@@ -30,10 +30,10 @@ _UNREGISTER_SECONDS = 0.5
 class Registration:
     """Keeps the name servers informed.
 
-    :param address: gives this broker's address, known once it listens.
+    :param address: of this broker, as clients are told.
     """
 
-    def __init__(self, config: BrokerConfig, topics: Topics, outward: Outward, address: Callable[[], str]) -> None:
+    def __init__(self, config: BrokerConfig, topics: Topics, outward: Outward, address: str) -> None:
         self._config = config
         self._topics = topics
         self._outward = outward
@@ -104,7 +104,7 @@ class Registration:
                 topic_queue_mapping_detail_map={}, topic_queue_mapping_info_map={},
             )
         ).encode()  # fmt: skip
-        config, address = self._config, self._address()
+        config, address = self._config, self._address
         header = RegisterBroker(
             broker_name=config.broker_name, broker_addr=address, cluster_name=config.broker_cluster_name,
             ha_server_addr=_next_port(address), broker_id=config.broker_id, enable_acting_master=False,
@@ -143,7 +143,7 @@ class Registration:
     async def _unregister(self, address: str) -> None:
         config = self._config
         header = UnregisterBroker(
-            broker_name=config.broker_name, broker_addr=self._address(), cluster_name=config.broker_cluster_name,
+            broker_name=config.broker_name, broker_addr=self._address, cluster_name=config.broker_cluster_name,
             broker_id=config.broker_id,
         )  # fmt: skip
         command = Command(RequestCode.UNREGISTER_BROKER, ext=header.to_ext())

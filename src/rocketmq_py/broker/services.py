@@ -1,0 +1,175 @@
+"""The broker's services put together: who needs whom.
+
+Knows the parts and how they are joined, no sockets: a request handed to the handlers of
+:meth:`Services.router` goes the whole way to the store and back. Refuses to know how any part works.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+
+from rocketmq_py.broker.clients import Clients
+from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.delay import DelayService
+from rocketmq_py.broker.groups import Groups
+from rocketmq_py.broker.handlers.admin import AdminHandlers
+from rocketmq_py.broker.handlers.clients import ClientHandlers
+from rocketmq_py.broker.handlers.groups import GroupHandlers
+from rocketmq_py.broker.handlers.offsets import OffsetHandlers
+from rocketmq_py.broker.handlers.pull import PullHandlers
+from rocketmq_py.broker.handlers.query import QueryHandlers
+from rocketmq_py.broker.handlers.send import SendHandlers
+from rocketmq_py.broker.handlers.topics import TopicHandlers
+from rocketmq_py.broker.holding import PullHolds
+from rocketmq_py.broker.offsets import Offsets
+from rocketmq_py.broker.outward import Outward
+from rocketmq_py.broker.pulling import Puller
+from rocketmq_py.broker.registration import Registration
+from rocketmq_py.broker.retrytopics import RetryTopics
+from rocketmq_py.broker.runtimeinfo import RuntimeInfo
+from rocketmq_py.broker.sendback import SendBack
+from rocketmq_py.broker.sending import Sender
+from rocketmq_py.broker.stamping import Stamper
+from rocketmq_py.broker.stats import Stats
+from rocketmq_py.broker.syncflush import FLUSH, keep_unflushed
+from rocketmq_py.broker.topics import Topics
+from rocketmq_py.core.delay import DelayLevels
+from rocketmq_py.core.locks import LockTable
+from rocketmq_py.protocol.bodies import TopicConfig
+from rocketmq_py.server import Hold, Peer, Responder, Router
+from rocketmq_py.store import Arrival, MessageStore, StoreConfig
+from rocketmq_py.store.config import delay_levels
+from rocketmq_py.store.config_files import ConfigFile
+from rocketmq_py.wire.ids import UniqueKeys
+from rocketmq_py.wire.record import pack_host
+
+
+class Services:
+    """Everything of a broker but its listener and its timers.
+
+    :param port: where the broker listens; part of every message it stores.
+    :param clock: the time in milliseconds.
+    :param soon: runs a callback in the next turn of the event loop.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store_config: StoreConfig,
+        port: int,
+        clock: Callable[[], int],
+        soon: Callable[[Callable[[], None]], object],
+    ) -> None:
+        self._config = config
+        self._store_config = store_config
+        self._clock = clock
+        self.address = f"[{config.broker_ip1}]:{port}" if ":" in config.broker_ip1 else f"{config.broker_ip1}:{port}"
+        store_host = pack_host(config.broker_ip1, port)
+        self.store = MessageStore(config.store_root, store_config, store_host=store_host, clock=clock)
+        self._make_tables()
+        self._make_paths(store_host, soon)
+
+    def _file(self, name: str) -> ConfigFile:
+        return ConfigFile(self._config.store_root / "config" / name)
+
+    def _make_tables(self) -> None:
+        config, clock = self._config, self._clock
+        self.topics = Topics(self._file("topics.json"), config, clock)
+        self.groups = Groups(self._file("subscriptionGroup.json"), config, clock)
+        self.offsets = Offsets(self._file("consumerOffset.json"), config.consumer_offset_update_version_step, clock)
+        self.clients = Clients(config, self.topics, self.groups, clock)
+        self.locks = LockTable()
+        self.stats = Stats(clock())
+        self.registration = Registration(config, self.topics, Outward(), self.address)
+
+    def _make_paths(self, store_host: bytes, soon: Callable[[Callable[[], None]], object]) -> None:
+        config, clock, store, topics, groups = self._config, self._clock, self.store, self.topics, self.groups
+        levels = DelayLevels(delay_levels(self._store_config.message_delay_level))
+        step = config.delay_offset_update_version_step
+        self.delay = DelayService(store, levels, self._file("delayOffset.json"), step, clock)
+        keys = UniqueKeys(store_host[:-4], os.getpid(), random.getrandbits(32))
+        stamper = Stamper(config.region_id, config.trace_on, config.broker_cluster_name, lambda: keys.next(clock()))
+        retries = RetryTopics(topics, groups, self.locks, clock)
+        self.sender = Sender(config, store, topics, self.delay, stamper, retries, store_host.hex().upper(), clock)
+        self.puller = Puller(config, store, topics, groups, self.offsets, self.clients, self.stats, clock)
+        self.holds = PullHolds(self.puller, store, soon)
+
+    def router(self) -> Router:
+        """The handlers of all requests this broker understands."""
+        config, store, stats = self._config, self.store, self.stats
+        runtime = RuntimeInfo(store, stats, self.delay, self._clock)
+        return Router(
+            SendHandlers(self.sender, SendBack(config, store, self.topics, self.groups, self.delay)),
+            PullHandlers(self.puller),
+            OffsetHandlers(config, store, self.topics, self.groups, self.offsets),
+            ClientHandlers(self.clients, self.locks, self._clock),
+            TopicHandlers(config, self.topics, store, self.offsets, stats, self.registration),
+            GroupHandlers(config, self.groups, self.topics, store, self.offsets, self.clients, stats),
+            QueryHandlers(store),
+            AdminHandlers(config, self._store_config, runtime, self.delay),
+        )
+
+    # -- life
+
+    def open(self) -> None:
+        """Open the store and load what it holds.
+
+        :raises StoreLocked: another process has it. :raises StoreCorrupt: it contradicts itself or the configuration.
+        """
+        self.store.open()
+        self.topics.load()
+        self.groups.load()
+        self.offsets.load()
+        self.delay.load()
+        self.topics.on_change = self._topics_changed
+        self.store.on_arrival = self._arrived
+
+    def tick_store(self) -> None:
+        """Due several times a second: flushing, the index, delayed messages."""
+        now = self._clock()
+        self.store.tick(now)
+        self.delay.deliver(now)
+
+    def tick_clients(self) -> None:
+        """Due several times a second: pulls whose time is up, samples of what went in and out."""
+        now = self._clock()
+        self.holds.expire(now)
+        self.stats.tick(now)
+
+    def sweep(self) -> None:
+        """Due every few seconds: pulls that missed an arrival."""
+        self.holds.sweep(self._clock())
+
+    def close(self) -> None:
+        """Put everything on disk and close the store."""
+        try:
+            self.topics.persist()
+            self.groups.persist()
+            self.offsets.persist()
+            self.delay.persist()
+        finally:
+            self.store.close()
+
+    # -- who hears of what
+
+    def held(self, hold: Hold, responder: Responder) -> None:
+        """A handler wants to answer later."""
+        if hold.key == FLUSH:
+            keep_unflushed(self.store, hold, responder, self._clock())
+        else:
+            self.holds.keep(hold, responder)
+
+    def disconnected(self, peer: Peer) -> None:
+        """A connection is gone."""
+        self.holds.forget(peer)
+        self.clients.disconnected(peer)
+
+    def _topics_changed(self, changed: list[TopicConfig]) -> None:
+        self.sender.targets.known.clear()
+        self.registration.changed(changed)
+
+    def _arrived(self, arrivals: list[Arrival]) -> None:
+        self.stats.arrived(arrivals)
+        self.holds.arrived(arrivals)
