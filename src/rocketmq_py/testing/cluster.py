@@ -1,0 +1,199 @@
+"""A name server and brokers inside the process of a test, on free ports and in a temporary directory.
+
+Knows how the parts are started, stopped and started again. Refuses to know clients: they connect over TCP, as to any
+cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from rocketmq_py.broker import Broker, configure
+from rocketmq_py.client.admin import Admin
+from rocketmq_py.client.portal import Portal
+from rocketmq_py.errors import ClosedError, ConfigError
+from rocketmq_py.namesrv import NameServer, NamesrvConfig
+
+LOOPBACK = "127.0.0.1"
+
+_SMALL = {
+    "mapped_file_size_commit_log": 16 * 1024 * 1024,
+    "mapped_file_size_consume_queue": 2_000_000,
+    "max_hash_slot_num": 10_000,
+    "max_index_num": 40_000,
+}
+"""Files of a size that is made quickly and fills quickly."""
+
+
+class Cluster:
+    """A running cluster: ``with Cluster() as cluster`` or ``async with Cluster() as cluster``.
+
+    It runs in a thread of its own, so blocking and asyncio clients both work against it.
+
+    :param brokers: how many masters, named broker-a, broker-b and so on.
+    :param store_dir: where the stores are kept; a temporary directory that goes with the cluster when left out.
+    :param settings: fields of :class:`~rocketmq_py.broker.BrokerConfig` and :class:`~rocketmq_py.store.StoreConfig`,
+        for every broker.
+    """
+
+    def __init__(self, brokers: int = 1, store_dir: str | Path | None = None, **settings: Any) -> None:
+        if not 1 <= brokers <= 26:
+            raise ConfigError(f"a cluster of {brokers} brokers was asked for: 1 to 26 are possible")
+        self._names = [f"broker-{chr(ord('a') + number)}" for number in range(brokers)]
+        self._settings = settings
+        self._store_dir = None if store_dir is None else Path(store_dir)
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._portal: Portal | None = None
+        self._namesrv_config = NamesrvConfig(listen_port=0, bind_address=LOOPBACK)
+        self._namesrv: NameServer | None = None
+        self._ports: dict[str, int] = {}
+        self._running: dict[str, Broker] = {}
+
+    # -- life
+
+    def start(self) -> None:
+        """Start everything; nothing is left behind when that fails."""
+        if self._portal is not None:
+            return
+        if self._store_dir is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="rocketmq-", ignore_cleanup_errors=True)
+        self._portal = Portal()
+        try:
+            self._portal.run(self._start_all())
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop everything and remove the temporary directory. May be called more than once."""
+        portal, self._portal = self._portal, None
+        if portal is not None:
+            try:
+                portal.run(self._stop_all())
+            finally:
+                portal.stop()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+            self._temporary = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self.start)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.stop)
+
+    # -- what there is
+
+    @property
+    def namesrv(self) -> str:
+        """``host:port`` of the name server: what clients take as ``namesrv``."""
+        if self._namesrv is None:
+            raise ClosedError("the cluster does not run: use it in a with statement, or start it")
+        return self._namesrv.address
+
+    @property
+    def brokers(self) -> tuple[Broker, ...]:
+        """The brokers that run, in the order of their names. They live in the cluster's thread."""
+        return tuple(self._running[name] for name in self._names if name in self._running)
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """``host:port`` of the brokers that run, in the order of their names."""
+        return tuple(broker.address for broker in self.brokers)
+
+    @property
+    def directory(self) -> Path:
+        """Where the stores are, one directory per broker."""
+        if self._store_dir is None and self._temporary is None:
+            raise ClosedError("the cluster does not run, so its temporary directory is gone")
+        return self._store_dir or Path(self._temporary.name)  # type: ignore[union-attr]
+
+    def create_topic(self, name: str, queues: int = 4, *, order: bool = False) -> str:
+        """Create a topic on every running broker, with a route at the name server on return; returns its name.
+
+        :param queues: readable and writable queues per broker.
+        :param order: mark it as a topic of ordered messages.
+        :raises ConfigError: the name is illegal.
+        """
+        self._run(self._create_topic(name, queues, order))
+        return name
+
+    # -- what may go wrong
+
+    def stop_broker(self, number: int = 0) -> None:
+        """Stop a broker in good order; clients see its connections end. Nothing happens when it is stopped."""
+        broker = self._running.pop(self._names[number], None)
+        if broker is not None:
+            self._run(broker.stop())
+
+    def start_broker(self, number: int = 0) -> None:
+        """Start a stopped broker again, with its store and on its port. Nothing happens when it runs."""
+        if self._names[number] not in self._running:
+            self._run(self._start_broker(self._names[number]))
+
+    def stop_namesrv(self) -> None:
+        """Stop the name server; brokers and clients go on with what they know."""
+        if self._namesrv is not None:
+            self._run(self._namesrv.stop())
+
+    def start_namesrv(self) -> None:
+        """Start the name server again, empty and on its port; brokers register by themselves."""
+        self._run(self._start_namesrv())
+
+    # -- in the cluster's thread
+
+    def _run(self, coroutine: Any) -> Any:
+        if self._portal is None:
+            coroutine.close()
+            raise ClosedError("the cluster does not run: use it in a with statement, or start it")
+        return self._portal.run(coroutine)
+
+    async def _start_all(self) -> None:
+        await self._start_namesrv()
+        await asyncio.gather(*map(self._start_broker, self._names))
+
+    async def _stop_all(self) -> None:
+        await asyncio.gather(*(broker.stop() for broker in self._running.values()))
+        self._running.clear()
+        if self._namesrv is not None:
+            await self._namesrv.stop()
+
+    async def _start_namesrv(self) -> None:
+        if self._namesrv is not None:
+            await self._namesrv.stop()
+        namesrv = NameServer(self._namesrv_config)
+        await namesrv.start()
+        self._namesrv = namesrv
+        self._namesrv_config = msgspec.structs.replace(self._namesrv_config, listen_port=namesrv.port)
+
+    async def _start_broker(self, name: str) -> None:
+        fixed = {
+            "broker_name": name, "listen_port": self._ports.get(name, 0), "namesrv_addr": self.namesrv,
+            "bind_address": LOOPBACK, "broker_ip1": LOOPBACK, "store_path_root_dir": str(self.directory / name),
+        }  # fmt: skip
+        broker = Broker(*configure({}, **{**_SMALL, **self._settings, **fixed}))
+        await broker.start()
+        self._running[name] = broker
+        self._ports[name] = broker.port
+
+    async def _create_topic(self, name: str, queues: int, order: bool) -> None:
+        async with Admin(self.namesrv) as admin:
+            await admin.create_topic(name, queues, order=order)

@@ -1,0 +1,188 @@
+"""A TCP proxy that tests break on purpose: it cuts connections, holds bytes back, or goes silent.
+
+Knows bytes and connections. Refuses to know the protocol that runs over them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import Self, cast
+
+from rocketmq_py.client.portal import Portal
+from rocketmq_py.errors import ClosedError, ConfigError
+
+
+class TcpProxy:
+    """Forwards connections to ``target``: ``with TcpProxy("127.0.0.1:10911") as proxy``.
+
+    It runs in a thread of its own. Its methods take effect before they return.
+
+    :param target: ``host:port``.
+    :param delay: seconds every piece of data is held back, in both directions.
+    """
+
+    def __init__(self, target: str, *, delay: float = 0.0) -> None:
+        host, _, port = target.rpartition(":")
+        if not host or not port.isdecimal():
+            raise ConfigError(f"{target!r} is no address: host:port is expected")
+        self.delay = delay
+        """May be changed at any time; what is under way keeps its time."""
+        self._target = (host.strip("[]"), int(port))
+        self._portal: Portal | None = None
+        self._listener: asyncio.Server | None = None
+        self._port = 0
+        self._ends: set[_End] = set()
+        self._silent = False
+
+    # -- life
+
+    def start(self) -> None:
+        """Listen on a free port of 127.0.0.1, after :meth:`refuse` on the same one again."""
+        if self._portal is None:
+            self._portal = Portal()
+        self._portal.run(self._listen())
+
+    def stop(self) -> None:
+        """Cut all connections and stop listening. May be called more than once."""
+        portal, self._portal = self._portal, None
+        if portal is not None:
+            portal.call(self._end)
+            portal.stop()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def address(self) -> str:
+        """``host:port`` to connect to instead of the target."""
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def connections(self) -> int:
+        """Connections that are forwarded now."""
+        return len(self._ends) // 2
+
+    # -- what may go wrong
+
+    def kill(self) -> None:
+        """Cut all connections at once; new ones are welcome."""
+        self._running().call(self._cut)
+
+    def refuse(self) -> None:
+        """Cut all connections and accept no more, until :meth:`start`."""
+        self._running().call(self._end)
+
+    def silence(self) -> None:
+        """Forward nothing any more, while connections stay open and new ones are accepted."""
+        self._running().call(self._set_silent, True)
+
+    def resume(self) -> None:
+        """Forward again, first what came in the meantime."""
+        self._running().call(self._set_silent, False)
+
+    def _running(self) -> Portal:
+        if self._portal is None:
+            raise ClosedError("the proxy does not run: use it in a with statement, or start it")
+        return self._portal
+
+    # -- in the proxy's thread
+
+    async def _listen(self) -> None:
+        if self._listener is None:
+            loop = asyncio.get_running_loop()
+            self._listener = await loop.create_server(lambda: _End(self, self._target), "127.0.0.1", self._port)
+            self._port = self._listener.sockets[0].getsockname()[1]
+
+    def _end(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+        self._cut()
+
+    def _cut(self) -> None:
+        for end in tuple(self._ends):
+            end.abort()
+
+    def _set_silent(self, silent: bool) -> None:
+        self._silent = silent
+        for end in self._ends:
+            end.read(not silent)
+
+    def opened(self, end: _End) -> None:
+        """An end of a forwarded connection is open."""
+        self._ends.add(end)
+        end.read(not self._silent)
+
+    def closed(self, end: _End) -> None:
+        """An end of a forwarded connection is gone."""
+        self._ends.discard(end)
+
+
+class _End(asyncio.Protocol):
+    """One end of a forwarded connection; the accepted one makes the other.
+
+    :param target: where to connect to; None for the end that was connected.
+    """
+
+    _transport: asyncio.Transport
+
+    def __init__(self, proxy: TcpProxy, target: tuple[str, int] | None, other: _End | None = None) -> None:
+        self._proxy = proxy
+        self._target = target
+        self._other = other
+        self._connecting: asyncio.Task[None] | None = None
+        self._due = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        if self._target is None:
+            self._proxy.opened(self)
+        else:
+            self._transport.pause_reading()
+            self._connecting = asyncio.get_running_loop().create_task(self._connect(*self._target))
+
+    async def _connect(self, host: str, port: int) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            _, self._other = await loop.create_connection(lambda: _End(self._proxy, None, self), host, port)
+        except OSError:
+            self.abort()
+            return
+        if self._transport.is_closing():
+            self._other.abort()
+        else:
+            self._proxy.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        assert self._other is not None
+        loop = asyncio.get_running_loop()
+        self._due = max(self._due, loop.time() + self._proxy.delay)
+        if self._due <= loop.time():
+            self._other.write(data)
+        else:
+            loop.call_at(self._due, self._other.write, data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc  # whatever it was, the other end sees this one gone
+        self._proxy.closed(self)
+        if self._other is not None:
+            self._other.abort()
+
+    def read(self, wanted: bool) -> None:
+        """Take data from this end, or leave it where it is."""
+        if not self._transport.is_closing() and self._transport.is_reading() != wanted:
+            (self._transport.resume_reading if wanted else self._transport.pause_reading)()
+
+    def write(self, data: bytes) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
+    def abort(self) -> None:
+        self._transport.abort()
