@@ -12,9 +12,10 @@ from typing import NamedTuple
 from rocketmq_py.client.dispatch import Dispatcher
 from rocketmq_py.client.offsets import broker_of
 from rocketmq_py.client.push_group import Group, State
-from rocketmq_py.core.flow import Step, admit, failure_delay, pull_flags
+from rocketmq_py.core.flow import STATE_DELAY, Step, admit, failure_delay, pull_flags
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.core.processqueue import ProcessQueue
+from rocketmq_py.core.rebalance import Ask, starting_point
 from rocketmq_py.core.received import annotate, matching, restore_topic
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import BrokerError, RocketMQError, SubscriptionError
@@ -22,6 +23,7 @@ from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers import PullMessage, PullResponse
+from rocketmq_py.protocol.names import is_retry_topic
 from rocketmq_py.wire.record import decode_records
 
 _log = logging.getLogger(__name__)
@@ -56,9 +58,9 @@ class PullStrategy:
         self._brokers: dict[MessageQueue, int] = {}
         self.on_illegal_offset = _nobody
 
-    def take(self, queue: ProcessQueue, offset: int, delay: float) -> None:
-        """Begins to pull a queue from ``offset``, after ``delay`` seconds."""
-        self._loops[queue] = asyncio.ensure_future(self._pull_on(queue, offset, delay))
+    def take(self, queue: ProcessQueue, delay: float) -> None:
+        """Begins to pull a queue after ``delay`` seconds, from where the group is by then."""
+        self._loops[queue] = asyncio.ensure_future(self._pull_on(queue, delay))
 
     def drop(self, queue: ProcessQueue) -> None:
         """Ends the pulling of a queue; a pull that is under way no longer matters."""
@@ -86,22 +88,36 @@ class PullStrategy:
 
     # -- the loop of one queue
 
-    async def _pull_on(self, queue: ProcessQueue, offset: int, delay: float) -> None:
+    async def _pull_on(self, queue: ProcessQueue, delay: float) -> None:
         await asyncio.sleep(delay)
+        offset: int | None = None
         while not queue.dropped:
             queue.pulled_at = self._group.now()
             wait = self._hold_back(queue)
             if wait is None:
                 try:
+                    if offset is None:
+                        offset = await self._start_of(queue.queue)
                     offset = await self._pull_once(queue, offset)
                     wait = self._group.options.pull_interval
                 except RocketMQError as e:
                     wait = await self._failed(queue, offset, e)
                 except Exception:  # noqa: BLE001 - a fault here must not end the consumption of a queue in silence
-                    _log.exception("pulling %s at %d failed", queue.queue, offset)
-                    wait = 1.0
+                    _log.exception("pulling %s at %s failed", queue.queue, offset)
+                    wait = STATE_DELAY
             if wait:
                 await self._rest(queue, wait)
+
+    async def _start_of(self, queue: MessageQueue) -> int:
+        """Where a queue starts that was just taken."""
+        offsets, options = self._group.offsets, self._group.options
+        stored = await offsets.fetch(queue)
+        start = starting_point(options.consume_from, stored, is_retry=is_retry_topic(queue.topic))
+        if start is Ask.MAX_OFFSET:
+            return await offsets.max_offset(queue)
+        if start is Ask.BY_TIMESTAMP:
+            return await offsets.offset_at(queue, options.start_timestamp_ms())
+        return start
 
     def _hold_back(self, queue: ProcessQueue) -> float | None:
         """Seconds to wait before the next pull; None to pull now."""
@@ -129,9 +145,10 @@ class PullStrategy:
         finally:
             del self._waiting[queue]
 
-    async def _failed(self, queue: ProcessQueue, offset: int, error: RocketMQError) -> float:
+    async def _failed(self, queue: ProcessQueue, offset: int | None, error: RocketMQError) -> float:
         delay = failure_delay(error)
-        _log.warning("pulling %s at %d failed, again in %g s: %s", queue.queue, offset, delay, error)
+        where = "its start" if offset is None else offset
+        _log.warning("pulling %s at %s failed, again in %g s: %s", queue.queue, where, delay, error)
         if isinstance(error, SubscriptionError) and self._group.now() - self._group.announced_at >= delay:
             await self._group.announce()  # the broker has forgotten us, or has not heard of us yet
         if error.refresh_route:

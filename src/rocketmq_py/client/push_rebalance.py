@@ -1,7 +1,7 @@
 """Keeps the queues a consumer holds equal to those its group allots to it.
 
-Asks for members and queues, carries out what ``core.rebalance`` plans, and finds where new queues start. Refuses to
-know how queues are consumed.
+Asks for members and queues and carries out what ``core.rebalance`` plans. Refuses to know where a queue starts and
+how it is consumed.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Collection
-from typing import NamedTuple
 
 from rocketmq_py.client.push_group import Group
 from rocketmq_py.core.processqueue import ProcessQueue
-from rocketmq_py.core.rebalance import Ask, next_round, plan, starting_point
+from rocketmq_py.core.rebalance import next_round, plan
 from rocketmq_py.core.route import TopicRoute, pick_address
 from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, RocketMQError
 from rocketmq_py.model import MessageQueue
@@ -29,16 +28,10 @@ MISSING_WAIT = 1.0
 """Seconds until a topic without a route is looked for again; twice as long each time, up to the usual interval."""
 
 
-class _Gained(NamedTuple):
-    queue: ProcessQueue
-    offset: int
-    delay: float
-
-
 class Rebalancer:
     """One task that goes round every 20 s, every second while uneven, and when told to.
 
-    :param take: begins to consume a queue from an offset, after a delay.
+    :param take: begins to consume a queue, after a delay.
     :param release: ends the consumption of a queue.
     :param changed: told topic, all its queues and ours, when ours have changed.
     """
@@ -46,7 +39,7 @@ class Rebalancer:
     def __init__(
         self,
         group: Group,
-        take: Callable[[ProcessQueue, int, float], None],
+        take: Callable[[ProcessQueue, float], None],
         release: Callable[[ProcessQueue], None],
         changed: Callable[[str, list[MessageQueue], list[MessageQueue]], None],
     ) -> None:
@@ -56,7 +49,7 @@ class Rebalancer:
         self._changed = changed
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._gained: list[_Gained] = []
+        self._gained: list[tuple[ProcessQueue, float]] = []
         self._missing: set[str] = set()
         self._missing_wait = MISSING_WAIT
         self._turn = asyncio.Lock()
@@ -129,7 +122,7 @@ class Rebalancer:
                 len(change.gained),
             )  # fmt: skip
             await self._let_go(change.lost)
-            await self._take_over(change.gained, alone=alone)
+            self._take_over(change.gained, alone=alone)
             self._group.renew_subscription(topic)
             self._group.share_limits(topic)
             self._changed(topic, route.read_queues, wanted)
@@ -198,35 +191,18 @@ class Rebalancer:
 
     # -- taking over
 
-    async def _take_over(self, queues: Collection[MessageQueue], *, alone: bool) -> None:
+    def _take_over(self, queues: Collection[MessageQueue], *, alone: bool) -> None:
         delay = 0.0 if alone else self._group.options.first_pull_delay
-        starts = await asyncio.gather(*(self._start_of(queue) for queue in queues))
-        for queue, offset in zip(queues, starts, strict=True):
-            if offset is not None:
-                process = self._group.queues[queue] = ProcessQueue(queue, self._group.now())
-                self._gained.append(_Gained(process, offset, delay))
-
-    async def _start_of(self, queue: MessageQueue) -> int | None:
-        """Where a queue starts; None when that cannot be found out now."""
-        offsets, options = self._group.offsets, self._group.options
-        offsets.remove(queue)
-        try:
-            stored = await offsets.fetch(queue)
-            start = starting_point(options.consume_from, stored, is_retry=is_retry_topic(queue.topic))
-            if start is Ask.MAX_OFFSET:
-                return await offsets.max_offset(queue)
-            if start is Ask.BY_TIMESTAMP:
-                return await offsets.offset_at(queue, options.start_timestamp_ms())
-        except RocketMQError as e:
-            _log.warning("where to start %s is not known, it is tried again: %s", queue, e)
-            return None
-        return start
+        for queue in queues:
+            self._group.offsets.remove(queue)
+            process = self._group.queues[queue] = ProcessQueue(queue, self._group.now())
+            self._gained.append((process, delay))
 
     async def _begin_gained(self) -> None:
         """Pulls what was gained, once the brokers know of the new subscription versions."""
         if self._group.announced != self._group.subscriptions:
             await self._group.announce()
         gained, self._gained = self._gained, []
-        for queue, offset, delay in gained:
+        for queue, delay in gained:
             if not queue.dropped:
-                self._take(queue, offset, delay)
+                self._take(queue, delay)
