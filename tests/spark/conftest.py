@@ -80,12 +80,13 @@ class Topic:
     def _check_route(self, queues: int) -> None:
         view = View((self.namesrv,), 10, 0)
         try:
-            if len(view.readable([self.name]).addresses) < queues:
-                raise NoRouteError(f"the route of {self.name} does not show {queues} queues yet")
-        except NoRouteError as e:
-            raise NoRouteError(str(e)) from e  # "does not exist" passes, too
+            known = len(view.readable([self.name]).addresses)
+        except NoRouteError:
+            known = 0
         finally:
             view.close()
+        if known < queues:
+            raise NoRouteError(f"the name server knows {known} of {queues} queues of {self.name}")
 
     def send(self, number: int, **properties: str) -> None:
         """Send ``number`` messages more, spread over all queues; body and key are their number."""

@@ -142,7 +142,5 @@ def test_a_topic_that_is_not_there_is_named(load: Load) -> None:
 
 def test_a_name_server_that_is_not_there_is_named(spark: SparkSession) -> None:
     reader = spark.read.format("rocketmq").options(namesrv="127.0.0.1:1", subscribe="t", numRetries=0)
-    with pytest.raises(
-        PySparkException, match="no name server answers; check option namesrv: cannot connect to 127.0.0.1:1"
-    ):
+    with pytest.raises(PySparkException, match=r"check option namesrv: cannot connect to 127\.0\.0\.1:1"):
         reader.load().collect()

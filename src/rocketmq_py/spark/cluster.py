@@ -144,13 +144,13 @@ class Cluster:
         """One offset per queue; the brokers are asked one after the other, all queues of one at once."""
         offsets: Offsets = {}
         for addresses, members in _by_address(queues.addresses).items():
-            requests = [(code, header(queue), b"") for queue in members]
+            requests = [(code, header(queue).to_ext(), b"") for queue in members]
             retry = Retry(self._retries, f"looking up offsets at {addresses.all[0]}")
             answers = retry.call(lambda a=addresses.all[0], r=requests: self._ask(a, r))  # type: ignore[misc]
             offsets.update(zip(members, answers, strict=True))
         return offsets
 
-    def _ask(self, address: str, requests: list[tuple[RequestCode, Header, bytes]]) -> list[int]:
+    def _ask(self, address: str, requests: list[tuple[RequestCode, dict[str, str], bytes]]) -> list[int]:
         try:
             connection = self._connections.to(address)
             opaques = connection.send(requests)

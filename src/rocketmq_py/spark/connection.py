@@ -44,17 +44,17 @@ class Connection:
             ) from e
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def send(self, requests: Iterable[tuple[RequestCode, Header, bytes]]) -> list[int]:
-        """Send requests in one write; returns the ``opaque`` their answers will carry.
+    def send(self, requests: Iterable[tuple[RequestCode, dict[str, str], bytes]]) -> list[int]:
+        """Send requests (code, header fields, body) in one write; returns the ``opaque`` their answers will carry.
 
         :raises ConnectionLost: the connection is gone.
         """
         opaques: list[int] = []
         parts: list[bytes] = []
-        for code, header, body in requests:
+        for code, ext, body in requests:
             opaque = next(self._opaque)
             opaques.append(opaque)
-            parts.append(encode_command(Command(code, opaque, ext=header.to_ext(), body=body)))
+            parts.append(encode_command(Command(code, opaque, ext=ext, body=body)))
         try:
             self._socket.sendall(b"".join(parts))
         except OSError as e:
@@ -81,7 +81,7 @@ class Connection:
 
         :raises BrokerError: the peer answered with another code than success.
         """
-        (opaque,) = self.send([(code, header, body)])
+        (opaque,) = self.send([(code, header.to_ext(), body)])
         answer = self.receive()
         while answer.opaque != opaque:
             answer = self.receive()

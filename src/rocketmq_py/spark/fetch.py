@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, RocketMQError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.header import Header
 from rocketmq_py.protocol.headers import PullMessage, PullResponse
 from rocketmq_py.protocol.sysflag import PULL_SUBSCRIPTION
 from rocketmq_py.spark.cluster import Addresses, Cluster
@@ -56,6 +55,7 @@ class Fetcher:
         self._queue = wanted.queue
         self._addresses = addresses
         self._settings = settings
+        self._header = _header(wanted)
         self._window = Window(wanted.start, wanted.stop, settings.in_flight)
         self._retry = Retry(settings.retries, f"reading {wanted.queue}")
         self._connection: Connection | None = None
@@ -106,20 +106,15 @@ class Fetcher:
         if not pulls:
             return
         try:
-            opaques = connection.send([(RequestCode.PULL_MESSAGE, self._header(pull), b"") for pull in pulls])
+            opaques = connection.send([(RequestCode.PULL_MESSAGE, self._fields(pull), b"") for pull in pulls])
         except NetworkError:
             for pull in pulls:
                 self._window.failed(pull.segment)
             raise
         self._under_way.update(zip(opaques, [pull.segment for pull in pulls], strict=True))
 
-    def _header(self, pull: Pull) -> Header:
-        topic, broker_name, queue_id = self._queue
-        return PullMessage(
-            consumer_group=READ_GROUP, topic=topic, queue_id=queue_id, queue_offset=pull.offset,
-            max_msg_nums=pull.number, sys_flag=PULL_SUBSCRIPTION, commit_offset=0, suspend_timeout_millis=0,
-            subscription="*", sub_version=0, expression_type="TAG", bname=broker_name,
-        )  # fmt: skip
+    def _fields(self, pull: Pull) -> dict[str, str]:
+        return {**self._header, "queueOffset": str(pull.offset), "maxMsgNums": str(pull.number)}
 
     def _take(self, segment: Segment, answer: Command) -> None:
         if answer.code == ResponseCode.SUCCESS:
@@ -185,3 +180,23 @@ class Fetcher:
             return ()
         finally:
             cluster.close()
+
+
+def _header(wanted: QueueRange) -> dict[str, str]:
+    """The fields all pulls of a range share, made once: there is a pull for every few messages."""
+    topic, broker_name, queue_id = wanted.queue
+    header = PullMessage(
+        consumer_group=READ_GROUP,
+        topic=topic,
+        queue_id=queue_id,
+        queue_offset=wanted.start,
+        max_msg_nums=1,
+        sys_flag=PULL_SUBSCRIPTION,
+        commit_offset=0,
+        suspend_timeout_millis=0,
+        subscription="*",
+        sub_version=0,
+        expression_type="TAG",
+        bname=broker_name,
+    )
+    return header.to_ext()

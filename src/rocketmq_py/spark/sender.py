@@ -206,7 +206,7 @@ class Sender:
                 self._topics.pop(batch.topic, None)
         failed[0].retry.pause(max(batch.retry.count(error) for batch in failed))
 
-    def _request(self, batch: Batch, queue: MessageQueue) -> tuple[RequestCode, SendMessageV2, bytes]:
+    def _request(self, batch: Batch, queue: MessageQueue) -> tuple[RequestCode, dict[str, str], bytes]:
         header = SendMessageV2(
             producer_group=self._settings.producer_group,
             topic=batch.topic,
@@ -222,7 +222,7 @@ class Sender:
             batch=True,
             bname=queue.broker_name,
         )
-        return RequestCode.SEND_BATCH_MESSAGE, header, encode_batch(batch.messages)
+        return RequestCode.SEND_BATCH_MESSAGE, header.to_ext(), encode_batch(batch.messages)
 
     def _await_answer(self) -> None:
         """Wait for an answer from the broker that has the oldest batch."""

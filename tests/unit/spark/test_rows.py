@@ -1,0 +1,100 @@
+"""Rows as messages: what a row becomes, what is refused."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import pytest
+
+from rocketmq_py.errors import ConfigError, MessageIllegal
+from rocketmq_py.properties import decode_properties
+from rocketmq_py.spark.rows import RowStamp, RowWriter, check_columns
+
+ALL = ("topic", "body", "tags", "keys", "properties", "shardingKey", "queueId")
+
+
+def writer(columns: tuple[str, ...], topic: str | None = None, batch_id: str | None = "7") -> RowWriter:
+    keys = count()
+    return RowWriter(columns, topic, RowStamp("query", batch_id, 3), lambda: f"key-{next(keys)}")
+
+
+def test_a_row_becomes_a_message() -> None:
+    message = writer(ALL).message(("orders", b"x", "A", "k1 k2", [("color", "blue")], "s", None))
+    assert (message.topic, message.body, message.sharding_key, message.queue_id) == ("orders", b"x", "s", None)
+    assert decode_properties(message.properties) == {
+        "color": "blue",
+        "TAGS": "A",
+        "KEYS": "k1 k2",
+        "__SHARDINGKEY": "s",
+        "UNIQ_KEY": "key-0",
+        "WAIT": "true",
+        "SPARK_QUERY_ID": "query",
+        "SPARK_BATCH_ID": "7",
+        "SPARK_ROW_KEY": "3-0",
+    }
+
+
+def test_rows_are_numbered_and_a_batch_write_has_no_micro_batch() -> None:
+    rows = writer(("body",), topic="orders", batch_id=None)
+    stamps = [decode_properties(rows.message((body,)).properties) for body in ("a", b"b", bytearray(b"c"))]
+    assert [stamp["SPARK_ROW_KEY"] for stamp in stamps] == ["3-0", "3-1", "3-2"]
+    assert "SPARK_BATCH_ID" not in stamps[0]
+
+
+@pytest.mark.parametrize("properties", [{"a": "1", "b": None, "c": ""}, [("a", "1"), ("b", None), ("c", "")], None, []])
+def test_properties_come_as_map_or_pairs_and_empty_ones_are_left_out(properties: Any) -> None:
+    message = writer(("body", "properties"), topic="t").message(("x", properties))
+    assert {"a", "b", "c"} & decode_properties(message.properties).keys() <= {"a"}
+
+
+def test_columns_win_over_properties_and_those_of_brokers_and_clients_are_not_carried_on() -> None:
+    copied = {
+        "TAGS": "old",
+        "KEYS": "kept",
+        "UNIQ_KEY": "old",
+        "TRAN_MSG": "true",
+        "CLUSTER": "c",
+        "SPARK_ROW_KEY": "9",
+    }
+    message = writer(("body", "tags", "properties"), topic="t").message(("x", "new", copied))
+    properties = decode_properties(message.properties)
+    assert (properties["TAGS"], properties["KEYS"]) == ("new", "kept")
+    assert (properties["UNIQ_KEY"], properties["SPARK_ROW_KEY"]) == ("key-0", "3-0")
+    assert not {"TRAN_MSG", "CLUSTER"} & properties.keys()
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        (("t", None, None, None, None, None, None), "its body is null or empty"),
+        (("t", "", None, None, None, None, None), "its body is null or empty"),
+        (("t", b"x" * (4 * 1024 * 1024 + 1), None, None, None, None, None), "its body is 4194305 bytes long"),
+        ((None, "x", None, None, None, None, None), "the topic name is empty"),
+        (("a b", "x", None, None, None, None, None), "illegal characters"),
+        (("t", "x", "a\x01b", None, None, None, None), "TAGS holds the control character"),
+        (("t", "x", None, None, {"a\x02": "b"}, None, None), "properties holds the control character"),
+        (("t", "x", None, None, {"a": "b" * 32767}, None, None), "its properties take 32"),
+        (("t", "x", None, None, {"TIMER_DELAY_MS": "5"}, None, None), "asks for a delay"),
+    ],
+)
+def test_a_row_no_broker_would_take_is_named(row: tuple[Any, ...], told: str) -> None:
+    rows = writer(ALL)
+    rows.message(("t", "good", None, None, None, None, None))
+    with pytest.raises(MessageIllegal, match=f"row 1 of partition 3: .*{told}"):
+        rows.message(row)
+
+
+@pytest.mark.parametrize(
+    ("columns", "topic", "told"),
+    [
+        (["body", "key"], "t", "does not know column 'key'"),
+        (["tags"], "t", "needs a column body"),
+        (["body"], None, "needs option topic, or a column topic"),
+        (["body", "topic"], "t", "contradict each other"),
+        (["body", "queueId", "shardingKey"], "t", "contradict each other"),
+    ],
+)
+def test_a_frame_without_what_a_sink_needs_is_refused(columns: list[str], topic: str | None, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        check_columns(columns, topic)
