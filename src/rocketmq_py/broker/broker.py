@@ -15,7 +15,7 @@ from collections.abc import Callable
 from rocketmq_py.broker.config import BrokerConfig
 from rocketmq_py.broker.services import Services
 from rocketmq_py.broker.ticker import Job, Ticker
-from rocketmq_py.errors import ClosedError
+from rocketmq_py.errors import ClosedError, ConfigError
 from rocketmq_py.server import Server
 from rocketmq_py.store import StoreConfig
 
@@ -87,7 +87,9 @@ class Broker:
         )  # fmt: skip
         try:
             await server.start()
+            await self._listen_fast(server)
         except BaseException:
+            await server.stop()
             services.close()
             raise
         self._services, self._server = services, server
@@ -95,6 +97,15 @@ class Broker:
         self._ticker.start()
         await services.registration.start()
         _log.info("broker %s (%s) serves at %s", config.broker_name, config.broker_cluster_name, self.address)
+
+    async def _listen_fast(self, server: Server) -> None:
+        """Listen two ports below too: clients' VIP channels and slaves go there. A picked port may do without."""
+        try:
+            await server.listen(self.port - 2)
+        except ConfigError as e:
+            if self.config.listen_port:
+                raise ConfigError(f"the fast port, two below the broker's: {e}") from e
+            _log.info("no fast port: %s", e)
 
     def _jobs(self, services: Services) -> list[Job]:
         config = self.config
