@@ -77,7 +77,7 @@ class Delivery:
     :param choose: picks that queue once the queues are known.
     """
 
-    __slots__ = ("_left", "_sent_away", "choose", "deadline", "outgoing", "queue", "tried")
+    __slots__ = ("_choose", "_left", "_sent_away", "deadline", "outgoing", "queue", "tried")
 
     def __init__(
         self,
@@ -90,19 +90,19 @@ class Delivery:
         self.outgoing = outgoing
         self.deadline = deadline
         self.queue = queue
-        self.choose = choose
+        self._choose = choose
         self.tried: list[str] = []
         self._sent_away = False
         self._left = retries if queue is None and choose is None else 0
 
     def next_queue(self, queues: Sequence[MessageQueue], turn: RoundRobin) -> MessageQueue:
         """The queue of the next attempt, off the broker the last one failed at if there is a choice."""
-        if self.queue is not None:
-            return self.queue
-        if self.choose is not None:
-            self.queue = self.choose(queues)
-            return self.queue
-        return turn.pick(queues, self.tried[-1] if self.tried else None)
+        if self.queue is None:
+            if self._choose is not None:
+                self.queue = self._choose(queues)
+            else:
+                self.queue = turn.pick(queues, self.tried[-1] if self.tried else None)
+        return self.queue
 
     def remaining(self, now: float) -> float:
         """Seconds that are left.
@@ -121,6 +121,7 @@ class Delivery:
             return
         if self._left > 0 and is_retried(error) and now < self.deadline:
             self._left -= 1
+            self.queue = None
             return
         if len(self.tried) > 1:
             error.add_note(f"tried {len(self.tried)} times, at brokers {', '.join(self.tried)}")

@@ -1,0 +1,78 @@
+"""What follows from a name server's answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketmq_py.core.route import TopicRoute, borrowed, pick_address
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.protocol.bodies import BrokerData, QueueData, TopicRouteData
+
+
+def queue(broker: str, read: int = 2, write: int = 2, perm: int = 6) -> QueueData:
+    return QueueData(broker_name=broker, read_queue_nums=read, write_queue_nums=write, perm=perm)
+
+
+def broker(name: str, **addresses: str) -> BrokerData:
+    return BrokerData(broker_name=name, broker_addrs={int(i[1:]): address for i, address in addresses.items()})
+
+
+def route(*queues: QueueData, brokers: tuple[BrokerData, ...], order: str | None = None) -> TopicRoute:
+    return TopicRoute(
+        "t", TopicRouteData(queue_datas=list(queues), broker_datas=list(brokers), order_topic_conf=order)
+    )
+
+
+A, B = broker("a", _0="a0:1", _1="a1:1"), broker("b", _0="b0:1")
+
+
+def test_queues_by_permission_and_number_in_order() -> None:
+    found = route(queue("b", read=1, write=2), queue("a", read=3, write=1), brokers=(A, B))
+    assert found.read_queues == [MessageQueue("t", "a", i) for i in range(3)] + [MessageQueue("t", "b", 0)]
+    assert found.write_queues == [MessageQueue("t", "a", 0), MessageQueue("t", "b", 0), MessageQueue("t", "b", 1)]
+
+
+def test_a_read_only_broker_takes_no_messages_and_a_write_only_one_gives_none() -> None:
+    found = route(queue("a", perm=4), queue("b", perm=2), brokers=(A, B))
+    assert {q.broker_name for q in found.read_queues} == {"a"}
+    assert {q.broker_name for q in found.write_queues} == {"b"}
+
+
+def test_a_broker_without_master_can_be_read_but_not_written() -> None:
+    found = route(queue("a"), brokers=(broker("a", _1="a1:1"),))
+    assert len(found.read_queues) == 2
+    assert found.write_queues == []
+
+
+def test_an_order_topic_keeps_its_fixed_queues() -> None:
+    found = route(queue("a"), brokers=(A,), order="b:1;a:2")
+    assert found.write_queues == [MessageQueue("t", "b", 0), MessageQueue("t", "a", 0), MessageQueue("t", "a", 1)]
+
+
+def test_a_borrowed_route_has_as_many_queues_as_asked_for_and_the_lender_has() -> None:
+    lender = TopicRouteData(queue_datas=[queue("a", 8, 8), queue("b", 2, 2)], broker_datas=[A, B])
+    found = TopicRoute("new", borrowed(lender, 4), provisional=True)
+    assert [q.broker_name for q in found.write_queues] == ["a"] * 4 + ["b"] * 2
+    assert found.read_queues == []
+    assert "provisional" in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("addresses", "wanted", "only", "found"),
+    [
+        ({0: "m", 1: "s"}, 0, False, "m"),
+        ({0: "m", 1: "s"}, 1, False, "s"),
+        ({0: "m", 2: "s2"}, 1, False, "s2"),  # the slave's successor
+        ({1: "s"}, 0, False, "s"),
+        ({1: "s"}, 0, True, None),
+        ({0: "m"}, 3, False, "m"),
+        ({}, 0, False, None),
+    ],
+)
+def test_the_address_to_read_from(addresses: dict[int, str], wanted: int, only: bool, found: str | None) -> None:
+    assert pick_address(addresses, wanted, only_this=only) == found
+
+
+def test_routes_compare_by_what_they_say() -> None:
+    assert route(queue("a"), brokers=(A,)) == route(queue("a"), brokers=(A,))
+    assert route(queue("a"), brokers=(A,)) != route(queue("a", write=3), brokers=(A,))
