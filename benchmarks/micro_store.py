@@ -80,7 +80,7 @@ class Bench:
             for record in self._records[i : i + RUN]:
                 store.append(record)
             store.settle()
-        store._index.build()
+        store.tick(0)
         return len(self._records)
 
     def singles(self) -> int:
@@ -88,7 +88,7 @@ class Bench:
         for record in self._records:
             store.append(record)
             store.settle()
-        store._index.build()
+        store.tick(0)
         return len(self._records)
 
     def construct(self) -> int:
@@ -101,7 +101,7 @@ class Bench:
         for body in bodies:
             store.append_batch(NewBatch("small", 0, body, b"", 0, 1, HOST))
             store.settle()
-        store._index.build()
+        store.tick(0)
         return len(bodies) * BATCH
 
     def reads(self) -> int:

@@ -45,9 +45,9 @@ class OpenFiles:
         """
         file = self._open.pop(path, None)
         if file is None:
-            file = self.fs.open(path, self.file_size, create=create)
             if len(self._open) >= self._limit:
                 self._open.pop(next(iter(self._open))).close()
+            file = self.fs.open(path, self.file_size, create=create)
         self._open[path] = file
         return file
 

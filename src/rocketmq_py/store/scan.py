@@ -15,6 +15,7 @@ from rocketmq_py.store.commitlog import CommitLog
 from rocketmq_py.wire.record import FIXED_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_SIZE, head_struct
 
 _BLOCK = 1024 * 1024
+_SECTOR = 512
 _SIZE_MAGIC = Struct(">ii")
 _SYS_FLAG = Struct(">i")
 _U16 = Struct(">H")
@@ -85,9 +86,12 @@ class LogScan:
                 raise Damage(f"a record of {size} bytes cannot be here")
             if at + size > len(block):
                 block, at = buffer[position : min(position + max(_BLOCK, size), size_of_file)], 0
-            yield self._record(block, at, start + position, size, magic)
+            found = self._record(block, at, start + position, size, magic)
             position += size
             at += size
+            if found.properties.endswith(b"\0") and _is_torn(found, buffer[position : position + 8]):
+                raise Damage("the properties of the last record are torn")
+            yield found
             self.end = start + position
         raise Damage("the file ends without a blank")
 
@@ -106,6 +110,17 @@ class LogScan:
             raise Damage("the checksum of a body is wrong")
         topic, properties = _tail(block, body_end, end, magic)
         return Found(physical, size, topic, fields[3], fields[5], fields[7], fields[10], properties)
+
+
+def _is_torn(found: Found, following: bytes) -> bool:
+    """Whether the end of a record's properties never reached the disk.
+
+    No checksum covers them; but then they are zero from the edge of a sector on, and so is what follows the record.
+    """
+    end = found.physical_offset + found.size
+    zeros = len(found.properties) - len(found.properties.rstrip(b"\0"))
+    first_sector = (end - 1) // _SECTOR * _SECTOR
+    return not any(following) and zeros >= end - first_sector and first_sector > found.physical_offset
 
 
 def _tail(block: bytes, at: int, end: int, magic: int) -> tuple[str, bytes]:

@@ -1,0 +1,175 @@
+"""A file system in memory that knows what is on disk, loses the rest in a crash, and fails on demand."""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+PAGE = 512
+"""What a disk writes as a whole; smaller than a page of memory, so that small tests tear records too."""
+
+
+class Bytes(bytearray):
+    """What a mapping is to the store: slices read as bytes, views can be taken."""
+
+    def __getitem__(self, key):
+        found = super().__getitem__(key)
+        return bytes(found) if isinstance(key, slice) else found
+
+
+class Node:
+    """A file: what programs see, and what the disk has."""
+
+    def __init__(self, size: int) -> None:
+        self.content = Bytes(size)
+        self.durable: bytes | None = None
+
+
+class MemoryFile:
+    def __init__(self, fs: MemoryFileSystem, path: Path, node: Node) -> None:
+        self.fs = fs
+        self.path = path
+        self._node = node
+        fs.open_files += 1
+        fs.most_open = max(fs.most_open, fs.open_files)
+        self._closed = False
+
+    @property
+    def size(self) -> int:
+        return len(self._node.content)
+
+    @property
+    def buffer(self) -> Bytes:
+        assert not self._closed
+        return self._node.content
+
+    def read(self, position: int, length: int) -> bytes:
+        assert not self._closed
+        return self._node.content[position : position + length]
+
+    def write(self, position: int, data: bytes) -> None:
+        assert not self._closed
+        assert position + len(data) <= self.size, "a write must not grow a file"
+        self.fs.check("write", self.path)
+        self._node.content[position : position + len(data)] = data
+
+    def allocate(self, position: int, length: int) -> None:
+        assert position + length <= self.size
+        self.fs.check("allocate", self.path)
+
+    def erase(self, position: int) -> None:
+        self._node.content[position:] = bytes(self.size - position)
+
+    def sync(self) -> None:
+        self.fs.check("sync", self.path)
+        self._node.durable = bytes(self._node.content)
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self.fs.open_files -= 1
+
+
+class MemoryLock:
+    def __init__(self, fs: MemoryFileSystem, path: Path) -> None:
+        self._fs = fs
+        self._path = path
+
+    def release(self) -> None:
+        self._fs.locked.discard(self._path)
+
+
+class MemoryFileSystem:
+    """``failing`` names operations (``sync``, ``write``, ``allocate``) that raise; ``open_files`` counts handles."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[Path, Node] = {}
+        self.locked: set[Path] = set()
+        self.failing: set[str] = set()
+        self.fails: Callable[[str, Path], bool] = lambda operation, path: operation in self.failing
+        self.open_files = 0
+        self.most_open = 0
+        self.ratio = 0.1
+
+    def check(self, operation: str, path: Path) -> None:
+        if self.fails(operation, path):
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    def open(self, path: Path, size: int, *, create: bool = True) -> MemoryFile:
+        node = self.nodes.get(path)
+        if node is None:
+            if not create:
+                raise FileNotFoundError(path)
+            self.check("create", path)
+            node = self.nodes[path] = Node(size)
+        assert len(node.content) == size, f"{path} would be resized"
+        return MemoryFile(self, path, node)
+
+    def names(self, directory: Path) -> list[str]:
+        depth = len(directory.parts)
+        return sorted(
+            {path.parts[depth] for path in self.nodes if path.is_relative_to(directory) and path != directory}
+        )
+
+    def size(self, path: Path) -> int | None:
+        return len(self.nodes[path].content) if path in self.nodes else None
+
+    def modified_ms(self, path: Path) -> int:
+        return 0 if path in self.nodes else -1
+
+    def is_directory(self, path: Path) -> bool:
+        return path not in self.nodes and bool(self.names(path))
+
+    def read(self, path: Path) -> bytes | None:
+        return bytes(self.nodes[path].content) if path in self.nodes else None
+
+    def write(self, path: Path, data: bytes) -> None:
+        self.check("replace", path)
+        node = self.nodes[path] = Node(0)
+        node.content = Bytes(data)
+        node.durable = data
+
+    def remove(self, path: Path) -> None:
+        self.nodes.pop(path, None)
+
+    def remove_tree(self, path: Path) -> None:
+        for one in [one for one in self.nodes if one.is_relative_to(path)]:
+            del self.nodes[one]
+
+    def lock(self, path: Path) -> MemoryLock:
+        if path in self.locked:
+            raise BlockingIOError(errno.EAGAIN, "locked", str(path))
+        self.locked.add(path)
+        return MemoryLock(self, path)
+
+    def used_ratio(self, path: Path) -> float:
+        return self.ratio
+
+    # -- what a crash leaves
+
+    def after_kill(self) -> MemoryFileSystem:
+        """The process died, the machine lives: every write is there."""
+        fs = MemoryFileSystem()
+        for path, node in self.nodes.items():
+            copy = fs.nodes[path] = Node(0)
+            copy.content = Bytes(node.content)
+            copy.durable = node.durable
+        return fs
+
+    def after_power_loss(self, chance: random.Random) -> MemoryFileSystem:
+        """The machine died: of what was not synced each page is there or not."""
+        fs = MemoryFileSystem()
+        for path, node in self.nodes.items():
+            if node.durable is None and chance.random() < 0.3:
+                continue
+            content = Bytes(node.durable if node.durable is not None else bytes(len(node.content)))
+            for at in range(0, len(content), PAGE):
+                fresh = node.content[at : at + PAGE]
+                if chance.random() < 0.5:
+                    content[at : at + PAGE] = fresh
+            copy = fs.nodes[path] = Node(0)
+            copy.content = content
+            copy.durable = bytes(content)
+        return fs

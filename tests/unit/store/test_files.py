@@ -1,0 +1,231 @@
+"""The real file system, small files and names."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import subprocess
+import sys
+
+import pytest
+
+from rocketmq_py.errors import ConfigError, StoreLocked
+from rocketmq_py.store import ConfigFile, MessageStore, OsFileSystem, StoreConfig, delay_levels
+from rocketmq_py.store.layout import index_name, is_index_name, segment_name, segment_start
+from rocketmq_py.store.openfiles import OpenFiles
+from rocketmq_py.wire.fastjson import Bare, dumps_pretty
+from tests.unit.store.helpers import HOST, SMALL, fill, numbers, read_queue
+from tests.unit.store.memoryfs import MemoryFileSystem
+
+
+@pytest.fixture
+def fs():
+    return OsFileSystem()
+
+
+def test_a_new_file_is_zero_and_keeps_what_is_written(fs, tmp_path):
+    path = tmp_path / "a" / "b" / "file"
+    file = fs.open(path, 10_000)
+    assert file.read(0, 20_000) == bytes(10_000)
+    file.allocate(0, 5000)
+    file.buffer[100:104] = b"abcd"
+    file.write(9_996, b"wxyz")
+    assert file.read(100, 4) == b"abcd"
+    assert file.buffer[9_990:10_000] == bytes(6) + b"wxyz"
+    file.sync()
+    file.close()
+    file.close()
+    assert path.stat().st_size == 10_000
+    again = fs.open(path, 10_000, create=False)
+    assert again.read(100, 4) == b"abcd"
+    again.erase(102)
+    assert again.read(98, 10) == bytes(2) + b"ab" + bytes(6)
+    assert again.buffer[9_990:] == bytes(10)
+    again.close()
+
+
+def test_an_absent_file_is_created_only_when_asked(fs, tmp_path):
+    with pytest.raises(FileNotFoundError):
+        fs.open(tmp_path / "x", 10, create=False)
+    assert fs.size(tmp_path / "x") is None
+    assert fs.names(tmp_path / "nowhere") == []
+    assert fs.read(tmp_path / "x") is None
+    fs.remove(tmp_path / "x")
+    fs.remove_tree(tmp_path / "x")
+
+
+def test_small_files_are_replaced_as_a_whole(fs, tmp_path):
+    path = tmp_path / "config" / "x.json"
+    fs.write(path, b"one")
+    fs.write(path, b"two")
+    assert fs.read(path) == b"two"
+    assert fs.names(path.parent) == ["x.json"]
+    assert fs.size(path) == 3
+    assert fs.modified_ms(path) > 1_600_000_000_000
+    assert fs.is_directory(path.parent)
+    assert not fs.is_directory(path)
+    fs.remove_tree(path.parent)
+    assert fs.names(path.parent) == []
+    assert 0 < fs.used_ratio(tmp_path) < 1
+
+
+def test_a_lock_keeps_out_this_process_and_others(fs, tmp_path):
+    path = tmp_path / "store" / "lock"
+    held = fs.lock(path)
+    with pytest.raises(BlockingIOError):
+        fs.lock(path)
+    script = (
+        "from pathlib import Path; from rocketmq_py.store import OsFileSystem; "
+        f"OsFileSystem().lock(Path({str(path)!r}))"
+    )
+    other = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert "BlockingIOError" in other.stderr
+    held.release()
+    held.release()
+    fs.lock(path).release()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="record locks are POSIX")
+def test_the_lock_is_the_record_lock_a_java_broker_takes(disk_stores):
+    store = disk_stores.open()
+    script = (
+        "import fcntl, sys\n"
+        f"file = open({str(store.layout.lock)!r}, 'r+')\n"
+        "fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)\n"
+    )
+    other = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert "BlockingIOError" in other.stderr
+    assert store.layout.lock.read_bytes() == b"lock"
+    with pytest.raises(StoreLocked):
+        MessageStore(disk_stores.root, SMALL, store_host=HOST).open()
+
+
+def test_a_store_on_disk(disk_stores):
+    for i in range(3):
+        store = disk_stores.open()
+        fill(store, 50, start=50 * i)
+        assert numbers(read_queue(store)) == list(range(50 * i + 50))
+        store.close()
+    assert {path.stat().st_size for path in (disk_stores.root / "commitlog").iterdir()} == {4096}
+    assert {path.stat().st_size for path in (disk_stores.root / "consumequeue" / "T" / "0").iterdir()} == {400}
+    assert {path.stat().st_size for path in (disk_stores.root / "index").iterdir()} == {40 + 4 * 16 + 20 * 64}
+
+
+# -- open files
+
+
+def test_only_so_many_files_are_open(tmp_path):
+    memory = MemoryFileSystem()
+    files = OpenFiles(memory, 100, 4)
+    for i in range(20):
+        files.write(tmp_path / str(i), 0, b"%03d" % i)
+    for i in range(20):
+        assert files.get(tmp_path / str(i)).read(0, 3) == b"%03d" % i
+    assert memory.most_open == 4
+    assert sorted(files.take_dirty()) == sorted(tmp_path / str(i) for i in range(20))
+    assert files.take_dirty() == []
+    files.remove(tmp_path / "19")
+    files.sync([tmp_path / "19", tmp_path / "18"])
+    assert memory.nodes[tmp_path / "18"].durable is not None
+    assert memory.nodes[tmp_path / "17"].durable is None
+    assert tmp_path / "19" not in memory.nodes
+    files.close()
+    assert memory.open_files == 0
+
+
+def test_many_queues_need_few_files(stores):
+    config = StoreConfig(
+        mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=400, max_hash_slot_num=16,
+        max_index_num=9999, max_open_queue_files=8,
+    )  # fmt: skip
+    store = stores.open(config)
+    for i in range(150):
+        fill(store, 2, topic=f"T{i}", size=10)
+    store.close()
+    store = stores.open(config)
+    assert [numbers(read_queue(store, f"T{i}")) for i in range(150)] == [[0, 1]] * 150
+    assert stores.fs.most_open < 20
+
+
+# -- config files
+
+
+def test_a_config_file_is_written_as_fastjson_does_and_kept_as_backup(fs, tmp_path):
+    file = ConfigFile(tmp_path / "consumerOffset.json", fs)
+    assert file.load() is None
+    value = {"dataVersion": {"counter": 1}, "offsetTable": {"T@g": {Bare(0): 11, Bare(1): 12}}}
+    file.save(value)
+    data = file.path.read_bytes()
+    assert data == dumps_pretty(value)
+    assert data.startswith(b'{\n\t"dataVersion":{\n\t\t"counter":1\n\t},')
+    assert fs.names(tmp_path) == ["consumerOffset.json"]
+    loaded = {"dataVersion": {"counter": 1}, "offsetTable": {"T@g": {"0": 11, "1": 12}}}
+    assert ConfigFile(file.path, fs).load() == loaded
+    file.save({"a": 1})
+    assert file.path.with_name("consumerOffset.json.bak").read_bytes() == data
+    assert ConfigFile(file.path, fs).load() == {"a": 1}
+
+
+@pytest.mark.parametrize("damage", [b"", b"  \n", b'{"a":', None])
+def test_the_backup_serves_when_the_file_does_not(fs, tmp_path, damage):
+    file = ConfigFile(tmp_path / "x.json", fs)
+    file.save({"n": 1})
+    file.save({"n": 2})
+    if damage is None:
+        file.path.unlink()
+    else:
+        file.path.write_bytes(damage)
+    again = ConfigFile(file.path, fs)
+    assert again.load() == {"n": 1}
+    again.save({"n": 3})
+    assert ConfigFile(file.path, fs).load() == {"n": 3}
+    file.path.unlink()
+    assert ConfigFile(file.path, fs).load() == {"n": 1}
+
+
+def test_nothing_is_written_when_nothing_changed(tmp_path):
+    memory = MemoryFileSystem()
+    file = ConfigFile(tmp_path / "x.json", memory)
+    file.save({"n": 1})
+    memory.failing.add("replace")
+    file.save({"n": 1})
+    with pytest.raises(OSError, match="No space left"):
+        file.save({"n": 2})
+    assert ConfigFile(tmp_path / "x.json", memory).load() == {"n": 1}
+
+
+# -- names and settings
+
+
+def test_names():
+    assert segment_name(1 << 30) == "00000000001073741824"
+    assert segment_start("00000000001073741824") == 1 << 30
+    assert [segment_start(name) for name in ("1", "x" * 20, "٠" * 20, "0" * 21)] == [None] * 4
+    noon = int(datetime.datetime(2026, 1, 2, 3, 4, 5).astimezone().timestamp() * 1000) + 67
+    assert index_name(noon) == "20260102030405067"
+    assert is_index_name("20260102030405067")
+    assert not is_index_name("20260102030405067.tmp")
+
+
+def test_settings_are_those_of_java():
+    config = StoreConfig()
+    assert (config.mapped_file_size_commit_log, config.consume_queue_file_size) == (1 << 30, 6_000_000)
+    assert config.index_file_size == 420_000_040
+    assert StoreConfig(mapped_file_size_consume_queue=25).consume_queue_file_size == 40
+    levels = delay_levels(config.message_delay_level)
+    assert (len(levels), levels[0], levels[4], levels[17]) == (18, 1000, 60_000, 7_200_000)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"flush_disk_type": "SOMETIMES"}, "flushDiskType is 'SOMETIMES'"),
+        ({"mapped_file_size_commit_log": 100}, "mappedFileSizeCommitLog"),
+        ({"mapped_file_size_consume_queue": 0}, "mappedFileSizeConsumeQueue"),
+        ({"max_index_num": 1}, "maxIndexNum"),
+        ({"message_delay_level": "1s soon"}, "messageDelayLevel has 'soon'"),
+    ],
+)
+def test_wrong_settings_are_named(wrong, text):
+    with pytest.raises(ConfigError, match=text):
+        StoreConfig(**wrong)

@@ -1,0 +1,151 @@
+"""When bytes reach the disk, and who waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+from struct import unpack_from
+
+import msgspec
+import pytest
+
+from rocketmq_py.errors import StoreNotWritable
+from rocketmq_py.store import SYNC_FLUSH
+from tests.unit.store.helpers import SMALL, fill, numbers, read_queue, record
+
+SYNC = msgspec.structs.replace(SMALL, flush_disk_type=SYNC_FLUSH)
+
+
+def durable_log(stores):
+    files = [node for path, node in stores.fs.nodes.items() if "commitlog" in path.parts]
+    return b"".join(node.durable or bytes(4096) for node in files)
+
+
+def test_who_waits_is_answered_when_the_bytes_are_on_disk(stores):
+    async def scenario():
+        store = stores.open(SYNC)
+        done = [store.append(record(i)) for i in range(40)]
+        ends = [d.physical_offset + d.size for d in done]
+        futures = [store.flushed(end) for end in ends]
+        await asyncio.gather(*(f for f in futures if f is not None))
+        assert store.flushed_offset >= ends[-1]
+        assert (
+            durable_log(stores)[: ends[-1]]
+            == b"".join(bytes(n.content) for p, n in stores.fs.nodes.items() if "commitlog" in p.parts)[: ends[-1]]
+        )
+        assert store.flushed(ends[-1]) is None
+        await store.wait_flushed(ends[0])
+
+    asyncio.run(scenario())
+
+
+def test_many_waiters_share_a_sync(stores):
+    async def scenario():
+        store = stores.open(SYNC)
+        syncs = []
+        stores.fs.fails = lambda operation, path: operation == "sync" and syncs.append(path) is not None
+        for i in range(30):
+            store.append(record(i, size=10))
+        futures = [store.flushed(end) for end in range(100, 4000, 100)]
+        await asyncio.gather(*(f for f in futures if f is not None))
+        assert len(syncs) < 10
+
+    asyncio.run(scenario())
+
+
+def test_a_sync_that_fails_is_told_to_all_and_stops_the_store(stores):
+    async def scenario():
+        store = stores.open(SYNC)
+        fill(store, 3)
+        stores.fs.failing.add("sync")
+        done = store.append(record(3))
+        with pytest.raises(StoreNotWritable, match="could not be synced"):
+            await store.wait_flushed(done.physical_offset + done.size)
+        with pytest.raises(StoreNotWritable):
+            await store.wait_flushed(done.physical_offset + done.size)
+        store.tick(stores.clock.now)
+        assert not store.is_writable
+        with pytest.raises(StoreNotWritable, match="the disk failed"):
+            store.append(record(4))
+        stores.fs.failing.clear()
+        store.close()
+        assert stores.fs.size(store.layout.abort) is not None
+        assert numbers(read_queue(stores.open())) == [0, 1, 2, 3]
+
+    asyncio.run(scenario())
+
+
+def test_a_waiter_who_gave_up_does_no_harm(stores):
+    async def scenario():
+        store = stores.open(SYNC)
+        done = [store.append(record(i)) for i in range(2)]
+        first = store.flushed(done[0].physical_offset + 1)
+        assert first is not None
+        first.cancel()
+        await store.wait_flushed(done[1].physical_offset + done[1].size)
+
+    asyncio.run(scenario())
+
+
+def wait_idle(store):
+    """Let the flush thread finish what it was asked for."""
+    import threading
+
+    done = threading.Event()
+    store._flusher.request(0, done.set)
+    assert done.wait(10)
+
+
+def test_the_log_is_flushed_when_enough_was_written(stores):
+    config = msgspec.structs.replace(SMALL, flush_commit_log_least_pages=1)
+    store = stores.open(config)
+    fill(store, 5)
+    store.tick(stores.clock.now + 600)
+    wait_idle(store)
+    assert store.flushed_offset == 0
+    fill(store, 20)
+    store.tick(stores.clock.now + 400)
+    wait_idle(store)
+    assert store.flushed_offset == 0
+    store.tick(stores.clock.now + 600)
+    wait_idle(store)
+    assert store.flushed_offset == store.max_physical_offset
+    fill(store, 1)
+    store.tick(stores.clock.now + 10_700)
+    wait_idle(store)
+    assert store.flushed_offset == store.max_physical_offset
+
+
+def test_a_thorough_flush_covers_queues_index_and_checkpoint(stores):
+    store = stores.open()
+    fill(store, 5)
+    store.tick(stores.clock.now + 60_000)
+    wait_idle(store)
+    nodes = {path.name: node for path, node in stores.fs.nodes.items() if "consumequeue" in path.parts}
+    assert nodes[f"{0:020d}"].durable[80:100] != bytes(20)
+    times = unpack_from(">qqq", stores.fs.nodes[store.layout.checkpoint].durable)
+    assert times == (stores.clock.now,) * 3
+
+
+def test_an_idle_store_writes_nothing(stores):
+    store = stores.open()
+    fill(store, 5)
+    store.tick(stores.clock.now + 60_000)
+    wait_idle(store)
+    stores.fs.failing.update({"sync", "write", "allocate", "replace"})
+    for later in range(61_000, 119_000, 1000):
+        store.tick(stores.clock.now + later)
+    wait_idle(store)
+    assert store._flusher.failure is None
+
+
+def test_a_disk_that_refuses_queue_files_stops_appends_but_not_reads(stores):
+    store = stores.open()
+    fill(store, 5)
+    stores.fs.failing.add("write")
+    store.tick(stores.clock.now + 60_000)
+    assert numbers(read_queue(store)) == list(range(5))
+    with pytest.raises(StoreNotWritable, match="queues or index cannot be written"):
+        store.append(record(5))
+    stores.fs.failing.clear()
+    store.close()
+    assert numbers(read_queue(stores.open())) == list(range(5))

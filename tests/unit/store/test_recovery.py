@@ -1,0 +1,398 @@
+"""Opening a store again: after a clean end, after a kill, and with files damaged or missing."""
+
+from __future__ import annotations
+
+import logging
+from struct import pack
+
+import msgspec
+import pytest
+
+from rocketmq_py.errors import StoreCorrupt, StoreLocked
+from rocketmq_py.store import MessageStore, StoreConfig
+from rocketmq_py.wire.record import decode_records
+from tests.unit.store.helpers import HOST, NOW, SMALL, fill, numbers, read_queue, record
+
+
+def log_file(stores, number=0):
+    return stores.root / "commitlog" / f"{number * 4096:020d}"
+
+
+def contents(stores, *below):
+    root = stores.root.joinpath(*below)
+    return {path: bytes(node.content) for path, node in stores.fs.nodes.items() if path.is_relative_to(root)}
+
+
+def check(store, wanted, topic="T"):
+    assert numbers(read_queue(store, topic)) == wanted
+    for i in wanted:
+        assert i in numbers(decode_records(store.query(topic, f"k{i}", 64, 0, 1 << 62).body))
+
+
+def test_files_of_a_running_and_of_a_closed_store(stores):
+    import os
+
+    store = stores.open()
+    fill(store, 3)
+    assert stores.fs.read(store.layout.abort) == str(os.getpid()).encode()
+    assert stores.fs.size(store.layout.checkpoint) is None
+    stores.clock.now += 7
+    fill(store, 1)
+    store.close()
+    assert stores.fs.size(store.layout.abort) is None
+    times = stores.fs.read(store.layout.checkpoint)
+    assert times[:40] == pack(">qqqqq", NOW + 7, NOW + 7, NOW + 7, 0, 0)
+    assert len(times) == 4096
+
+
+def test_a_clean_end_needs_no_walk_and_changes_nothing(stores):
+    store = stores.open()
+    fill(store, 50)
+    store.close()
+    before = contents(stores)
+    store = stores.open()
+    check(store, list(range(50)))
+    store.close()
+    after = contents(stores)
+    checkpoint = stores.root / "checkpoint"
+    assert {p: c for p, c in after.items() if p != checkpoint} == {p: c for p, c in before.items() if p != checkpoint}
+    store = stores.open()
+    fill(store, 10, start=50)
+    check(store, list(range(60)))
+
+
+def test_after_a_kill_everything_written_is_there(stores):
+    store = stores.open()
+    fill(store, 70)
+    stores.crash()
+    store = stores.open()
+    check(store, list(range(70)))
+    fill(store, 5, start=70)
+    stores.crash()
+    check(stores.open(), list(range(75)))
+
+
+def test_after_a_kill_the_queue_files_are_as_after_a_clean_end(stores):
+    store = stores.open()
+    fill(store, 70)
+    killed = stores.fs.after_kill()
+    store.close()
+    clean = contents(stores, "consumequeue")
+    stores.crash(killed)
+    stores.open().close()
+    assert contents(stores, "consumequeue") == clean
+
+
+def test_only_files_the_checkpoint_does_not_vouch_for_are_walked(stores, caplog):
+    store = stores.open()
+    for i in range(40):
+        stores.clock.now += 1000
+        fill(store, 1, start=i, size=300)
+        if i == 25:
+            store.close()
+            store = stores.open()
+    stores.crash()
+    with caplog.at_level(logging.WARNING):
+        store = stores.open()
+    walked = int(caplog.text.split("is walked from ")[1].split()[0])
+    assert 0 < walked < store.tags_entries("T", 0, 22, 1)[0][0] + 1
+    check(store, list(range(40)))
+
+
+def test_a_checkpoint_after_a_thorough_flush_spares_the_walk(stores, caplog):
+    config = msgspec.structs.replace(SMALL, flush_consume_queue_thorough_interval=10)
+    store = stores.open(config)
+    fill(store, 40, size=300)
+    stores.clock.now += 10_000
+    fill(store, 1, start=40, size=300)
+    store.tick(stores.clock.now)
+    store._flusher.stop()
+    stores.crash()
+    with caplog.at_level(logging.WARNING):
+        store = stores.open()
+    assert "is walked from 0" not in caplog.text
+    check(store, list(range(41)))
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("damage", ["body", "size", "magic", "position", "lengths", "topic"])
+def test_a_damaged_record_and_what_follows_are_cut(stores, caplog, damage, clean):
+    store = stores.open()
+    done = fill(store, 30)
+    at = done[20].physical_offset
+    if clean:
+        store.close()
+        for path in [p for p in stores.fs.nodes if "consumequeue" in p.parts]:
+            stores.fs.remove(path)
+    else:
+        stores.crash()
+    content = stores.fs.nodes[log_file(stores, at // 4096)].content
+    at %= 4096
+    place = {"body": 90, "size": 2, "magic": 4, "position": 35, "lengths": done[20].size - 62, "topic": 189}[damage]
+    content[at + place] ^= 0xFF
+    with caplog.at_level(logging.ERROR):
+        store = stores.open()
+    assert f"cut at {done[20].physical_offset}" in caplog.text
+    check(store, list(range(20)))
+    assert store.max_physical_offset == done[20].physical_offset
+    assert bytes(content[at:]) == bytes(4096 - at)
+    fill(store, 15, start=20)
+    check(store, list(range(35)))
+    stores.crash()
+    check(stores.open(), list(range(35)))
+
+
+def test_a_tail_that_is_torn_before_its_properties_loses_one_message(stores):
+    store = stores.open()
+    done = fill(store, 12)
+    stores.crash()
+    last = done[11]
+    whole = bytes(stores.fs.nodes[log_file(stores)].content)
+    for kept in range(0, last.size - len(record(11).properties), 7):
+        fs = stores.fs.after_kill()
+        end = last.physical_offset + kept
+        fs.nodes[log_file(stores)].content[end:] = bytes(4096 - end)
+        stores.crash(fs)
+        store = stores.open()
+        assert numbers(read_queue(store)) == list(range(11))
+        assert store.append(record(11)).physical_offset == last.physical_offset
+        store.settle()
+        assert stores.fs.nodes[log_file(stores)].content[: last.physical_offset + last.size] != b""
+        stores.crash()
+        assert numbers(read_queue(stores.open())) == list(range(12))
+    assert whole[last.physical_offset :] != bytes(4096 - last.physical_offset)
+
+
+def test_properties_torn_at_a_sector_are_noticed_but_a_zero_in_them_is_not_damage(stores, caplog):
+    store = stores.open()
+    store.append(record(0, properties=b"TAGS\x01a\0"))
+    torn = store.append(record(1, size=200, properties=b"x" * 300))
+    store.settle()
+    stores.crash()
+    assert torn.physical_offset < 512 < torn.physical_offset + torn.size - 100
+    stores.fs.nodes[log_file(stores)].content[512:] = bytes(4096 - 512)
+    with caplog.at_level(logging.ERROR):
+        store = stores.open()
+    assert "torn" in caplog.text
+    assert numbers(read_queue(store)) == [0]
+
+
+def test_old_records_behind_a_cut_never_come_back(stores):
+    store = stores.open()
+    done = fill(store, 20)
+    stores.crash()
+    stores.fs.nodes[log_file(stores)].content[done[5].physical_offset + 95] ^= 1
+    store = stores.open()
+    assert store.queue_range("T", 0) == (0, 5)
+    fill(store, 1, start=5)
+    stores.crash()
+    assert numbers(read_queue(stores.open())) == list(range(6))
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_queues_and_index_are_made_anew_from_the_log(stores, clean):
+    store = stores.open()
+    fill(store, 45)
+    fill(store, 5, topic="other")
+    store.close()
+    wanted = contents(stores, "consumequeue")
+    if not clean:
+        store = stores.open()
+        stores.crash()
+    for directory in ("consumequeue", "index"):
+        stores.fs.remove_tree(stores.root / directory)
+    store = stores.open()
+    check(store, list(range(45)))
+    check(store, list(range(5)), "other")
+    store.close()
+    assert contents(stores, "consumequeue") == wanted
+
+
+def test_a_half_written_queue_is_completed(stores):
+    store = stores.open()
+    fill(store, 45)
+    store.close()
+    wanted = contents(stores, "consumequeue")
+    stores.open()
+    stores.crash()
+    directory = stores.root / "consumequeue" / "T" / "0"
+    stores.fs.nodes[directory / f"{400:020d}"].content[100:300] = bytes(200)
+    stores.fs.remove(directory / f"{800:020d}")
+    stores.fs.nodes[stores.root / "checkpoint"].content[0:24] = bytes(24)
+    stores.open().close()
+    assert contents(stores, "consumequeue") == wanted
+
+
+def test_queue_entries_beyond_a_shortened_log_are_cut(stores):
+    store = stores.open()
+    done = fill(store, 45, size=300)
+    store.close()
+    for number in range(2, 9):
+        stores.fs.remove(log_file(stores, number))
+    store = stores.open()
+    kept = [i for i, d in enumerate(done) if d.physical_offset < 8192]
+    assert store.queue_range("T", 0) == (0, len(kept))
+    assert numbers(read_queue(store)) == kept
+    again = fill(store, 3, start=len(kept))
+    assert again[0].queue_offset == len(kept)
+    store.close()
+    assert numbers(read_queue(stores.open())) == list(range(len(kept) + 3))
+
+
+def test_the_minimum_follows_the_oldest_file(stores):
+    store = stores.open()
+    done = fill(store, 45, size=300)
+    fill(store, 2, topic="new")
+    store.close()
+    stores.fs.remove(log_file(stores, 0))
+    store = stores.open()
+    first = next(i for i, d in enumerate(done) if d.physical_offset >= 4096)
+    assert store.queue_range("T", 0) == (first, 45)
+    assert store.queue_range("new", 0) == (0, 2)
+    assert store.min_physical_offset == 4096
+    assert store.earliest_store_time("T", 0) == NOW
+
+
+def test_a_queue_all_of_whose_messages_expired_keeps_its_end(stores):
+    store = stores.open()
+    fill(store, 3, topic="old")
+    fill(store, 45, size=300)
+    store.close()
+    stores.fs.remove(log_file(stores, 0))
+    store = stores.open()
+    assert store.queue_range("old", 0) == (3, 3)
+    assert fill(store, 1, topic="old")[0].queue_offset == 3
+    assert numbers(read_queue(store, "old")) == [0]
+
+
+def test_a_queue_made_anew_from_a_log_without_its_beginning(stores):
+    store = stores.open()
+    done = fill(store, 45, size=300)
+    store.close()
+    first = next(i for i, d in enumerate(done) if d.physical_offset >= 4096)
+    stores.fs.remove(log_file(stores, 0))
+    stores.fs.remove_tree(stores.root / "consumequeue")
+    for _ in range(2):
+        store = stores.open()
+        assert store.queue_range("T", 0) == (first, 45)
+        assert numbers(read_queue(store)) == list(range(first, 45))
+        store.close()
+    data = stores.fs.read(stores.root / "consumequeue" / "T" / "0" / f"{0:020d}")
+    assert data[: 20 * first] == pack(">qiq", 0, 0x7FFFFFFF, 0) * first
+
+
+def test_without_a_log_queues_are_removed(stores, caplog):
+    store = stores.open()
+    fill(store, 10)
+    store.close()
+    stores.fs.remove_tree(stores.root / "commitlog")
+    store = stores.open()
+    assert "the consume queues are removed" in caplog.text
+    assert store.queue_range("T", 0) == (0, 0)
+    assert fill(store, 1)[0].physical_offset == 0
+
+
+def test_a_log_with_a_file_missing_in_the_middle_serves_the_rest(stores, caplog):
+    store = stores.open()
+    fill(store, 45, size=300)
+    store.close()
+    stores.fs.remove(log_file(stores, 1))
+    store = stores.open()
+    assert "are missing" in caplog.text
+    result = store.get("T", 0, 40, 32)
+    assert numbers(decode_records(result.body)) == list(range(40, 45))
+    assert store.get("T", 0, 0, 32).count > 0
+
+
+def test_an_empty_last_file_is_as_none(stores):
+    store = stores.open()
+    fill(store, 3)
+    store.close()
+    stores.fs.write(log_file(stores, 1), b"")
+    stores.fs.write(stores.root / "consumequeue" / "T" / "0" / f"{400:020d}", b"")
+    store = stores.open()
+    fill(store, 42, start=3)
+    check(store, list(range(45)))
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        ({"mapped_file_size_commit_log": 8192}, "mappedFileSizeCommitLog"),
+        ({"mapped_file_size_consume_queue": 600}, "mappedFileSizeConsumeQueue"),
+    ],
+)
+def test_another_file_size_is_refused_before_anything_is_touched(stores, change, key):
+    store = stores.open()
+    fill(store, 3)
+    store.close()
+    before = contents(stores)
+    with pytest.raises(StoreCorrupt, match=key):
+        stores.open(msgspec.structs.replace(SMALL, **change))
+    assert contents(stores) == before
+    check(stores.open(), [0, 1, 2])
+
+
+def test_strange_names_are_left_alone(stores):
+    store = stores.open()
+    fill(store, 3)
+    store.close()
+    for name in ("commitlog/notes.txt", "consumequeue/T/0/x", "consumequeue/T/readme/y", "consumequeue/z", "index/no"):
+        stores.fs.write(stores.root / name, b"hello")
+    check(stores.open(), [0, 1, 2])
+    assert stores.fs.read(stores.root / "index" / "no") == b"hello"
+
+
+def test_a_store_is_opened_once(stores):
+    store = stores.open()
+    other = MessageStore(stores.root, SMALL, store_host=HOST, fs=stores.fs)
+    with pytest.raises(StoreLocked, match="in use by another broker"):
+        other.open()
+    store.close()
+    other.open()
+    other.close()
+
+
+def test_deliver_times_of_delayed_messages_are_computed_again(stores):
+    store = stores.open()
+    properties = b"DELAY\x014\x02TAGS\x01x\x02"
+    for level in (b"4", b"99", b"0"):
+        own = properties.replace(b"\x014", b"\x01" + level)
+        store.append(record(0, topic="SCHEDULE_TOPIC_XXXX", properties=own, tags_code=NOW + 30_000))
+    store.settle()
+    stores.crash()
+    stores.fs.remove_tree(stores.root / "consumequeue")
+    store = stores.open()
+    codes = [code for _, _, code in store.tags_entries("SCHEDULE_TOPIC_XXXX", 0, 0, 9)]
+    assert codes == [NOW + 30_000, NOW + 7_200_000, ord("x")]
+
+
+def test_an_index_that_was_not_counted_is_undone_and_built_again(stores):
+    config = StoreConfig(
+        mapped_file_size_commit_log=8192, mapped_file_size_consume_queue=400, max_hash_slot_num=4, max_index_num=500,
+        flush_consume_queue_thorough_interval=1,
+    )  # fmt: skip
+    store = stores.open(config)
+    fill(store, 10)
+    store.tick(stores.clock.now + 5)
+    store._flusher.stop()
+    fill(store, 10, start=10)
+    store._index.build()
+    stores.crash()
+    store = stores.open(config)
+    check(store, list(range(20)))
+    for i in range(20):
+        assert numbers(decode_records(store.query("T", f"U{i:06d}", 64, 0, NOW).body)) == [i]
+    assert numbers(decode_records(store.query("T", "all", 64, 0, NOW).body)) == list(range(20))
+
+
+def test_an_index_newer_than_the_checkpoint_is_removed(stores, caplog):
+    store = stores.open()
+    fill(store, 5)
+    store.close()
+    stores.open()
+    stores.crash()
+    stores.fs.nodes[stores.root / "checkpoint"].content[16:24] = pack(">q", NOW - 1)
+    store = stores.open()
+    assert "may be damaged and is removed" in caplog.text
+    check(store, list(range(5)))
