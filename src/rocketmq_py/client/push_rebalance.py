@@ -52,7 +52,6 @@ class Rebalancer:
         self._gained: list[tuple[ProcessQueue, float]] = []
         self._missing: set[str] = set()
         self._missing_wait = MISSING_WAIT
-        self._turn = asyncio.Lock()
 
     def trigger(self) -> None:
         """Has a round begin soon: at once, or a second after the last one began."""
@@ -94,18 +93,17 @@ class Rebalancer:
 
     async def round(self) -> bool:
         """Brings all topics up to date; whether every queue is now where it belongs."""
-        async with self._turn:
-            self._wake.clear()
-            balanced = True
-            try:
-                for topic in list(self._group.subscriptions):
-                    balanced &= await self._rebalance(topic)
-                await self._forget_unsubscribed()
-            except Exception:  # noqa: BLE001 - the next round gets another chance, whatever it was
-                _log.exception("rebalancing group %s failed", self._group.name)
-                balanced = False
+        self._wake.clear()
+        balanced = True
+        try:
+            for topic in list(self._group.subscriptions):
+                balanced &= await self._rebalance(topic)
+            await self._forget_unsubscribed()
             await self._begin_gained()
-            return balanced
+        except Exception:  # noqa: BLE001 - the next round gets another chance, whatever it was
+            _log.exception("rebalancing group %s failed", self._group.name)
+            return False
+        return balanced
 
     async def _rebalance(self, topic: str) -> bool:
         route, members = await self._look_around(topic)
@@ -137,10 +135,14 @@ class Rebalancer:
             return None, None
         self._missing.discard(topic)
         try:
-            return route, sorted(await self._members(route))
-        except (BrokerError, NetworkError) as e:
-            _log.info("the members of group %s are not known yet: %s", self._group.name, e)
+            members = await self._members(route)
+            if self._group.instance.client_id not in members:  # the broker has not heard of us yet
+                await self._group.announce()
+                members = await self._members(route)
+        except NetworkError as e:
+            _log.warning("the members of group %s cannot be asked for now: %s", self._group.name, e)
             return route, None
+        return route, sorted(members) or None
 
     def _miss(self, topic: str, error: RocketMQError) -> None:
         if topic in self._missing:
@@ -155,9 +157,13 @@ class Rebalancer:
         address = pick_address(broker.broker_addrs)
         if address is None:
             raise NetworkError(f"broker {broker.broker_name} has no address in the route of topic {route.topic}")
-        answer = await self._group.instance.connections.invoke(
-            address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, GroupHeader(consumer_group=self._group.name)
-        )
+        try:
+            answer = await self._group.instance.connections.invoke(
+                address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, GroupHeader(consumer_group=self._group.name)
+            )
+        except BrokerError as e:
+            _log.info("broker %s knows no member of group %s: %s", broker.broker_name, self._group.name, e)
+            return []
         return ConsumerIdList.decode(answer.body).consumer_id_list
 
     # -- letting go
