@@ -1,0 +1,149 @@
+"""A connection over a transport that only remembers: one write per read, slow readers, faults."""
+
+import pytest
+
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.server import Peer, Reply, Router, handles
+from rocketmq_py.server.connection import Connection
+from rocketmq_py.server.dispatch import Dispatcher
+from rocketmq_py.wire.command import Command, encode_command
+
+
+class Echo:
+    @handles(RequestCode.GET_MAX_OFFSET)
+    def echo(self, peer: Peer, request, body):
+        return Reply(body=body)
+
+
+class Socket:
+    def setsockopt(self, *_):
+        pass
+
+
+class Transport:
+    """What a connection does to its transport; ``backlog`` is what the other end has not taken."""
+
+    def __init__(self):
+        self.writes = []
+        self.done = []
+        self.backlog = 0
+        self.closing = False
+
+    def get_extra_info(self, name):
+        return {"socket": Socket(), "peername": ("10.0.0.9", 5), "sockname": ("10.0.0.1", 6)}[name]
+
+    def set_write_buffer_limits(self, high):
+        self.high = high
+
+    def write(self, data):
+        self.writes.append(bytes(data))
+
+    def writelines(self, pieces):
+        self.writes.append(b"".join(pieces))
+
+    def get_write_buffer_size(self):
+        return self.backlog
+
+    def is_closing(self):
+        return self.closing
+
+    def __getattr__(self, name):
+        def act():
+            self.done.append(name)
+            self.closing |= name in ("close", "abort")
+
+        return act
+
+
+class Owner:
+    max_frame = 1000
+    write_limit = 5000
+
+    def __init__(self):
+        self.dispatcher = Dispatcher(Router(Echo()))
+        self.events = []
+
+    def connected(self, connection):
+        self.events.append("connected")
+
+    def disconnected(self, connection):
+        self.events.append("disconnected")
+
+
+@pytest.fixture
+def connection():
+    connection = Connection(Owner())
+    connection.connection_made(Transport())
+    return connection
+
+
+ASK = encode_command(Command(30, ext={"topic": "t", "queueId": "0"}, body=b"hello"))
+
+
+def test_all_answers_of_a_read_leave_with_one_write(connection):
+    connection.data_received(ASK * 5)
+    assert len(connection._transport.writes) == 1
+    assert connection._transport.writes[0].count(b"hello") == 5
+
+
+def test_a_frame_may_come_byte_by_byte(connection):
+    for byte in ASK:
+        connection.data_received(bytes([byte]))
+    assert len(connection._transport.writes) == 1
+
+
+def test_whoever_does_not_read_is_not_read_from(connection):
+    connection.pause_writing()
+    connection.resume_writing()
+    assert connection._transport.done == ["pause_reading", "resume_reading"]
+
+
+@pytest.mark.parametrize("push", [False, True], ids=["answers", "pushes"])
+def test_what_piles_up_ends_the_connection(connection, push, caplog):
+    connection.pause_writing()
+    for backlog in (5000, 5001):
+        connection._transport.backlog = backlog
+        if push:
+            connection.peer.write(b"x")
+        else:
+            connection.data_received(ASK)
+    assert connection._transport.done == ["pause_reading", "abort"]
+    assert "5001 bytes wait for it to read" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"\x00\x00\x10\x00" + bytes(8), "a frame of 4096 bytes is announced, the limit is 1000"),
+        (b"\x00\x00\x00\x08\x00\x00\x00\xff", "header length 255 does not fit into a frame of 8 bytes"),
+        (b"\x00\x00\x00\x06\x07\x00\x00\x02{}", "unknown serialize type 7"),
+        (b"\x00\x00\x00\x06\x00\x00\x00\x02??", "cannot be understood"),
+        (b"GET / HTTP/1.1\r\n\r\n", "not a RocketMQ peer"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01", "look like TLS"),
+    ],
+    ids=["oversized", "header beyond frame", "serialize type", "garbage header", "http", "tls"],
+)
+def test_a_fault_ends_the_connection_with_one_line(connection, data, said, caplog):
+    connection.data_received(data)
+    assert connection._transport.done == ["close"]
+    assert len(caplog.records) == 1
+    assert "10.0.0.9:5" in caplog.text
+    assert said in caplog.text
+
+
+def test_requests_before_a_fault_are_answered(connection):
+    connection.data_received(ASK + b"\x00\x00\x00\x06\x07\x00\x00\x02{}")
+    assert b"hello" in connection._transport.writes[0]
+    assert connection._transport.done == ["close"]
+
+
+def test_closing_a_connection_that_takes_nothing_does_not_wait_for_it(connection):
+    connection.pause_writing()
+    connection.close("idle")
+    assert connection._transport.done[-1] == "abort"
+
+
+def test_a_lost_connection_is_told(connection):
+    connection.connection_lost(ConnectionResetError("reset"))
+    assert connection.peer.closed
+    assert connection._owner.events == ["connected", "disconnected"]
