@@ -73,7 +73,7 @@ class Seen:
 async def eventually(true):
     """Waits for a state nobody announces."""
     async with asyncio.timeout(PATIENCE):
-        while not true():
+        while not true():  # noqa: ASYNC110 - there is no event for it
             await asyncio.sleep(0.02)
 
 

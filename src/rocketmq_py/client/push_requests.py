@@ -96,12 +96,13 @@ class _Requests:
         )
 
 
-def _key(queue: MessageQueue) -> str:
-    return fastjson.object_key({"brokerName": queue.broker_name, "queueId": queue.queue_id, "topic": queue.topic})
+def _key(queue: MessageQueue) -> tuple[tuple[str, str | int], ...]:
+    return ("brokerName", queue.broker_name), ("queueId", queue.queue_id), ("topic", queue.topic)
 
 
 def _json(value: Mapping[str, Any]) -> Command:
-    return Command(ResponseCode.SUCCESS, body=fastjson.dumps(value))
+    """An answer with queues as keys, which Java's tools read as objects only."""
+    return Command(ResponseCode.SUCCESS, body=fastjson.dumps_java(value))
 
 
 class _OffsetItem(msgspec.Struct, rename="camel"):
