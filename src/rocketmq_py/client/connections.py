@@ -16,8 +16,9 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 
 from rocketmq_py.client.connection import Connection, set_no_delay
+from rocketmq_py.client.forks import Process
 from rocketmq_py.core.peer import Reply
-from rocketmq_py.errors import BrokerError, ClosedError, ConfigError, ConnectError, ForkedError, RequestTimeout
+from rocketmq_py.errors import BrokerError, ClosedError, ConfigError, ConnectError, RequestTimeout
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.header import Header
 from rocketmq_py.wire.command import RESPONSE_FLAG, Command, encode_command
@@ -51,7 +52,7 @@ class Connections:
         self._push_handlers: dict[int, PushHandler] = {}
         self._answering: set[asyncio.Task[None]] = set()
         self._closed = False
-        self._pid = os.getpid()
+        self._process = Process()
 
     def on_request(self, code: int, handler: PushHandler) -> None:
         """Give requests of ``code`` that peers make to ``handler``; the last one set counts.
@@ -146,11 +147,7 @@ class Connections:
         :raises ForkedError: this client was made in another process.
         :raises ClosedError: this client is closed.
         """
-        if os.getpid() != self._pid:
-            raise ForkedError(
-                f"this client was made in process {self._pid} and is used in process {os.getpid()}: sockets and "
-                "threads do not survive a fork; make a client of its own in each process"
-            )
+        self._process.check()
         if self._closed:
             raise ClosedError("this client is closed; make a new one")
 
@@ -185,7 +182,7 @@ class Connections:
         except TimeoutError as e:
             raise self._cannot_connect(address, f"no connection within {self.connect_timeout:g} s") from e
         except OSError as e:
-            raise self._cannot_connect(address, e.strerror or str(e)) from e
+            raise self._cannot_connect(address, os.strerror(e.errno) if e.errno else str(e)) from e
         connection.attach_socket(sock)
         self._open[address] = connection
         return connection

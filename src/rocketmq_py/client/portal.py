@@ -15,7 +15,8 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from rocketmq_py.errors import ClosedError, ConfigError, ForkedError
+from rocketmq_py.client.forks import Process
+from rocketmq_py.errors import ClosedError, ConfigError
 
 T = TypeVar("T")
 
@@ -37,16 +38,17 @@ class Portal:
 
     def __init__(self) -> None:
         self.loop = new_event_loop()
-        self._pid = os.getpid()
+        self._process = Process()
         self._posted: deque[Callable[[], None]] = deque()
         self._woken = False
+        self._ended = False
         self._thread = threading.Thread(target=self._main, name="rocketmq-loop", daemon=True)
         self._thread.start()
 
     @property
     def alive(self) -> bool:
         """Whether the loop runs, in this process."""
-        return self._pid == os.getpid() and self._thread.is_alive()
+        return self._process.is_this and self._thread.is_alive()
 
     def check(self) -> None:
         """Does nothing where a blocking call can be made.
@@ -55,17 +57,13 @@ class Portal:
         :raises ClosedError: the loop has ended.
         :raises ConfigError: the call comes from the loop's own thread, which it would block for ever.
         """
-        if self._pid != os.getpid():
-            raise ForkedError(
-                f"this object was made in process {self._pid} and is used in process {os.getpid()}: sockets and "
-                "threads do not survive a fork; make one of its own in each process"
-            )
+        self._process.check()
         if threading.get_ident() == self._thread.ident:
             raise ConfigError(
                 "a blocking call was made in the thread of the event loop, where it would wait for itself; in an "
                 "async listener use rocketmq_py.aio"
             )
-        if not self._thread.is_alive():
+        if self._ended:
             raise ClosedError("the event loop of this process has ended: the interpreter is shutting down")
 
     def run(self, coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
@@ -126,6 +124,7 @@ class Portal:
             self.loop.run_forever()
             self._finish()
         finally:
+            self._ended = True
             self.loop.close()
 
     def _finish(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 
 import pytest
 
@@ -206,10 +205,10 @@ def test_pushed_requests_are_handled_and_answered() -> None:
 def test_closed_and_forked_clients_say_so() -> None:
     async def main() -> None:
         connections, _ = made(lambda *_: Command(0))
-        connections._pid = os.getpid() + 1
+        connections._process._generation += 1
         with pytest.raises(ForkedError, match="do not survive a fork"):
             await connections.invoke("h:1", 1)
-        connections._pid = os.getpid()
+        connections._process._generation -= 1
         await connections.close()
         with pytest.raises(ClosedError):
             await connections.invoke("h:1", 1)
