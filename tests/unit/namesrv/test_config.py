@@ -1,0 +1,91 @@
+"""Settings and the key-value table: text forms, files, what may not be changed from afar."""
+
+import json
+
+import pytest
+
+from rocketmq_py.errors import BrokerError, ConfigError
+from rocketmq_py.namesrv import NamesrvConfig
+from rocketmq_py.namesrv.config import read_lines
+from rocketmq_py.namesrv.kvconfig import KvConfig
+from rocketmq_py.namesrv.settings import Settings
+
+
+def test_settings_have_java_s_keys_and_read_back():
+    config = NamesrvConfig(order_message_enable=True, listen_port=9999)
+    assert "orderMessageEnable=true\n" in config.lines()
+    assert NamesrvConfig().updated(read_lines(config.lines().splitlines())) == config
+
+
+def test_lines_are_read_as_java_properties():
+    assert read_lines(["# comment", "! too", "", "a = 1", "b: 2", "c"]) == {"a": "1", "b": "2", "c": ""}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"listenPort": "x"}, {"listenPort": "65536"}, {"scanNotActiveBrokerInterval": "0"}, {"enableTopicList": "maybe"}],
+)
+def test_a_setting_that_cannot_work_is_refused(settings):
+    with pytest.raises(ConfigError, match="name server"):
+        NamesrvConfig().updated(settings)
+
+
+def test_settings_may_be_changed_while_running():
+    seen = []
+    settings = Settings(NamesrvConfig(), seen.append)
+    settings.update("enableTopicList=false\nunknownKey=1\n")
+    assert not settings.current.enable_topic_list
+    assert seen == [settings.current]
+
+
+@pytest.mark.parametrize("key", ["kvConfigPath", "configStorePath", "configBlackList", "listenPort"])
+def test_black_listed_settings_stay(key):
+    settings = Settings(NamesrvConfig(config_black_list="listenPort"))
+    with pytest.raises(BrokerError, match="black list") as caught:
+        settings.update(f"enableTopicList=false\n{key}=1")
+    assert caught.value.code == 16
+    assert settings.current.enable_topic_list
+
+
+def test_changed_settings_are_written_where_they_are_kept(tmp_path):
+    path = tmp_path / "namesrv.properties"
+    Settings(NamesrvConfig(config_store_path=str(path))).update("enableTopicList=false")
+    assert read_lines(path.read_text().splitlines())["enableTopicList"] == "false"
+
+
+def test_values_are_kept_by_namespace():
+    kv = KvConfig()
+    kv.put("N", "k", "v")
+    assert (kv.get("N", "k"), kv.get("N", "x"), kv.get("M", "k")) == ("v", None, None)
+    assert kv.namespace("N").table == {"k": "v"}
+    assert kv.namespace("M") is None
+    kv.delete("N", "k")
+    kv.delete("M", "k")
+    assert kv.namespace("N").table == {}
+
+
+def test_the_file_is_java_s_and_survives(tmp_path):
+    path = tmp_path / "namesrv" / "kvConfig.json"
+    kv = KvConfig(path)
+    kv.put("ORDER_TOPIC_CONFIG", "T", "broker-a:4")
+    kv.put("ORDER_TOPIC_CONFIG", "U", "broker-a:8")
+    assert json.loads(path.read_text()) == {
+        "configTable": {"ORDER_TOPIC_CONFIG": {"T": "broker-a:4", "U": "broker-a:8"}}
+    }
+    assert KvConfig(path).get("ORDER_TOPIC_CONFIG", "U") == "broker-a:8"
+    backup = json.loads(path.with_name("kvConfig.json.bak").read_text())
+    assert backup == {"configTable": {"ORDER_TOPIC_CONFIG": {"T": "broker-a:4"}}}
+
+
+@pytest.mark.parametrize("content", ["[1", '{"configTable":5}'])
+def test_a_broken_file_is_named(tmp_path, content):
+    path = tmp_path / "kvConfig.json"
+    path.write_text(content)
+    with pytest.raises(ConfigError, match=r"kvConfig\.json cannot be understood.*mend it or move it away"):
+        KvConfig(path)
+
+
+def test_an_empty_file_is_an_empty_table(tmp_path):
+    path = tmp_path / "kvConfig.json"
+    path.write_text("\n")
+    assert KvConfig(path).namespace("N") is None

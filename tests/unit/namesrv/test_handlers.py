@@ -1,0 +1,191 @@
+"""Handlers called as methods: response codes, remarks, dialects."""
+
+import json
+
+import pytest
+
+from rocketmq_py.errors import BrokerError
+from rocketmq_py.namesrv import NamesrvConfig
+from rocketmq_py.namesrv.handlers import BrokerHandlers, ConfigHandlers, RouteHandlers, TopicHandlers
+from rocketmq_py.namesrv.kvconfig import ORDER_TOPICS, KvConfig
+from rocketmq_py.namesrv.registration import checksum
+from rocketmq_py.namesrv.settings import Settings
+from rocketmq_py.protocol import headers as h
+from rocketmq_py.protocol.bodies import DataVersion, QueueData, TopicRouteData
+from rocketmq_py.protocol.codes import Version
+from rocketmq_py.protocol.requests import Request
+from rocketmq_py.server import Peer
+from rocketmq_py.testing import ManualClock
+
+
+class Desk:
+    """All handlers over one registry, asked as the server asks them."""
+
+    def __init__(self, site, **settings):
+        self.clock = ManualClock(site.now)
+        self.kv = KvConfig()
+        self.settings = Settings(NamesrvConfig(**settings))
+        self.routes = RouteHandlers(site.registry, self.kv, self.settings, self.clock)
+        self.brokers = BrokerHandlers(site.registry, self.kv, self.settings, self.clock)
+        self.topics = TopicHandlers(site.registry, self.settings)
+        self.config = ConfigHandlers(self.kv, self.settings)
+        self.peer = Peer()
+
+    def ask(self, method, header=None, body=b"", version=Version.V5_3_3):
+        return method(self.peer, Request(header=header, version=version), body)
+
+
+@pytest.fixture
+def desk(site):
+    site.register()
+    return Desk(site)
+
+
+ROUTE = h.GetRouteInfo(topic="T")
+REGISTER = h.RegisterBroker(
+    broker_name="broker-b", broker_addr="10.0.0.9:10911", cluster_name="C", ha_server_addr="10.0.0.9:10912", broker_id=0
+)
+BODY = (
+    b'{"filterServerList":[],"topicConfigSerializeWrapper":{"dataVersion":{"counter":1,"stateVersion":0,"timestamp":1},'
+    b'"topicConfigTable":{"V":{"topicName":"V"},"W":{"topicName":"W"}}}}'
+)
+
+
+@pytest.mark.parametrize(
+    ("version", "only_json", "strict"), [(400, None, False), (401, None, True), (400, True, True), (317, False, False)]
+)  # fmt: skip
+def test_the_dialect_of_a_route_depends_on_who_asks(desk, version, only_json, strict):
+    header = h.GetRouteInfo(topic="T", accept_standard_json_only=only_json)
+    body = desk.ask(desk.routes.route, header, version=version).body
+    assert (b'{"0":"10.0.0.1:10911"}' if strict else b'{0:"10.0.0.1:10911"}') in body
+
+
+def test_an_unknown_topic_is_17(desk):
+    with pytest.raises(BrokerError, match="No topic route info in name server for the topic: X") as caught:
+        desk.ask(desk.routes.route, h.GetRouteInfo(topic="X"))
+    assert caught.value.code == 17
+
+
+def test_routes_wait_for_brokers_when_configured(site):
+    site.register()
+    desk = Desk(site, need_wait_for_service=True, wait_seconds_for_service=45)
+    desk.clock.advance(44.9)
+    with pytest.raises(BrokerError, match="not ready"):
+        desk.ask(desk.routes.route, ROUTE)
+    desk.clock.advance(0.1)
+    assert desk.ask(desk.routes.route, ROUTE).body
+
+
+def test_the_order_of_a_topic_is_part_of_its_route_when_configured(site):
+    site.register()
+    desk = Desk(site, order_message_enable=True)
+    desk.kv.put(ORDER_TOPICS, "T", "broker-a:4")
+    assert json.loads(desk.ask(desk.routes.route, ROUTE).body)["orderTopicConf"] == "broker-a:4"
+
+
+def test_a_registration_is_answered_with_the_order_topics(desk):
+    assert desk.ask(desk.brokers.register, REGISTER, BODY).body == b""
+    desk.kv.put(ORDER_TOPICS, "V", "broker-b:4")
+    assert json.loads(desk.ask(desk.brokers.register, REGISTER, BODY).body) == {"table": {"V": "broker-b:4"}}
+
+
+def test_a_registration_with_a_wrong_checksum_is_refused(desk):
+    checked = h.RegisterBroker.from_ext(REGISTER.to_ext() | {"bodyCrc32": str(checksum(BODY))})
+    desk.ask(desk.brokers.register, checked, BODY)
+    with pytest.raises(BrokerError, match="crc32 not match"):
+        desk.ask(desk.brokers.register, checked, BODY + b" ")
+
+
+def test_a_single_topic_of_an_unknown_broker_is_refused(desk):
+    with pytest.raises(BrokerError, match="register broker failed") as caught:
+        desk.ask(desk.brokers.register, REGISTER, BODY.replace(b',"W":{"topicName":"W"}', b""))
+    assert caught.value.code == 1
+
+
+def test_a_slave_hears_of_its_master(desk):
+    slave = h.RegisterBroker.from_ext(REGISTER.to_ext() | {"brokerId": "1", "brokerAddr": "10.0.0.10:1"})
+    desk.ask(desk.brokers.register, REGISTER, BODY)
+    answer = desk.ask(desk.brokers.register, slave, BODY).header
+    assert (answer.master_addr, answer.ha_server_addr) == ("10.0.0.9:10911", "10.0.0.9:10912")
+
+
+def test_a_broker_asks_whether_it_must_register(desk):
+    key = {"broker_name": "broker-a", "broker_addr": "10.0.0.1:10911", "cluster_name": "C", "broker_id": 0}
+    same = desk.ask(desk.brokers.query_data_version, h.QueryDataVersion(**key), DataVersion(counter=1).encode())
+    newer = desk.ask(desk.brokers.query_data_version, h.QueryDataVersion(**key), DataVersion(counter=2).encode())
+    assert (same.header.changed, newer.header.changed) == (False, True)
+    assert DataVersion.decode(same.body) == DataVersion(counter=1)
+    unknown = h.QueryDataVersion(**key | {"broker_addr": "10.0.0.9:1"})
+    assert desk.ask(desk.brokers.query_data_version, unknown, DataVersion().encode()).body == b""
+
+
+def test_a_heartbeat_and_a_goodbye(desk, site):
+    beat = h.BrokerHeartbeat(cluster_name="C", broker_addr="10.0.0.1:10911", broker_name="broker-a")
+    assert desk.ask(desk.brokers.heartbeat, beat).code == 0
+    leave = h.UnregisterBroker(broker_name="broker-a", broker_addr="10.0.0.1:10911", cluster_name="C", broker_id=0)
+    assert desk.ask(desk.brokers.unregister, leave).code == 0
+    assert site.queues() is None
+
+
+def test_clusters_and_members(desk):
+    assert b'{0:"10.0.0.1:10911"}' in desk.ask(desk.brokers.cluster_info).body
+    members = h.BrokerMemberGroup(cluster_name="C", broker_name="broker-a")
+    assert b'{0:"10.0.0.1:10911"}' in desk.ask(desk.brokers.members, members).body
+
+
+def test_topic_lists(desk):
+    assert json.loads(desk.ask(desk.topics.all_topics).body) == {"topicList": ["T", "U"]}
+    of_cluster = desk.ask(desk.topics.topics_of_cluster, h.ClusterName(cluster="C"))
+    assert json.loads(of_cluster.body) == {"topicList": ["T", "U"]}
+    assert json.loads(desk.ask(desk.topics.system_topics).body)["topicList"] == ["C", "broker-a"]
+
+
+def test_topics_of_units(site):
+    site.register(topics=("A", "B"), sys_flag=1)
+    site.register("broker-b", address="10.0.0.9:1", topics=("C", "D"), sys_flag=2)
+    site.register("broker-c", address="10.0.0.8:1", topics=("E", "F"), sys_flag=3)
+    desk = Desk(site)
+    lists = [desk.topics.unit_topics, desk.topics.unit_sub_topics, desk.topics.unit_sub_only_topics]
+    assert [json.loads(desk.ask(method).body)["topicList"] for method in lists] == [
+        ["A", "B", "E", "F"], ["C", "D", "E", "F"], ["C", "D"],
+    ]  # fmt: skip
+
+
+def test_topic_lists_can_be_disabled(site):
+    desk = Desk(site, enable_all_topic_list=False, enable_topic_list=False)
+    for method in (desk.topics.all_topics, desk.topics.unit_topics):
+        with pytest.raises(BrokerError, match="disable"):
+            desk.ask(method)
+
+
+def test_a_topic_is_registered_and_deleted(desk, site):
+    queue = QueueData(broker_name="broker-a", read_queue_nums=1, write_queue_nums=1, perm=6)
+    desk.ask(desk.topics.register_topic, h.TopicName(topic="V"), TopicRouteData(queue_datas=[queue]).encode())
+    assert site.queues("V").keys() == {"broker-a"}
+    desk.ask(desk.topics.register_topic, h.TopicName(topic="W"))
+    desk.ask(desk.topics.delete_topic, h.DeleteTopicInNamesrv(topic="V"))
+    assert site.queues("V") is None
+
+
+def test_write_permission(desk, site):
+    name = h.BrokerNameHeader(broker_name="broker-a")
+    assert desk.ask(desk.topics.wipe_write_permission, name).header.wipe_topic_count == 2
+    assert desk.ask(desk.topics.add_write_permission, name).header.add_topic_count == 2
+
+
+def test_the_key_value_table(desk):
+    key = {"namespace": "N", "key": "k"}
+    desk.ask(desk.config.put, h.PutKvConfig(**key, value="v"))
+    assert desk.ask(desk.config.get, h.KvConfigKey(**key)).header.value == "v"
+    assert json.loads(desk.ask(desk.config.namespace, h.KvNamespace(namespace="N")).body) == {"table": {"k": "v"}}
+    desk.ask(desk.config.delete, h.KvConfigKey(**key))
+    with pytest.raises(BrokerError, match="No config item, Namespace: N Key: k") as caught:
+        desk.ask(desk.config.get, h.KvConfigKey(**key))
+    assert caught.value.code == 22
+    with pytest.raises(BrokerError, match="No config item, Namespace: M"):
+        desk.ask(desk.config.namespace, h.KvNamespace(namespace="M"))
+
+
+def test_settings_are_shown_and_changed(desk):
+    desk.ask(desk.config.update_settings, body=b"enableTopicList=false")
+    assert b"enableTopicList=false\n" in desk.ask(desk.config.settings).body

@@ -1,0 +1,85 @@
+"""The body a broker registers with: plain, compressed, old, broken."""
+
+import json
+import struct
+import zlib
+
+import pytest
+
+from rocketmq_py.errors import BadHeader
+from rocketmq_py.namesrv.registration import checksum, decode_registration
+from rocketmq_py.protocol.bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigTable
+from rocketmq_py.protocol.codes import Version
+
+NEW = Version.V5_3_3
+TOPIC = TopicConfig(topic_name="T", read_queue_nums=3, write_queue_nums=4, perm=6, attributes={"+message.type": "FIFO"})
+TABLE = TopicConfigTable(topic_config_table={"T": TOPIC}, data_version=DataVersion(counter=7, timestamp=9))
+
+
+def block(data: bytes) -> bytes:
+    return struct.pack(">i", len(data)) + data
+
+
+def compressed(topics: list[str], mappings: list[dict] | None = None, filters: str = "[]") -> bytes:
+    raw = block(b'{"counter":7,"stateVersion":0,"timestamp":9}') + struct.pack(">i", len(topics))
+    raw += b"".join(block(topic.encode()) for topic in topics) + block(filters.encode())
+    if mappings is not None:
+        raw += struct.pack(">i", len(mappings)) + b"".join(block(json.dumps(one).encode()) for one in mappings)
+    return zlib.compress(raw, 9)
+
+
+def test_plain_json():
+    body = RegisterBrokerBody(topic_config_serialize_wrapper=TABLE, filter_server_list=["f:1"])
+    assert decode_registration(body.encode(), NEW) == body
+
+
+def test_a_compressed_body_is_recognised_by_its_first_byte():
+    body = decode_registration(compressed(['T 3 4 6 SINGLE_TAG {"+message.type":"FIFO"}'], []), NEW)
+    table = body.topic_config_serialize_wrapper
+    assert table.topic_config_table == {"T": TOPIC}
+    assert table.data_version == TABLE.data_version
+    assert body.filter_server_list == []
+
+
+def test_a_compressed_body_before_5_0_has_no_mappings():
+    body = decode_registration(compressed(["T 3 4 6 SINGLE_TAG "], filters='["f:1"]'), Version.V4_9_4)
+    assert body.filter_server_list == ["f:1"]
+    assert body.topic_config_serialize_wrapper.topic_config_table["T"].attributes == {}
+
+
+def test_mappings_of_static_topics_are_kept_as_they_are():
+    mapping = {"topic": "S", "bname": "broker-a", "currIdMap": {"0": 0}}
+    body = decode_registration(compressed(["S 1 1 6 SINGLE_TAG {}"], [mapping]), NEW)
+    assert body.topic_config_serialize_wrapper.topic_queue_mapping_info_map == {"S": mapping}
+
+
+def test_a_broker_before_3_0_11_sends_topics_only():
+    body = decode_registration(TABLE.encode(), 36)
+    assert body.topic_config_serialize_wrapper.topic_config_table == {"T": TOPIC}
+
+
+def test_no_body_is_no_topics():
+    assert decode_registration(b"", NEW).topic_config_serialize_wrapper.topic_config_table == {}
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"{", "is no RegisterBrokerBody"),
+        (b'{"topicConfigSerializeWrapper":3}', "RegisterBrokerBody"),
+        (b"\x78rubbish", "does not decompress"),
+        (compressed(["T 1 1 6 SINGLE_TAG {}"], [])[:-8], "cut off"),
+        (zlib.compress(struct.pack(">i", 500) + b"x"), "longer than what is left"),
+        (zlib.compress(b"\x00"), "cannot be understood"),
+        (compressed(["T 1 1"], []), "is no topic"),
+        (compressed([], [{"no": "topic"}]), "names no topic"),
+    ],
+    ids=["json", "kind", "zlib", "cut", "block", "number", "topic", "mapping"],
+)
+def test_a_broken_body_is_named(body, said):
+    with pytest.raises(BadHeader, match=said):
+        decode_registration(body, NEW)
+
+
+def test_the_checksum_is_java_s():
+    assert checksum(b"123456789") == 0xCBF43926 & 0x7FFFFFFF

@@ -1,0 +1,246 @@
+"""The rules of registration, expiry and routes, with a clock that stands still."""
+
+import pytest
+
+from rocketmq_py.namesrv.registry import BROKER_EXPIRY_MS, BrokerKey
+from rocketmq_py.protocol.bodies import DataVersion, QueueData
+
+
+def test_a_topic_has_a_route_once_its_broker_is_registered(site):
+    assert site.registry.route("T") is None
+    site.register()
+    assert site.addresses() == {"broker-a": {0: "10.0.0.1:10911"}}
+    queue = site.queues()["broker-a"]
+    assert (queue.read_queue_nums, queue.write_queue_nums, queue.perm) == (4, 4, 6)
+
+
+def test_two_brokers_share_a_topic(site):
+    site.register()
+    site.register("broker-b", address="10.0.0.9:10911", queues=2)
+    assert {name: queue.read_queue_nums for name, queue in site.queues().items()} == {"broker-a": 4, "broker-b": 2}
+    info = site.registry.cluster_info()
+    assert info.cluster_addr_table == {"C": ["broker-a", "broker-b"]}
+    assert set(info.broker_addr_table) == {"broker-a", "broker-b"}
+
+
+def test_a_single_topic_needs_its_broker_to_be_known(site):
+    assert site.register(topics=("T",)) is None
+    assert site.registry.route("T") is None
+    site.register()
+    assert site.register(topics=("V",), counter=2) is not None
+    assert site.queues("V").keys() == {"broker-a"}
+    assert site.queues("T").keys() == {"broker-a"}
+
+
+def test_topics_change_only_with_their_version(site):
+    site.register(queues=4, counter=1)
+    site.register(queues=8, counter=1)
+    assert site.queues()["broker-a"].read_queue_nums == 4
+    site.register(queues=8, counter=2)
+    assert site.queues()["broker-a"].read_queue_nums == 8
+
+
+def test_a_new_topic_is_taken_although_the_version_is_the_same(site):
+    site.register()
+    site.register(topics=("T", "U", "V"))
+    assert site.queues("V").keys() == {"broker-a"}
+
+
+def test_topics_that_are_no_more_listed_stay_unless_configured_otherwise(site, make_site):
+    for kept, place in ((True, site), (False, make_site(delete_missing_topics=True))):
+        place.register(topics=("T", "U", "V"))
+        place.register(topics=("T", "U"), counter=2)
+        assert (place.queues("V") is not None) == kept
+
+
+# -- masters and slaves
+
+
+def test_a_slave_adds_its_address_but_no_queues(site):
+    site.register(queues=4)
+    site.register(broker_id=1, queues=16)
+    assert site.addresses() == {"broker-a": {0: "10.0.0.1:10911", 1: "10.0.0.2:10911"}}
+    assert site.queues()["broker-a"].read_queue_nums == 4
+
+
+def test_a_slave_is_told_its_master_while_that_lives(site):
+    assert site.register(broker_id=1) == (None, None)
+    assert site.register() == (None, None)
+    assert site.register(broker_id=1) == ("10.0.0.1:10911", "ha-of-10.0.0.1:10911")
+    site.registry.unregister("C", "10.0.0.1:10911", "broker-a")
+    assert site.register(broker_id=1) == (None, None)
+
+
+def test_a_slave_alone_brings_no_queues_unless_it_could_act_as_master(site, make_site):
+    site.register(broker_id=1)
+    assert site.queues() is None
+    acting = make_site()
+    acting.register(broker_id=1, enable_acting_master=True)
+    assert acting.queues()["broker-a"].perm == 4
+
+
+def test_when_the_master_goes_the_queues_of_an_acting_master_become_read_only(make_site):
+    site = make_site(support_acting_master=True)
+    for broker_id in (0, 1, 2):
+        site.register(broker_id=broker_id, enable_acting_master=True)
+    site.registry.unregister("C", "10.0.0.1:10911", "broker-a")
+    assert site.queues()["broker-a"].perm == 4
+    assert site.addresses() == {"broker-a": {0: "10.0.0.2:10911", 2: "10.0.0.3:10911"}}
+    members = site.registry.members("C", "broker-a")
+    assert members.broker_addrs == {1: "10.0.0.2:10911", 2: "10.0.0.3:10911"}
+
+
+def test_an_acting_master_is_not_presented_unless_configured(make_site):
+    site = make_site()
+    for broker_id in (0, 1):
+        site.register(broker_id=broker_id, enable_acting_master=True)
+    site.registry.unregister("C", "10.0.0.1:10911", "broker-a")
+    assert site.addresses() == {"broker-a": {1: "10.0.0.2:10911"}}
+
+
+def test_without_acting_masters_the_queues_of_a_lost_master_keep_their_permission(site):
+    site.register()
+    site.register(broker_id=1)
+    site.registry.unregister("C", "10.0.0.1:10911", "broker-a")
+    assert site.queues()["broker-a"].perm == 6
+
+
+def test_a_slave_that_becomes_master_has_one_id_only(site):
+    site.register(broker_id=1, address="10.0.0.7:10911")
+    site.register(broker_id=0, address="10.0.0.7:10911")
+    assert site.addresses() == {"broker-a": {0: "10.0.0.7:10911"}}
+
+
+def test_an_older_state_does_not_replace_the_live_holder_of_an_id(site):
+    site.register(state=5)
+    assert site.register(address="10.0.0.9:10911", state=4) == (None, None)
+    assert site.addresses() == {"broker-a": {0: "10.0.0.1:10911"}}
+    site.register(address="10.0.0.9:10911", state=6)
+    assert site.addresses() == {"broker-a": {0: "10.0.0.9:10911"}}
+
+
+# -- brokers that go
+
+
+def test_the_last_broker_of_a_name_takes_its_queues_along(site):
+    site.register()
+    site.register("broker-b", address="10.0.0.9:10911", topics=("T", "W"))
+    site.registry.unregister("C", "10.0.0.1:10911", "broker-a")
+    assert site.queues("T").keys() == {"broker-b"}
+    assert site.queues("U") is None
+    site.registry.unregister("C", "10.0.0.9:10911", "broker-b")
+    assert site.registry.all_topics().topic_list == []
+    assert site.registry.cluster_info().cluster_addr_table == {}
+
+
+def test_unregistering_somebody_unknown_changes_nothing(site):
+    site.register()
+    site.registry.unregister("C", "10.0.0.9:1", "broker-a")
+    site.registry.unregister("X", "10.0.0.9:1", "broker-x")
+    assert site.queues().keys() == {"broker-a"}
+
+
+def test_a_closed_connection_takes_its_broker_along(site):
+    site.register(owner="first connection")
+    site.registry.disconnected("first connection")
+    assert site.queues() is None
+
+
+def test_an_old_connection_of_a_broker_that_came_back_does_not_matter(site):
+    site.register(owner="first connection")
+    site.register(owner="second connection")
+    site.registry.disconnected("first connection")
+    assert site.queues().keys() == {"broker-a"}
+
+
+def test_a_silent_broker_expires_and_its_connection_is_returned(site):
+    site.register(owner="connection")
+    assert site.registry.expire(site.now + BROKER_EXPIRY_MS) == []
+    assert site.registry.expire(site.now + BROKER_EXPIRY_MS + 1) == ["connection"]
+    assert site.queues() is None
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_heartbeat_keeps_a_known_broker_alive(site, known):
+    if known:
+        site.register()
+    site.registry.heartbeat("C", "10.0.0.1:10911", site.now + 100_000)
+    site.registry.expire(site.now + BROKER_EXPIRY_MS + 1)
+    assert (site.queues() is not None) == known
+
+
+def test_a_broker_may_name_its_own_expiry(site):
+    site.register(heartbeat_timeout_millis=10_000, owner="connection")
+    assert site.registry.expire(site.now + 10_001) == ["connection"]
+
+
+def test_versions_are_compared_for_brokers_that_ask_first(site):
+    key = BrokerKey("C", "10.0.0.1:10911")
+    assert site.registry.has_changed(key, DataVersion(counter=1))
+    site.register(counter=1)
+    assert not site.registry.has_changed(key, DataVersion(counter=1))
+    assert site.registry.has_changed(key, DataVersion(counter=2))
+    assert site.registry.data_version(key) == DataVersion(counter=1)
+
+
+# -- topics
+
+
+def test_write_permission_is_taken_and_given(site):
+    site.register()
+    assert site.registry.wipe_write_permission("broker-a") == 2
+    assert site.queues()["broker-a"].perm == 4
+    assert site.registry.add_write_permission("broker-a") == 2
+    assert site.queues()["broker-a"].perm == 6
+    assert site.registry.wipe_write_permission("broker-x") == 0
+
+
+def queue(broker, queues=1):
+    return QueueData(broker_name=broker, read_queue_nums=queues, write_queue_nums=queues, perm=6)
+
+
+def test_a_topic_is_registered_for_known_brokers_only(site):
+    site.register()
+    site.registry.add_topic("V", [queue("broker-a")])
+    site.registry.add_topic("W", [queue("broker-a"), queue("broker-x")])
+    assert site.queues("V").keys() == {"broker-a"}
+    assert site.queues("W") is None
+    site.registry.add_topic("V", [queue("broker-a", 9)])
+    assert site.queues("V")["broker-a"].read_queue_nums == 9
+
+
+def test_a_topic_is_deleted_everywhere_or_in_one_cluster(site):
+    site.register()
+    site.register("broker-b", address="10.0.0.9:10911", cluster="D")
+    site.registry.delete_topic("T", "D")
+    assert site.queues("T").keys() == {"broker-a"}
+    site.registry.delete_topic("T", "C")
+    site.registry.delete_topic("U")
+    assert site.registry.all_topics().topic_list == []
+    site.registry.delete_topic("T", "no such cluster")
+
+
+def test_topics_by_cluster_and_by_flag(site):
+    site.register(topics=("T", "U"), sys_flag=1)
+    site.register("broker-b", address="10.0.0.9:10911", cluster="D", topics=("V", "W"), sys_flag=2)
+    assert site.registry.topics_of_cluster("D").topic_list == ["V", "W"]
+    assert site.registry.topics_of_cluster("X").topic_list == []
+    assert site.registry.topics_by_flag(lambda flag: flag & 1 != 0).topic_list == ["T", "U"]
+
+
+def test_system_topics_are_named_after_clusters_and_brokers(site):
+    assert site.registry.system_topics().broker_addr is None
+    site.register()
+    topics = site.registry.system_topics()
+    assert (topics.topic_list, topics.broker_addr) == (["C", "broker-a"], "10.0.0.1:10911")
+
+
+def test_filter_servers_belong_to_the_route_of_their_broker(site):
+    site.register(filters=["10.0.0.1:7000"])
+    assert site.registry.route("T").filter_server_table == {"10.0.0.1:10911": ["10.0.0.1:7000"]}
+    site.register()
+    assert site.registry.route("T").filter_server_table == {}
+
+
+def test_the_members_of_an_unknown_broker_are_none(site):
+    assert site.registry.members("C", "broker-x").broker_addrs == {}
