@@ -16,7 +16,7 @@ from rocketmq_py.broker.stamping import Stamped, Stamper, decode, stamped
 from rocketmq_py.broker.syncflush import SyncFlush
 from rocketmq_py.broker.targets import SendHeader, SendTarget, SendTargets
 from rocketmq_py.broker.topics import Topics
-from rocketmq_py.errors import BrokerError, MessageIllegal
+from rocketmq_py.errors import BrokerError, CorruptRecord, MessageIllegal
 from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.protocol.sysflag import INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED
@@ -168,7 +168,7 @@ class Sender:
     def _store_batch(self, batch: NewBatch, header: SendHeader) -> Reply | Hold:
         try:
             appended = self._store.append_batch(batch)
-        except MessageIllegal as e:
+        except (MessageIllegal, CorruptRecord) as e:
             raise self._illegal() from e
         host = self._host_hex
         ext = {

@@ -1,0 +1,96 @@
+"""A broker without sockets: frames go in where a connection would put them, answers come out as commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.services import Services
+from rocketmq_py.protocol.header import Header
+from rocketmq_py.server import Peer
+from rocketmq_py.server.dispatch import Dispatcher
+from rocketmq_py.store import StoreConfig
+from rocketmq_py.wire.command import Command, decode_command, encode_command
+from rocketmq_py.wire.frame import FrameDecoder
+
+START_MS = 1_700_000_000_000
+SMALL = {"mapped_file_size_commit_log": 1 << 20, "max_hash_slot_num": 1000, "max_index_num": 4000}
+
+
+class Client:
+    """One connection: remembers what the broker says."""
+
+    def __init__(self, broker: InProcess, port: int) -> None:
+        self._broker = broker
+        self._frames = FrameDecoder()
+        self.heard: list[Command] = []
+        """Answers that came late, and what the broker said unasked."""
+        self.peer = Peer(("127.0.0.1", port), ("127.0.0.1", 10911), self._hear)
+
+    def _hear(self, data: bytes) -> None:
+        self.heard += map(decode_command, self._frames.feed(data))
+
+    def call(self, code: int, header: Header | None = None, body: bytes = b"", **more: Any) -> Command | None:
+        """The answer to a request, or None when it is to come later or never."""
+        answers = self.read([Command(code, 1, ext=header.to_ext() if header else {}, body=body, **more)])
+        return answers[0] if answers else None
+
+    def ask(self, code: int, header: Header | None = None, body: bytes = b"", **more: Any) -> Command:
+        """The answer to a request that is answered at once."""
+        answer = self.call(code, header, body, **more)
+        assert answer is not None
+        return answer
+
+    def read(self, commands: list[Command]) -> list[Command]:
+        """The answers to requests that arrive in one read."""
+        frames = FrameDecoder().feed(b"".join(map(encode_command, commands)))
+        output, fault = self._broker.dispatcher.serve(self.peer, frames)
+        assert fault is None
+        return [decode_command(frame) for frame in FrameDecoder().feed(b"".join(map(bytes, output)))]
+
+    def leave(self) -> None:
+        self.peer.lost()
+        self._broker.services.disconnected(self.peer)
+
+
+class InProcess:
+    """A broker whose clock and event loop are in the test's hands."""
+
+    def __init__(self, root: Path, store: dict[str, Any] | None = None, **config: Any) -> None:
+        self.now = START_MS
+        self._soon: list[Callable[[], None]] = []
+        settings = BrokerConfig(store_path_root_dir=str(root), **config)
+        self.services = Services(settings, StoreConfig(**SMALL | (store or {})), 10911, self.clock, self._soon.append)
+        self.services.open()
+        self.dispatcher = Dispatcher(
+            self.services.router(), after_read=self.services.store.settle, on_hold=self.services.held
+        )
+        self._clients = 0
+
+    def clock(self) -> int:
+        return self.now
+
+    def connect(self) -> Client:
+        self._clients += 1
+        return Client(self, 50_000 + self._clients)
+
+    def turn(self, forward_ms: int = 0) -> None:
+        """One turn of the event loop, ``forward_ms`` later: timers, then what was put off."""
+        self.now += forward_ms
+        self.services.tick_store()
+        self.services.tick_clients()
+        while self._soon:
+            self._soon.pop(0)()
+
+
+@contextmanager
+def broker(root: Path, **settings: Any) -> Iterator[InProcess]:
+    """An open broker, closed at the end."""
+    running = InProcess(root, **settings)
+    try:
+        yield running
+    finally:
+        running.services.close()

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+
+from rocketmq_py.core.holds import Held, HoldTable, QueueKey
+
+QUEUE, OTHER = QueueKey("t", 0), QueueKey("t", 1)
+ONLY_65 = frozenset({65}).__contains__
+
+
+@pytest.fixture
+def table() -> HoldTable[str]:
+    return HoldTable()
+
+
+def hold(table: HoldTable[str], token: str, key: QueueKey = QUEUE, *, offset=5, deadline=100, accepts=None) -> None:
+    table.add(key, Held(offset, deadline, accepts, token))
+
+
+def test_an_arrival_takes_who_waits_for_that_queue(table: HoldTable[str]) -> None:
+    hold(table, "a")
+    hold(table, "b", OTHER)
+    assert table.arrived(QUEUE, 6, [0]) == ["a"]
+    assert not table.waiting(QUEUE)
+    assert table.waiting(OTHER)
+    assert len(table) == 1
+
+
+def test_who_is_taken_is_not_taken_again(table: HoldTable[str]) -> None:
+    hold(table, "a")
+    assert table.arrived(QUEUE, 6, [0]) == ["a"]
+    assert table.arrived(QUEUE, 7, [0]) == []
+
+
+def test_an_arrival_before_the_wanted_offset_wakes_nobody(table: HoldTable[str]) -> None:
+    hold(table, "a", offset=9)
+    assert table.arrived(QUEUE, 9, [0]) == []
+    assert table.arrived(QUEUE, 10, [0]) == ["a"]
+
+
+def test_an_unwanted_tag_wakes_nobody_until_time_is_up(table: HoldTable[str]) -> None:
+    hold(table, "a", accepts=ONLY_65)
+    hold(table, "all")
+    assert table.arrived(QUEUE, 6, [66]) == ["all"]
+    assert table.expired(99) == []
+    assert table.expired(100) == ["a"]
+    assert len(table) == 0
+
+
+def test_one_wanted_tag_among_many_wakes(table: HoldTable[str]) -> None:
+    hold(table, "a", accepts=ONLY_65)
+    assert table.arrived(QUEUE, 8, (code for code in (1, 2, 65))) == ["a"]
+
+
+def test_a_sweep_finds_what_grew_unnoticed_whatever_its_tags(table: HoldTable[str]) -> None:
+    hold(table, "grown", accepts=ONLY_65)
+    hold(table, "still", OTHER)
+    hold(table, "late", OTHER, deadline=50)
+    ends = {QUEUE: 6, OTHER: 5}
+    assert table.sweep(60, lambda topic, queue: ends[QueueKey(topic, queue)]) == ["grown", "late"]
+    assert table.drain() == ["still"]
+
+
+def test_only_who_is_unwanted_is_drained(table: HoldTable[str]) -> None:
+    hold(table, "mine")
+    hold(table, "yours")
+    assert table.drain(lambda token: token == "mine") == ["mine"]
+    assert table.drain() == ["yours"]
+    assert table.drain() == []

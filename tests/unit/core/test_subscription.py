@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from rocketmq_py.core.subscription import is_tag_type, parse_subscription, tag_filter, wants_any
+from rocketmq_py.errors import BadHeader
+from rocketmq_py.protocol.bodies import SubscriptionData
+from rocketmq_py.wire.javahash import string_hash, tags_code
+
+TAGS = st.text(st.characters(exclude_characters="|", exclude_categories=["Cs", "Z", "C"]), min_size=1, max_size=6)
+
+
+@given(st.lists(TAGS, min_size=1, max_size=4), TAGS)
+def test_a_message_is_wanted_when_the_hash_of_its_tag_is_subscribed(tags: list[str], other: str) -> None:
+    if tags == ["*"]:
+        return
+    accepts = tag_filter(SubscriptionData.parse("t", " || ".join(tags), 1))
+    assert accepts is not None
+    assert all(accepts(tags_code(tag)) for tag in tags)
+    assert accepts(tags_code(other)) == (string_hash(other) in {string_hash(tag) for tag in tags})
+
+
+@pytest.mark.parametrize("expression", ["*", "", "  ", None])
+def test_everything_is_wanted(expression: str | None) -> None:
+    assert tag_filter(SubscriptionData.parse("t", expression, 1)) is None
+
+
+def test_untagged_messages_are_not_wanted_by_tag() -> None:
+    accepts = tag_filter(SubscriptionData.parse("t", "A", 1))
+    assert accepts is not None
+    assert not accepts(tags_code(None))
+
+
+def test_filters_that_are_no_tags_are_left_to_others() -> None:
+    assert tag_filter(SubscriptionData(topic="t", sub_string="a > 5", expression_type="SQL92")) is None
+    assert tag_filter(SubscriptionData(topic="t", sub_string="A", code_set=[65], class_filter_mode=True)) is None
+
+
+@pytest.mark.parametrize(("kind", "tag"), [(None, True), ("", True), ("TAG", True), ("SQL92", False)])
+def test_kinds_of_expression(kind: str | None, tag: bool) -> None:
+    assert is_tag_type(kind) is tag
+
+
+def test_an_expression_of_separators_only_is_refused() -> None:
+    with pytest.raises(BadHeader, match="names no tag"):
+        parse_subscription("t", " || ", None)
+
+
+def test_new_messages_wake_when_any_of_them_is_wanted() -> None:
+    assert wants_any(None, [])
+    assert wants_any({65}.__contains__, [1, 65])
+    assert not wants_any({65}.__contains__, [1, 2])
