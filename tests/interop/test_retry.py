@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rocketmq_py import ConsumeFromWhere, Message, Producer, PushConsumer
+from rocketmq_py import ConsumeFromWhere, ConsumeResult, Message, MessageExt, Producer, PushConsumer
+from rocketmq_py.client.dispatch_listener import ConsumeContext
 from tests.interop.javapeer import JavaPeer, Row
 from tests.interop.side import WAIT_SECONDS, Inbox, Seen, Side, group
 
@@ -25,11 +26,11 @@ class Failing(Inbox):
         super().__init__()
         self._times = times
 
-    def __call__(self, message, context) -> None:  # type: ignore[no-untyped-def]
-        super().__call__(message)
+    def on_batch(self, messages: list[MessageExt], context: ConsumeContext) -> ConsumeResult:
+        [message] = messages
+        self(message)
         context.delay_level = 1
-        if message.reconsume_times < self._times:
-            raise RuntimeError("failed on purpose")
+        return ConsumeResult.RECONSUME_LATER if message.reconsume_times < self._times else ConsumeResult.SUCCESS
 
 
 @contextmanager
@@ -37,7 +38,7 @@ def consuming(side: Side, topic: str, name: str, listener: Inbox, *, max_reconsu
     with PushConsumer(
         group=name, namesrv=side.namesrv, consume_from=FIRST, max_reconsume_times=max_reconsume_times
     ) as consumer:
-        consumer.subscribe(topic, listener)
+        consumer.subscribe(topic, listener=listener.on_batch if isinstance(listener, Failing) else listener)
         consumer.start()
         yield
 

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rocketmq_py import ConsumeFromWhere, Message, MessageExt, Producer, PushConsumer
-from rocketmq_py.model import MessageQueue
+from rocketmq_py import ConsumeFromWhere, Message, MessageExt, MessageQueue, Producer, PushConsumer
 from tests.interop.javapeer import JavaPeer, JavaProcess
 from tests.interop.side import WAIT_SECONDS, Side, group
 
@@ -100,7 +99,7 @@ def test_join_share_and_leave(java: JavaPeer, side: Side, probe_and_deliveries: 
     probe, deliveries, topic = probe_and_deliveries
     name = group()
     with PushConsumer(group=name, namesrv=side.namesrv, consume_from=ConsumeFromWhere.FIRST_OFFSET) as consumer:
-        consumer.subscribe(topic, deliveries.ours)
+        consumer.subscribe(topic, listener=deliveries.ours)
         consumer.start()
         probe.until(["ours"] * QUEUES)
 
@@ -129,7 +128,7 @@ def test_a_java_consumer_that_is_killed_is_replaced(
         deliveries.read_java(theirs)
         probe.until(["java"] * QUEUES)
         with PushConsumer(group=name, namesrv=side.namesrv, consume_from=ConsumeFromWhere.FIRST_OFFSET) as consumer:
-            consumer.subscribe(topic, deliveries.ours)
+            consumer.subscribe(topic, listener=deliveries.ours)
             consumer.start()
             split(probe)
             theirs.kill()  # the broker sees the connection close

@@ -29,7 +29,7 @@ def append(namesrv: str, start: int) -> None:
 def read_by_us(namesrv: str, name: str, n: int) -> list[Seen]:
     inbox = Inbox()
     with PushConsumer(group=name, namesrv=namesrv, consume_from=ConsumeFromWhere.FIRST_OFFSET) as consumer:
-        consumer.subscribe(TOPIC, inbox)
+        consumer.subscribe(TOPIC, listener=inbox)
         consumer.start()
         return inbox.wait(n)
 
@@ -107,7 +107,7 @@ def test_the_golden_store_of_a_java_broker(servers: OurServers, tmp_path: Path) 
                          maxIndexNum=64)  # fmt: skip
     inbox = Inbox()
     with PushConsumer(group=group(), namesrv=ours.namesrv, consume_from=ConsumeFromWhere.FIRST_OFFSET) as consumer:
-        consumer.subscribe("golden", inbox)
+        consumer.subscribe("golden", listener=inbox)
         consumer.start()
         seen = inbox.wait(len(files.deliveries()))
     assert {(one.queue, one.offset, one.msg_id) for one in seen} == {

@@ -23,7 +23,6 @@ public final class Produce {
     private static final AtomicInteger FAILED = new AtomicInteger();
 
     public static void main(String[] args) throws Exception {
-        Util.hurryShutdown();
         System.exit(run(args));
     }
 
@@ -37,6 +36,7 @@ public final class Produce {
             ? new TransactionMQProducer(group, o.acl()) : new DefaultMQProducer(group, o.acl());
         Util.connect(o, p, "p");
         p.setMaxMessageSize(o.num("max-size", p.getMaxMessageSize()));
+        p.setSendMsgTimeout(o.num("send-timeout-ms", 30_000)); // stock: 3 s, after which a retry stores it twice
         p.setCompressMsgBodyOverHowmuch(o.num("compress-over", p.getCompressMsgBodyOverHowmuch()));
         p.setCompressType(CompressionType.of(o.get("compress-type", "ZLIB")));
         if (p instanceof TransactionMQProducer tx) {
@@ -65,6 +65,7 @@ public final class Produce {
             Thread.sleep(o.num("linger-ms", mode.equals("oneway") ? 500 : 0));
             Util.emit(Util.row("type", "done", "n", n, "failed", FAILED.get(), "seconds", Util.round(s, 3)));
         } finally {
+            Util.hurryShutdown();
             p.shutdown();
         }
         return FAILED.get() == 0 ? 0 : 1;
