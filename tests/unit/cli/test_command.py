@@ -1,0 +1,167 @@
+"""The command in process: help, version, options to settings, errors as one line. Nothing is started here."""
+
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+import rocketmq_py
+from rocketmq_py.cli import main, root, serve
+from rocketmq_py.cli.settings import assigned
+from rocketmq_py.errors import ConnectError, StoreLocked
+
+
+def run(*args):
+    return CliRunner().invoke(main, args)
+
+
+def test_the_version():
+    assert run("--version").output == f"rocketmq, version {rocketmq_py.__version__}\n"
+
+
+def test_help_lists_every_verb():
+    listed = run("--help")
+    assert listed.exit_code == 0
+    for verb in root.VERBS:
+        assert f"\n  {verb} " in listed.output
+        assert run(verb, "--help").exit_code == 0
+
+
+def test_an_unknown_verb():
+    result = run("brew")
+    assert result.exit_code == 2
+    assert "No such command 'brew'" in result.output
+
+
+def test_help_does_not_import_what_it_does_not_need():
+    code = "import sys, rocketmq_py.cli; print([m for m in sys.modules if m.startswith('rocketmq_py.')])"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    for package in ("broker", "client", "namesrv", "server", "store"):
+        assert f"'rocketmq_py.{package}'" not in loaded
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("namesrv", "--port", "70000"), "listenPort is 70000: 0 to 65535 is expected"),
+        (("namesrv", "--set", "x"), "'x' is no setting: key=value is expected"),
+        (("namesrv", "--set", "x=1"), "unknown setting 'x'; known are"),
+        (("namesrv", "-c", "no/such/file"), "does not exist"),
+        (("serve", "--port", "70000"), "listenPort is 70000: 0 to 65535 is expected"),
+        (("serve", "--set", "brokernam=x"), "unknown setting 'brokernam'; did you mean 'brokerName'?"),
+        (("serve", "--set", "flushDiskType=NEVER"), "flushDiskType is 'NEVER'"),
+        (("serve", "--name", "a b"), "brokerName is 'a b'"),
+        (("serve", "--namesrv", "nowhere"), "'nowhere' is no address"),
+        (("serve", "--namesrv-port", "-1"), "listenPort is -1"),
+    ],
+)
+def test_what_cannot_work_is_one_line_and_status_2(args, said, tmp_path):
+    store = ("--store", str(tmp_path)) if args[0] == "serve" else ()
+    result = run(*args, *store)
+    assert result.exit_code == 2
+    assert said in result.output
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(("error", "status"), [(StoreLocked("held"), 2), (ConnectError("nobody there"), 1)])
+def test_an_error_of_a_verb_is_one_line(monkeypatch, error, status):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(serve, "_configure", fail)
+    result = run("serve")
+    assert (result.exit_code, result.output) == (status, f"Error: {error}\n")
+
+
+def test_a_fault_of_the_program_is_not_hidden(monkeypatch):
+    monkeypatch.setattr(serve, "_configure", lambda *_: 1 / 0)
+    assert isinstance(run("serve").exception, ZeroDivisionError)
+
+
+def test_assignments():
+    assert assigned(["a=1", " b = x=y "]) == {"a": "1", "b": "x=y"}
+
+
+# -- serve
+
+
+@pytest.fixture
+def configured(monkeypatch):
+    """Runs ``rocketmq serve`` up to its configurations: (name server or None, broker, store)."""
+    seen = []
+
+    def keep(*configs):
+        seen.append(configs)
+
+        async def nothing():
+            return None
+
+        return nothing()
+
+    monkeypatch.setattr(serve, "_serve", keep)
+
+    def configure(*args):
+        result = run("serve", *args)
+        assert result.exit_code == 0, result.output
+        return seen.pop()
+
+    return configure
+
+
+def test_serve_listens_on_this_machine_only_unless_told(configured):
+    namesrv, broker, _ = configured("--store", "/s")
+    assert (namesrv.listen_port, namesrv.bind_address) == (9876, "127.0.0.1")
+    assert namesrv.kv_config_path == "/s/namesrv/kvConfig.json"
+    assert (broker.listen_port, broker.bind_address, broker.broker_ip1) == (10911, "127.0.0.1", "127.0.0.1")
+    assert (broker.broker_name, broker.broker_cluster_name, broker.store_path_root_dir) == (
+        "broker-a",
+        "DefaultCluster",
+        "/s",
+    )
+
+
+def test_serve_takes_every_option(configured):
+    namesrv, broker, store = configured(
+        "--store", "/s", "--host", "10.1.2.3", "--namesrv-port", "1", "--port", "2", "--name", "n", "--cluster", "c",
+        "--set", "flushDiskType=SYNC_FLUSH", "--set", "orderMessageEnable=true", "--set", "autoCreateTopicEnable=false",
+    )  # fmt: skip
+    assert (namesrv.listen_port, namesrv.bind_address, namesrv.order_message_enable) == (1, "10.1.2.3", True)
+    assert (broker.listen_port, broker.broker_name, broker.broker_cluster_name) == (2, "n", "c")
+    assert (broker.bind_address, broker.broker_ip1, broker.auto_create_topic_enable) == ("10.1.2.3", "10.1.2.3", False)
+    assert store.flush_disk_type == "SYNC_FLUSH"
+
+
+def test_serve_joins_name_servers_instead_of_running_one(configured):
+    namesrv, broker, _ = configured("--namesrv", "10.0.0.1:9876;10.0.0.2:9876")
+    assert namesrv is None
+    assert broker.namesrv_addresses == ("10.0.0.1:9876", "10.0.0.2:9876")
+
+
+def test_options_win_over_set_and_set_over_the_file(configured, tmp_path):
+    conf = tmp_path / "broker.conf"
+    conf.write_text(
+        "# a Java file\nbrokerName=file\nbrokerClusterName=file\nlistenPort=1\nsendThreadPoolQueueCapacity=5\n"
+    )
+    _, broker, _ = configured("-c", str(conf), "--set", "brokerName=set", "--set", "listenPort=2", "--port", "3")
+    assert (broker.broker_name, broker.broker_cluster_name, broker.listen_port) == ("set", "file", 3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "bind", "told"),
+    [
+        ({}, "127.0.0.1", "127.0.0.1"),
+        ({"bindAddress": "10.0.0.1"}, "10.0.0.1", "10.0.0.1"),
+        ({"brokerIP1": "10.0.0.1"}, "0.0.0.0", "10.0.0.1"),
+        ({"brokerIP1": "10.0.0.1", "bindAddress": "10.0.0.2"}, "10.0.0.2", "10.0.0.1"),
+    ],
+)
+def test_where_to_listen_and_what_to_tell_clients(settings, bind, told):
+    assert serve._addresses(settings, None) == {"bindAddress": bind, "brokerIP1": told}
+    assert serve._addresses(settings, "10.9.9.9") == {"bindAddress": "10.9.9.9", "brokerIP1": "10.9.9.9"}
+
+
+def test_listening_everywhere_tells_clients_this_machine_s_address():
+    told = serve._addresses({}, "0.0.0.0")["brokerIP1"]
+    assert told != "0.0.0.0"
+    assert told.count(".") == 3
