@@ -18,6 +18,7 @@ from typing import Any, Self
 from benchmarks.errors import BenchError
 
 _TAIL = 3000
+_END_SECONDS = 10.0
 
 
 class Program:
@@ -55,6 +56,7 @@ class Program:
                 raise self.error(f"was silent for {timeout:.0f} s")
             read = os.read(descriptor, 1 << 16)
             if not read:
+                self._process.wait(_END_SECONDS)
                 raise self.error("ended before its line")
             self._rest += read
         line, _, self._rest = self._rest.partition(b"\n")
