@@ -316,7 +316,7 @@ class _Parts:
         self.dispatcher.drop(queue)
 
     async def _reset(self, queue: ProcessQueue, offset: int, next_offset: int) -> None:
-        _log.warning("offset %d of %s is gone, consumption goes on from %d", offset, queue.queue, next_offset)
+        _log.warning("offset %d of %s lies outside the queue or was reset: on from %d", offset, queue.queue, next_offset)
         await self.rebalancer.reset(queue, next_offset)
 
     async def _sample(self) -> None:

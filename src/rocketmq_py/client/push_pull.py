@@ -112,6 +112,8 @@ class PullStrategy:
         """Where a queue starts that was just taken."""
         offsets, options = self._group.offsets, self._group.options
         stored = await offsets.fetch(queue)
+        if stored is not None:
+            offsets.update(queue, stored, increase_only=False)
         start = starting_point(options.consume_from, stored, is_retry=is_retry_topic(queue.topic))
         if start is Ask.MAX_OFFSET:
             return await offsets.max_offset(queue)
