@@ -62,7 +62,7 @@ class InProcess:
     def __init__(self, root: Path, store: dict[str, Any] | None = None, **config: Any) -> None:
         self.now = START_MS
         self._soon: list[Callable[[], None]] = []
-        settings = BrokerConfig(store_path_root_dir=str(root), **config)
+        self.config = settings = BrokerConfig(store_path_root_dir=str(root), **config)
         self.services = Services(settings, StoreConfig(**SMALL | (store or {})), 10911, self.clock, self._soon.append)
         self.services.open()
         self.dispatcher = Dispatcher(

@@ -1,0 +1,252 @@
+"""Topics and groups made, changed, deleted and listed, and their files."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rocketmq_py.broker.topics import initial_topics
+from rocketmq_py.protocol.bodies import (
+    GroupList, SubscriptionGroupConfig, SubscriptionGroupList, TopicConfig, TopicConfigList, TopicList,
+)  # fmt: skip
+from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.protocol.headers import CreateTopic, DeleteGroup, GetConsumeStats, GroupName, TopicName
+from rocketmq_py.wire import fastjson
+from rocketmq_py.wire.command import Command
+from tests.unit.broker.harness import Client, InProcess, broker
+from tests.unit.broker.requests import heartbeat, pull, send
+
+
+def ask(client: Client, code: Code, header: Any = None, body: bytes = b"") -> Command:
+    """The answer to a request that is handled by a task."""
+
+    async def once() -> Command:
+        before = len(client.heard)
+        assert client.call(code, header, body) is None
+        while len(client.heard) == before:
+            await asyncio.sleep(0)
+        return client.heard.pop()
+
+    return asyncio.run(once())
+
+
+def create(topic: str = "t", queues: int = 3, attributes: str | None = None, **more: Any) -> CreateTopic:
+    wanted: dict[str, Any] = {"perm": 6, "topic_filter_type": "SINGLE_TAG", "topic_sys_flag": 0, "order": False}
+    return CreateTopic(
+        topic=topic, default_topic="TBW102", read_queue_nums=queues, write_queue_nums=queues, attributes=attributes,
+        **wanted | more,
+    )  # fmt: skip
+
+
+# -- topics
+
+
+def test_a_topic_is_created_and_changed(running: InProcess, client: Client) -> None:
+    assert ask(client, Code.UPDATE_AND_CREATE_TOPIC, create()).code == 0
+    version = running.services.topics.version.counter
+    assert ask(client, Code.UPDATE_AND_CREATE_TOPIC, create()).code == 0
+    assert running.services.topics.version.counter == version
+    assert ask(client, Code.UPDATE_AND_CREATE_TOPIC, create(queues=5, perm=4, order=True)).code == 0
+    assert running.services.topics.version.counter == version + 1
+    found = TopicConfig.decode(client.ask(Code.GET_TOPIC_CONFIG, TopicName(topic="t")).body)
+    assert (found.read_queue_nums, found.perm, found.order) == (5, 4, True)
+
+
+def test_several_topics_at_once(running: InProcess, client: Client) -> None:
+    topics = TopicConfigList(topic_config_list=[TopicConfig(topic_name="t"), TopicConfig(topic_name="u")])
+    assert ask(client, Code.UPDATE_AND_CREATE_TOPIC_LIST, body=topics.encode()).code == 0
+    assert {"t", "u"} <= running.services.topics.table.keys()
+
+
+@pytest.mark.parametrize("topic", ["no topic!", "", "TBW102", "rmq_sys_mine", "DefaultCluster", "broker-a"])
+def test_names_that_cannot_be_topics(client: Client, topic: str) -> None:
+    assert ask(client, Code.UPDATE_AND_CREATE_TOPIC, create(topic)).code == 29
+
+
+@pytest.mark.parametrize(
+    ("change", "attributes"),
+    [
+        ("+message.type=FIFO", {"message.type": "FIFO"}),
+        ("+message.type=DELAY,+reserve.time=10", {"message.type": "DELAY", "reserve.time": "10"}),
+        ("-message.type", {}),
+        ("+queue.type=SimpleCQ", {"queue.type": "SimpleCQ"}),
+        ("", {}),
+    ],
+)
+def test_attributes(running: InProcess, client: Client, change: str, attributes: dict[str, str]) -> None:
+    assert ask(client, Code.UPDATE_AND_CREATE_TOPIC, create(attributes=change)).code == 0
+    assert running.services.topics.table["t"].attributes == attributes
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("+queue.type=BatchCQ", "is not supported by this broker"),
+        ("+cleanup.policy=COMPACTION", "is not supported by this broker"),
+        ("+message.type=MIXED", "MIXED message type is not supported."),
+        ("+message.type=NONE", "value of message.type is not valid: NONE"),
+        ("+color=red", "unsupported key: color"),
+        ("message.type=FIFO", "must begin with + or -"),
+    ],
+)
+def test_attributes_that_are_refused(running: InProcess, client: Client, change: str, words: str) -> None:
+    answer = ask(client, Code.UPDATE_AND_CREATE_TOPIC, create(attributes=change))
+    assert answer.code
+    assert words in (answer.remark or "")
+    assert running.services.topics.get("t") is None
+
+
+def test_an_attribute_that_cannot_change_any_more(client: Client) -> None:
+    ask(client, Code.UPDATE_AND_CREATE_TOPIC, create())
+    answer = ask(client, Code.UPDATE_AND_CREATE_TOPIC, create(attributes="+queue.type=SimpleCQ"))
+    assert "unchangeable attribute: queue.type" in (answer.remark or "")
+
+
+def test_a_deleted_topic_leaves_nothing(running: InProcess, client: Client) -> None:
+    client.ask(Code.SEND_MESSAGE_V2, send(), b"body")
+    running.services.offsets.commit("g", "t", 0, 1, "c")
+    assert ask(client, Code.DELETE_TOPIC_IN_BROKER, TopicName(topic="t")).code == 0
+    assert client.ask(Code.GET_TOPIC_CONFIG, TopicName(topic="t")).code == 17
+    assert client.ask(Code.PULL_MESSAGE, pull()).code == 17
+    assert running.services.store.queue_range("t", 0) == (0, 0)
+    assert running.services.offsets.table == {}
+    client.ask(Code.SEND_MESSAGE_V2, send(), b"again")
+    assert running.services.store.queue_range("t", 0) == (0, 1)
+
+
+@pytest.mark.parametrize("topic", [" ", "TBW102"])
+def test_topics_that_cannot_be_deleted(client: Client, topic: str) -> None:
+    assert ask(client, Code.DELETE_TOPIC_IN_BROKER, TopicName(topic=topic)).code == 29
+
+
+def test_the_state_of_a_topic(running: InProcess, client: Client) -> None:
+    assert client.ask(Code.GET_TOPIC_STATS_INFO, TopicName(topic="t")).code == 17
+    client.ask(Code.SEND_MESSAGE_V2, send(queue_id=1), b"body")
+    table = fastjson.loads(client.ask(Code.GET_TOPIC_STATS_INFO, TopicName(topic="t")).body)["offsetTable"]
+    assert len(table) == 4
+    key = fastjson.object_key({"brokerName": "broker-a", "queueId": 1, "topic": "t"})
+    assert table[key] == {"lastUpdateTimestamp": running.now, "maxOffset": 1, "minOffset": 0}
+
+
+def test_the_topics_of_the_broker_itself(client: Client) -> None:
+    found = TopicList.decode(client.ask(Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER).body).topic_list
+    assert {"TBW102", "SCHEDULE_TOPIC_XXXX", "DefaultCluster"} <= set(found)
+
+
+def test_topics_of_the_first_start(tmp_path: Path) -> None:
+    with broker(tmp_path, broker_cluster_name="c", broker_name="b", trace_topic_enable=True) as running:
+        topics = {topic.topic_name: (topic.write_queue_nums, topic.perm) for topic in initial_topics(running.config)}
+    assert topics == {
+        "SELF_TEST_TOPIC": (1, 6), "TBW102": (8, 7), "BenchmarkTest": (1024, 6), "c": (16, 7), "b": (1, 7),
+        "OFFSET_MOVED_EVENT": (1, 6), "SCHEDULE_TOPIC_XXXX": (18, 6), "c_REPLY_TOPIC": (1, 6),
+        "rmq_sys_REVIVE_LOG_c": (8, 6), "rmq_sys_SYNC_BROKER_MEMBER_b": (1, 1), "RMQ_SYS_TRANS_HALF_TOPIC": (1, 6),
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC": (1, 6), "rmq_sys_wheel_timer": (1, 6), "RMQ_SYS_TRACE_TOPIC": (1, 6),
+    }  # fmt: skip
+
+
+def test_topics_survive_a_restart_in_the_layout_of_java(tmp_path: Path) -> None:
+    with broker(tmp_path) as running:
+        ask(running.connect(), Code.UPDATE_AND_CREATE_TOPIC, create())
+        version = running.services.topics.version
+    text = (tmp_path / "config" / "topics.json").read_text()
+    assert json.loads(text)["topicConfigTable"]["t"] == {
+        "attributes": {}, "order": False, "perm": 6, "readQueueNums": 3, "topicFilterType": "SINGLE_TAG",
+        "topicName": "t", "topicSysFlag": 0, "writeQueueNums": 3,
+    }  # fmt: skip
+    assert '"t":{\n\t\t\t"attributes":{},\n\t\t\t"order":false,\n\t\t\t"perm":6,' in text
+    with broker(tmp_path) as running:
+        assert running.services.topics.version == version
+        assert running.services.topics.table["t"].write_queue_nums == 3
+
+
+def test_order_topics_named_by_the_name_server(running: InProcess) -> None:
+    topics = running.services.topics
+    topics.put([TopicConfig(topic_name="t"), TopicConfig(topic_name="u", order=True)])
+    topics.set_order_topics(["t", "nowhere"])
+    assert topics.is_order("t")
+    assert topics.is_order("u")
+
+
+# -- groups
+
+
+def test_a_group_is_created_changed_and_deleted(running: InProcess, client: Client) -> None:
+    body = SubscriptionGroupConfig(group_name="g", retry_max_times=3).encode()
+    assert client.ask(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body).code == 0
+    found = client.ask(Code.GET_SUBSCRIPTIONGROUP_CONFIG, GroupName(group="g"))
+    assert SubscriptionGroupConfig.decode(found.body).retry_max_times == 3
+    running.services.offsets.commit("g", "t", 0, 1, "c")
+    assert client.ask(Code.DELETE_SUBSCRIPTIONGROUP, DeleteGroup(group_name="g")).code == 0
+    assert running.services.groups.get("g") is None
+    assert running.services.offsets.query("g", "t", 0) == 1
+    client.ask(Code.DELETE_SUBSCRIPTIONGROUP, DeleteGroup(group_name="g", clean_offset=True))
+    assert running.services.offsets.query("g", "t", 0) == -1
+
+
+def test_several_groups_at_once(running: InProcess, client: Client) -> None:
+    groups = [SubscriptionGroupConfig(group_name=name) for name in ("g", "h")]
+    body = SubscriptionGroupList(group_config_list=groups).encode()
+    assert client.ask(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, body=body).code == 0
+    assert {"g", "h"} <= running.services.groups.table.keys()
+
+
+def test_a_group_with_an_illegal_name(client: Client) -> None:
+    body = SubscriptionGroupConfig(group_name="no group!").encode()
+    answer = client.ask(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
+    assert (answer.code, "illegal characters" in (answer.remark or "")) == (29, True)
+
+
+def test_groups_survive_a_restart(tmp_path: Path) -> None:
+    with broker(tmp_path) as running:
+        running.services.groups.put([SubscriptionGroupConfig(group_name="g", retry_queue_nums=2)])
+        running.services.groups.set_read_forbidden("g", "t", True)
+    with broker(tmp_path) as running:
+        groups = running.services.groups
+        assert groups.table["g"].retry_queue_nums == 2
+        assert groups.is_read_forbidden("g", "t")
+        assert not groups.is_read_forbidden("g", "u")
+        assert len(groups.table) == 9
+        groups.delete("g")
+        assert groups.forbidden == {}
+        assert not groups.delete("g")
+
+
+def test_groups_that_may_not_be_created_by_use(tmp_path: Path) -> None:
+    with broker(tmp_path, auto_create_subscription_group=False) as running:
+        groups = running.services.groups
+        assert groups.find("g") is None
+        assert groups.find("CID_RMQ_SYS_new") is not None
+        assert running.connect().ask(Code.GET_SUBSCRIPTIONGROUP_CONFIG, GroupName(group="g")).code == 26
+
+
+def test_an_illegal_name_creates_no_group(running: InProcess) -> None:
+    assert running.services.groups.find("no group!") is None
+
+
+def test_how_far_a_group_has_come(running: InProcess, client: Client) -> None:
+    client.ask(Code.SEND_MESSAGE_V2, send(), b"body")
+    client.ask(Code.SEND_MESSAGE_V2, send(), b"body")
+    client.ask(Code.PULL_MESSAGE, pull())
+    running.services.offsets.commit("g", "t", 0, 1, "c")
+    key = fastjson.object_key({"brokerName": "broker-a", "queueId": 0, "topic": "t"})
+    wanted = {"brokerOffset": 2, "consumerOffset": 1, "lastTimestamp": running.now, "pullOffset": 2}
+    for header in (
+        GetConsumeStats(consumer_group="g"), GetConsumeStats(consumer_group="g", topic="t"),
+        GetConsumeStats(consumer_group="g", topic_list="t;gone"),
+    ):  # fmt: skip
+        table = fastjson.loads(client.ask(Code.GET_CONSUME_STATS, header).body)["offsetTable"]
+        assert table[key] == wanted
+        assert len(table) == 4
+
+
+def test_who_consumes_what(running: InProcess, client: Client) -> None:
+    client.ask(Code.HEART_BEAT, body=heartbeat("one", "online", t="*"))
+    running.services.offsets.commit("offline", "t", 0, 1, "c")
+    answer = client.ask(Code.QUERY_TOPIC_CONSUME_BY_WHO, TopicName(topic="t"))
+    assert GroupList.decode(answer.body).group_list == ["offline", "online"]
+    answer = client.ask(Code.QUERY_TOPICS_BY_CONSUMER, GroupName(group="offline"))
+    assert TopicList.decode(answer.body).topic_list == ["t"]
