@@ -139,6 +139,7 @@ class _End(asyncio.Protocol):
         self._other = other
         self._connecting: asyncio.Task[None] | None = None
         self._due = 0.0
+        self._early: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -159,9 +160,13 @@ class _End(asyncio.Protocol):
             self._other.abort()
         else:
             self._proxy.opened(self)
+            for data in self._early:
+                self.data_received(data)
 
     def data_received(self, data: bytes) -> None:
-        assert self._other is not None
+        if self._other is None:
+            self._early.append(data)  # uvloop starts to read after connection_made, whatever was asked for there
+            return
         loop = asyncio.get_running_loop()
         self._due = max(self._due, loop.time() + self._proxy.delay)
         if self._due <= loop.time():
