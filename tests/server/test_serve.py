@@ -1,0 +1,166 @@
+"""``rocketmq serve`` and ``rocketmq namesrv`` as processes: READY lines, signals, restarts, what they refuse."""
+
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+
+from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.protocol.headers import SendMessageV2
+from tests.server.rawpeer import RawPeer
+
+SECONDS = 30.0
+"""Longer than anything here takes, also on a busy machine; only a test that fails waits for it."""
+
+
+class Served:
+    """A running ``rocketmq`` process: its addresses by name, from its READY line."""
+
+    def __init__(self, *args):
+        command = [sys.executable, "-m", "rocketmq_py.cli", *map(str, args)]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.line = self._process.stdout.readline()
+
+    @property
+    def addresses(self):
+        word, *pairs = self.line.split()
+        assert word == "READY"
+        return dict(pair.split("=", 1) for pair in pairs)
+
+    def stop(self, number=signal.SIGTERM):
+        """Exit status and what was said on standard error."""
+        if self._process.poll() is None:
+            self._process.send_signal(number)
+        _, said = self._process.communicate(timeout=SECONDS)
+        return self._process.returncode, said
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.communicate()
+
+
+def serve(store, *args):
+    return Served("serve", "--store", store, "--port", 0, "--namesrv-port", 0, *args)
+
+
+def send(address, body=b"hello"):
+    header = SendMessageV2(
+        producer_group="g", topic="T", default_topic="TBW102", default_topic_queue_nums=1, queue_id=0, sys_flag=0,
+        born_timestamp=0, flag=0, properties="",
+    )  # fmt: skip
+    with RawPeer(address) as peer:
+        answer = peer.ask(Code.SEND_MESSAGE_V2, header.to_ext(), body)
+    assert answer.code == 0, answer.remark
+    return int(answer.ext["queueOffset"])
+
+
+def free_port():
+    """A port that is free, as is the one two below it."""
+    while True:
+        with closing(socket.socket()) as one, closing(socket.socket()) as two:
+            one.bind(("127.0.0.1", 0))
+            port = one.getsockname()[1]
+            try:
+                two.bind(("127.0.0.1", port - 2))
+            except OSError:
+                continue
+            return port
+
+
+def test_the_ready_line_says_what_serves_where(tmp_path):
+    with serve(tmp_path) as served:
+        assert list(served.addresses) == ["namesrv", "broker"]
+        with RawPeer(served.addresses["namesrv"]) as peer:
+            body = peer.ask(Code.GET_BROKER_CLUSTER_INFO).body
+        assert f'{{0:"{served.addresses["broker"]}"}}'.encode() in body
+        assert send(served.addresses["broker"]) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_cleanly_and_nothing_is_lost(tmp_path, number):
+    for expected in range(2):
+        with serve(tmp_path) as served, RawPeer(served.addresses["broker"]) as idle:
+            idle.ask(Code.GET_MAX_OFFSET, {"topic": "TBW102", "queueId": "0"})
+            assert send(served.addresses["broker"]) == expected
+            assert served.stop(number) == (0, "")
+        assert not (tmp_path / "abort").exists()
+
+
+def test_a_killed_broker_has_lost_nothing_it_confirmed(tmp_path):
+    for expected in range(2):
+        with serve(tmp_path) as served:
+            assert send(served.addresses["broker"]) == expected
+
+
+def test_the_fast_port_is_served_too(tmp_path):
+    port = free_port()
+    with serve(tmp_path, "--port", port) as served:
+        assert served.addresses["broker"] == f"127.0.0.1:{port}"
+        assert send(f"127.0.0.1:{port - 2}") == 0
+
+
+def test_a_store_in_use_is_refused(tmp_path):
+    with serve(tmp_path) as first, serve(tmp_path) as second:
+        assert second.line == ""
+        status, said = second.stop()
+        assert status == 2
+        assert said == f"Error: {tmp_path} is in use by another broker: stop it or choose another store\n"
+        assert send(first.addresses["broker"]) == 0
+
+
+@pytest.mark.parametrize("option", ["--port", "--namesrv-port"])
+def test_a_port_in_use_is_refused(tmp_path, option):
+    with closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with serve(tmp_path, option, port) as served:
+            assert served.line == ""
+            status, said = served.stop()
+    assert status == 2
+    assert said.startswith(f"Error: cannot listen on 127.0.0.1:{port}: another process listens there")
+    assert said.count("\n") == 1
+    with serve(tmp_path) as served:
+        assert send(served.addresses["broker"]) == 0
+
+
+def test_a_name_server_that_is_not_there_is_named_and_the_broker_serves(tmp_path):
+    nowhere = f"127.0.0.1:{free_port()}"
+    with serve(tmp_path, "--namesrv", nowhere) as served:
+        assert served.addresses["namesrv"] == nowhere
+        assert send(served.addresses["broker"]) == 0
+        status, said = served.stop()
+    assert status == 0
+    assert f"cannot register at name server {nowhere}" in said
+
+
+def test_brokers_join_a_name_server_of_its_own(tmp_path):
+    settings = ("--set", f"kvConfigPath={tmp_path / 'kv.json'}")
+    with Served("namesrv", "--port", 0, *settings) as namesrv:
+        address = namesrv.addresses["namesrv"]
+        with (
+            serve(tmp_path / "a", "--namesrv", address) as a,
+            serve(tmp_path / "b", "--namesrv", address, "--name", "b") as b,
+        ):
+            with RawPeer(address) as peer:
+                body = peer.ask(Code.GET_BROKER_CLUSTER_INFO).body.decode()
+            for served in (a, b):
+                assert served.addresses["namesrv"] == address
+                assert served.addresses["broker"] in body
+        assert namesrv.stop() == (0, "")
+
+
+def test_a_broker_conf_works_unchanged(tmp_path):
+    conf = tmp_path / "broker.conf"
+    conf.write_text(
+        "brokerClusterName = C\nbrokerName = conf\nbrokerId = 0\nbrokerRole = ASYNC_MASTER\nfileReservedTime = 48\n"
+    )
+    with serve(tmp_path / "store", "-c", conf) as served, RawPeer(served.addresses["namesrv"]) as peer:
+        assert b'"clusterAddrTable":{"C":["conf"]}' in peer.ask(Code.GET_BROKER_CLUSTER_INFO).body
