@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rocketmq_py.client.blocking import Producer as Producer
     from rocketmq_py.client.blocking_admin import Admin as Admin
+    from rocketmq_py.client.dispatch_listener import ConsumeContext as ConsumeContext
     from rocketmq_py.client.push_blocking import PushConsumer as PushConsumer
     from rocketmq_py.errors import (
         BrokerError as BrokerError,
@@ -44,6 +45,7 @@ __all__ = [
     "ClosedError",
     "CompressionType",
     "ConfigError",
+    "ConsumeContext",
     "ConsumeFromWhere",
     "ConsumeResult",
     "ForkedError",
@@ -65,6 +67,7 @@ __all__ = [
 _HOMES = {
     "client.blocking": ("Producer",),
     "client.blocking_admin": ("Admin",),
+    "client.dispatch_listener": ("ConsumeContext",),
     "client.push_blocking": ("PushConsumer",),
     "errors": (
         "BrokerError", "ClosedError", "ConfigError", "ForkedError", "MessageIllegal", "NetworkError", "NoRouteError",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rocketmq_py.client.admin import Admin
+from rocketmq_py.client.dispatch_listener import ConsumeContext
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.producer import Producer
 from rocketmq_py.client.push import PushConsumer
@@ -36,6 +37,7 @@ __all__ = [
     "ClosedError",
     "CompressionType",
     "ConfigError",
+    "ConsumeContext",
     "ConsumeFromWhere",
     "ConsumeResult",
     "ForkedError",

@@ -265,7 +265,11 @@ def test_a_member_the_broker_does_not_know_announces_itself_and_keeps_its_queues
 
 OFFSETS = {f'{{"brokerName":"b","queueId":0,"topic":"{TOPIC}"}}': 3}
 AS_TABLE = b'{"offsetTable":{{"brokerName":"b","queueId":0,"topic":"T"}:3}}'
-AS_LIST = b'{"offsetTable":[{"topic":"T","brokerName":"b","queueId":0,"offset":3},{"topic":"no","brokerName":"b","queueId":1}]}'
+ITEMS = [
+    {"topic": "T", "brokerName": "b", "queueId": 0, "offset": 3},
+    {"topic": "other", "brokerName": "b", "queueId": 1},
+]
+AS_LIST = json.dumps({"offsetTable": ITEMS}).encode()
 
 
 @pytest.mark.parametrize("body", [json.dumps({"offsetTable": OFFSETS}).encode(), AS_TABLE, AS_LIST])
