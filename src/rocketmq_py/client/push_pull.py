@@ -16,7 +16,14 @@ from rocketmq_py.core.flow import STATE_DELAY, Step, admit, failure_delay, pull_
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.core.processqueue import ProcessQueue
 from rocketmq_py.core.rebalance import Ask, starting_point
-from rocketmq_py.core.received import annotate, matching, restore_topic
+from rocketmq_py.core.received import (
+    annotate,
+    matching,
+    may_be_transactional,
+    restore_topic,
+    restore_transaction_ids,
+    shift,
+)
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import BrokerError, RocketMQError, SubscriptionError
 from rocketmq_py.model import MessageExt, MessageQueue
@@ -183,7 +190,11 @@ class PullStrategy:
         header, source = pulled.header, queue.queue
         messages = decode_records(pulled.body, source.broker_name)
         messages = matching(messages, subscription.tags_set)
-        annotate(messages, header.min_offset, header.max_offset, offset_delta=header.offset_delta or 0)
+        annotate(messages, header.min_offset, header.max_offset)
+        if header.offset_delta:
+            shift(messages, header.offset_delta)
+        if may_be_transactional(pulled.body):
+            restore_transaction_ids(messages)
         if source.topic == self._group.retry_topic:
             restore_topic(messages, source.topic)
         return messages

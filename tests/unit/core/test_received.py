@@ -1,4 +1,12 @@
-from rocketmq_py.core.received import annotate, matching, restore_topic, tag_of
+from rocketmq_py.core.received import (
+    annotate,
+    matching,
+    may_be_transactional,
+    restore_topic,
+    restore_transaction_ids,
+    shift,
+    tag_of,
+)
 
 
 def test_the_tag_is_found_wherever_it_stands(message):
@@ -16,21 +24,27 @@ def test_hash_collisions_are_dropped(message):
     assert matching(colliding, set()) == colliding
 
 
-def test_bounds_and_transaction_id_are_added(message):
-    plain = message(4, properties=b"UNIQ_KEY\x01U\x02")
-    prepared = message(5, properties=b"UNIQ_KEY\x01U\x02TRAN_MSG\x01true\x02")
-    looked_at = message(6)
+def test_bounds_are_added_without_decoding(message):
+    plain, looked_at = message(4, properties=b"UNIQ_KEY\x01U\x02"), message(6)
     assert looked_at.properties == {}
-    annotate([plain, prepared, looked_at], 1, 9)
+    annotate([plain, looked_at], 1, 9)
     assert plain.properties == {"UNIQ_KEY": "U", "MIN_OFFSET": "1", "MAX_OFFSET": "9"}
     assert looked_at.properties == {"MIN_OFFSET": "1", "MAX_OFFSET": "9"}
-    assert (plain.transaction_id, prepared.transaction_id) == (None, "U")
     assert plain.raw_properties == b"UNIQ_KEY\x01U\x02"
+
+
+def test_a_message_of_a_transaction_has_its_id(message):
+    properties = b"UNIQ_KEY\x01U\x02TRAN_MSG\x01true\x02"
+    plain, prepared = message(4, properties=b"UNIQ_KEY\x01U\x02"), message(5, properties=properties)
+    restore_transaction_ids([plain, prepared])
+    assert (plain.transaction_id, prepared.transaction_id) == (None, "U")
+    assert may_be_transactional(b"..." + properties)
+    assert not may_be_transactional(b"UNIQ_KEY\x01U\x02")
 
 
 def test_a_static_topic_shifts_offsets(message):
     shifted = message(4)
-    annotate([shifted], 0, 9, offset_delta=100)
+    shift([shifted], 100)
     assert shifted.queue_offset == 104
 
 
