@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -107,5 +108,6 @@ async def _serve(namesrv: NamesrvConfig | None, broker: BrokerConfig, store: Sto
             nameserver = await stack.enter_async_context(started(NameServer(namesrv)))
             broker = msgspec.structs.replace(broker, namesrv_addr=nameserver.address)
         serving = await stack.enter_async_context(started(Broker(broker, store)))
+        gc.freeze()  # what start-up made stays for good: the collector need not look at it again
         ready(namesrv=broker.namesrv_addr, broker=serving.address)
         await asyncio.Event().wait()
