@@ -28,6 +28,7 @@ class _Link(asyncio.Protocol):
         self._on_lost = on_lost
         self._peer: Peer[asyncio.Future[Reply]] = Peer()
         self._transport: asyncio.Transport | None = None
+        self._fault: CorruptFrame | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -35,7 +36,8 @@ class _Link(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         try:
             answers, _ = self._peer.receive(data)
-        except CorruptFrame:
+        except CorruptFrame as e:
+            self._fault = e
             self.close()
             return
         for waiter, reply in answers:
@@ -46,9 +48,10 @@ class _Link(asyncio.Protocol):
         if not self.closed:
             self._on_lost(self.address)
         self.closed = True
+        why = self._fault or exc or "the other end closed it"
         for waiter in self._peer.abandon():
             if not waiter.done():
-                waiter.set_exception(ConnectionLost(f"{self.address} closed the connection: {exc or 'end of stream'}"))
+                waiter.set_exception(ConnectionLost(f"the connection to {self.address} broke: {why}"))
 
     def close(self) -> None:
         self.closed = True

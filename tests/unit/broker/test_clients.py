@@ -7,8 +7,17 @@ from pathlib import Path
 import pytest
 
 from rocketmq_py.protocol.bodies import (
-    CheckClientConfig, ConsumerConnection, ConsumerData, ConsumerIdList, HeartbeatData, LockBatchRequest,
-    LockBatchResponse, MessageQueueBody, ProducerConnection, SubscriptionData, SubscriptionGroupConfig,
+    CheckClientConfig,
+    ConsumerConnection,
+    ConsumerData,
+    ConsumerIdList,
+    HeartbeatData,
+    LockBatchRequest,
+    LockBatchResponse,
+    MessageQueueBody,
+    ProducerConnection,
+    SubscriptionData,
+    SubscriptionGroupConfig,
 )  # fmt: skip
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers import GroupHeader, ProducerGroupHeader, UnregisterClient
@@ -91,7 +100,7 @@ def test_the_list_of_a_group_without_members_is_an_error(client: Client) -> None
     assert (answer.code, answer.remark) == (1, "no consumer for this group, g")
 
 
-def test_a_heartbeat_of_the_second_version_says_when_subscriptions_are_wanted(running: InProcess, client: Client) -> None:
+def test_a_second_version_heartbeat_says_when_subscriptions_are_wanted(running: InProcess, client: Client) -> None:
     def second_version(fingerprint: int, without_sub: bool) -> str:
         subscriptions = [] if without_sub else [SubscriptionData.parse("t", "A", 1)]
         data = HeartbeatData(

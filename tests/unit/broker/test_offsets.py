@@ -10,7 +10,12 @@ import pytest
 from rocketmq_py.protocol.bodies import SubscriptionGroupConfig, TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers import (
-    GetMaxOffset, QueryConsumerOffset, QueueHeader, ResetOffset, SearchOffset, UpdateConsumerOffset,
+    GetMaxOffset,
+    QueryConsumerOffset,
+    QueueHeader,
+    ResetOffset,
+    SearchOffset,
+    UpdateConsumerOffset,
 )  # fmt: skip
 from rocketmq_py.wire import fastjson
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker

@@ -11,7 +11,12 @@ import pytest
 
 from rocketmq_py.broker.topics import initial_topics
 from rocketmq_py.protocol.bodies import (
-    GroupList, SubscriptionGroupConfig, SubscriptionGroupList, TopicConfig, TopicConfigList, TopicList,
+    GroupList,
+    SubscriptionGroupConfig,
+    SubscriptionGroupList,
+    TopicConfig,
+    TopicConfigList,
+    TopicList,
 )  # fmt: skip
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers import CreateTopic, DeleteGroup, GetConsumeStats, GroupName, TopicName
@@ -27,7 +32,7 @@ def ask(client: Client, code: Code, header: Any = None, body: bytes = b"") -> Co
     async def once() -> Command:
         before = len(client.heard)
         assert client.call(code, header, body) is None
-        while len(client.heard) == before:
+        while len(client.heard) == before:  # noqa: ASYNC110 - the next turn of the loop
             await asyncio.sleep(0)
         return client.heard.pop()
 

@@ -1,0 +1,90 @@
+"""A broker.conf of Apache RocketMQ becomes our settings, or is refused with the nearest thing that would do."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketmq_py.broker.config import BrokerConfig, configure, java_lines, parse_address, read_properties
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.store import StoreConfig
+
+STOCK = """
+# licence and so on
+brokerClusterName = DefaultCluster
+brokerName = broker-a
+brokerId = 0
+deleteWhen = 04
+fileReservedTime = 48
+brokerRole = ASYNC_MASTER
+flushDiskType = ASYNC_FLUSH
+"""
+
+
+def test_the_broker_conf_of_the_distribution_works_unchanged() -> None:
+    broker, store = configure(STOCK.splitlines())
+    assert broker == BrokerConfig()
+    assert store == StoreConfig(file_reserved_time=48)
+
+
+def test_keys_of_both_and_values_of_all_kinds() -> None:
+    broker, store = configure(
+        {"brokerIP1": "10.1.2.3", "listenPort": "0", "autoCreateTopicEnable": "False", "namesrvAddr": "a:1;b:2",
+         "mappedFileSizeCommitLog": "1048576", "sendMessageThreadPoolNums": "16"},
+        store_path_root_dir="/data", file_reserved_time=7,
+    )  # fmt: skip
+    assert (broker.broker_ip1, broker.listen_port, broker.auto_create_topic_enable) == ("10.1.2.3", 0, False)
+    assert broker.namesrv_addresses == ("a:1", "b:2")
+    assert str(broker.store_root) == "/data"
+    assert (store.mapped_file_size_commit_log, store.file_reserved_time) == (1048576, 7)
+
+
+def test_only_the_brokers_part() -> None:
+    assert BrokerConfig.from_properties(["brokerName=b"], listen_port=1).listen_port == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"brokerNmae": "b"}, "unknown setting 'brokerNmae'; did you mean 'brokerName'?"),
+        ({"brokerip1": "b"}, "did you mean 'brokerIP1'?"),
+        ({"completelyElse!": "b"}, "unknown setting 'completelyElse!'$"),
+        ({"listenPort": "many"}, "listenPort is 'many': a whole number is expected"),
+        ({"autoCreateTopicEnable": "perhaps"}, "autoCreateTopicEnable is 'perhaps': true or false is expected"),
+        ({"listenPort": "70000"}, "listenPort is 70000: 0 to 65535 is expected"),
+        ({"brokerId": "-1"}, "brokerId is -1: 0 "),
+        ({"brokerName": "no name!"}, "brokerName is 'no name!'"),
+        ({"namesrvAddr": "nowhere"}, "'nowhere' is no address: host:port is expected"),
+        ({"flushDiskType": "NEVER"}, "flushDiskType is 'NEVER'"),
+    ],
+)
+def test_settings_that_can_never_work(settings: dict[str, str], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        configure(settings)
+
+
+def test_an_override_that_is_none() -> None:
+    with pytest.raises(ConfigError, match="unknown setting 'listen_prot'; did you mean 'listenPort'"):
+        configure({}, listen_prot=1)
+
+
+def test_a_line_that_is_no_setting() -> None:
+    with pytest.raises(ConfigError, match="line 2: 'brokerName' is no setting: key=value is expected"):
+        read_properties(["# comment", "brokerName"])
+
+
+@pytest.mark.parametrize(
+    ("text", "address"), [("h:1", ("h", 1)), ("[::1]:9876", ("::1", 9876)), (" h:65535 ", ("h", 65535))]
+)
+def test_addresses(text: str, address: tuple[str, int]) -> None:
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["h", ":1", "h:", "h:0", "h:65536", "h:x"])
+def test_what_is_no_address(text: str) -> None:
+    with pytest.raises(ConfigError, match="host:port is expected"):
+        parse_address(text)
+
+
+def test_settings_written_can_be_read() -> None:
+    broker, store = BrokerConfig(broker_ip1="10.0.0.1", trace_on=False), StoreConfig(file_reserved_time=3)
+    assert configure([*java_lines(broker), *java_lines(store)]) == (broker, store)
