@@ -159,6 +159,8 @@ class CommitLog:
         if erase and last <= end < last + self.file_size:
             self.buffers.pop(last, None)
             self.file(last).erase(end - last)
+            # Before anything is appended: old records that fit behind a new one would come back in the next crash.
+            self.file(last).sync()
 
     def remove(self, start: int) -> None:
         """Remove the file that begins at ``start``."""

@@ -103,9 +103,18 @@ class ConsumeQueue:
         self.tail_start = offset - blanks
         self.min_offset = self.max_offset = self.next_offset = offset
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no message."""
+        return self.min_offset == self.next_offset
+
     def skip_to(self, offset: int) -> None:
-        """Fill with blanks up to ``offset``, so that later messages keep the offsets they were stored with."""
-        if self.max_offset == 0:
+        """Let the next message have the offset it was stored with.
+
+        An empty queue begins there; in another blanks fill the gap.
+        """
+        if self.is_empty:
+            self.remove_files()
             self.begin_at(offset)
             return
         _log.error("%s: messages %d to %d are missing in the commit log", self, self.max_offset, offset - 1)

@@ -36,6 +36,7 @@ class MessageIndex:
         self._clock = clock
         self._enabled = config.message_index_enable
         self._files: list[IndexFile] = []
+        self._full: list[IndexFile] = []  # and not synced since
         self._topics: list[int] = []
         self._keys: list[bytes] = []
         self._physicals: list[int] = []
@@ -47,7 +48,7 @@ class MessageIndex:
         """Open the files.
 
         :param trusted_until: after a crash: files with entries newer than this are removed (Java's rule), entries
-            added after the last sync of the others undone. None trusts everything.
+            added after the last sync of the newest undone. None trusts everything.
         """
         for name in self._fs.names(self._directory):
             path = self._directory / name
@@ -60,9 +61,9 @@ class MessageIndex:
                 file.close()
                 self._fs.remove(path)
                 continue
-            if trusted_until is not None:
-                file.forget_uncounted()
             self._files.append(file)
+        if trusted_until is not None and self._files:
+            self._files[-1].rebuild_slots()
 
     def _open(self, name: str) -> IndexFile:
         file = self._fs.open(self._directory / name, self._config.index_file_size)
@@ -78,7 +79,7 @@ class MessageIndex:
         file = self._open(index_name(now))
         if self._files:
             full = self._files[-1]
-            full.write_header()
+            self._full.append(full)
             file.begin_physical = file.end_physical = full.end_physical
             file.begin_timestamp = file.end_timestamp = full.end_timestamp
         self._files.append(file)
@@ -158,13 +159,14 @@ class MessageIndex:
 
     # -- keeping
 
-    def write_header(self) -> IndexFile | None:
-        """Count everything in the newest file's header; the file, which then wants a sync."""
+    def take_dirty(self) -> list[tuple[IndexFile, bytes]]:
+        """The files to be saved, each with the header that counts all it has, the newest last.
+
+        :raises OSError: the disk is full or fails.
+        """
         self.build()
-        if not self._files:
-            return None
-        self._files[-1].write_header()
-        return self._files[-1]
+        dirty, self._full = self._full, []
+        return [(file, file.header()) for file in (*dirty, *self._files[-1:])]
 
     def close(self) -> None:
         for file in self._files:

@@ -5,6 +5,8 @@ Knows the 40-byte header, the slots and the linked entries. Refuses to know what
 
 from __future__ import annotations
 
+import sys
+from array import array
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -16,6 +18,8 @@ HEADER_SIZE = 40
 ENTRY_SIZE = 20
 _HEADER = Struct(">qqqqii")
 _ENTRY = Struct(">iqii")
+_HASH = Struct(">i16x")
+_REBUILD_STEP = 50_000 * ENTRY_SIZE
 _ALLOCATE_AHEAD = 4 * 1024 * 1024
 _MAX_SECONDS = 0x7FFFFFFF
 
@@ -38,7 +42,7 @@ def _big_endian(count: int) -> Struct:
 class IndexFile:
     """An index file and its header. ``count`` is the number the next entry gets; entry 0 is not used.
 
-    The header reaches the disk with :meth:`write_header` only: after a crash entries beyond its count do not count.
+    The header is written by :meth:`save` only: after a crash entries beyond its count do not count.
     """
 
     def __init__(self, file: File, slots: int, entries: int) -> None:
@@ -143,29 +147,40 @@ class IndexFile:
         """Whether the file has entries of that time."""
         return begin <= self.end_timestamp and end >= self.begin_timestamp
 
-    def forget_uncounted(self) -> None:
-        """Undo entries added after the header was last written: slots go back to what they named before."""
-        number = self.count
-        while number < self._capacity and self._entry(number) != (0, 0, 0, 0):
-            number += 1
-        while number > self.count:
-            number -= 1
-            value, _, _, previous = self._entry(number)
-            if value >= 0 and self._slot(value) == number:
-                at = HEADER_SIZE + value % self._slots * 4
-                self._buffer[at : at + 4] = previous.to_bytes(4, "big", signed=True)
-            at = self._entries_at + number * ENTRY_SIZE
-            self._buffer[at : at + ENTRY_SIZE] = bytes(ENTRY_SIZE)
+    def rebuild_slots(self) -> None:
+        """Make the slots anew from the entries the header counts.
 
-    def write_header(self) -> None:
-        """Let the header count what has been added."""
-        self._buffer[:HEADER_SIZE] = _HEADER.pack(
+        Slots are overwritten in place: after a crash some may name entries that never reached the disk, and the older
+        ones they should lead to would be lost.
+        """
+        slots = array("i", bytes(4 * self._slots))
+        end = self._entries_at + self.count * ENTRY_SIZE
+        for at in range(self._entries_at + ENTRY_SIZE, end, _REBUILD_STEP):
+            first = (at - self._entries_at) // ENTRY_SIZE
+            hashes = _HASH.iter_unpack(self._buffer[at : min(at + _REBUILD_STEP, end)])
+            for number, (value,) in enumerate(hashes, first):
+                slots[value % self._slots] = number
+        self._used_slots = self._slots - slots.count(0)
+        if sys.byteorder == "little":
+            slots.byteswap()
+        self._buffer[HEADER_SIZE : self._entries_at] = slots.tobytes()
+
+    def header(self) -> bytes:
+        """The header that counts every entry added so far."""
+        return _HEADER.pack(
             self.begin_timestamp, self.end_timestamp, self.begin_physical, self.end_physical, self._used_slots,
             self.count,
         )  # fmt: skip
 
-    def sync(self) -> None:
-        """Block until entries and header are on disk."""
+    def save(self, header: bytes) -> None:
+        """Block until the entries that ``header`` counts are on disk, and then the header. Called by the flush thread.
+
+        In this order, so that a header never counts what a crash has lost.
+
+        :raises OSError: the disk fails.
+        """
+        self._file.sync()
+        self._buffer[:HEADER_SIZE] = header
         self._file.sync()
 
     def close(self) -> None:

@@ -87,15 +87,19 @@ class MessageStore:
             self._lock = self._fs.lock(self.layout.lock)
         except BlockingIOError as e:
             raise StoreLocked(f"{self.layout.root} is in use by another broker: stop it or choose another store") from e
+        clean = self._fs.size(self.layout.abort) is None
         try:
-            self._load()
+            # From here on files change: who opens the store after a crash in the middle must not trust them.
+            self._fs.write(self.layout.abort, str(os.getpid()).encode())
+            self._load(clean=clean)
         except BaseException:
+            if clean:
+                self._fs.remove(self.layout.abort)
             self._lock.release()
             raise
 
-    def _load(self) -> None:
+    def _load(self, *, clean: bool) -> None:
         fs, config, layout = self._fs, self.config, self.layout
-        clean = fs.size(layout.abort) is None
         self._checkpoint = Checkpoint(fs, layout.checkpoint)
         self._commit_log = CommitLog(fs, layout.commit_log, config.mapped_file_size_commit_log)
         self._queues = QueueTable(fs, layout, config)
@@ -108,7 +112,6 @@ class MessageStore:
         self._reader = Reader(config, self._commit_log, self._index)
         self._writer = Writer(config, self._commit_log, self._queues, self._index, self._store_host, self._clock)
         self._writer.resume(end, recovery.last_timestamp)
-        fs.write(layout.abort, str(os.getpid()).encode())
         self._flusher = Flusher(self._commit_log.sync, self._commit_log.min_offset if not clean else end)
         self._flushed_at = self._thorough_at = self._clock()
         self._is_open = True
@@ -250,16 +253,18 @@ class MessageStore:
         timestamp = self._writer.last_timestamp
         self._queues.spill()
         paths = self._queues.files.take_dirty()
-        index = self._index.write_header()
+        index = self._index.take_dirty()
+
+        indexed_until = self._index.end_timestamp
 
         def vouch() -> None:
             if self._flusher.failure is not None:
                 return
             self._queues.files.sync(paths)
             self._checkpoint.logics_msg_timestamp = timestamp or self._checkpoint.logics_msg_timestamp
-            if index is not None:
-                index.sync()
-                self._checkpoint.index_msg_timestamp = index.end_timestamp
+            for file, header in index:
+                file.save(header)
+            self._checkpoint.index_msg_timestamp = indexed_until
             self._checkpoint.save()
 
         self._flusher.request(self._commit_log.end, vouch)

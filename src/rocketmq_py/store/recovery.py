@@ -131,9 +131,9 @@ class Recovery:
         if found.sys_flag & _TRANSACTION in (_PREPARED, _ROLLBACK):
             return
         queue = self._queues.get_or_create(found.topic, found.queue_id)
-        if found.queue_offset < queue.next_offset:
-            return
-        if found.queue_offset > queue.next_offset:
+        if found.queue_offset != queue.next_offset:
+            if found.queue_offset < queue.next_offset and not queue.is_empty:
+                return
             self._settle()
             queue.skip_to(found.queue_offset)
         if not queue.pending:

@@ -82,18 +82,27 @@ class MemoryLock:
 
 
 class MemoryFileSystem:
-    """``failing`` names operations (``sync``, ``write``, ``allocate``) that raise; ``open_files`` counts handles."""
+    """Operations (``sync``, ``write``, ``allocate``) named in ``failing`` raise; ``open_files`` counts handles.
+
+    Right before the operation number ``snapshot_at``, ``snapshot`` is called.
+    """
 
     def __init__(self) -> None:
         self.nodes: dict[Path, Node] = {}
         self.locked: set[Path] = set()
         self.failing: set[str] = set()
         self.fails: Callable[[str, Path], bool] = lambda operation, path: operation in self.failing
+        self.operations = 0
+        self.snapshot_at = 0
+        self.snapshot: Callable[[], None] = lambda: None
         self.open_files = 0
         self.most_open = 0
         self.ratio = 0.1
 
     def check(self, operation: str, path: Path) -> None:
+        self.operations += 1
+        if self.operations == self.snapshot_at:
+            self.snapshot()
         if self.fails(operation, path):
             raise OSError(errno.ENOSPC, "No space left on device", str(path))
 

@@ -50,7 +50,7 @@ def test_entries_are_linked_per_slot_with_javas_bytes(tmp_path):
     file, memory = an_index_file(tmp_path)
     file.put([3, 11, 4], [100, 200, 300], [NOW, NOW + 2500, NOW + 3000])
     file.put([3], [400], [NOW + 9999])
-    file.write_header()
+    file.save(file.header())
     data = memory.read(tmp_path / "i")
     assert unpack_from(">qqqqii", data) == (NOW, NOW + 9999, 100, 400, 2, 5)
     assert unpack_from(">8i", data, 40) == (0, 0, 0, 4, 3, 0, 0, 0)

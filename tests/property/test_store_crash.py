@@ -1,0 +1,188 @@
+"""Crashes at any point: what was on disk stays, offsets stay dense, and the store goes on.
+
+The model is a list of what was appended per queue. After a crash each queue must hold a beginning of its list that
+reaches at least as far as the log was flushed; nothing else may turn up, by offset or by key.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from rocketmq_py.store import MessageStore, NewBatch, StoreConfig
+from rocketmq_py.wire.batch import encode_batch
+from rocketmq_py.wire.record import decode_records
+from tests.unit.store.helpers import HOST, NOW, Clock, numbers, read_queue, record
+from tests.unit.store.memoryfs import MemoryFileSystem
+
+CONFIG = StoreConfig(
+    mapped_file_size_commit_log=4096, mapped_file_size_consume_queue=200, max_hash_slot_num=7, max_index_num=40,
+    flush_interval_commit_log=1, flush_commit_log_least_pages=1, flush_commit_log_thorough_interval=5,
+    flush_consume_queue_thorough_interval=20, max_open_queue_files=2,
+)  # fmt: skip
+ROOT = Path("/store")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quiet():
+    """Every recovery of thousands says where it cut."""
+    logging.disable(logging.ERROR)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), st.integers(0, 2), st.integers(0, 900)),
+        st.tuples(st.just("batch"), st.integers(0, 2), st.integers(1, 9)),
+        st.tuples(st.just("settle"), st.just(0), st.just(0)),
+        st.tuples(st.just("tick"), st.integers(1, 4000), st.just(0)),
+        st.tuples(st.just("reopen"), st.just(0), st.just(0)),
+    ),
+    max_size=30,
+)
+
+
+class World:
+    """A store, its disk, and what should be in it."""
+
+    def __init__(self) -> None:
+        self.fs = MemoryFileSystem()
+        self.clock = Clock(NOW)
+        self.appended: dict[int, list[tuple[int, int]]] = {0: [], 1: [], 2: []}  # number of the message, end in the log
+        self.first = {0: 0, 1: 0, 2: 0}
+        self.next_number = 0
+        self.flushed = 0  # when the store was last open
+        self.lost_at: tuple[int, MemoryFileSystem] | None = None
+        self.open()
+
+    def open(self) -> None:
+        self.is_open = False
+        self.store = MessageStore(ROOT, CONFIG, store_host=HOST, fs=self.fs, clock=self.clock)
+        self.store.open()
+        self.is_open = True
+
+    def append(self, queue_id: int, size: int) -> None:
+        done = self.store.append(record(self.next_number, queue_id=queue_id, size=size))
+        assert done.queue_offset == self.first[queue_id] + len(self.appended[queue_id])
+        self.appended[queue_id].append((self.next_number, done.physical_offset + done.size))
+        self.next_number += 1
+
+    def batch(self, queue_id: int, count: int) -> None:
+        messages = [record(self.next_number + i, size=8) for i in range(count)]
+        body = encode_batch([(0, m.body, m.properties) for m in messages])
+        done = self.store.append_batch(NewBatch("T", queue_id, body))
+        assert done.queue_offset == self.first[queue_id] + len(self.appended[queue_id])
+        for at in done.physical_offsets:
+            self.appended[queue_id].append((self.next_number, at + done.size // count))
+            self.next_number += 1
+
+    def settle(self, *_: int) -> None:
+        self.store.settle()
+
+    def tick(self, passed: int, _: int) -> None:
+        self.clock.now += passed
+        self.store.tick(self.clock.now)
+        self.drain()
+
+    def drain(self) -> None:
+        """Let the flush thread finish, so that a run can be repeated."""
+        done = threading.Event()
+        self.store._flusher.request(0, done.set)
+        assert done.wait(10)
+
+    def reopen(self, *_: int) -> None:
+        self.store.close()
+        self.flushed = self.store.flushed_offset
+        self.open()
+
+    def run(self, script: list[tuple[str, int, int]]) -> None:
+        for name, *arguments in script:
+            getattr(self, name)(*arguments)
+
+    def crash(self, chance: random.Random | None) -> int:
+        """What a kill (or, with ``chance``, a loss of power) leaves; up to where the log was known to be on disk."""
+        if chance is None:
+            self.store.settle()
+            flushed = self.store.max_physical_offset
+            fs = self.fs.after_kill()
+        elif self.lost_at is not None:
+            flushed, fs = self.lost_at
+            self.flushed = flushed
+        else:
+            flushed, fs = self.store.flushed_offset, self.fs.after_power_loss(chance)
+        self.store._flusher.stop()
+        self.fs, self.lost_at = fs, None
+        self.open()
+        return flushed
+
+    def lose_power_before(self, operation: int, chance: random.Random) -> None:
+        """Take what the disk has right before one of the coming operations as what :meth:`crash` leaves."""
+
+        def snapshot() -> None:
+            flushed = self.store.flushed_offset if self.is_open else self.flushed
+            self.lost_at = flushed, self.fs.after_power_loss(chance)
+
+        self.fs.snapshot = snapshot
+        self.fs.snapshot_at = self.fs.operations + operation
+
+    def check(self, flushed: int) -> None:
+        """Every queue is a beginning of what was appended, at least as far as flushed; forget what is lost."""
+        for queue_id, appended in self.appended.items():
+            low, high = self.store.queue_range("T", queue_id)
+            # An empty queue may go on at a higher offset, where the last of its files that is left begins.
+            assert low == self.first[queue_id] or low == high
+            self.first[queue_id] = low
+            found = numbers(read_queue(self.store, queue_id=queue_id))
+            assert found == [number for number, _ in appended[: len(found)]]
+            assert len(found) >= sum(end <= flushed for _, end in appended)
+            del appended[len(found) :]
+            for number in found[-3:]:
+                hits = decode_records(self.store.query("T", f"U{number:06d}", 64, 0, 1 << 62).body)
+                assert number in numbers(hits)
+
+
+@settings(max_examples=60, deadline=None)
+@given(before=steps, after=steps)
+def test_after_a_kill_nothing_is_lost(before, after):
+    world = World()
+    for script in (before, after):
+        world.run(script)
+        world.check(world.crash(None))
+        assert all(end <= world.store.max_physical_offset for queue in world.appended.values() for _, end in queue)
+    world.store.close()
+
+
+@settings(max_examples=150, deadline=None)
+@given(before=steps, after=steps, seed=st.integers(0, 1 << 32), operations=st.lists(st.integers(1, 60), min_size=3))
+def test_after_a_loss_of_power_what_was_flushed_is_there(before, after, seed, operations):
+    world = World()
+    chance = random.Random(seed)
+    for script, operation in zip((before, after, after), operations, strict=False):
+        world.lose_power_before(operation, chance)
+        world.run(script)
+        world.check(world.crash(chance))
+    world.store.close()
+
+
+@settings(max_examples=50, deadline=None)
+@given(script=steps)
+def test_after_a_clean_end_everything_is_there_and_the_files_say_so(script):
+    world = World()
+    world.run(script)
+    world.reopen()
+    world.check(1 << 62)
+    world.store.close()
+    before = {path: bytes(node.content) for path, node in world.fs.nodes.items() if path.name != "checkpoint"}
+    world.fs.remove_tree(ROOT / "consumequeue")
+    world.open()
+    world.check(1 << 62)
+    world.store.close()
+    queues = {path: content for path, content in before.items() if "consumequeue" in path.parts}
+    after = {path: bytes(node.content) for path, node in world.fs.nodes.items() if "consumequeue" in path.parts}
+    assert after == queues
