@@ -76,11 +76,13 @@ def _messages(requests: Requests, count: int) -> list[int]:
 def _runners(
     session: Session, work: Path, broker: Server, ours: list[str], java: list[str], named: Mapping[str, int | str]
 ) -> Iterator[tuple[Runner, Runner]]:
-    """Our client program and Java's, both warm and waiting."""
-    flags = options(**{"namesrv": broker.namesrv, "topic": TOPIC, **named})
+    """Our client program and Java's, both warm and waiting; ours, without a JIT, is warm after a tenth."""
+    named = {"namesrv": broker.namesrv, "topic": TOPIC, **named}
+    warm = int(named["warm"])
+    runs = str(session.scale.runs)
     commands = {
-        "ours": [sys.executable, "-m", "benchmarks.our_client", *ours, *flags],
-        "java": [str(PEER), "bench", *java, *flags, "--runs", str(session.scale.runs), "--step"],
+        "ours": [sys.executable, "-m", "benchmarks.our_client", *ours, *options(**{**named, "warm": warm // 10})],
+        "java": [str(PEER), "bench", *java, *options(**named), "--runs", runs, "--step"],
     }
     with ExitStack() as stack:
         pair = []
