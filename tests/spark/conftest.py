@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,14 @@ from rocketmq_py.spark.connection import Connection
 from rocketmq_py.spark.retry import Retry
 from rocketmq_py.spark.rows import Outgoing
 from rocketmq_py.spark.sender import Sender, SendSettings
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """PySpark leaves sockets to the garbage collector, which warns about them in whatever test runs then."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent) and "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
+            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
 
 
 @pytest.fixture(scope="session")

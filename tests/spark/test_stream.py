@@ -138,7 +138,8 @@ def test_a_failed_micro_batch_is_repeated_as_it_was(topic: Topic, load_stream: L
     with pytest.raises(PySparkException, match="on purpose"):
         out.run_each(load_stream(topic), fail_once)
     topic.send(7)
-    out.run_each(load_stream(topic), fail_once)
+    for _ in range(2):  # PySpark before 4.2 repeats the failed micro-batch in a run of its own
+        out.run_each(load_stream(topic), fail_once)
     assert tried[0] == tried[1] == list(range(50))
     assert sorted(number for batch in tried[1:] for number in batch) == topic.bodies
 
