@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import socket
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,19 +60,14 @@ def _addresses(settings: dict[str, str], host: str | int | None) -> dict[str, st
     told = settings.get("brokerIP1")
     bind = str(host) if host else settings.get("bindAddress") or (ANY[0] if told else LOOPBACK)
     if host or not told:
-        told = _own_address(bind) if bind in ANY else bind
+        told = _own_address() if bind in ANY else bind
     return {"bindAddress": bind, "brokerIP1": told}
 
 
-def _own_address(bind: str) -> str:
-    """The address others reach this machine by: that of the default route. Nothing is sent."""
-    family, elsewhere = (socket.AF_INET6, "2001:db8::1") if ":" in bind else (socket.AF_INET, "192.0.2.1")
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((elsewhere, 9))
-            return str(probe.getsockname()[0])
-        except OSError:  # no network at all
-            return LOOPBACK
+def _own_address() -> str:
+    from rocketmq_py.client.instance import local_ip
+
+    return local_ip()
 
 
 def _configure(settings: dict[str, str], namesrv_port: int) -> tuple[NamesrvConfig | None, BrokerConfig, StoreConfig]:

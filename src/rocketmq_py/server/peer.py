@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import socket
 from collections.abc import Callable
 
 import msgspec
@@ -17,6 +16,7 @@ from rocketmq_py.core.peer import InFlight
 from rocketmq_py.errors import ConnectionLost, RequestTimeout
 from rocketmq_py.server.reply import Reply, encode_reply
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command, encode_command
+from rocketmq_py.wire.record import pack_host
 
 Address = tuple[str, int]
 
@@ -42,7 +42,7 @@ class Peer:
         self.address: str = format_address(*remote)
         """``ip:port`` of the other end."""
         self.local_address: str = format_address(*local)
-        self.host: bytes = pack_host(*remote)
+        self.host: bytes = pack_host(_plain(remote[0]), remote[1])
         """The other end as messages store it: 4 or 16 bytes of address, 4 of port."""
         self.closed: bool = False
         self.calls: InFlight[asyncio.Future[Command]] = InFlight()
@@ -133,12 +133,6 @@ def format_address(ip: str, port: int) -> str:
     """``ip:port``, the ip of an IPv6 address in brackets."""
     ip = _plain(ip)
     return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
-
-
-def pack_host(ip: str, port: int) -> bytes:
-    """An address as messages store it: 4 or 16 bytes of address, 4 bytes of port."""
-    ip = _plain(ip)
-    return socket.inet_pton(socket.AF_INET6 if ":" in ip else socket.AF_INET, ip) + port.to_bytes(4, "big")
 
 
 def _plain(ip: str) -> str:

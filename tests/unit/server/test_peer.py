@@ -7,7 +7,7 @@ import pytest
 from rocketmq_py.errors import ConnectionLost, RequestTimeout
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.server import Peer
-from rocketmq_py.server.peer import format_address, pack_host
+from rocketmq_py.server.peer import format_address
 from rocketmq_py.wire.command import Command, decode_command
 from rocketmq_py.wire.frame import FrameDecoder
 
@@ -25,7 +25,7 @@ NOTICE = Command(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, ext={"consumerGroup": 
 )
 def test_addresses(ip, text, packed):
     assert format_address(ip, 10911) == text
-    assert pack_host(ip, 10911).hex() == packed + "00002a9f"
+    assert Peer((ip, 10911)).host.hex() == packed + "00002a9f"
 
 
 def test_a_push_is_oneway_and_numbered_by_this_side():
