@@ -12,6 +12,9 @@ from rocketmq_py.namesrv.kvconfig import KvConfig
 from rocketmq_py.namesrv.registry import Registry
 from rocketmq_py.namesrv.settings import Settings
 from rocketmq_py.server import Peer, Router, Server
+from rocketmq_py.server.peer import format_address
+
+_LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
 
 class NameServer:
@@ -47,9 +50,9 @@ class NameServer:
 
     @property
     def address(self) -> str:
-        """``host:port`` for clients on this machine; an unspecified host becomes 127.0.0.1."""
+        """``host:port`` for clients on this machine; of all addresses it is the loopback one."""
         host = self.config.bind_address
-        return f"{'127.0.0.1' if host in ('', '0.0.0.0', '::') else host}:{self.port}"  # noqa: S104
+        return format_address(_LOOPBACK.get(host, host), self.port)
 
     @property
     def connections(self) -> tuple[Peer, ...]:
