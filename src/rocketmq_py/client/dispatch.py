@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any, Protocol
 
 from rocketmq_py.client.dispatch_listener import Failure, Listener, Slice
-from rocketmq_py.client.dispatch_pool import Pool, TaskPool, ThreadPool
+from rocketmq_py.client.dispatch_pool import Pool, TaskPool, ThreadPool, post
 from rocketmq_py.core.consumestats import ConsumeStats
 from rocketmq_py.core.offsettable import OffsetTable
 from rocketmq_py.core.processqueue import ProcessQueue
@@ -121,11 +121,14 @@ class ConcurrentDispatcher:
         self._closing = True
         for piece in self._active:
             piece.abandon()
-        await asyncio.gather(self.threads.close(), self._tasks.close())
-        for piece in list(self._active):
-            self._settle(piece)
-        if self._ticker is not None:
-            self._ticker.cancel()
+        try:
+            await asyncio.gather(self.threads.close(), self._tasks.close())
+        finally:
+            for piece in list(self._active):
+                self._settle(piece)
+            self._active.clear()
+            if self._ticker is not None:
+                self._ticker.cancel()
         await asyncio.gather(*self._sending)
 
     def _pool(self, listener: Listener) -> Pool:
@@ -142,7 +145,7 @@ class ConcurrentDispatcher:
         self._completed.append(piece)
         if not self._awaited:  # one wake-up of the loop serves all that come until it wakes
             self._awaited = True
-            self._loop.call_soon_threadsafe(self._drain)
+            post(self._loop, self._drain)
 
     def _completed_here(self, piece: Slice) -> None:
         self._settle(piece)

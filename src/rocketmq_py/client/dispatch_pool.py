@@ -149,10 +149,19 @@ class ThreadPool:
                 self._line.awake -= 1
                 if self._line.closed:
                     if not self._line.awake:
-                        self._loop.call_soon_threadsafe(self._quiet.set)
+                        post(self._loop, self._quiet.set)
                     return None
                 self._asleep.append(gate)
             gate.acquire()
+
+
+def post(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
+    """Calls ``callback`` in the loop's thread; not any more when the loop has ended before a slow listener did."""
+    try:
+        loop.call_soon_threadsafe(callback)
+    except RuntimeError:
+        if not loop.is_closed():
+            raise
 
 
 class TaskPool:

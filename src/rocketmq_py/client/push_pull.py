@@ -63,6 +63,7 @@ class PullStrategy:
         self._loops: dict[ProcessQueue, asyncio.Task[None]] = {}
         self._waiting: dict[ProcessQueue, asyncio.Event] = {}
         self._brokers: dict[MessageQueue, int] = {}
+        self._failing: dict[MessageQueue, type[RocketMQError]] = {}
         self.on_illegal_offset = _nobody
 
     def take(self, queue: ProcessQueue, delay: float) -> None:
@@ -75,6 +76,7 @@ class PullStrategy:
         if loop is not None and loop is not asyncio.current_task():
             loop.cancel()
         self._brokers.pop(queue.queue, None)
+        self._failing.pop(queue.queue, None)
 
     async def close(self) -> None:
         """Ends all pulling."""
@@ -100,20 +102,22 @@ class PullStrategy:
         offset: int | None = None
         while not queue.dropped:
             queue.pulled_at = self._group.now()
-            wait = self._hold_back(queue)
-            if wait is None:
-                try:
-                    if offset is None:
-                        offset = await self._start_of(queue.queue)
-                    offset = await self._pull_once(queue, offset)
-                    wait = self._group.options.pull_interval
-                except RocketMQError as e:
-                    wait = await self._failed(queue, offset, e)
-                except Exception:  # noqa: BLE001 - a fault here must not end the consumption of a queue in silence
-                    _log.exception("pulling %s at %s failed", queue.queue, offset)
-                    wait = STATE_DELAY
-            if wait:
-                await self._rest(queue, wait)
+            held_back = self._hold_back(queue)
+            if held_back:
+                await self._rest(queue, held_back)
+                continue
+            pause = self._group.options.pull_interval
+            try:
+                if offset is None:
+                    offset = await self._start_of(queue.queue)
+                offset = await self._pull_once(queue, offset)
+            except RocketMQError as e:
+                pause = await self._failed(queue, offset, e)
+            except Exception:  # noqa: BLE001 - a fault here must not end the consumption of a queue in silence
+                _log.exception("pulling %s at %s failed", queue.queue, offset)
+                pause = STATE_DELAY
+            if pause:
+                await asyncio.sleep(pause)
 
     async def _start_of(self, queue: MessageQueue) -> int:
         """Where a queue starts that was just taken."""
@@ -128,8 +132,8 @@ class PullStrategy:
             return await offsets.offset_at(queue, options.start_timestamp_ms())
         return start
 
-    def _hold_back(self, queue: ProcessQueue) -> float | None:
-        """Seconds to wait before the next pull; None to pull now."""
+    def _hold_back(self, queue: ProcessQueue) -> float:
+        """Seconds to wait before the next pull; 0 to pull now."""
         group, topic = self._group, queue.queue.topic
         admission = admit(
             queue,
@@ -140,8 +144,7 @@ class PullStrategy:
         )
         if admission.step is Step.WAIT:
             _log.debug("%s waits: %s", queue, admission.reason)
-            return admission.delay
-        return None
+        return admission.delay
 
     async def _rest(self, queue: ProcessQueue, seconds: float) -> None:
         """Waits, but no longer than until something changes that a pull could wait for."""
@@ -156,8 +159,12 @@ class PullStrategy:
 
     async def _failed(self, queue: ProcessQueue, offset: int | None, error: RocketMQError) -> float:
         delay = failure_delay(error)
-        where = "its start" if offset is None else offset
-        _log.warning("pulling %s at %s failed, again in %g s: %s", queue.queue, where, delay, error)
+        again = type(error) is self._failing.get(queue.queue)
+        self._failing[queue.queue] = type(error)
+        _log.log(
+            logging.DEBUG if again else logging.WARNING, "pulling %s at %s failed, again in %g s: %s",
+            queue.queue, "its start" if offset is None else offset, delay, error,
+        )  # fmt: skip
         if isinstance(error, SubscriptionError) and self._group.now() - self._group.announced_at >= delay:
             await self._group.announce()  # the broker has forgotten us, or has not heard of us yet
         if error.refresh_route:
@@ -212,6 +219,9 @@ class PullStrategy:
             raise BrokerError.of(reply.code, reply.remark, address)
         answer = reply.header(PullResponse)
         self._brokers[queue] = answer.suggest_which_broker_id
+        if queue in self._failing:
+            del self._failing[queue]
+            _log.warning("pulling %s works again", queue)
         return Pulled(reply.code, answer, reply.body)
 
     def _request(
