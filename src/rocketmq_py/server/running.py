@@ -59,8 +59,9 @@ async def _until_signalled(main: Coroutine[Any, Any, T]) -> T | None:
 
     def end() -> None:
         nonlocal signalled
-        signalled = True
-        task.cancel()
+        if not signalled:  # a second signal must not interrupt the orderly end
+            signalled = True
+            task.cancel()
 
     for number in _SIGNALS:
         _on_signal(loop, number, end)
