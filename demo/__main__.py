@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 import sys
 import time
@@ -32,6 +33,9 @@ def main(data: Path, rate: float | None, limit: int | None, *, fresh: bool) -> N
     if fresh:
         shutil.rmtree(data, ignore_errors=True)
     data.mkdir(parents=True, exist_ok=True)
+    logging.basicConfig(
+        filename=data / "client.log", level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
+    )
     console = Console()
     state_file = StateFile(data / "state.json")
     _check_limit(state_file, limit, data)
@@ -43,8 +47,11 @@ def main(data: Path, rate: float | None, limit: int | None, *, fresh: bool) -> N
     with running_server(data / "store", data / "server.log") as namesrv:
         console.print(f"name server and broker are up: {namesrv}")
         with Board(console) as board:
-            tally = asyncio.run(Journey(namesrv, data, frame, state_file, rate, board).run())
+            journey = Journey(namesrv, data, frame, state_file, rate, board)
+            tally = asyncio.run(journey.run())
     passed = _report(console, data, tally)
+    if passed:
+        journey.verified()
     console.print(f"{time.monotonic() - began:.0f} s; everything is in {data}/; --fresh starts over")
     sys.exit(0 if passed else 1)
 

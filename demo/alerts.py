@@ -50,6 +50,11 @@ class Alerts:
         """How many of the departures that failed on purpose have been announced since."""
         return len(self.failed & self.announced)
 
+    @property
+    def all_settled(self) -> bool:
+        """Whether every departure that failed on purpose has been announced since."""
+        return self.failed <= self.announced
+
     def handle(self, message: MessageExt) -> None:
         """The listener: a departure that is late enough is announced, at the second try if it has to fail first."""
         departure = _decode(message.body)

@@ -95,10 +95,15 @@ def message(departure: Departure) -> Message:
     )
 
 
-def closing_message(frame: pd.DataFrame) -> Message:
-    """A message two days after the last departure: it moves Spark's watermark past every window of the year."""
-    last = pd.Timestamp(frame["scheduled"].iloc[-1]) + pd.Timedelta(days=2)
-    marker = Departure("closing", last.strftime("%Y-%m-%dT%H:%M:%SZ"), CLOSING_TAG, 0, "", "", 0)
+def closing_time(frame: pd.DataFrame, number: int) -> pd.Timestamp:
+    """When the ``number``-th closing message claims to depart: days after the last departure, later each time."""
+    return pd.Timestamp(frame["scheduled"].iloc[-1]) + pd.Timedelta(days=1 + number)
+
+
+def closing_message(frame: pd.DataFrame, number: int) -> Message:
+    """A message after the last departure: it moves Spark's watermark past every window of the year."""
+    last = closing_time(frame, number)
+    marker = Departure(f"closing-{number}", last.strftime("%Y-%m-%dT%H:%M:%SZ"), CLOSING_TAG, 0, "", "", 0)
     return Message(TOPIC, msgspec.json.encode(marker), tags=CLOSING_TAG, keys=marker.id)
 
 

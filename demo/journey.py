@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from concurrent.futures import wait
 from pathlib import Path
 
 import pandas as pd
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-from rocketmq_py.aio import Admin, Producer, PushConsumer
 
 from demo import flights, pipeline
 from demo.alerts import GROUP, Alerts
@@ -18,6 +18,7 @@ from demo.replay import Replay
 from demo.report import Tally
 from demo.state import StateFile
 from rocketmq_py import ConsumeFromWhere
+from rocketmq_py.aio import Admin, Producer, PushConsumer
 from rocketmq_py.protocol.names import retry_topic
 
 QUEUES = 4
@@ -37,6 +38,7 @@ class Journey:
         self._replay = Replay(frame, state_file, rate)
         self._alerts = Alerts(data / "alerts.jsonl")
         self._sent = asyncio.Event()
+        self._gave_up = False
         self._batches: dict[int, int] = {}
 
     async def run(self) -> Tally:
@@ -48,7 +50,7 @@ class Journey:
                 group=GROUP, namesrv=self._namesrv, listener=self._alerts.handle, pull_batch_size=256,
                 consume_from=ConsumeFromWhere.FIRST_OFFSET,
             )  # fmt: skip
-            await consumer.subscribe(flights.TOPIC, "*")
+            consumer.subscribe(flights.TOPIC, "*")
             async with consumer, asyncio.TaskGroup() as group:
                 group.create_task(self._send())
                 group.create_task(self._watch_group(admin))
@@ -56,22 +58,26 @@ class Journey:
             self._alerts.close()
             return await self._tally(admin, *counted.result())
 
+    def verified(self) -> None:
+        """Remember that the numbers agreed."""
+        self._replay.verified()
+
     async def _send(self) -> None:
         total = self._replay.total
         try:
-            async with Producer(group="replay", namesrv=self._namesrv) as producer:
+            async with Producer(group="replay", namesrv=self._namesrv, send_timeout=60) as producer:
                 self._board.update("replay", self._replay.state.sent, total)
                 await self._replay.run(producer, lambda sent: self._board.update("replay", sent, total))
+        except BaseException:
+            self._gave_up = True  # the others must not wait for a replay that failed
+            raise
         finally:
-            self._sent.set()  # the others must not wait for a replay that failed
+            self._sent.set()
 
     async def _watch_group(self, admin: Admin) -> None:
         """Shows the consumer's progress until everything that was sent is settled."""
-        while not (self._sent.is_set() and await self._lag(admin) == 0 and self._all_settled()):
-            await asyncio.sleep(_LOOK_EVERY_SECONDS)
-
-    def _all_settled(self) -> bool:
-        return self._alerts.failed <= self._alerts.announced
+        while not (await self._lag(admin) == 0 and self._sent.is_set() and self._alerts.all_settled):
+            await asyncio.sleep(_LOOK_EVERY_SECONDS)  # the broker's offsets have to be asked for
 
     async def _lag(self, admin: Admin) -> int:
         """Messages the group has not committed yet, those waiting for their retry included."""
@@ -95,6 +101,9 @@ class Journey:
                 self._show_batches(query)
                 wait([sent], timeout=_LOOK_EVERY_SECONDS)
             query.processAllAvailable()
+            while not self._is_closed(query):
+                self._show_batches(query)
+                time.sleep(_LOOK_EVERY_SECONDS)  # a progress report cannot be awaited
             self._show_batches(query)
             query.stop()
             pipeline.write_topic(spark, self._namesrv, self._data).awaitTermination()
@@ -102,11 +111,22 @@ class Journey:
         finally:
             spark.stop()
 
+    def _is_closed(self, query: StreamingQuery) -> bool:
+        """Whether a batch has run with the watermark behind the last departure; the last windows come out of that."""
+        error = query.exception()
+        if error is not None:
+            raise error
+        if self._replay.state.verified or self._gave_up:
+            return True
+        closing = flights.closing_time(self._frame, self._replay.state.closings) - pipeline.WATERMARK
+        marks = (progress.eventTime.get("watermark") for progress in query.recentProgress[-5:])
+        return any(pd.Timestamp(mark) >= closing for mark in marks if mark)
+
     def _show_batches(self, query: StreamingQuery) -> None:
         for progress in query.recentProgress:
             self._batches[progress.batchId] = progress.numInputRows
         rows = sum(self._batches.values())
-        self._board.update("micro-batches", rows, self._replay.total + 1, f"{len(self._batches)} batches")
+        self._board.update("micro-batches", rows, self._replay.total, f"{len(self._batches)} batches")
 
     def _count(self, spark: SparkSession) -> tuple[int, int]:
         written = spark.read.schema(pipeline.WINDOW_SCHEMA).parquet(str(self._data / "windows"))
@@ -118,8 +138,8 @@ class Journey:
         stored = await self._messages(admin, flights.TOPIC)
         return Tally(
             departures=len(self._frame),
-            acknowledged=stored - 1,
-            consumed=sum((await admin.group_offsets(GROUP, flights.TOPIC)).values()) - 1,
+            acknowledged=stored - self._replay.state.closings,
+            consumed=sum((await admin.group_offsets(GROUP, flights.TOPIC)).values()) - self._replay.state.closings,
             late=flights.late_count(self._frame),
             announced=len(self._alerts.announced),
             failed_on_purpose=len(self._alerts.failed),

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 from pyspark.sql import DataFrame, SparkSession, functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from demo.flights import CLOSING_TAG, TOPIC
 from rocketmq_py.spark import session_builder
 
+_LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 RESULT_TOPIC = "carrier-delays"
-WATERMARK = "1 day"
+WATERMARK = pd.Timedelta(days=1)
 BODY_SCHEMA = "id string, scheduled timestamp, carrier string, tailnum string, dep_delay double"
 WINDOW_SCHEMA = (
     "carrier string, window_start timestamp, departures bigint, flown bigint, mean_delay double, p95_delay double"
@@ -26,12 +28,13 @@ def start_session() -> SparkSession:
         .appName("rocketmq-demo")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}")
+        .config("spark.log.level", "ERROR")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.python.unix.domain.socket.enabled", "true")
         .getOrCreate()
     )
-    spark.sparkContext.setLogLevel("ERROR")
     return spark
 
 
@@ -45,7 +48,7 @@ def windows(spark: SparkSession, namesrv: str) -> DataFrame:
         .load()
     )
     departures = messages.select(f.from_json(f.col("body").cast("string"), BODY_SCHEMA).alias("d")).select("d.*")
-    grouped = departures.withWatermark("scheduled", WATERMARK).groupBy(
+    grouped = departures.withWatermark("scheduled", f"{WATERMARK.days} days").groupBy(
         f.window("scheduled", "1 hour").alias("hour"), "carrier"
     )
     counted = grouped.agg(

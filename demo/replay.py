@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 
 import pandas as pd
-from rocketmq_py.aio import Producer
 
 from demo.flights import closing_message, departures, message
 from demo.state import State, StateFile
+from rocketmq_py.aio import Producer
 
 CHUNK = 1000
 """Messages in flight at once; the state is saved after each chunk that is acknowledged as a whole."""
@@ -32,6 +32,11 @@ class Replay:
         self._chunk = CHUNK if rate is None else max(1, min(CHUNK, round(rate / 10)))
         self._seconds_per_message = 0.0 if rate is None else 1.0 / rate
 
+    def verified(self) -> None:
+        """Remember that nothing is left to do."""
+        self.state.verified = True
+        self._file.save(self.state)
+
     async def run(self, producer: Producer, on_progress: Callable[[int], None]) -> None:
         """Send what is left, then the closing message."""
         began, rows = time.monotonic(), departures(self._frame, self.state.sent)
@@ -42,9 +47,9 @@ class Replay:
             on_progress(self.state.sent)
             due = began + (self.state.sent - self.started_at) * self._seconds_per_message
             await asyncio.sleep(max(0.0, due - time.monotonic()))
-        if not self.state.closed:
-            await producer.send(closing_message(self._frame))
-            self.state.closed = True
+        if not self.state.verified:
+            await producer.send(closing_message(self._frame, self.state.closings + 1))
+            self.state.closings += 1
             self._file.save(self.state)
 
     def _advance(self, count: int) -> None:

@@ -8,10 +8,17 @@ import msgspec
 
 
 class State(msgspec.Struct):
-    """``sent``: all departures before this row are acknowledged by the broker; ``closed``: so is the closing message."""
+    """What an interrupted run needs to go on.
+
+    :param sent: all departures before this row are acknowledged.
+    :param closings: closing messages sent; every run that ends before its numbers agreed adds one.
+    :param verified: the numbers of a finished run agreed.
+    :param limit: how many departures this store was started with.
+    """
 
     sent: int = 0
-    closed: bool = False
+    closings: int = 0
+    verified: bool = False
     limit: int | None = None
 
 
