@@ -7,6 +7,7 @@ depends on a figure.
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -30,6 +31,8 @@ def main(only: str | None, quick: bool, runs: int | None) -> None:
     lacking = missing()
     if lacking is not None:
         raise click.ClickException(f"the peers cannot run here: {lacking}; Java 17 or newer and Maven are needed")
+    # As Ctrl-C does, SIGTERM unwinds: servers end and stores are removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     scale = QUICK if quick else FULL
     scale = replace(scale, runs=runs or scale.runs)
     tell = progress()

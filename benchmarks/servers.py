@@ -43,16 +43,21 @@ def our_command(store: Path) -> list[str]:
 
 def start_ours(work: Path) -> Server:
     """Our server, ready: name server and broker in one process."""
-    program = Program(our_command(work / "ours"), work / "ours.log")
-    said = dict(word.split("=", 1) for word in program.ready().split())
+    with ExitStack() as unless_ready:
+        program = unless_ready.enter_context(Program(our_command(work / "ours"), work / "ours.log"))
+        said = dict(word.split("=", 1) for word in program.ready().split())
+        unless_ready.pop_all()
     return Server("ours", said["namesrv"], said["broker"], program.pid, program.kill)
 
 
 def start_java(work: Path) -> Server:
     """The Java name server and broker, ready."""
     peer = JavaPeer(work)
-    namesrv = peer.namesrv()
-    broker = peer.broker(namesrv.address, conf=JAVA_SETTINGS)
+    with ExitStack() as unless_ready:
+        unless_ready.callback(peer.close)
+        namesrv = peer.namesrv()
+        broker = peer.broker(namesrv.address, conf=JAVA_SETTINGS)
+        unless_ready.pop_all()
     return Server("java", namesrv.address, broker.address, broker.process.pid, peer.close)
 
 
