@@ -1,22 +1,21 @@
 """The blocking producer: the same names as the asyncio one, usable from any number of threads.
 
-A façade over the asyncio producer in the portal's loop. Only the short way of a send is its own: the calling thread
-encodes the message and writes it to the socket, the loop's thread takes the answer and wakes it; no task, no future.
+A façade over the asyncio producer in the portal's loop. Only the short way of a send is its own: once the route is
+known, the calling thread itself talks to the broker (``direct``). Whatever goes wrong is left to the asyncio producer.
 """
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self
 
 from rocketmq_py.client import producer as aio
+from rocketmq_py.client.direct import DirectConnections
 from rocketmq_py.client.portal import portal
 from rocketmq_py.client.producer import QueueSelector, chooser
-from rocketmq_py.client.sender import Sender, Target
+from rocketmq_py.client.sender import Target, outcome_of
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.core.sending import Delivery
 from rocketmq_py.errors import NetworkError, RocketMQError
@@ -76,6 +75,7 @@ class Producer:
             address_map=address_map,
         )
         self._portal = portal()
+        self._direct: DirectConnections | None = None
 
     @property
     def group(self) -> str:
@@ -87,10 +87,14 @@ class Producer:
     def start(self) -> None:
         """Make ready to send. May be called more than once, not after :meth:`close`."""
         self._portal.run(self._aio.start())
+        if self._direct is None:
+            self._direct = DirectConnections(self._aio.sender.connections)
 
     def close(self) -> None:
         """Wait for what is being sent, sign off at the brokers, end the connections. May be called more than once."""
         self._portal.run(self._aio.close())
+        if self._direct is not None:
+            self._direct.close()
 
     def __enter__(self) -> Self:
         self.start()
@@ -149,10 +153,11 @@ class Producer:
         sender = self._aio.sender
         delivery = sender.delivery(message, queue)
         target = sender.target(delivery)
-        if target is None:
+        if target is None or self._direct is None:
             self._portal.run(sender.deliver_oneway(delivery))
-        else:
-            target.connection.write_from_thread(sender.oneway_frame(delivery, target))
+            return
+        head, frame = target.head, delivery.outgoing.frame
+        self._direct.oneway(target.address, lambda opaque: frame(head, opaque, oneway=True), delivery.deadline)
 
     def send_batch(
         self, messages: Iterable[Message], queue: MessageQueue | None = None, timeout: float | None = None
@@ -194,7 +199,9 @@ class Producer:
         sender.enter(delivery)
         try:
             target = sender.target(delivery)
-            outcome = None if target is None else _attempt(sender, delivery, target)
+            outcome = None
+            if target is not None and self._direct is not None:
+                outcome = _attempt(self._direct, delivery, target)
             if isinstance(outcome, SendResult):
                 return outcome
             return self._portal.run(sender.deliver(delivery, outcome))
@@ -205,34 +212,11 @@ class Producer:
         return repr(self._aio)
 
 
-class _Waiter:
-    """A thread that waits for an answer."""
-
-    __slots__ = ("_answer", "_lock")
-
-    def __init__(self) -> None:
-        self._answer: Reply | NetworkError | None = None
-        self._lock = threading.Lock()
-        self._lock.acquire()
-
-    def answered(self, answer: Reply | NetworkError) -> None:
-        self._answer = answer
-        self._lock.release()
-
-    def wait(self, deadline: float) -> Reply | NetworkError | None:
-        """The answer; None when the deadline (``time.monotonic``) comes first."""
-        self._lock.acquire(timeout=max(0.0, deadline - time.monotonic()))
-        return self._answer
-
-
-def _attempt(sender: Sender, delivery: Delivery, target: Target) -> SendResult | RocketMQError:
-    """One attempt from a thread that may wait."""
-    waiter = _Waiter()
-    connection = target.connection
-    opaque = connection.expect_from_thread(waiter.answered)
+def _attempt(connections: DirectConnections, delivery: Delivery, target: Target) -> SendResult | RocketMQError:
+    head, frame = target.head, delivery.outgoing.frame
+    answer: Reply | NetworkError
     try:
-        connection.write_from_thread(delivery.outgoing.frame(target.head, opaque))
-        answer = waiter.wait(delivery.deadline)
-    finally:
-        connection.forget(opaque)
-    return sender.outcome(delivery, target, answer)
+        answer = connections.exchange(target.address, lambda opaque: frame(head, opaque), delivery.deadline)
+    except NetworkError as e:
+        answer = e
+    return outcome_of(delivery, target, answer)

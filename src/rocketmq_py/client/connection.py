@@ -7,9 +7,6 @@ Knows sockets, deadlines and when to write. Refuses to know what requests mean, 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import socket
-import threading
 import time
 from collections.abc import Callable
 from typing import cast
@@ -24,7 +21,7 @@ Answered = Callable[[Reply | NetworkError], None]
 
 
 class Connection(asyncio.Protocol):
-    """An open connection. All methods belong to the loop's thread, but for those that say otherwise.
+    """An open connection; belongs to its loop's thread.
 
     Frames written during one turn of the loop leave in one piece.
 
@@ -52,8 +49,6 @@ class Connection(asyncio.Protocol):
         self._cause: Exception | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = NEVER
-        self._write_lock = threading.Lock()
-        self._socket: socket.socket | None = None
         self._transport: asyncio.Transport
 
     @property
@@ -103,41 +98,6 @@ class Connection(asyncio.Protocol):
             self._loop.call_soon(self._flush)
         self._out.append(frame)
 
-    # -- the same from another thread
-
-    def expect_from_thread(self, answered: Answered) -> int:
-        """As :meth:`expect`, for any thread; the caller keeps the time and calls :meth:`forget` when it has run out."""
-        opaque = self._peer.add(answered, NEVER)
-        if self.closed:
-            self._loop.call_soon_threadsafe(self._abandon)
-        return opaque
-
-    def forget(self, opaque: int) -> None:
-        """Await the answer to ``opaque`` no longer. Safe to call from any thread."""
-        self._peer.take(opaque)
-
-    def write_from_thread(self, frame: bytes) -> None:
-        """As :meth:`write`, for any thread: past the loop when nothing waits to be written, which saves waking it."""
-        with self._write_lock:
-            wake = not self._out
-            if wake and not self._paused and self._socket is not None:
-                frame = self._send_now(self._socket, frame)
-                if not frame:
-                    return
-            self._out.append(frame)
-        if wake:
-            self._loop.call_soon_threadsafe(self._flush)
-
-    def _send_now(self, sock: socket.socket, frame: bytes) -> bytes:
-        """What the socket did not take of the frame; an error is left to the loop's own next write."""
-        try:
-            return frame[sock.send(frame) :]
-        except OSError:
-            return frame
-        except BaseException:  # an interrupt: nobody can tell how much of the frame has gone
-            self._loop.call_soon_threadsafe(self._transport.abort)
-            raise
-
     # -- the end
 
     def close(self) -> None:
@@ -154,14 +114,8 @@ class Connection(asyncio.Protocol):
 
     # -- asyncio.Protocol
 
-    def attach_socket(self, sock: socket.socket) -> None:
-        """The transport's socket, which makes :meth:`write_from_thread` direct."""
-        self._socket = sock
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's own class does not derive from it
-        # "Paused" is to mean: the socket takes no more just now.
-        self._transport.set_write_buffer_limits(high=0)
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -191,7 +145,6 @@ class Connection(asyncio.Protocol):
         if self._ended:
             return
         self._ended = self.closed = True
-        self._socket = None
         self._cause = cause
         if self._timer is not None:
             self._timer.cancel()
@@ -199,11 +152,10 @@ class Connection(asyncio.Protocol):
         self._abandon()
 
     def _flush(self) -> None:
-        with self._write_lock:
-            if self._out and not self._paused and not self.closed:
-                data = b"".join(self._out)
-                self._out.clear()
-                self._transport.write(data)
+        if self._out and not self._paused and not self.closed:
+            data = b"".join(self._out)
+            self._out.clear()
+            self._transport.write(data)
 
     def _arm(self) -> None:
         """Set the timer to the earliest deadline; one timer serves all requests."""
@@ -253,9 +205,3 @@ def settler(future: asyncio.Future[Reply]) -> Answered:
             future.set_exception(answer)
 
     return answered
-
-
-def set_no_delay(sock: socket.socket) -> None:
-    """Send small frames at once."""
-    with contextlib.suppress(OSError):  # not a TCP socket
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -15,7 +15,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
-from rocketmq_py.client.connection import Connection, set_no_delay
+from rocketmq_py.client.connection import Connection
 from rocketmq_py.client.forks import Process
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import BrokerError, ClosedError, ConfigError, ConnectError, RequestTimeout
@@ -135,11 +135,27 @@ class Connections:
         try:
             return await asyncio.wait_for(asyncio.shield(task), wait)
         except TimeoutError as e:
-            raise self._cannot_connect(address, f"no connection within {wait:g} s") from e
+            raise self.cannot_connect(address, f"no connection within {wait:g} s") from e
         except asyncio.CancelledError as e:
             if task.cancelled():
                 raise ClosedError("this client was closed while it was connecting") from e
             raise
+
+    def where(self, address: str) -> tuple[str, int]:
+        """Host and port to connect to for an address, the address map considered.
+
+        :raises ConfigError: it is no address.
+        """
+        return split_address(self._address_map.get(address, address))
+
+    def cannot_connect(self, address: str, why: str | OSError) -> ConnectError:
+        """The error that says so, and what to try."""
+        if isinstance(why, OSError):
+            why = os.strerror(why.errno) if why.errno else str(why)
+        mapped = self._address_map.get(address)
+        where = f"{address} (mapped to {mapped})" if mapped else address
+        hint = self._hint(address)
+        return ConnectError(f"cannot connect to {where}: {why}{'. ' if hint else ''}{hint}")
 
     def check_usable(self) -> None:
         """Does nothing while requests can be made.
@@ -174,16 +190,14 @@ class Connections:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _connect(self, address: str) -> Connection:
-        host, port = split_address(self._address_map.get(address, address))
         connection = Connection(address, self._pushed, self._forget)
         try:
-            sock = await _connected_socket(host, port, self.connect_timeout)
+            sock = await _connected_socket(*self.where(address), self.connect_timeout)
             await asyncio.get_running_loop().create_connection(lambda: connection, sock=sock)
         except TimeoutError as e:
-            raise self._cannot_connect(address, f"no connection within {self.connect_timeout:g} s") from e
+            raise self.cannot_connect(address, f"no connection within {self.connect_timeout:g} s") from e
         except OSError as e:
-            raise self._cannot_connect(address, os.strerror(e.errno) if e.errno else str(e)) from e
-        connection.attach_socket(sock)
+            raise self.cannot_connect(address, e) from e
         self._open[address] = connection
         return connection
 
@@ -191,12 +205,6 @@ class Connections:
         self._opening.pop(address, None)
         if not task.cancelled():
             task.exception()  # whoever waits for it is told; it may be nobody any more
-
-    def _cannot_connect(self, address: str, why: str) -> ConnectError:
-        mapped = self._address_map.get(address)
-        where = f"{address} (mapped to {mapped})" if mapped else address
-        hint = self._hint(address)
-        return ConnectError(f"cannot connect to {where}: {why}{'. ' if hint else ''}{hint}")
 
     def _forget(self, connection: Connection) -> None:
         if self._open.get(connection.address) is connection:
@@ -244,6 +252,12 @@ def split_address(address: str) -> tuple[str, int]:
     if not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise ConfigError(f"{address!r} is no address; write host:port, for example 127.0.0.1:9876")
     return host.strip("[]"), int(port)
+
+
+def set_no_delay(sock: socket.socket) -> None:
+    """Send small frames at once."""
+    with contextlib.suppress(OSError):  # not a TCP socket
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 async def _connected_socket(host: str, port: int, timeout: float) -> socket.socket:

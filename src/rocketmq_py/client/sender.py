@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from rocketmq_py.client.connection import Answered, Connection, settler
+from rocketmq_py.client.connection import Connection, settler
 from rocketmq_py.client.instance import ClientInstance, local_ip
 from rocketmq_py.core.outgoing import Packer, SendHead
 from rocketmq_py.core.peer import Reply
@@ -52,7 +52,7 @@ class Target(NamedTuple):
     """Where an attempt goes."""
 
     queue: MessageQueue
-    connection: Connection
+    address: str
     head: SendHead
 
 
@@ -66,7 +66,7 @@ class Sender:
         self.options = options
         self._group = group
         self._routes = instance.routes
-        self._connections = instance.connections
+        self.connections = instance.connections
         self._packer = Packer(
             UniqueKeys(socket.inet_aton(local_ip()), os.getpid(), random.getrandbits(32), random.getrandbits(16)),
             compress_over=options.compress_over,
@@ -101,7 +101,7 @@ class Sender:
         :raises ConfigError: ``queue`` is one of another topic.
         :raises ClosedError: the producer is closed.
         """
-        self._connections.check_usable()
+        self.connections.check_usable()
         if self._idle is not None:
             raise ClosedError("this producer is closed; make a new one")
         deadline = time.monotonic() + (self.options.send_timeout if timeout is None else timeout)
@@ -115,15 +115,14 @@ class Sender:
         return Delivery(outgoing, deadline, self.options.retries, queue, choose)
 
     def target(self, delivery: Delivery) -> Target | None:
-        """Where the next attempt goes, if that is known and connected; None sends it the long way."""
+        """Where the next attempt goes, if that is known already; None sends it the long way."""
         topic = delivery.outgoing.topic
         route = self._routes.known(topic)
         if route is None or not route.write_queues:
             return None
         queue = delivery.next_queue(route.write_queues, self._turn(topic))
         address = self._routes.master(queue.broker_name)
-        connection = self._connections.ready(address) if address is not None else None
-        return None if connection is None else Target(queue, connection, self._head(queue))
+        return None if address is None else Target(queue, address, self._head(queue))
 
     def _turn(self, topic: str) -> RoundRobin:
         turn = self._turns.get(topic)
@@ -142,19 +141,21 @@ class Sender:
         """Send; ``settle`` hears once how it ended, retries included."""
         target = self.target(delivery)
         self.enter(delivery)
-        if target is None:
+        connection = self.connections.ready(target.address) if target is not None else None
+        if target is None or connection is None:
             self._go_long_way(delivery, None, settle)
             return
 
         def answered(answer: Reply | NetworkError) -> None:
-            outcome = self.outcome(delivery, target, answer)
+            outcome = self._outcome(delivery, target, connection, answer)
             if isinstance(outcome, SendResult):
                 self.leave(delivery)
                 settle(outcome)
             else:
                 self._go_long_way(delivery, outcome, settle)
 
-        self._write(delivery, target, answered)
+        opaque = connection.expect(answered, delivery.deadline)
+        connection.write(delivery.outgoing.frame(target.head, opaque))
 
     async def deliver(self, delivery: Delivery, failure: RocketMQError | None = None) -> SendResult:
         """The long way: attempts until one succeeds, none is left or the time is over.
@@ -169,7 +170,7 @@ class Sender:
                     await self._refresh_after(failure, delivery)
                 queue = await self._queue(delivery)
                 try:
-                    return await self._attempt(delivery, await self._reach(queue, delivery))
+                    return await self._attempt(delivery, *await self._reach(queue, delivery))
                 except RocketMQError as e:
                     failure = e
         finally:
@@ -177,12 +178,8 @@ class Sender:
 
     async def deliver_oneway(self, delivery: Delivery) -> None:
         """One attempt, of which only the writing is awaited."""
-        target = self.target(delivery) or await self._reach(await self._queue(delivery), delivery)
-        target.connection.write(self.oneway_frame(delivery, target))
-
-    def oneway_frame(self, delivery: Delivery, target: Target) -> bytes:
-        """The frame of a request nobody answers."""
-        return delivery.outgoing.frame(target.head, target.connection.number(), oneway=True)
+        target, connection = await self._reach(await self._queue(delivery), delivery)
+        connection.write(delivery.outgoing.frame(target.head, connection.number(), oneway=True))
 
     def _go_long_way(self, delivery: Delivery, failure: RocketMQError | None, settle: Settle) -> None:
         task = asyncio.ensure_future(self.deliver(delivery, failure))
@@ -190,45 +187,30 @@ class Sender:
 
         def done(task: asyncio.Task[SendResult]) -> None:
             self._tasks.discard(task)
-            settle(_outcome_of(task))
+            settle(_end_of(task))
 
         task.add_done_callback(done)
 
-    def _write(self, delivery: Delivery, target: Target, answered: Answered) -> None:
-        opaque = target.connection.expect(answered, delivery.deadline)
-        target.connection.write(delivery.outgoing.frame(target.head, opaque))
-
-    async def _attempt(self, delivery: Delivery, target: Target) -> SendResult:
-        answer: asyncio.Future[Reply] = self._loop.create_future()
-        self._write(delivery, target, settler(answer))
+    async def _attempt(self, delivery: Delivery, target: Target, connection: Connection) -> SendResult:
+        future: asyncio.Future[Reply] = self._loop.create_future()
+        opaque = connection.expect(settler(future), delivery.deadline)
+        connection.write(delivery.outgoing.frame(target.head, opaque))
+        answer: Reply | NetworkError
         try:
-            outcome = self.outcome(delivery, target, await answer)
+            answer = await future
         except NetworkError as e:
-            outcome = self.outcome(delivery, target, e)
+            answer = e
+        outcome = self._outcome(delivery, target, connection, answer)
         if isinstance(outcome, SendResult):
             return outcome
         raise outcome
 
-    def outcome(
-        self, delivery: Delivery, target: Target, answer: Reply | NetworkError | None
+    def _outcome(
+        self, delivery: Delivery, target: Target, connection: Connection, answer: Reply | NetworkError
     ) -> SendResult | RocketMQError:
-        """What the end of an attempt means; None stands for a time that has run out. In any thread."""
-        queue, connection, _ = target
-        failure: RocketMQError | None = answer if isinstance(answer, NetworkError) else None
-        if isinstance(answer, Reply):
-            try:
-                return delivery.outgoing.result(queue, answer, connection.address)
-            except RocketMQError as e:
-                failure = e
-            if answer.code == ResponseCode.GO_AWAY:
-                self._loop.call_soon_threadsafe(self._connections.retire, connection)
-        delivery.tried.append(queue.broker_name)
-        if failure is None or isinstance(failure, RequestTimeout):
-            return RequestTimeout(
-                f"broker {queue.broker_name} at {connection.address} did not answer the send to {queue} in time; the "
-                "message may have been stored"
-            )
-        return failure
+        if isinstance(answer, Reply) and answer.code == ResponseCode.GO_AWAY:
+            self.connections.retire(connection)
+        return outcome_of(delivery, target, answer)
 
     # -- what the long way needs
 
@@ -238,17 +220,17 @@ class Sender:
         queues = await self.write_queues(topic, delivery.remaining(time.monotonic()))
         return delivery.next_queue(queues, self._turn(topic))
 
-    async def _reach(self, queue: MessageQueue, delivery: Delivery) -> Target:
+    async def _reach(self, queue: MessageQueue, delivery: Delivery) -> tuple[Target, Connection]:
         """A connection to the broker of ``queue``; a failure counts as an attempt at that broker."""
         address = self._routes.master(queue.broker_name)
         try:
             if address is None:
                 raise _no_master(queue)
-            connection = await self._connections.get(address, delivery.remaining(time.monotonic()))
+            connection = await self.connections.get(address, delivery.remaining(time.monotonic()))
         except (NoRouteError, NetworkError):
             delivery.tried.append(queue.broker_name)
             raise
-        return Target(queue, connection, self._head(queue))
+        return Target(queue, address, self._head(queue)), connection
 
     async def write_queues(self, topic: str, timeout: float) -> list[MessageQueue]:
         """The queues of a topic that can be written, those it will get if it does not exist yet.
@@ -309,7 +291,27 @@ class Sender:
             self._idle.set()
 
 
-def _outcome_of(task: asyncio.Task[SendResult]) -> SendResult | RocketMQError:
+def outcome_of(delivery: Delivery, target: Target, answer: Reply | NetworkError) -> SendResult | RocketMQError:
+    """What the end of an attempt means; one that failed is noted in ``delivery``."""
+    failure: RocketMQError
+    if isinstance(answer, Reply):
+        try:
+            return delivery.outgoing.result(target.queue, answer, target.address)
+        except RocketMQError as e:
+            failure = e
+    else:
+        failure = answer
+    broker = target.queue.broker_name
+    delivery.tried.append(broker)
+    if isinstance(failure, RequestTimeout):
+        return RequestTimeout(
+            f"broker {broker} at {target.address} did not answer the send to {target.queue} in time; the message may "
+            "have been stored"
+        )
+    return failure
+
+
+def _end_of(task: asyncio.Task[SendResult]) -> SendResult | RocketMQError:
     if task.cancelled():
         return ClosedError("the message was not sent: its producer was stopped")
     failure = task.exception()

@@ -33,7 +33,7 @@ class TcpProxy:
         self._listener: asyncio.Server | None = None
         self._port = 0
         self._ends: set[_End] = set()
-        self._silent = False
+        self.silent = False
 
     # -- life
 
@@ -111,14 +111,14 @@ class TcpProxy:
             end.abort()
 
     def _set_silent(self, silent: bool) -> None:
-        self._silent = silent
+        self.silent = silent
         for end in self._ends:
             end.read(not silent)
 
     def opened(self, end: _End) -> None:
         """An end of a forwarded connection is open."""
         self._ends.add(end)
-        end.read(not self._silent)
+        end.read(not self.silent)
 
     def closed(self, end: _End) -> None:
         """An end of a forwarded connection is gone."""
@@ -139,7 +139,7 @@ class _End(asyncio.Protocol):
         self._other = other
         self._connecting: asyncio.Task[None] | None = None
         self._due = 0.0
-        self._early: list[bytes] = []
+        self._held: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -160,12 +160,11 @@ class _End(asyncio.Protocol):
             self._other.abort()
         else:
             self._proxy.opened(self)
-            for data in self._early:
-                self.data_received(data)
+            self._release()
 
     def data_received(self, data: bytes) -> None:
-        if self._other is None:
-            self._early.append(data)  # uvloop starts to read after connection_made, whatever was asked for there
+        if self._other is None or self._proxy.silent:
+            self._held.append(data)  # uvloop starts to read after connection_made, whatever was asked for there
             return
         loop = asyncio.get_running_loop()
         self._due = max(self._due, loop.time() + self._proxy.delay)
@@ -184,6 +183,13 @@ class _End(asyncio.Protocol):
         """Take data from this end, or leave it where it is."""
         if not self._transport.is_closing() and self._transport.is_reading() != wanted:
             (self._transport.resume_reading if wanted else self._transport.pause_reading)()
+        if wanted:
+            self._release()
+
+    def _release(self) -> None:
+        held, self._held = self._held, []
+        for data in held:
+            self.data_received(data)
 
     def write(self, data: bytes) -> None:
         if not self._transport.is_closing():

@@ -71,7 +71,7 @@ class ScriptedNetwork:
 
         async def connect(address: str) -> Connection:
             if address in self.unreachable:
-                raise connections._cannot_connect(address, "Connection refused")
+                raise connections.cannot_connect(address, "Connection refused")
             connection = Connection(address, connections._pushed, connections._forget)
             self.transports[address] = ScriptedTransport(connection, self)
             connection.connection_made(self.transports[address])

@@ -171,7 +171,7 @@ def test_an_unreachable_broker_is_left_for_another_and_explained() -> None:
         results = [await producer.send(message()) for _ in range(4)]
         assert {result.queue.broker_name for result in results} == {"b"}
         network.unreachable = {"a:1", "b:1"}
-        producer.sender._connections.drop("b:1")
+        producer.sender.connections.drop("b:1")
         with pytest.raises(ConnectError, match=r"brokerIP1.*address_map=\{'[ab]:1'"):
             await producer.send(message())
 
@@ -220,7 +220,7 @@ def test_a_broker_that_moved_is_found_at_its_new_address() -> None:
         await producer.send(message())
         where_a[0] = "new:1"
         network.unreachable = {"old:1"}
-        producer.sender._connections.drop("old:1")
+        producer.sender.connections.drop("old:1")
         await producer.send(message())
         assert [where for where, _ in network.sent()] == ["old:1", "new:1"]
 
