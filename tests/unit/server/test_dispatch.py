@@ -162,10 +162,10 @@ def test_a_field_of_the_wrong_kind_is_named_and_the_next_request_is_served():
 
 @pytest.mark.parametrize("ext", [QUEUE, {}], ids=["good", "bad"])
 @pytest.mark.parametrize("code", [30, 31, 9999])
-def test_a_oneway_request_is_never_answered(code, ext):
+def test_a_oneway_request_is_never_answered(code, ext, caplog):
     harness = Harness()
     harness.handlers.error = KeyError("x")
-    logging.getLogger("rocketmq_py.server").setLevel(logging.CRITICAL)
+    caplog.set_level(logging.CRITICAL, "rocketmq_py.server")
     assert harness.serve(Command(code, flag=ONEWAY_FLAG, ext=ext)) == []
     assert harness.log == ["settled"]
 
