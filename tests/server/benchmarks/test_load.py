@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from benchmarks.frames import send_requests
 from benchmarks.load import Load
 from rocketmq_py.wire.command import RESPONSE_FLAG, Command, decode_command, encode_command
 from rocketmq_py.wire.frame import FrameDecoder
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the benchmarks run on Linux")
 
 Answer = Callable[[Command], bytes]
 REQUESTS = send_requests("T", queues=2, size=64, count=64)

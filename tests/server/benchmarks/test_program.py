@@ -11,6 +11,8 @@ from benchmarks.errors import BenchError
 from benchmarks.machine import anonymous_mib, cpu_seconds, paused
 from benchmarks.program import Program, Runner
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the benchmarks run on Linux")
+
 STEPPED = """
 import json, sys
 print(json.dumps({"type": "waiting"}), flush=True)
