@@ -12,7 +12,7 @@ from rocketmq_py.broker import remarks
 from rocketmq_py.broker.config import BrokerConfig
 from rocketmq_py.broker.delay import DelayService
 from rocketmq_py.broker.retrytopics import RetryTopics
-from rocketmq_py.broker.stamping import Stamped, Stamper, decode, stamped
+from rocketmq_py.broker.stamping import Stamper, decode, stamped
 from rocketmq_py.broker.syncflush import SyncFlush
 from rocketmq_py.broker.targets import SendHeader, SendTarget, SendTargets
 from rocketmq_py.broker.topics import Topics
@@ -22,9 +22,9 @@ from rocketmq_py.protocol.requests import Request
 from rocketmq_py.protocol.sysflag import INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED
 from rocketmq_py.server import Hold, Peer, Reply
 from rocketmq_py.store import MessageStore, NewBatch, NewRecord
-from rocketmq_py.wire.javahash import tags_code
 
 MAX_PROPERTIES = 32767
+_UNCOMMON_FLAGS = TRANSACTION_MASK | INNER_BATCH
 _TIMER = ("TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
 
 
@@ -50,66 +50,68 @@ class Sender:
         self._retries = retries
         self._delay = delay
         self._stamper = stamper
+        self._stamp = stamper.stamp
         self._host_hex = store_host_hex
         self._clock = clock
         self._max_body = store.config.max_message_size
-        self._extra = {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
+        self._region = config.region_id
+        self._trace_on = "true" if config.trace_on else "false"
+        self._extra = {"MSG_REGION": self._region, "TRACE_ON": self._trace_on}
         self._sync_flush = SyncFlush.of(store, config, clock)
         self.targets = SendTargets(config, topics)
 
     # -- one message
 
     def send(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
-        """Store one message; refusals carry the region and the trace switch, as Java's do."""
+        """Store one message. What is common takes the short way, everything else the careful one."""
         header: SendHeader = request.header
-        try:
-            target = self.targets.known.get((header.topic, header.queue_id)) or self._target(header, peer)
-            if not body or len(body) > self._max_body:
-                raise self._illegal()
-            sys_flag = header.sys_flag | target.sys_flag
-            marked = None
-            if not target.is_retry and not sys_flag & (TRANSACTION_MASK | INNER_BATCH):
-                marked = self._stamper.stamp(header.properties or "")
-            if marked is None:
-                return self._send_uncommon(peer, request, target, body)
-            return self._append(peer, header, target.topic, target.queue_id, sys_flag, body, marked)
-        except BrokerError as e:
-            return Reply(e.code, e.remark, ext=self._extra)
-
-    def _append(
-        self, peer: Peer, header: SendHeader, topic: str, queue_id: int, sys_flag: int, body: bytes, marked: Stamped
-    ) -> Reply | Hold:
-        text, tags, keys, uniq_key = marked
+        target = self.targets.known.get((header.topic, header.queue_id))
+        if target is None or header.sys_flag & _UNCOMMON_FLAGS or not 0 < len(body) <= self._max_body:
+            return self._send_carefully(peer, request, body)
+        marked = self._stamp(header.properties or "")
+        if marked is None or target.is_retry:
+            return self._send_carefully(peer, request, body)
+        text, code, keys, uniq_key = marked
         properties = text.encode()
         if len(properties) > MAX_PROPERTIES:
-            raise self._illegal()
+            return self._send_carefully(peer, request, body)
         record = NewRecord(
-            topic, queue_id, body, properties, tags_code(tags), sys_flag, header.flag, header.born_timestamp, peer.host,
-            header.reconsume_times or 0, 0, uniq_key, keys,
+            target.topic, target.queue_id, body, properties, code, header.sys_flag | target.sys_flag, header.flag,
+            header.born_timestamp, peer.host, header.reconsume_times or 0, 0, uniq_key, keys,
         )  # fmt: skip
-        return self._store_and_answer(record, header.queue_id if header.queue_id >= 0 else queue_id, header.properties)
+        return self._append(record, target.queue_text, header.properties)
 
-    def _store_and_answer(self, record: NewRecord, queue_id: int, sent_properties: str | None) -> Reply | Hold:
-        try:
-            appended = self._store.append(record)
-        except MessageIllegal as e:
-            raise self._illegal() from e
+    def _append(self, record: NewRecord, queue_text: str, sent_properties: str | None) -> Reply | Hold:
+        appended = self._store.append(record)
         reply = Reply(
             ext={
                 "msgId": f"{self._host_hex}{appended.physical_offset:016X}",
-                "queueId": str(queue_id),
+                "queueId": queue_text,
                 "queueOffset": str(appended.queue_offset),
                 "transactionId": record.uniq_key or "",
-                **self._extra,
+                "MSG_REGION": self._region,
+                "TRACE_ON": self._trace_on,
             }
         )
         if self._sync_flush is None:
             return reply
         return self._sync_flush.answer(reply, appended.physical_offset + appended.size, sent_properties)
 
-    # -- the uncommon: retries, delays, refusals, odd properties
+    def _send_carefully(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
+        """Every check in Java's order; refusals carry the region and the trace switch, as Java's do."""
+        try:
+            target = self._target(request.header, peer)
+            if not 0 < len(body) <= self._max_body:
+                raise self._illegal()
+            record = self._record(peer, request, target, body)
+            return self._append(record, target.queue_text, request.header.properties)
+        except MessageIllegal:
+            return Reply(Code.MESSAGE_ILLEGAL, remarks.message_illegal(self._max_body), ext=self._extra)
+        except BrokerError as e:
+            return Reply(e.code, e.remark, ext=self._extra)
 
-    def _send_uncommon(self, peer: Peer, request: Request, target: SendTarget, body: bytes) -> Reply | Hold:
+    def _record(self, peer: Peer, request: Request, target: SendTarget, body: bytes) -> NewRecord:
+        """What is stored of any message: perhaps elsewhere, perhaps later."""
         header: SendHeader = request.header
         properties = self._stamper.parse(header.properties or "")
         topic, queue_id = target.topic, target.queue_id
@@ -118,15 +120,16 @@ class Sender:
             properties["DELAY"] = "-1"
         sys_flag = header.sys_flag | target.sys_flag
         self._refuse_unsupported(header, properties, sys_flag)
-        marked = stamped(properties)
-        if len(marked.text.encode()) > MAX_PROPERTIES:
+        text, code, keys, uniq_key = stamped(properties)
+        raw = text.encode()
+        if len(raw) > MAX_PROPERTIES:
             raise self._illegal()
         record = NewRecord(
-            topic, queue_id, body, marked.text.encode(), tags_code(marked.tags), sys_flag, header.flag,
-            header.born_timestamp, peer.host, header.reconsume_times or 0, 0, marked.uniq_key, marked.keys,
+            topic, queue_id, body, raw, code, sys_flag, header.flag, header.born_timestamp, peer.host,
+            header.reconsume_times or 0, 0, uniq_key, keys,
         )  # fmt: skip
         self._delay.redirect(record, properties)
-        return self._store_and_answer(record, target.queue_id, header.properties)
+        return record
 
     def _refuse_unsupported(self, header: SendHeader, properties: dict[str, str], sys_flag: int) -> None:
         """What this broker cannot do it refuses in words, before anything is stored."""
@@ -145,14 +148,14 @@ class Sender:
         """Store the messages of a batch one after the other in one queue."""
         header: SendHeader = request.header
         try:
-            target = self.targets.known.get((header.topic, header.queue_id)) or self._target(header, peer)
+            target = self._target(header, peer)
             sys_flag = header.sys_flag | target.sys_flag
             self._check_batch(header, target, sys_flag, body)
             batch = NewBatch(
                 target.topic, target.queue_id, body, b"", sys_flag, header.born_timestamp, peer.host,
                 header.reconsume_times or 0,
             )  # fmt: skip
-            return self._store_batch(batch, header)
+            return self._store_batch(batch, header, target)
         except BrokerError as e:
             return Reply(e.code, e.remark, ext=self._extra)
 
@@ -165,7 +168,7 @@ class Sender:
         if not body or len(body) > self._max_body or sys_flag & (TRANSACTION_MASK | INNER_BATCH) or delayed:
             raise self._illegal()
 
-    def _store_batch(self, batch: NewBatch, header: SendHeader) -> Reply | Hold:
+    def _store_batch(self, batch: NewBatch, header: SendHeader, target: SendTarget) -> Reply | Hold:
         try:
             appended = self._store.append_batch(batch)
         except (MessageIllegal, CorruptRecord) as e:
@@ -173,7 +176,7 @@ class Sender:
         host = self._host_hex
         ext = {
             "msgId": ",".join([f"{host}{offset:016X}" for offset in appended.physical_offsets]),
-            "queueId": str(batch.queue_id),
+            "queueId": target.queue_text,
             "queueOffset": str(appended.queue_offset),
             **self._extra,
         }
@@ -189,6 +192,9 @@ class Sender:
     # -- both
 
     def _target(self, header: SendHeader, peer: Peer) -> SendTarget:
+        known = self.targets.known.get((header.topic, header.queue_id))
+        if known is not None:
+            return known
         accept_from = self._config.start_accept_send_request_time_stamp
         if accept_from and self._clock() < accept_from:
             raise BrokerError.of(Code.SYSTEM_ERROR, f"broker unable to service, until {accept_from}")

@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-_NAME_END = "\x01"
+from rocketmq_py.wire.javahash import tags_code
+
 _ENTRY_END = "\x02"
+_UNIQ_KEY = "UNIQ_KEY\x01"
+_KEYS = "KEYS\x01"
+_REMEMBERED = 4096
 
 _HANDLED = ("DELAY\x01", "TIMER_", "TRAN_MSG\x01", "MSG_REGION\x01", "TRACE_ON\x01", "CLUSTER\x01", "POP_CK\x01",
-            "INNER_NUM\x01", "\x01\x02")  # fmt: skip
+            "INNER_NUM\x01", _UNIQ_KEY, _KEYS, "\x01\x02")  # fmt: skip
 """Texts that make a message uncommon; they may occur inside another name or value, which only costs time."""
 
 
@@ -21,13 +25,23 @@ class Stamped(NamedTuple):
     """Properties as stored, and the values that decide about filtering and the index."""
 
     text: str
-    tags: str | None
+    tags_code: int
     keys: str | None
     uniq_key: str
 
 
+class _Others(NamedTuple):
+    """What the properties beside unique key and keys say."""
+
+    are_common: bool
+    tags_code: int = 0
+
+
 class Stamper:
     """Stamps properties.
+
+    Unique key and keys are different in every message, the other properties often are not: these are looked at once
+    and remembered.
 
     :param region: the broker's region.
     :param trace_on: whether clients are to trace their messages.
@@ -39,21 +53,32 @@ class Stamper:
         self._added = {"MSG_REGION": region, "TRACE_ON": "true" if trace_on else "false", "CLUSTER": cluster}
         self._suffix = encode(self._added)
         self._new_key = new_key
+        self._seen: dict[str, _Others] = {}
 
     def stamp(self, properties: str) -> Stamped | None:
         """The stamped properties of a common message; None when :meth:`parse` must have a look."""
-        if properties[-1:] != _ENTRY_END or properties[0] == _ENTRY_END:
+        before, _, rest = properties.partition(_UNIQ_KEY)
+        uniq_key, end, after = rest.partition(_ENTRY_END)
+        if not end or not uniq_key or (before and before[-1] != _ENTRY_END):
             return None
-        # Spelled out: a loop over the names costs twice as much, and this runs for every message.
-        p = properties
-        a, b, c, d, e, f, g, h, i = _HANDLED
-        if a in p or b in p or c in p or d in p or e in p or f in p or g in p or h in p or i in p:
+        keys: str | None = None
+        others = before + after
+        head, found, rest = others.partition(_KEYS)
+        if found:
+            keys, end, tail = rest.partition(_ENTRY_END)
+            if not end or not keys or (head and head[-1] != _ENTRY_END):
+                return None
+            others = head + tail
+        seen = self._seen.get(others) or self._look(others)
+        if not seen.are_common:
             return None
-        tags, keys, uniq_key = find(p, "TAGS\x01"), find(p, "KEYS\x01"), find(p, "UNIQ_KEY\x01")
-        if uniq_key is None:
-            uniq_key = self._new_key()
-            return Stamped(f"{p}UNIQ_KEY\x01{uniq_key}\x02{self._suffix}", tags, keys, uniq_key)
-        return Stamped(p + self._suffix, tags, keys, uniq_key)
+        return Stamped(properties + self._suffix, seen.tags_code, keys, uniq_key)
+
+    def _look(self, others: str) -> _Others:
+        if len(self._seen) >= _REMEMBERED:
+            self._seen.clear()
+        seen = self._seen[others] = _look(others)
+        return seen
 
     def parse(self, properties: str) -> dict[str, str]:
         """The stamped properties of any message, one by one."""
@@ -65,21 +90,22 @@ class Stamper:
         return parsed
 
 
-def find(properties: str, name: str) -> str | None:
-    """The value of a property in its stored form; ``name`` ends with the separator."""
-    at = properties.find(name)
-    if at > 0 and properties[at - 1] != _ENTRY_END:  # the end of another name
-        at = properties.find(_ENTRY_END + name) + 1 or -1
-    if at < 0:
-        return None
-    at += len(name)
-    end = properties.find(_ENTRY_END, at)
-    return properties[at:end] if end >= 0 else properties[at:]
+def _look(others: str) -> _Others:
+    if not others:
+        return _Others(True)
+    if others[-1] != _ENTRY_END or others[0] == _ENTRY_END:
+        return _Others(False)
+    # Spelled out: where properties differ in every message, this runs for every message.
+    a, b, c, d, e, f, g, h, i, j, k = _HANDLED
+    p = others
+    if a in p or b in p or c in p or d in p or e in p or f in p or g in p or h in p or i in p or j in p or k in p:
+        return _Others(False)
+    return _Others(True, tags_code(decode(others).get("TAGS")) if "TAGS\x01" in others else 0)
 
 
 def decode(properties: str) -> dict[str, str]:
     """Properties one by one; entries without name or value are dropped, as Java drops them."""
-    entries = (entry.partition(_NAME_END) for entry in properties.split(_ENTRY_END))
+    entries = (entry.partition("\x01") for entry in properties.split(_ENTRY_END))
     return {name: value for name, _, value in entries if name and value}
 
 
@@ -90,4 +116,5 @@ def encode(properties: Mapping[str, str]) -> str:
 
 def stamped(properties: Mapping[str, str]) -> Stamped:
     """Parsed properties in the form the store takes."""
-    return Stamped(encode(properties), properties.get("TAGS"), properties.get("KEYS"), properties.get("UNIQ_KEY", ""))
+    code = tags_code(properties.get("TAGS"))
+    return Stamped(encode(properties), code, properties.get("KEYS"), properties.get("UNIQ_KEY", ""))

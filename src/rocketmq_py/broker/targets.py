@@ -25,11 +25,13 @@ SendHeader = SendMessage | SendMessageV2
 class SendTarget(msgspec.Struct, frozen=True, gc=False):
     """A queue messages may be sent to.
 
-    ``sys_flag`` is what the topic adds to a message's, ``is_retry`` tells the topic of a group's failed messages.
+    ``queue_text`` is the queue id as answers carry it, ``sys_flag`` what the topic adds to a message's, ``is_retry``
+    tells the topic of a group's failed messages.
     """
 
     topic: str
     queue_id: int
+    queue_text: str
     sys_flag: int
     is_retry: bool
 
@@ -56,9 +58,10 @@ class SendTargets:
         if queue_id >= queues:
             said = f"request queueId[{queue_id}] is illegal, {topic_text(topic)} Producer: {address}"
             raise BrokerError.of(Code.INVALID_PARAMETER, said)
+        chosen = queue_id if queue_id >= 0 else random.randrange(max(1, topic.write_queue_nums))
         target = SendTarget(
-            topic.topic_name, queue_id if queue_id >= 0 else random.randrange(max(1, topic.write_queue_nums)),
-            MULTI_TAGS if topic.topic_filter_type == "MULTI_TAG" else 0, names.is_retry_topic(topic.topic_name),
+            topic.topic_name, chosen, str(chosen), MULTI_TAGS if topic.topic_filter_type == "MULTI_TAG" else 0,
+            names.is_retry_topic(topic.topic_name),
         )  # fmt: skip
         if queue_id >= 0:
             self.known[topic.topic_name, queue_id] = target
