@@ -21,12 +21,11 @@ LOG_FILE_BYTES = 64 << 20
 
 @dataclass(slots=True)
 class OurServer:
-    """``rocketmq serve``; the addresses are those of its READY line."""
+    """A running ``rocketmq`` command; the addresses are those of its READY line."""
 
     process: subprocess.Popen[str]
     namesrv: str
     broker: str
-    store: Path
     log: Path
 
     def stop(self) -> None:
@@ -53,15 +52,20 @@ class OurServers:
     work: Path
     _running: list[OurServer] = field(default_factory=list)
 
-    def serve(self, store: Path | None = None, port: int = 0, **settings: Any) -> OurServer:
-        """A name server and broker ``broker-a``; ``settings`` are keys of broker.conf."""
-        number = len(self._running) + 1
-        store = store or self.work / f"store-{number}"
+    def serve(self, store: Path | None = None, *flags: str, **settings: Any) -> OurServer:
+        """A broker, and a name server unless ``flags`` name another; ``settings`` are keys of broker.conf."""
+        store = store or self.work / f"store-{len(self._running) + 1}"
         settings = {"mappedFileSizeCommitLog": LOG_FILE_BYTES, **settings}
         pairs = [arg for key, value in settings.items() for arg in ("--set", f"{key}={value}")]
-        command = [str(Path(sys.executable).with_name("rocketmq")), "serve", "--store", str(store),
-                   "--namesrv-port", "0", "--port", str(port), *pairs]  # fmt: skip
-        log = self.work / f"serve-{number}.log"
+        return self._start("serve", "--store", str(store), "--namesrv-port", "0", "--port", "0", *flags, *pairs)
+
+    def namesrv(self) -> OurServer:
+        """A name server alone."""
+        return self._start("namesrv", "--port", "0")
+
+    def _start(self, *args: str) -> OurServer:
+        command = [str(Path(sys.executable).with_name("rocketmq")), *args]
+        log = self.work / f"{args[0]}-{len(self._running) + 1}.log"
         with log.open("wb") as stderr:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=os.environ.copy())
         match = READY.search(first_line(process))
@@ -69,7 +73,7 @@ class OurServers:
             process.kill()
             process.wait()
             raise RuntimeError(f"{' '.join(command)} is not READY:\n{log.read_text()[-3000:]}")
-        server = OurServer(process, match[1], match[2], store, log)
+        server = OurServer(process, match[1], match[2] or "", log)
         self._running.append(server)
         return server
 

@@ -23,6 +23,7 @@ public final class Produce {
     private static final AtomicInteger FAILED = new AtomicInteger();
 
     public static void main(String[] args) throws Exception {
+        Util.hurryShutdown();
         System.exit(run(args));
     }
 
@@ -65,7 +66,6 @@ public final class Produce {
             Thread.sleep(o.num("linger-ms", mode.equals("oneway") ? 500 : 0));
             Util.emit(Util.row("type", "done", "n", n, "failed", FAILED.get(), "seconds", Util.round(s, 3)));
         } finally {
-            Util.hurryShutdown();
             p.shutdown();
         }
         return FAILED.get() == 0 ? 0 : 1;
