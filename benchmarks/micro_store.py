@@ -40,7 +40,7 @@ def cpu(work: Callable[[], int]) -> float:
 
 
 def unique_keys(count: int) -> list[str]:
-    return [f"7F00000100002A9F0000{i // 65536:08X}0000{i % 65536:04X}" for i in range(count)]
+    return [f"7F00000100002A9F{i // 65536:08X}0000{i % 65536:04X}" for i in range(count)]
 
 
 def touch(path: Path, size: int) -> None:

@@ -1,125 +1,141 @@
 """Splitting the body of a batch send, and encoding the records of one whose messages all have the same shape.
 
-Messages of a batch mostly are alike: equal lengths, the same properties in the same order, only body and keys differ.
-Then one ``struct`` call takes all of them apart and one puts all records together; message by message the same costs
-three times as much. Knows the layouts of ``wire.batch`` and ``wire.record``. Refuses to know queues and files.
+Messages of a batch mostly are alike: equal lengths and flags, the same properties in the same order, only bodies and
+keys differ. Then one ``struct`` call takes all of them apart, what is equal in all of them (``fillers``) is compared
+and repeated as a whole, and one call puts the records together; message by message the same costs three times as much.
+Knows the layouts of ``wire.batch`` and ``wire.record``. Refuses to know queues and files.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
 
 from rocketmq_py.store import fields
 from rocketmq_py.wire.batch import decode_batch
-from rocketmq_py.wire.record import SYS_FLAG_AT
 
-_HEAD = Struct(">i8xii")
-_OVERHEAD = 22
+_SIZE_FLAG_BODY = Struct(">i8xii")
+_HEAD_SIZE = 20
 _WORTH = 4
 """From this many messages on it pays to look whether they have one shape."""
 _CRC_MASK = 0x7FFFFFFF
-_RECORD_FIELDS = 10
+_CRC_AT, _QUEUE_OFFSET_AT, _AFTER_OFFSETS_AT = 8, 20, 36
+"""Where the checksum, the two offsets and what follows them are in a record."""
+
+Span = tuple[int, int]
 
 
 class SameShape(NamedTuple):
-    """The messages of a batch, one column per field.
+    """The messages of a batch.
 
-    ``ends`` are the properties with their length before them; ``words`` the values of KEYS.
+    ``keys`` are the values that differ, one column each; ``fillers`` the bytes before, between and after them, the
+    first with the length of the properties. The index wants the columns ``uniq_keys`` and ``words`` (values of KEYS).
     """
 
-    flags: Sequence[int]
+    flag: int
     bodies: Sequence[bytes]
-    ends: Sequence[bytes]
+    keys: Sequence[Sequence[bytes]]
+    fillers: Sequence[bytes]
     uniq_keys: Sequence[bytes] | None
     words: Sequence[bytes] | None
     tags_code: int
+    properties_size: int
 
 
 @lru_cache(maxsize=64)
-def _messages(body: int, end: int, count: int) -> Struct:
-    return Struct(">" + f"i8xii{body}s{end}s" * count)
+def _messages(body: int, cuts: tuple[int, ...], count: int) -> Struct:
+    """Bodies, fillers and keys of ``count`` messages.
 
-
-@lru_cache(maxsize=64)
-def _pieces(before: int, sizes: tuple[int, ...], count: int) -> Struct:
-    return Struct(">" + (f"{before}x" + "".join(f"{size}s" for size in sizes)) * count)
+    The head of the next message counts as the end of the last filler, so that it is compared with it; behind the last
+    message the first head follows once more.
+    """
+    sizes = [body, *(b - a for a, b in pairwise(cuts))]
+    sizes[-1] += _HEAD_SIZE
+    return Struct(f"{_HEAD_SIZE}x" + "".join(f"{size}s" for size in sizes) * count)
 
 
 def same_shape(body: bytes) -> SameShape | None:
     """The messages of a batch body if all have one shape, else None (also when the body is no batch)."""
-    if len(body) < _OVERHEAD * _WORTH:
+    if len(body) < (_HEAD_SIZE + 2) * _WORTH:
         return None
-    size, _, length = _HEAD.unpack_from(body)
-    end = size - 20 - length
-    if length < 0 or end < 2 or len(body) % size or len(body) < size * _WORTH:
+    size, flag, length = _SIZE_FLAG_BODY.unpack_from(body)
+    end = _HEAD_SIZE + length
+    if length < 0 or size < end + 2 or len(body) % size or len(body) < size * _WORTH:
         return None
-    count = len(body) // size
-    columns = _messages(length, end, count).unpack(body)
-    sizes, flags, lengths, bodies, ends = (columns[i::5] for i in range(5))
-    if sizes.count(size) != count or lengths.count(length) != count or ends[0][:2] != (end - 2).to_bytes(2, "big"):
+    properties = body[end + 2 : size]
+    if int.from_bytes(body[end : end + 2], "big") != len(properties):
         return None
-    properties = ends[0][2:]
-    spans = {name: fields.value_span(properties, name) for name in (fields.UNIQ_KEY, fields.KEYS)}
-    values = _values(body, 20 + length, ends[0], spans, count)
-    if values is None:
+    uniq_key, words = fields.value_span(properties, fields.UNIQ_KEY), fields.value_span(properties, fields.KEYS)
+    cuts = _cuts(uniq_key, words, len(properties))
+    found = _messages(length, cuts, len(body) // size).unpack(body + body[:_HEAD_SIZE])
+    columns = [found[i :: len(cuts)] for i in range(len(cuts))]
+    if not _is_regular(columns):
         return None
-    code = fields.tags_code(properties)
-    return SameShape(flags, bodies, ends, values[fields.UNIQ_KEY], values[fields.KEYS], code)
+    # In ``columns`` bodies stand before what begins at the first cut.
+    return SameShape(
+        flag, columns[0], columns[2::2], [body[end + cuts[i] : end + cuts[i + 1]] for i in range(0, len(cuts), 2)],
+        columns[cuts.index(uniq_key[0] + 2) + 1] if uniq_key else None,
+        columns[cuts.index(words[0] + 2) + 1] if words else None,
+        fields.tags_code(properties), len(properties),
+    )  # fmt: skip
 
 
-def _values(
-    body: bytes, before: int, end: bytes, spans: dict[bytes, tuple[int, int] | None], count: int
-) -> dict[bytes, Sequence[bytes] | None] | None:
-    """The values at these spans of every message's properties; None unless all the rest of the properties is equal."""
-    cuts = [0]
-    for begin, stop in sorted(span for span in spans.values() if span is not None):
-        cuts += (begin + 2, stop + 2)
-    cuts.append(len(end))
-    sizes = tuple(b - a for a, b in itertools.pairwise(cuts))
-    found = _pieces(before, sizes, count).unpack(body)
-    columns = [found[i :: len(sizes)] for i in range(len(sizes))]
-    for column in columns[0::2]:
-        if column.count(column[0]) != count:
-            return None
-    for column in columns[1::2]:
-        joined = b"".join(column)
-        if b"\x01" in joined or b"\x02" in joined:
-            return None
-    by_begin = dict(zip(cuts[1::2], columns[1::2], strict=False))
-    return {name: by_begin[span[0] + 2] if span is not None else None for name, span in spans.items()}
+def _cuts(uniq_key: Span | None, words: Span | None, end: int) -> tuple[int, ...]:
+    """Where fillers and keys begin by turns, and the end, counted from the length of the properties on."""
+    if uniq_key is None or words is None:
+        only = uniq_key or words
+        return (0, end + 2) if only is None else (0, only[0] + 2, only[1] + 2, end + 2)
+    first, second = min(uniq_key, words), max(uniq_key, words)
+    return (0, first[0] + 2, first[1] + 2, second[0] + 2, second[1] + 2, end + 2)
+
+
+def _is_regular(columns: Sequence[Sequence[bytes]]) -> bool:
+    """Whether fillers are equal in all messages and keys are nothing but values."""
+    count = len(columns[0])
+    if any(column.count(column[0]) != count for column in columns[1::2]):
+        return False
+    keys = b"".join([b"".join(column) for column in columns[2::2]])
+    return b"\x01" not in keys and b"\x02" not in keys
 
 
 @lru_cache(maxsize=64)
-def _records(rest: int, body: int, topic: int, end: int, count: int) -> Struct:
-    return Struct(">" + f"8sI4siqq{rest}s{body}s{topic}s{end}s" * count)
+def _records(sizes: tuple[int, ...], count: int) -> Struct:
+    """The end of the first field of a record, its size and magic, is written with the last filler before it."""
+    return Struct(">8s" + (f"I{_QUEUE_OFFSET_AT - _CRC_AT - 4}sqq" + "".join(f"{size}s" for size in sizes)) * count)
 
 
 def encode_same_shape(shape: SameShape, head: bytes, topic_part: bytes, queue_offset: int, physical: int) -> bytes:
     """The records of a batch.
 
-    :param head: the fixed part of any of them: what differs in it is replaced.
+    :param head: the fixed part of any of them: checksum and offsets in it are replaced.
     :param queue_offset: of the first, and ``physical`` its place in the log.
     """
-    bodies, ends, count = shape.bodies, shape.ends, len(shape.bodies)
+    bodies, count = shape.bodies, len(shape.bodies)
     size = int.from_bytes(head[:4], "big")
-    columns: list[object] = [None] * (_RECORD_FIELDS * count)
-    columns[0::10] = [head[:8]] * count
-    columns[1::10] = [crc32(body) & _CRC_MASK for body in bodies]
-    columns[2::10] = [head[12:16]] * count
-    columns[3::10] = shape.flags
-    columns[4::10] = range(queue_offset, queue_offset + count)
-    columns[5::10] = range(physical, physical + count * size, size)
-    columns[6::10] = [head[SYS_FLAG_AT:]] * count
-    columns[7::10] = bodies
-    columns[8::10] = [topic_part] * count
-    columns[9::10] = ends
-    layout = _records(len(head) - SYS_FLAG_AT, len(bodies[0]), len(topic_part), len(ends[0]), count)
-    return layout.pack(*columns)
+    rest = head[_AFTER_OFFSETS_AT:]
+    fillers = [topic_part + shape.fillers[0], *shape.fillers[1:]]
+    fillers[-1] += head[:_CRC_AT]
+    parts: list[Sequence[object]] = [
+        [crc & _CRC_MASK for crc in map(crc32, bodies)],
+        [head[_CRC_AT + 4 : _QUEUE_OFFSET_AT]] * count,
+        range(queue_offset, queue_offset + count),
+        range(physical, physical + count * size, size),
+        [rest] * count,
+        bodies,
+        [fillers[0]] * count,
+    ]
+    sizes = [len(rest), len(bodies[0]), len(fillers[0])]
+    for column, filler in zip(shape.keys, fillers[1:], strict=True):
+        parts += (column, [filler] * count)
+        sizes += (len(column[0]), len(filler))
+    arguments: list[object] = [None] * (len(parts) * count)
+    for i, part in enumerate(parts):
+        arguments[i :: len(parts)] = part
+    return _records(tuple(sizes), count).pack(head[:_CRC_AT], *arguments)[:-_CRC_AT]
 
 
 def split(body: bytes, common: bytes) -> Iterator[tuple[int, bytes, bytes]]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 from struct import Struct
 
 from rocketmq_py.store.config import CONSUME_QUEUE_ENTRY as ENTRY
 from rocketmq_py.store.layout import segment_name, segment_start
 from rocketmq_py.store.openfiles import OpenFiles, check_segment
+from rocketmq_py.store.packing import Entries
 from rocketmq_py.wire.javahash import string_hash
 from rocketmq_py.wire.record import topic_part
 
@@ -25,21 +25,7 @@ unpack_entries = _ENTRY.iter_unpack
 _BLANK = _ENTRY.pack(0, 0x7FFFFFFF, 0)
 """Stands for an offset that has no message: before the first of a queue that did not begin at 0."""
 _ANY_PHYSICAL = 1 << 63
-_PACK_AT_ONCE = 512
-
-
-@lru_cache(maxsize=_PACK_AT_ONCE)
-def _entries_struct(count: int) -> Struct:
-    return Struct(">" + "qiq" * count)
-
-
-def pack_entries(flat: list[int]) -> bytes:
-    """The bytes of entries given as physical offset, size, tags code, physical offset, ..."""
-    count = len(flat) // 3
-    if count <= _PACK_AT_ONCE:
-        return _entries_struct(count).pack(*flat)
-    step = 3 * _PACK_AT_ONCE
-    return b"".join([pack_entries(flat[i : i + step]) for i in range(0, len(flat), step)])
+_pack_entries = Entries("qiq").pack
 
 
 class ConsumeQueue:
@@ -72,7 +58,7 @@ class ConsumeQueue:
 
     def settle(self) -> None:
         """Make pending entries readable."""
-        self.tail += pack_entries(self.pending)
+        self.tail += _pack_entries(self.pending)
         self.max_offset = self.next_offset
         self.pending = []
 

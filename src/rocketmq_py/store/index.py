@@ -8,7 +8,7 @@ is found may be of another key with the same hash (the one who asked looks at th
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from rocketmq_py.store.config import StoreConfig
 from rocketmq_py.store.filesystem import FileSystem
@@ -37,10 +37,11 @@ class MessageIndex:
         self._enabled = config.message_index_enable
         self._files: list[IndexFile] = []
         self._full: list[IndexFile] = []  # and not synced since
-        self._topics: list[int] = []
-        self._keys: list[bytes] = []
-        self._physicals: list[int] = []
-        self._timestamps: list[int] = []
+        self.waiting: list[tuple[int, bytes, int, int]] = []
+        """Keys not yet in a file: hash of ``topic#``, key, physical offset and store time of the message.
+
+        Whoever appends a message appends its keys here; this is on the hot path, so there is no method for it.
+        """
 
     # -- files
 
@@ -87,33 +88,15 @@ class MessageIndex:
 
     # -- adding
 
-    def add(self, topic_hash: int, key: bytes, physical: int, timestamp: int) -> None:
-        """Note one key of a message.
-
-        :param topic_hash: the Java hash of ``topic#``.
-        """
-        self._topics.append(topic_hash)
-        self._keys.append(key)
-        self._physicals.append(physical)
-        self._timestamps.append(timestamp)
-
     def add_words(self, topic_hash: int, keys: bytes, physical: int, timestamp: int) -> None:
         """Note the keys of a message that are separated by spaces."""
         for key in keys.split(b" "):
             if key:
-                self.add(topic_hash, key, physical, timestamp)
-
-    def add_all(self, topic_hash: int, keys: Sequence[bytes], physicals: Sequence[int], timestamp: int) -> None:
-        """Note one key each of several messages."""
-        count = len(keys)
-        self._topics += [topic_hash] * count
-        self._keys += keys
-        self._physicals += physicals
-        self._timestamps += [timestamp] * count
+                self.waiting.append((topic_hash, key, physical, timestamp))
 
     def settle(self) -> None:
         """Put waiting keys into the file when there are many."""
-        if len(self._keys) >= _BUILD_AT:
+        if len(self.waiting) >= _BUILD_AT:
             self.build()
 
     def build(self) -> None:
@@ -121,16 +104,14 @@ class MessageIndex:
 
         :raises OSError: the disk is full or fails; the keys keep waiting.
         """
-        while self._keys:
-            if self._enabled:
-                file = self._current()
-                part = slice(min(file.room, _BUILD_AT))
-                hashes = key_hashes(self._topics[part], self._keys[part])
-                file.put(hashes, self._physicals[part], self._timestamps[part])
-            else:
-                part = slice(None)
-            for column in (self._topics, self._keys, self._physicals, self._timestamps):
-                del column[part]
+        if not self._enabled:
+            self.waiting.clear()
+        while self.waiting:
+            file = self._current()
+            part = self.waiting[: min(file.room, _BUILD_AT)]
+            topics, keys, physicals, timestamps = zip(*part, strict=True)
+            file.put(key_hashes(topics, keys), physicals, timestamps)
+            del self.waiting[: len(part)]
 
     # -- asking
 

@@ -13,20 +13,17 @@ from pathlib import Path
 from struct import Struct
 
 from rocketmq_py.store.filesystem import File
+from rocketmq_py.store.packing import Entries
 
 HEADER_SIZE = 40
 ENTRY_SIZE = 20
 _HEADER = Struct(">qqqqii")
 _ENTRY = Struct(">iqii")
+_pack_entries = Entries("iqii").pack
 _HASH = Struct(">i16x")
 _REBUILD_STEP = 50_000 * ENTRY_SIZE
 _ALLOCATE_AHEAD = 4 * 1024 * 1024
 _MAX_SECONDS = 0x7FFFFFFF
-
-
-@lru_cache(maxsize=1024)
-def _entries(count: int) -> Struct:
-    return Struct(">" + "iqii" * count)
 
 
 @lru_cache(maxsize=1024)
@@ -80,7 +77,7 @@ class IndexFile:
         fields[0::4], fields[1::4] = hashes, physicals
         fields[2::4], fields[3::4] = self._seconds(timestamps), self._link(hashes)
         at = self._entries_at + self.count * ENTRY_SIZE
-        self._buffer[at : at + ENTRY_SIZE * count] = _entries(count).pack(*fields)
+        self._buffer[at : at + ENTRY_SIZE * count] = _pack_entries(fields)
         self.count += count
         self.end_physical, self.end_timestamp = physicals[-1], timestamps[-1]
 

@@ -57,11 +57,18 @@ class QueueTable:
                     queue.load_below(physical_end)
 
     def settle(self, touched: Iterable[ConsumeQueue]) -> None:
-        """Make pending entries of these queues readable; long tails go to their files."""
+        """Make pending entries of these queues readable; long tails go to their files.
+
+        :raises OSError: the disk is full or fails; everything is readable nevertheless.
+        """
+        long = []
         for queue in touched:
             queue.settle()
             if len(queue.tail) >= _SPILL_AT:
-                queue.spill()
+                long.append(queue)
+        # Afterwards, so that a disk that fails leaves no queue behind.
+        for queue in long:
+            queue.spill()
 
     def spill(self) -> None:
         """Write every tail to its files."""

@@ -77,15 +77,16 @@ class Reader:
         entries = list(unpack_entries(queue.read(offset, count)))
         if not entries or count < 1:
             return None
-        first, last = entries[0][0], entries[-1]
+        first, end = entries[0][0], entries[-1][0] + entries[-1][1]
         base = first - first % log.file_size
         buffer = log.buffers.get(base)
-        if buffer is None or last[0] + last[1] > base + log.file_size or log.end - first > self._near:
+        if buffer is None or end > base + log.file_size or log.end - first > self._near:
             return None
-        if sum([entry[1] for entry in entries]) > min(limit, config.max_transfer_bytes_on_message_in_memory):
+        total = sum([size for _, size, _ in entries])
+        if total > min(limit, config.max_transfer_bytes_on_message_in_memory):
             return None
-        if last[0] + last[1] - first == sum([entry[1] for entry in entries]):
-            body = buffer[first - base : last[0] + last[1] - base]
+        if end - first == total:
+            body = buffer[first - base : end - base]
         else:
             body = b"".join([buffer[at - base : at - base + size] for at, size, _ in entries])
         following = offset + len(entries)

@@ -146,11 +146,13 @@ class Recovery:
     def _add_keys(self, found: Found) -> None:
         if found.sys_flag & _TRANSACTION == _ROLLBACK:
             return
-        for name, add in ((fields.UNIQ_KEY, self._index.add), (fields.KEYS, self._index.add_words)):
-            value = fields.value(found.properties, name)
-            if value is not None:
-                topic = self._queues.get_or_create(found.topic, found.queue_id).key_hash
-                add(topic, value, found.physical_offset, found.store_timestamp)
+        topic_hash = self._queues.get_or_create(found.topic, found.queue_id).key_hash
+        uniq_key = fields.value(found.properties, fields.UNIQ_KEY)
+        if uniq_key is not None:
+            self._index.waiting.append((topic_hash, uniq_key, found.physical_offset, found.store_timestamp))
+        words = fields.value(found.properties, fields.KEYS)
+        if words is not None:
+            self._index.add_words(topic_hash, words, found.physical_offset, found.store_timestamp)
         self._index.settle()
 
     def _settle(self) -> None:

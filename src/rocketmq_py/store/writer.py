@@ -8,6 +8,7 @@ Refuses to know who sent a message and who waits for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import repeat
 from zlib import crc32
 
 from rocketmq_py.errors import MessageIllegal, StoreNotWritable
@@ -54,6 +55,7 @@ class Writer:
         self._log = log
         self._queues = queues
         self._index = index
+        self._waiting = index.waiting
         self._host = store_host
         self._host_flag = STORE_HOST_V6 if len(store_host) > 8 else 0
         self._head = head_struct(self._host_flag)
@@ -139,7 +141,7 @@ class Writer:
             self.touched.append(queue)
         pending += (physical, size, record.tags_code)
         if record.uniq_key is not None:
-            self._index.add(queue.key_hash, record.uniq_key.encode(), physical, now)
+            self._waiting.append((queue.key_hash, record.uniq_key.encode(), physical, now))
         if record.keys:
             self._index.add_words(queue.key_hash, record.keys.encode(), physical, now)
         return Appended(offset, physical, now, size)
@@ -177,20 +179,20 @@ class Writer:
             return self._append_varied(queue, batch)
         flags = batch.sys_flag | self._host_flag | (BORN_HOST_V6 if len(batch.born_host) > 8 else 0)
         layout = head_struct(flags)
-        body, properties, count = len(shape.bodies[0]), len(shape.ends[0]) - 2, len(shape.bodies)
+        body, properties, count = len(shape.bodies[0]), shape.properties_size, len(shape.bodies)
         size = layout.size + body + len(queue.topic_part) + 2 + properties
         position = self._make_room(size * count, body, properties)
         now, physical, offset = self.now(), self._start + position, queue.next_offset
         head = layout.pack(
-            size, queue.magic, 0, queue.queue_id, 0, offset, physical, flags, batch.born_timestamp, batch.born_host,
-            now, self._host, batch.reconsume_times, 0, body,
+            size, queue.magic, 0, queue.queue_id, shape.flag, offset, physical, flags, batch.born_timestamp,
+            batch.born_host, now, self._host, batch.reconsume_times, 0, body,
         )  # fmt: skip
         self._chunks.append(encode_same_shape(shape, head, queue.topic_part, offset, physical))
         self._position = position + size * count
         physicals = list(range(physical, physical + size * count, size))
         self._enqueue_all(queue, physicals, size, shape.tags_code)
         if shape.uniq_keys is not None:
-            self._index.add_all(queue.key_hash, shape.uniq_keys, physicals, now)
+            self._waiting += zip(repeat(queue.key_hash), shape.uniq_keys, physicals, repeat(now))
         for words, at in zip(shape.words or (), physicals, strict=False):
             self._index.add_words(queue.key_hash, words, at, now)
         return AppendedBatch(offset, physicals, now, size * count)
@@ -220,7 +222,7 @@ class Writer:
     def _add_keys(self, queue: ConsumeQueue, properties: bytes, physical: int) -> None:
         uniq_key = fields.value(properties, fields.UNIQ_KEY)
         if uniq_key is not None:
-            self._index.add(queue.key_hash, uniq_key, physical, self.now())
+            self._waiting.append((queue.key_hash, uniq_key, physical, self.now()))
         words = fields.value(properties, fields.KEYS)
         if words is not None:
             self._index.add_words(queue.key_hash, words, physical, self.now())
@@ -260,7 +262,7 @@ class Writer:
             self._enqueue(queue, physical, size, record.tags_code)
         if kind != TRANSACTION_ROLLBACK:
             if record.uniq_key is not None:
-                self._index.add(queue.key_hash, record.uniq_key.encode(), physical, now)
+                self._waiting.append((queue.key_hash, record.uniq_key.encode(), physical, now))
             if record.keys:
                 self._index.add_words(queue.key_hash, record.keys.encode(), physical, now)
         return Appended(offset, physical, now, size)
