@@ -24,6 +24,7 @@ class Board:
         )  # fmt: skip
         self._tasks: dict[str, TaskID] = {}
         self._state: dict[str, tuple[int, int, str]] = {}
+        self._line = ""
         self._last_line = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -48,5 +49,7 @@ class Board:
     def _print_line(self) -> None:
         self._last_line = time.monotonic()
         parts = [f"{name} {done:,}/{total:,} {note}".rstrip() for name, (done, total, note) in self._state.items()]
-        if parts:
-            self._console.out("  " + " | ".join(parts), highlight=False)
+        line = "  " + " | ".join(parts)
+        if parts and line != self._line:
+            self._line = line
+            self._console.out(line, highlight=False)

@@ -96,8 +96,8 @@ def message(departure: Departure) -> Message:
 
 
 def closing_time(frame: pd.DataFrame, number: int) -> pd.Timestamp:
-    """When the ``number``-th closing message claims to depart: days after the last departure, later each time."""
-    return pd.Timestamp(frame["scheduled"].iloc[-1]) + pd.Timedelta(days=1 + number)
+    """When the ``number``-th closing message claims to depart: two days after the last departure, and a minute each."""
+    return pd.Timestamp(frame["scheduled"].iloc[-1]) + pd.Timedelta(days=2, minutes=number)
 
 
 def closing_message(frame: pd.DataFrame, number: int) -> Message:

@@ -76,8 +76,11 @@ class Journey:
 
     async def _watch_group(self, admin: Admin) -> None:
         """Shows the consumer's progress until everything that was sent is settled."""
-        while not (await self._lag(admin) == 0 and self._sent.is_set() and self._alerts.all_settled):
-            await asyncio.sleep(_LOOK_EVERY_SECONDS)  # the broker's offsets have to be asked for
+        while True:
+            lag = await self._lag(admin)
+            if lag == 0 and self._sent.is_set() and self._alerts.all_settled:
+                return
+            await asyncio.sleep(_LOOK_EVERY_SECONDS)
 
     async def _lag(self, admin: Admin) -> int:
         """Messages the group has not committed yet, those waiting for their retry included."""
