@@ -303,9 +303,8 @@ class _Parts:
             listeners, group.options.consume_threads, group.offsets, Retries(group).send_back, group.stats,
             self._settled, f"{group.name}-listener",
         )  # fmt: skip
-        self.strategy = PullStrategy(group, self.dispatcher)
+        self.strategy = PullStrategy(group, self.dispatcher, self._reset)
         self.rebalancer = Rebalancer(group, self.strategy.take, self._release, queues_changed or _nobody)
-        self.strategy.on_illegal_offset = self._reset
         self._sampler = asyncio.ensure_future(self._sample())
 
     def _settled(self, queue: ProcessQueue) -> None:
@@ -316,7 +315,9 @@ class _Parts:
         self.dispatcher.drop(queue)
 
     async def _reset(self, queue: ProcessQueue, offset: int, next_offset: int) -> None:
-        _log.warning("offset %d of %s lies outside the queue or was reset: on from %d", offset, queue.queue, next_offset)
+        _log.warning(
+            "offset %d of %s lies outside the queue or was reset: on from %d", offset, queue.queue, next_offset
+        )
         await self.rebalancer.reset(queue, next_offset)
 
     async def _sample(self) -> None:

@@ -71,26 +71,39 @@ TOO_WIDE = Admission(Step.WAIT, FLOW_DELAY, "span")
 NOT_SUBSCRIBED = Admission(Step.WAIT, STATE_DELAY, "no subscription")
 
 
-def admit(queue: ProcessQueue, limits: Limits, *, running: bool, suspended: bool, subscribed: bool) -> Admission:
-    """What to do about the next pull of ``queue``."""
+def admit(
+    queue: ProcessQueue,
+    limits: Limits,
+    *,
+    running: bool,
+    suspended: bool,
+    subscribed: bool,
+    coming: int = 0,
+    coming_bytes: int = 0,
+) -> Admission:
+    """What to do about the next pull of ``queue``.
+
+    :param coming: messages that are on their way into the queue, at most.
+    :param coming_bytes: their size, at most.
+    """
     if queue.dropped:
         return FORGET
     if not running:
         return NOT_RUNNING
     if suspended:
         return SUSPENDED
-    full = _full(queue, limits)
+    full = _full(queue, limits, coming, coming_bytes)
     if full is not None:
         return full
     return PULL if subscribed else NOT_SUBSCRIBED
 
 
-def _full(queue: ProcessQueue, limits: Limits) -> Admission | None:
-    if queue.count > limits.count:
+def _full(queue: ProcessQueue, limits: Limits, coming: int, coming_bytes: int) -> Admission | None:
+    if queue.count + coming > limits.count:
         return TOO_MANY
-    if queue.size // MEBIBYTE > limits.mebibytes:
+    if (queue.size + coming_bytes) // MEBIBYTE > limits.mebibytes:
         return TOO_BIG
-    return TOO_WIDE if limits.span is not None and queue.span > limits.span else None
+    return TOO_WIDE if limits.span is not None and queue.span + coming > limits.span else None
 
 
 def failure_delay(error: Exception) -> float:

@@ -38,6 +38,15 @@ def test_limits_are_strict(queue, messages):
     assert flow.TOO_MANY.delay == 0.05
 
 
+def test_what_is_on_its_way_counts_as_if_it_were_there(queue, messages):
+    queue.put(messages(*range(990)))
+    assert admit(queue, Limits(), **OPEN, coming=10) == flow.PULL
+    assert admit(queue, Limits(), **OPEN, coming=11) == flow.TOO_MANY
+    assert admit(queue, Limits(mebibytes=1), **OPEN, coming_bytes=2 * flow.MEBIBYTE) == flow.TOO_BIG
+    assert admit(queue, Limits(span=1000), **OPEN, coming=10) == flow.PULL
+    assert admit(queue, Limits(count=2000, span=1000), **OPEN, coming=12) == flow.TOO_WIDE
+
+
 def test_size_counts_whole_mebibytes(queue, messages):
     queue.put(messages(0, 1, body=bytes(flow.MEBIBYTE - 1)))
     assert admit(queue, Limits(mebibytes=1), **OPEN) == flow.PULL
