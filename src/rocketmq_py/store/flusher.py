@@ -46,19 +46,19 @@ class Flusher:
                 self._jobs.append(then)
             self._wake.notify()
 
-    def wait(self, end: int, log_end: int) -> asyncio.Future[None] | None:
+    def wait(self, end: int) -> asyncio.Future[None] | None:
         """A future of the running loop, done when the log is on disk up to ``end``; None when it already is.
 
-        :param log_end: flush as far as this, for the good of others.
+        It waits for a :meth:`request` that reaches as far.
         """
-        if self.flushed_offset >= end:
-            return None
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[None] = loop.create_future()
-        with self._wake:
+        with self._wake:  # a flush that ends now must find the waiter, or the waiter must see that it has ended
+            if self.flushed_offset >= end:
+                return None
+            future: asyncio.Future[None] = loop.create_future()
             self._waiters.append((end, loop, future))
-            self._target = max(self._target, log_end)
-            self._wake.notify()
+            if self.failure is not None:
+                self._wake.notify()
         return future
 
     def stop(self) -> None:
@@ -71,9 +71,9 @@ class Flusher:
     def _run(self) -> None:
         while True:
             with self._wake:
-                while not (self._jobs or self._waiters or self._stopping or self._behind()):
+                while not (self._stopping or self._has_work()):
                     self._wake.wait()
-                if self._stopping and not (self._jobs or self._waiters or self._behind()):
+                if not self._has_work():
                     return
                 target, jobs, self._jobs = self._target, self._jobs, []
             self._flush(target)
@@ -81,8 +81,10 @@ class Flusher:
             for job in jobs:
                 self._do(job)
 
-    def _behind(self) -> bool:
-        return self._target > self.flushed_offset and self.failure is None
+    def _has_work(self) -> bool:
+        if self.failure is not None:
+            return bool(self._jobs or self._waiters)
+        return bool(self._jobs) or self._target > self.flushed_offset
 
     def _flush(self, target: int) -> None:
         if self.failure is not None or target <= self.flushed_offset:

@@ -16,7 +16,7 @@ from pathlib import Path
 from rocketmq_py.errors import ClosedError, StoreCorrupt, StoreLocked
 from rocketmq_py.store.checkpoint import Checkpoint
 from rocketmq_py.store.commitlog import CommitLog
-from rocketmq_py.store.config import StoreConfig
+from rocketmq_py.store.config import SYNC_FLUSH, StoreConfig
 from rocketmq_py.store.consumequeue import ConsumeQueue
 from rocketmq_py.store.filesystem import FileSystem, Lock
 from rocketmq_py.store.flusher import Flusher
@@ -75,6 +75,7 @@ class MessageStore:
         self._store_host = store_host
         self._lock: Lock | None = None
         self._is_open = False
+        self._flushes_at_once = self.config.flush_disk_type == SYNC_FLUSH
 
     # -- life
 
@@ -166,7 +167,7 @@ class MessageStore:
     def settle(self) -> None:
         """Write what was appended and make it readable.
 
-        :raises StoreNotWritable: the disk failed.
+        A disk that fails here shows in the next append, which is refused: what is in the log is safe.
         """
         writer = self._writer
         touched = writer.touched
@@ -174,6 +175,8 @@ class MessageStore:
             return
         writer.flush()
         writer.touched = []
+        if self._flushes_at_once:
+            self._flusher.request(self._commit_log.end)
         arrivals = self._arrivals(touched) if self.on_arrival is not None else []
         try:
             self._queues.settle(touched)
@@ -198,13 +201,15 @@ class MessageStore:
     def flushed(self, physical_end: int) -> asyncio.Future[None] | None:
         """A future of the running loop, done when the log is on disk up to ``physical_end``; None when it is already.
 
-        The future fails with :class:`StoreNotWritable` when the disk does.
+        Under SYNC_FLUSH every settle flushes, so that what one read of a socket brought is flushed together; otherwise
+        the future waits for the next flush that is due. It fails with :class:`StoreNotWritable` when the disk does.
         """
-        self.settle()
-        return self._flusher.wait(physical_end, self._commit_log.end)
+        return self._flusher.wait(physical_end)
 
     async def wait_flushed(self, physical_end: int) -> None:
-        """Wait until the log is on disk up to ``physical_end``."""
+        """Flush now, and wait until the log is on disk up to ``physical_end``."""
+        self.settle()
+        self._flusher.request(self._commit_log.end)
         future = self.flushed(physical_end)
         if future is not None:
             await future
