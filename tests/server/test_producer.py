@@ -29,6 +29,7 @@ from rocketmq_py import (
     SendStatus,
     aio,
 )
+from rocketmq_py.client import direct
 from rocketmq_py.client.connections import Connections
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers import PullMessage
@@ -215,6 +216,30 @@ def test_a_connection_that_breaks_is_made_again(rocketmq: Cluster, rocketmq_topi
             assert proxy.connections == 1
             proxy.kill()
             producer.send(Message(rocketmq_topic, "x"))
+
+
+def test_a_connection_the_broker_gave_up_is_noticed_before_it_is_used(
+    rocketmq: Cluster, rocketmq_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(direct, "_FRESH_SECONDS", 0.0)
+    with TcpProxy(rocketmq.addresses[0]) as proxy:
+        mapped = {rocketmq.addresses[0]: proxy.address}
+        with Producer("g", rocketmq.namesrv, address_map=mapped, retries=0) as producer:
+            for _ in range(3):
+                producer.send(Message(rocketmq_topic, "x"))
+            proxy.kill()
+            producer.send(Message(rocketmq_topic, "x"))
+
+
+def test_without_retries_a_broken_connection_is_told(rocketmq: Cluster, rocketmq_topic: str) -> None:
+    with TcpProxy(rocketmq.addresses[0]) as proxy:
+        mapped = {rocketmq.addresses[0]: proxy.address}
+        with Producer("g", rocketmq.namesrv, address_map=mapped, retries=0) as producer:
+            for _ in range(2):
+                producer.send(Message(rocketmq_topic, "x"))
+            proxy.refuse()
+            with pytest.raises(NetworkError, match=f"{rocketmq.addresses[0]}"):
+                producer.send(Message(rocketmq_topic, "x"))
 
 
 def test_a_broker_that_does_not_answer_is_waited_for_as_long_as_told(rocketmq: Cluster, rocketmq_topic: str) -> None:

@@ -102,7 +102,7 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """End the connection once what was written has left; requests under way fail."""
-        self._flush()
+        self._write_out()
         self.closed = True
         self._transport.close()
 
@@ -152,7 +152,11 @@ class Connection(asyncio.Protocol):
         self._abandon()
 
     def _flush(self) -> None:
-        if self._out and not self._paused and not self.closed:
+        if not self._paused:
+            self._write_out()
+
+    def _write_out(self) -> None:
+        if self._out and not self.closed:
             data = b"".join(self._out)
             self._out.clear()
             self._transport.write(data)

@@ -67,7 +67,7 @@ class ClientInstance:
     :param offset_interval: seconds between writes of consumer offsets.
     """
 
-    def __init__(  # noqa: PLR0913 - options by keyword
+    def __init__(
         self,
         namesrv: str | Sequence[str] | None = None,
         *,

@@ -137,7 +137,7 @@ class Packer:
         return Outgoing(message.topic, msg_id, body, fields)
 
     def pack_batch(self, messages: Iterable[Message], now_ms: int) -> Outgoing:
-        """Several messages as one batch; each gets its unique key.
+        """Several messages as one batch; each gets its unique key, and so does the batch.
 
         :raises MessageIllegal: a message, or the batch as a whole, would not be taken.
         """
@@ -154,7 +154,8 @@ class Packer:
                 f"the batch of {len(batch)} has {len(body)} bytes, {self._max_size} are allowed; send it in parts"
             )
         wait = "true" if batch[0].wait_store_ok else "false"
-        fields = _fields(0, now_ms, 0, _properties_text({Property.WAIT_STORE: wait}), _BATCH)
+        properties = {Property.UNIQUE_KEY: self._keys.next(now_ms), Property.WAIT_STORE: wait}
+        fields = _fields(0, now_ms, 0, _properties_text(properties), _BATCH)
         msg_ids = ",".join(message.properties["UNIQ_KEY"] for message in batch)
         return Outgoing(batch[0].topic, msg_ids, body, fields, is_batch=True)
 

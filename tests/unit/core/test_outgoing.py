@@ -18,6 +18,7 @@ from rocketmq_py.wire.command import Command, decode_command
 from rocketmq_py.wire.compression import CompressionType, decompress
 from rocketmq_py.wire.frame import FrameDecoder
 from rocketmq_py.wire.ids import UniqueKeys
+from tests.golden import files
 
 QUEUE = MessageQueue("t", 'broker "a"', 3)
 HEAD = SendHead("g", QUEUE, "TBW102", 4)
@@ -116,7 +117,9 @@ def test_a_batch_is_one_request_with_a_key_for_each_message() -> None:
     messages = [Message("t", b"%d" % i, tags=f"T{i}", flag=i) for i in range(3)]
     outgoing = packer().pack_batch(messages, NOW)
     command, header = sent(outgoing)
-    assert (command.code, header.batch, header.properties) == (320, True, "WAIT\x01true\x02")
+    assert (command.code, header.batch, set(decode_properties(header.properties.encode()))) == (
+        320, True, {"UNIQ_KEY", "WAIT"},
+    )  # fmt: skip
     unpacked = [(flag, body, decode_properties(raw)) for flag, body, raw in decode_batch(command.body)]
     assert unpacked == [(m.flag, m.body, m.properties) for m in messages]
     assert outgoing.msg_id == ",".join(m.msg_id or "" for m in messages)
@@ -137,6 +140,23 @@ def test_a_batch_is_one_request_with_a_key_for_each_message() -> None:
 def test_what_cannot_be_a_batch(messages: list[Message], fault: str) -> None:
     with pytest.raises(MessageIllegal, match=fault):
         packer().pack_batch(messages, NOW)
+
+
+@pytest.mark.parametrize("name", ["send_v2", "send_batch", "send_zlib", "send_lz4", "send_zstd", "send_oneway"])
+def test_the_fields_are_those_java_sends(name: str) -> None:
+    (frame,) = FrameDecoder().feed(files.request(name))
+    java = decode_command(frame)
+    kind = name.removeprefix("send_").upper()
+    compression = CompressionType[kind] if kind in CompressionType.__members__ else None
+    pack = packer(compression=compression or CompressionType.ZLIB)
+    message = Message("golden", b"x" * (5000 if compression else 1), flag=int(java.ext["h"]))
+    outgoing = pack.pack_batch([message], NOW) if name == "send_batch" else pack.pack(message, NOW)
+    ours, _ = sent(outgoing, oneway=name == "send_oneway")
+    assert (ours.code, ours.flag, ours.version, set(ours.ext)) == (java.code, java.flag, java.version, set(java.ext))
+    changing = {"a", "b", "e", "g", "i", "n"}
+    assert {k: v for k, v in ours.ext.items() if k not in changing} == {
+        k: v for k, v in java.ext.items() if k not in changing
+    }
 
 
 # -- answers
