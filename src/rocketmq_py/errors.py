@@ -114,7 +114,7 @@ class BrokerError(RocketMQError):
         return BrokerError._by_code.get(code, BrokerError)(code, remark, address)
 
 
-class SystemError_(BrokerError):
+class SystemError_(BrokerError):  # noqa: N801  (the name is a builtin, and the protocol's)
     """The peer failed inside (1)."""
 
     codes = (1,)

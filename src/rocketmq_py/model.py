@@ -9,7 +9,7 @@ import enum
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from rocketmq_py.properties import Property as Property, decode_properties
+from rocketmq_py.properties import Property as Property, decode_properties  # noqa: PLC0414  (part of the model)
 
 
 class MessageModel(enum.Enum):

@@ -65,11 +65,11 @@ class HoldTable(Generic[T]):
 
     def sweep(self, now_ms: int, max_offset: Callable[[str, int], int]) -> list[T]:
         """Take every pull whose queue has grown unnoticed, or whose time is up; filters are not asked here."""
-        taken: list[T] = []
-        for key in list(self._held):
-            end = max_offset(*key)
-            taken += self._take(key, lambda held, end=end: held.offset < end or held.deadline_ms <= now_ms)
-        return taken
+
+        def take(key: QueueKey, end: int) -> list[T]:
+            return self._take(key, lambda held: held.offset < end or held.deadline_ms <= now_ms)
+
+        return [token for key in list(self._held) for token in take(key, max_offset(*key))]
 
     def expired(self, now_ms: int) -> list[T]:
         """Take every pull whose time is up."""

@@ -6,7 +6,7 @@ msgspec in C, either as part of a whole JSON header (``requests``) or from a dic
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import Any, Self
 
 import msgspec
@@ -41,7 +41,7 @@ class Header(msgspec.Struct, rename="camel", kw_only=True, gc=False):
             raise BadHeader(f"{cls.__name__}: {e}") from e
 
 
-@lru_cache(maxsize=None)
+@cache
 def _fields(cls: type[Header]) -> tuple[tuple[str, str], ...]:
     return tuple(zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True))
 

@@ -309,6 +309,30 @@ class GetConsumeStats(TopicHeader, kw_only=True):
     topic_list: str | None = None
 
 
+class CloneGroupOffset(TopicHeader, kw_only=True):
+    """Give one group the offsets of another (314)."""
+
+    src_group: str
+    dest_group: str
+    topic: str | None = None
+    offline: bool = False
+
+
+class GroupAndTopic(TopicHeader, kw_only=True):
+    """A group and one of its topics (345)."""
+
+    group: str
+    topic: str
+
+
+class GroupForbidden(TopicHeader, kw_only=True):
+    """Whether a group may read a topic (353); ``readable`` absent only asks."""
+
+    group: str
+    topic: str
+    readable: bool | None = None
+
+
 class VersionResponse(Header, kw_only=True):
     version: str
 

@@ -52,14 +52,17 @@ def dlq_topic(group: str) -> str:
 
 
 def is_retry_topic(topic: str) -> bool:
+    """Whether a topic holds what a group is to be given again."""
     return topic.startswith(RETRY_PREFIX)
 
 
 def is_system_topic(topic: str) -> bool:
+    """Whether a topic belongs to the broker itself."""
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)
 
 
 def is_system_group(group: str) -> bool:
+    """Whether a group belongs to the broker itself."""
     return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
 
 

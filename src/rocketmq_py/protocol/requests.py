@@ -56,6 +56,9 @@ REQUEST_HEADERS: dict[Code, type[Header]] = {
     Code.GET_SUBSCRIPTIONGROUP_CONFIG: h.GroupName,
     Code.QUERY_TOPICS_BY_CONSUMER: h.GroupName,
     Code.GET_CONSUME_STATS: h.GetConsumeStats,
+    Code.CLONE_GROUP_OFFSET: h.CloneGroupOffset,
+    Code.QUERY_SUBSCRIPTION_BY_CONSUMER: h.GroupAndTopic,
+    Code.UPDATE_AND_GET_GROUP_FORBIDDEN: h.GroupForbidden,
     Code.GET_ROUTEINFO_BY_TOPIC: h.GetRouteInfo,
     Code.REGISTER_BROKER: h.RegisterBroker,
     Code.UNREGISTER_BROKER: h.UnregisterBroker,
@@ -144,7 +147,7 @@ def _shape(code: int, header: type[Header]) -> type[Any]:
 
 
 def _union_decoder(shapes: tuple[type[Any], ...]) -> Any:
-    union = shapes[0]
+    union: Any = shapes[0]
     for shape in shapes[1:]:
         union = union | shape
     return msgspec.json.Decoder(union, strict=False).decode

@@ -6,8 +6,7 @@ Each is ``size 4 | magic 4 (0) | crc 4 (0) | flag 4 | body length 4 | body | pro
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from struct import Struct
-from struct import error as StructError
+from struct import Struct, error as StructError
 
 from rocketmq_py.errors import CorruptRecord
 

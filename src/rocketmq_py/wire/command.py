@@ -56,11 +56,9 @@ class _JsonHeader(msgspec.Struct, gc=False):
     opaque: int = 0
     flag: int = 0
     remark: str | None = None
-    extFields: dict[str, str] | None = None
+    extFields: dict[str, str] | None = None  # noqa: N815  (as it travels)
     language: str | int | None = "JAVA"
     version: int = 0
-
-
 
 
 _decode_json = msgspec.json.Decoder(_JsonHeader, strict=False).decode

@@ -17,7 +17,7 @@ _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 _SPACE = re.compile(r"\s*")
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'', re.S)
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'', re.DOTALL)
 _SCALAR = re.compile(r"[^\s,:{}\[\]\"']+")
 _MAX_DEPTH = 64
 

@@ -41,7 +41,7 @@ def month_start_ms(now_ms: int) -> int:
 
 def next_month_start_ms(now_ms: int) -> int:
     """Local midnight of the first day of the month after ``now_ms``."""
-    local = datetime.datetime.fromtimestamp(now_ms / 1000)
+    local = datetime.datetime.fromtimestamp(now_ms / 1000).astimezone()
     year, month = (local.year + 1, 1) if local.month == 12 else (local.year, local.month + 1)
     return int(datetime.datetime(year, month, 1).astimezone().timestamp() * 1000)
 

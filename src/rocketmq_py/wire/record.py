@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from struct import Struct
-from struct import error as StructError
+from struct import Struct, error as StructError
 from zlib import crc32
 
 from rocketmq_py.errors import CorruptRecord
@@ -153,7 +152,10 @@ def unwrap(message: MessageExt) -> list[MessageExt]:
     inner = []
     for i, (flag, body, properties) in enumerate(unwrap_inner_batch(message.body)):
         one = head._replace(
-            flag=flag, queue_offset=base + i, sys_flag=head.sys_flag & ~(NEED_UNWRAP | INNER_BATCH), body_length=len(body)
+            flag=flag,
+            queue_offset=base + i,
+            sys_flag=head.sys_flag & ~(NEED_UNWRAP | INNER_BATCH),
+            body_length=len(body),
         )
         inner.append(MessageExt(tuple(one), message.topic, body, properties, message.broker_name))
     return inner
