@@ -103,7 +103,7 @@ class InFlight(Generic[T]):
         return len(self._waiting)
 
     def add(self, token: T, deadline: float = NEVER) -> int:
-        """Hold ``token`` until its answer, its deadline or the end of the connection; returns the ``opaque`` to send."""
+        """Hold ``token`` until its answer, its deadline or the end of the connection; returns its ``opaque``."""
         opaque = self.number()
         self._waiting[opaque] = (token, deadline)
         if deadline < self.next_deadline:  # noqa: PLR1730 - on the way of every request; min() costs as much as the rest
