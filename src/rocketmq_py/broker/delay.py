@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
 from rocketmq_py.broker.javafiles import bean, int_keys, version_of
 from rocketmq_py.broker.stamping import encode
@@ -33,19 +34,27 @@ class DelayService:
     """Sends messages to the schedule topic and delivers those that are due.
 
     :param file: ``delayOffset.json``.
+    :param save: writes the file; called every few seconds, so it should not wait for the disk.
     :param version_step: the version of the offsets goes up every so many updates (delayOffsetUpdateVersionStep).
     :param clock: the time in milliseconds, for the version.
     """
 
     def __init__(
-        self, store: MessageStore, levels: DelayLevels, file: ConfigFile, version_step: int, clock: Callable[[], int]
+        self,
+        store: MessageStore,
+        levels: DelayLevels,
+        file: ConfigFile,
+        version_step: int,
+        clock: Callable[[], int],
+        save: Callable[[ConfigFile, Any], None] = ConfigFile.save,
     ) -> None:
         self._store = store
         self._levels = levels
         self._file = file
+        self._save = save
         self._version_step = version_step
         self._clock = clock
-        self._updates = 0
+        self._updates = self._persisted = 0
         self.version = DataVersion(timestamp=clock())
         self.offsets: dict[int, int] = {}
         """Level to the offset of the first entry not delivered."""
@@ -59,7 +68,10 @@ class DelayService:
         self.offsets = int_keys(tree.get("offsetTable"))
 
     def persist(self) -> None:
-        self._file.save(self.tree())
+        """Write the file when anything changed since the last time."""
+        if self._persisted != self._updates:
+            self._persisted = self._updates
+            self._save(self._file, self.tree())
 
     def tree(self) -> dict[str, object]:
         """The content of the file, which is also what a slave asks for."""

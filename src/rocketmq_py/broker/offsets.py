@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
 from rocketmq_py.broker.javafiles import bean, int_keys, version_of
 from rocketmq_py.protocol.bodies import DataVersion
@@ -26,12 +27,20 @@ class Offsets:
     """Offsets by topic, group and queue.
 
     :param file: ``consumerOffset.json``.
+    :param save: writes the file; called every few seconds, so it should not wait for the disk.
     :param version_step: the version of the table goes up every so many commits (consumerOffsetUpdateVersionStep).
     :param clock: the time in milliseconds, for the version.
     """
 
-    def __init__(self, file: ConfigFile, version_step: int, clock: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        file: ConfigFile,
+        version_step: int,
+        clock: Callable[[], int],
+        save: Callable[[ConfigFile, Any], None] = ConfigFile.save,
+    ) -> None:
         self._file = file
+        self._save = save
         self._version_step = version_step
         self._clock = clock
         self._commits = 0
@@ -51,7 +60,7 @@ class Offsets:
         """Write the file when anything changed since the last time."""
         if self._changed:
             self._changed = False
-            self._file.save(self.tree())
+            self._save(self._file, self.tree())
 
     def tree(self) -> dict[str, object]:
         """The content of the file, which is also what a slave asks for."""

@@ -20,6 +20,7 @@ from rocketmq_py.broker.handlers.groups import GroupHandlers
 from rocketmq_py.broker.handlers.offsets import OffsetHandlers
 from rocketmq_py.broker.handlers.pull import PullHandlers
 from rocketmq_py.broker.handlers.query import QueryHandlers
+from rocketmq_py.broker.handlers.relay import RelayHandlers
 from rocketmq_py.broker.handlers.send import SendHandlers
 from rocketmq_py.broker.handlers.topics import TopicHandlers
 from rocketmq_py.broker.holding import PullHolds
@@ -29,6 +30,7 @@ from rocketmq_py.broker.pulling import Puller
 from rocketmq_py.broker.registration import Registration
 from rocketmq_py.broker.retrytopics import RetryTopics
 from rocketmq_py.broker.runtimeinfo import RuntimeInfo
+from rocketmq_py.broker.saver import Saver
 from rocketmq_py.broker.sendback import SendBack
 from rocketmq_py.broker.sending import Sender
 from rocketmq_py.broker.stamping import Stamper
@@ -68,6 +70,7 @@ class Services:
         self.address = f"[{config.broker_ip1}]:{port}" if ":" in config.broker_ip1 else f"{config.broker_ip1}:{port}"
         store_host = pack_host(config.broker_ip1, port)
         self.store = MessageStore(config.store_root, store_config, store_host=store_host, clock=clock)
+        self.saver = Saver()
         self._make_tables()
         self._make_paths(store_host, soon)
 
@@ -78,7 +81,8 @@ class Services:
         config, clock = self._config, self._clock
         self.topics = Topics(self._file("topics.json"), config, clock)
         self.groups = Groups(self._file("subscriptionGroup.json"), config, clock)
-        self.offsets = Offsets(self._file("consumerOffset.json"), config.consumer_offset_update_version_step, clock)
+        step = config.consumer_offset_update_version_step
+        self.offsets = Offsets(self._file("consumerOffset.json"), step, clock, self.saver.save)
         self.clients = Clients(config, self.topics, self.groups, clock)
         self.locks = LockTable()
         self.stats = Stats(clock())
@@ -88,7 +92,7 @@ class Services:
         config, clock, store, topics, groups = self._config, self._clock, self.store, self.topics, self.groups
         levels = DelayLevels(delay_levels(self._store_config.message_delay_level))
         step = config.delay_offset_update_version_step
-        self.delay = DelayService(store, levels, self._file("delayOffset.json"), step, clock)
+        self.delay = DelayService(store, levels, self._file("delayOffset.json"), step, clock, self.saver.save)
         keys = UniqueKeys(store_host[:-4], os.getpid(), random.getrandbits(32))
         stamper = Stamper(config.region_id, config.trace_on, config.broker_cluster_name, lambda: keys.next(clock()))
         retries = RetryTopics(topics, groups, self.locks, clock)
@@ -108,6 +112,7 @@ class Services:
             TopicHandlers(config, self.topics, store, self.offsets, stats, self.registration),
             GroupHandlers(config, self.groups, self.topics, store, self.offsets, self.clients, stats),
             QueryHandlers(store),
+            RelayHandlers(config, store, self.topics, self.groups, self.clients),
             AdminHandlers(config, self._store_config, runtime, self.delay),
         )
 
@@ -119,10 +124,12 @@ class Services:
         :raises StoreLocked: another process has it. :raises StoreCorrupt: it contradicts itself or the configuration.
         """
         self.store.open()
-        self.topics.load()
-        self.groups.load()
-        self.offsets.load()
-        self.delay.load()
+        try:
+            for table in (self.topics, self.groups, self.offsets, self.delay):
+                table.load()
+        except BaseException:
+            self.store.close()
+            raise
         self.topics.on_change = self._topics_changed
         self.store.on_arrival = self._arrived
 
@@ -150,6 +157,7 @@ class Services:
             self.offsets.persist()
             self.delay.persist()
         finally:
+            self.saver.close()
             self.store.close()
 
     # -- who hears of what

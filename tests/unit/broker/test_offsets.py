@@ -141,12 +141,14 @@ def test_offsets_survive_a_restart(tmp_path: Path) -> None:
 def test_the_file_is_written_when_something_changed_and_as_java_writes_it(tmp_path: Path) -> None:
     file = tmp_path / "config" / "consumerOffset.json"
     with broker(tmp_path) as running:
-        offsets = running.services.offsets
+        offsets, saver = running.services.offsets, running.services.saver
         offsets.persist()
+        saver.wait()
         assert not file.exists()
         for queue in (1, 0):
             offsets.commit("g", "t", queue, 5 + queue, "c")
         offsets.persist()
+        saver.wait()
         text = file.read_text()
         assert text.startswith('{\n\t"dataVersion":{\n\t\t"counter":0,\n\t\t"stateVersion":0,\n\t\t"timestamp":17')
         assert '"groupTopicMap":{\n\t\t"g":[\n\t\t\t"t"\n\t\t]\n\t},' in text
@@ -154,6 +156,7 @@ def test_the_file_is_written_when_something_changed_and_as_java_writes_it(tmp_pa
         written = file.stat().st_mtime_ns
         offsets.commit("g", "t", 0, 5, "c")
         offsets.persist()
+        saver.wait()
         assert file.stat().st_mtime_ns == written
 
 
@@ -170,6 +173,7 @@ def test_a_damaged_file_gives_way_to_its_backup(tmp_path: Path) -> None:
         for i in (1, 2):
             running.services.offsets.commit("g", "t", 0, i, "c")
             running.services.offsets.persist()
+            running.services.saver.wait()
     (tmp_path / "config" / "consumerOffset.json").write_text('{"offsetTable":{"t@g"')
     with broker(tmp_path) as running:
         assert running.services.offsets.query("g", "t", 0) == 1
@@ -194,3 +198,18 @@ def test_a_slave_gets_every_offset(client: Client, running: InProcess) -> None:
     tree = fastjson.loads(client.ask(Code.GET_ALL_CONSUMER_OFFSET).body)
     assert tree["offsetTable"] == {"t@g": {"0": 5}}
     assert json.dumps(tree["dataVersion"])
+
+
+def test_a_disk_that_fails_is_told_and_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "config").mkdir()
+    blocked = tmp_path / "config" / "consumerOffset.json"
+    with broker(tmp_path) as running:
+        blocked.mkdir()
+        running.services.offsets.commit("g", "t", 0, 1, "c")
+        running.services.offsets.persist()
+        running.services.saver.wait()
+        assert f"{blocked} cannot be written" in caplog.text
+        blocked.rmdir()
+        running.services.offsets.commit("g", "t", 0, 2, "c")
+    with broker(tmp_path) as running:
+        assert running.services.offsets.query("g", "t", 0) == 2

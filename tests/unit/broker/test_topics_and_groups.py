@@ -19,7 +19,16 @@ from rocketmq_py.protocol.bodies import (
     TopicList,
 )  # fmt: skip
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers import CreateTopic, DeleteGroup, GetConsumeStats, GroupName, TopicName
+from rocketmq_py.protocol.headers import (
+    CloneGroupOffset,
+    CreateTopic,
+    DeleteGroup,
+    GetConsumeStats,
+    GroupAndTopic,
+    GroupForbidden,
+    GroupName,
+    TopicName,
+)
 from rocketmq_py.wire import fastjson
 from rocketmq_py.wire.command import Command
 from tests.unit.broker.harness import Client, InProcess, broker
@@ -255,3 +264,29 @@ def test_who_consumes_what(running: InProcess, client: Client) -> None:
     assert GroupList.decode(answer.body).group_list == ["offline", "online"]
     answer = client.ask(Code.QUERY_TOPICS_BY_CONSUMER, GroupName(group="offline"))
     assert TopicList.decode(answer.body).topic_list == ["t"]
+
+
+def test_offsets_of_one_group_for_another(running: InProcess, client: Client) -> None:
+    running.services.topics.put([TopicConfig(topic_name="t"), TopicConfig(topic_name="u")])
+    for topic in ("t", "u", "gone"):
+        running.services.offsets.commit("old", topic, 0, 5, "c")
+    client.ask(Code.CLONE_GROUP_OFFSET, CloneGroupOffset(src_group="old", dest_group="one", topic="t"))
+    client.ask(Code.CLONE_GROUP_OFFSET, CloneGroupOffset(src_group="old", dest_group="all"))
+    assert running.services.offsets.topics_of("one") == ["t"]
+    assert running.services.offsets.topics_of("all") == ["t", "u"]
+
+
+def test_a_group_kept_from_a_topic(client: Client) -> None:
+    def readable(wanted: bool | None) -> bool:
+        header = GroupForbidden(group="g", topic="t", readable=wanted)
+        return bool(fastjson.loads(client.ask(Code.UPDATE_AND_GET_GROUP_FORBIDDEN, header).body)["readable"])
+
+    assert [readable(None), readable(False), readable(None), readable(True)] == [True, False, False, True]
+
+
+def test_what_a_group_wants_of_a_topic(client: Client) -> None:
+    client.ask(Code.HEART_BEAT, body=heartbeat("one", t="A || B"))
+    for topic, tags in (("t", ["A", "B"]), ("u", None)):
+        answer = client.ask(Code.QUERY_SUBSCRIPTION_BY_CONSUMER, GroupAndTopic(group="g", topic=topic))
+        found = fastjson.loads(answer.body).get("subscriptionData")
+        assert (found and found["tagsSet"]) == tags

@@ -13,7 +13,7 @@ from rocketmq_py.errors import BrokerError, ConfigError
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies import GroupList, SubscriptionGroupConfig, SubscriptionGroupList, TopicList
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers import GetConsumeStats
+from rocketmq_py.protocol.headers import CloneGroupOffset, GetConsumeStats, GroupAndTopic, GroupForbidden
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.store import MessageStore
@@ -21,7 +21,7 @@ from rocketmq_py.wire.fastjson import dumps_java
 
 
 class GroupHandlers:
-    """200, 201, 207, 208, 225, 300, 343, 352."""
+    """200, 201, 207, 208, 225, 300, 314, 343, 345, 352, 353."""
 
     def __init__(
         self,
@@ -122,6 +122,37 @@ class GroupHandlers:
         pulled = max(consumed, self._offsets.query_pulled(group, topic, queue_id))
         last = self._store.store_time(topic, queue_id, consumed - 1) if consumed else 0
         return {"brokerOffset": end, "consumerOffset": consumed, "lastTimestamp": max(last, 0), "pullOffset": pulled}
+
+    @handles(Code.CLONE_GROUP_OFFSET)
+    def clone_offsets(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Give one group the offsets another has, in one topic or in all of them."""
+        del peer, body
+        header: CloneGroupOffset = request.header
+        topics = [header.topic] if header.topic else self._offsets.topics_of(header.src_group)
+        for topic in topics:
+            if self._topics.get(topic) is not None:
+                self._offsets.clone(header.src_group, header.dest_group, topic)
+        return Reply()
+
+    @handles(Code.UPDATE_AND_GET_GROUP_FORBIDDEN)
+    def forbid(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Keep a group from reading a topic, let it again, or tell which of the two holds."""
+        del peer, body
+        header: GroupForbidden = request.header
+        if header.readable is not None:
+            self._groups.set_read_forbidden(header.group, header.topic, not header.readable)
+        readable = not self._groups.is_read_forbidden(header.group, header.topic)
+        answer = {"group": header.group, "readable": readable, "topic": header.topic}
+        return Reply(remark="", body=dumps_java(answer))
+
+    @handles(Code.QUERY_SUBSCRIPTION_BY_CONSUMER)
+    def subscription(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """What the members of a group want of a topic; nothing when they do not subscribe to it."""
+        del peer, body
+        header: GroupAndTopic = request.header
+        found = self._clients.consumers.subscription(header.group, header.topic)
+        answer = {"group": header.group, "subscriptionData": bean(found) if found else None, "topic": header.topic}
+        return Reply(body=dumps_java(answer))
 
     @handles(Code.QUERY_TOPIC_CONSUME_BY_WHO)
     def groups_of_topic(self, peer: Peer, request: Request, body: bytes) -> Reply:

@@ -1,0 +1,80 @@
+"""Requests of administrators that a consumer answers: the broker passes them on over the consumer's connection."""
+
+from __future__ import annotations
+
+from rocketmq_py.broker.clients import Clients
+from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.groups import Groups
+from rocketmq_py.broker.topics import Topics
+from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, RequestTimeout
+from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
+from rocketmq_py.protocol.headers import ConsumeMessageDirectly, GetConsumerRunningInfo
+from rocketmq_py.protocol.requests import Request
+from rocketmq_py.server import Peer, Reply, handles
+from rocketmq_py.store import MessageStore
+from rocketmq_py.wire.command import Command
+from rocketmq_py.wire.ids import parse_offset_msg_id
+
+_SECONDS = 10.0
+"""How long a consumer may take to answer."""
+
+
+class RelayHandlers:
+    """307 and 309."""
+
+    def __init__(
+        self, config: BrokerConfig, store: MessageStore, topics: Topics, groups: Groups, clients: Clients
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._clients = clients
+
+    @handles(Code.GET_CONSUMER_RUNNING_INFO)
+    async def running_info(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """What a consumer says of itself."""
+        del peer, body
+        header: GetConsumerRunningInfo = request.header
+        command = Command(Code.GET_CONSUMER_RUNNING_INFO, ext=header.to_ext())
+        return await self._pass_on(header.consumer_group, header.client_id, command)
+
+    @handles(Code.CONSUME_MESSAGE_DIRECTLY)
+    async def consume_directly(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Let a consumer consume one message now, and tell what came of it."""
+        del peer, body
+        header: ConsumeMessageDirectly = request.header
+        header.broker_name = self._config.broker_name
+        topic = self._topics.get(header.topic or "")
+        group = self._groups.get(header.consumer_group)
+        header.topic_sys_flag = topic.topic_sys_flag if topic else header.topic_sys_flag
+        header.group_sys_flag = group.group_sys_flag if group else header.group_sys_flag
+        record = self._record(header.msg_id or "")
+        command = Command(Code.CONSUME_MESSAGE_DIRECTLY, ext=header.to_ext(), body=record)
+        return await self._pass_on(header.consumer_group, header.client_id or "", command)
+
+    def _record(self, msg_id: str) -> bytes:
+        try:
+            _, _, offset = parse_offset_msg_id(msg_id)
+        except ConfigError as e:
+            raise BrokerError.of(ResponseCode.SYSTEM_ERROR, str(e)) from e
+        record = self._store.message_at(offset)
+        if record is None:
+            raise BrokerError.of(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
+        return record
+
+    async def _pass_on(self, group: str, client_id: str, command: Command) -> Reply:
+        member = self._clients.consumers.find(group, client_id)
+        if member is None or not isinstance(member.channel, Peer):
+            raise BrokerError.of(ResponseCode.SYSTEM_ERROR, f"The Consumer <{group}> <{client_id}> not online")
+        try:
+            answer = await member.channel.invoke(command, _SECONDS)
+        except RequestTimeout as e:
+            raise BrokerError.of(
+                ResponseCode.CONSUME_MSG_TIMEOUT, f"consumer <{group}> <{client_id}> Timeout: {e}"
+            ) from e
+        except NetworkError as e:
+            raise BrokerError.of(
+                ResponseCode.SYSTEM_ERROR, f"invoke consumer <{group}> <{client_id}> Exception: {e}"
+            ) from e
+        return Reply(answer.code, answer.remark, ext=answer.ext, body=answer.body)
