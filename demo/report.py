@@ -94,6 +94,7 @@ def draw(windows: pd.DataFrame, path: Path) -> None:
         flown = part.groupby("hour")["flown"].sum()
         upper.plot(total[flown >= 50] / flown[flown >= 50], label=carrier, marker=".")
     upper.set(title="Mean departure delay by scheduled hour", xlabel="hour in New York", ylabel="minutes")
+    upper.set_xticks(range(5, 24, 2))
     upper.legend(ncols=4)
     upper.grid(alpha=0.3)
     lower.plot(frame.groupby("day")["departures"].sum(), linewidth=0.8)
