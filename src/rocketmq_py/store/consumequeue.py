@@ -35,8 +35,10 @@ class ConsumeQueue:
     writer fills with flat entries until the next :meth:`settle`.
     """
 
-    __slots__ = ("_directory", "_files", "_per_file", "_starts", "key_hash", "magic", "max_offset", "min_offset",
-                 "next_offset", "pending", "queue_id", "tail", "tail_start", "topic", "topic_part")  # fmt: skip
+    __slots__ = (
+        "_directory", "_files", "_paths", "_per_file", "_starts", "key_hash", "magic", "max_offset", "min_offset",
+        "next_offset", "pending", "queue_id", "tail", "tail_start", "topic", "topic_part",
+    )  # fmt: skip
 
     def __init__(self, topic: str, queue_id: int, directory: Path, files: OpenFiles) -> None:
         self.topic = topic
@@ -46,6 +48,7 @@ class ConsumeQueue:
         self._directory = directory
         self._files = files
         self._per_file = files.file_size // ENTRY
+        self._paths: dict[int, Path] = {}  # making a path costs more than reading a file
         self._starts: list[int] = []  # entry numbers at which the files begin
         self.min_offset = 0
         self.max_offset = 0
@@ -230,6 +233,7 @@ class ConsumeQueue:
         for start in self._starts:
             self._files.remove(self._path(start))
         self._starts.clear()
+        self._paths.clear()
         self.tail.clear()
 
     def last_physical_end(self) -> int:
@@ -242,7 +246,10 @@ class ConsumeQueue:
         return unpack_entries(raw[: len(raw) - len(raw) % ENTRY])
 
     def _path(self, start: int) -> Path:
-        return self._directory / segment_name(start * ENTRY)
+        path = self._paths.get(start)
+        if path is None:
+            path = self._paths[start] = self._directory / segment_name(start * ENTRY)
+        return path
 
     def __str__(self) -> str:
         return f"consume queue {self.topic}-{self.queue_id}"
