@@ -397,6 +397,8 @@ def test_what_can_never_work_is_said_at_once(cluster, topic, group):
             await silent.start()
         with pytest.raises(ConfigError, match="topic name"):
             silent.subscribe("no topic!")
+        with pytest.raises(ConfigError, match="names no tag"):
+            silent.subscribe(topic, "||")
         with pytest.raises(ConfigError, match="consume_threads=0"):
             PushConsumer(group, cluster.namesrv, consume_threads=0)
         with pytest.raises(ConfigError, match="group name"):

@@ -66,7 +66,7 @@ class PushConsumer:
     :raises ConfigError: an argument that can never work.
     """
 
-    def __init__(  # noqa: PLR0913 - options by keyword
+    def __init__(
         self,
         group: str,
         namesrv: str | Sequence[str] | None = None,
@@ -100,12 +100,12 @@ class PushConsumer:
 
         :param tags: ``"*"`` for all messages, or tags separated by ``||``.
         :param listener: gets this topic's messages.
-        :raises ConfigError: an illegal topic name, or a listener of the wrong shape.
+        :raises ConfigError: an illegal topic name or tag expression, or a listener of the wrong shape.
         """
-        check_topic(topic)
-        if listener is not None:
-            self._by_topic[topic] = self._made(listener)
-        self._group.subscribe(topic, tags)
+        made = None if listener is None else self._made(listener)
+        self._group.subscribe(check_topic(topic), tags)
+        if made is not None:
+            self._by_topic[topic] = made
         if self._parts is not None:
             self._check_listeners()
             self._parts.rebalancer.trigger()

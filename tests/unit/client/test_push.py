@@ -6,8 +6,10 @@ import json
 import pytest
 
 from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.offsets import broker_of
 from rocketmq_py.client.push import PushConsumer
 from rocketmq_py.core import flow, rebalance
+from rocketmq_py.errors import NoRouteError
 from rocketmq_py.model import ConsumeFromWhere, MessageQueue, RecordHead
 from rocketmq_py.protocol.bodies import BrokerData, HeartbeatData, QueueData, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
@@ -168,9 +170,9 @@ def test_offsets_travel_with_pulls_and_are_stored_at_the_end():
     scenario(run)
 
 
-def late_answer(broker, answer):
+def late_answer(broker, answer, topic=TOPIC):
     """The answer to the newest pull, which was held."""
-    answer.opaque, answer.flag = broker.asked(Code.PULL_MESSAGE)[-1].opaque, 1
+    answer.opaque, answer.flag = broker.asked(Code.PULL_MESSAGE, topic)[-1].opaque, 1
     return encode_command(answer)
 
 
@@ -342,5 +344,44 @@ def test_requests_for_a_group_that_is_not_here_are_answered():
             await broker.until(lambda: broker.asked(Code.PULL_MESSAGE))
             code, remark, _ = await ask(broker, Code.GET_CONSUMER_RUNNING_INFO, consumerGroup="other", clientId="me")
             assert (code, "has no consumer of group other" in remark) == (1, True)
+
+    scenario(run)
+
+
+def test_tags_can_be_changed_while_it_runs():
+    async def run(broker):
+        async with broker.consumer() as member:
+            await broker.until(lambda: broker.asked(Code.PULL_MESSAGE))
+            member.subscribe(TOPIC, "a || b")
+            await member._group.announce()
+            assert b'"tagsSet":["a","b"]' in broker.asked(Code.HEART_BEAT)[-1].body
+            broker.network.transports[BROKER].deliver(late_answer(broker, pulled(19, 8)))
+            version = str(member._group.subscriptions[TOPIC].sub_version)
+            await broker.until(lambda: broker.asked(Code.PULL_MESSAGE)[-1].ext["subVersion"] == version)
+
+    scenario(run)
+
+
+def test_offsets_are_persisted_from_time_to_time_without_waiting_for_an_answer():
+    async def run(broker):
+        async with broker.consumer() as member:
+            await broker.until(lambda: broker.asked(Code.PULL_MESSAGE))
+            member._group.offsets.update(MessageQueue(TOPIC, "b", 7), 3)  # of a queue that is no longer ours
+            await member.persist_offsets()
+            [sent] = await broker.until(lambda: broker.asked(Code.UPDATE_CONSUMER_OFFSET))
+            assert sent.is_oneway
+            assert (sent.ext["queueId"], sent.ext["commitOffset"]) == ("0", "8")
+
+    scenario(run, **{TOPIC: 8})
+
+
+def test_a_broker_no_route_names_is_looked_up_anew():
+    async def run(broker):
+        elsewhere = MessageQueue(TOPIC, "c", 0)
+        await broker.instance.routes.get(TOPIC)
+        with pytest.raises(NoRouteError, match="no route names broker 'c'"):
+            await broker_of(broker.instance, elsewhere)
+        broker.routes[TOPIC] = {"b": 1, "c": 1}
+        assert await broker_of(broker.instance, elsewhere) == "c:1"
 
     scenario(run)
