@@ -25,7 +25,7 @@ class Pairs:
     names and values.
     """
 
-    __slots__ = ("_data", "_elements", "_name_length", "_name_start", "_values", "first")
+    __slots__ = ("_by_length", "_data", "_elements", "_name_length", "_name_start", "_values", "first")
 
     def __init__(self, layout: Layout) -> None:
         """Find the separators.
@@ -48,6 +48,7 @@ class Pairs:
         self.first = np.searchsorted(self._name_start, ends).astype(np.int32)
         """Number of pairs before each record, and of all at the end."""
         self._values: Any = None
+        self._by_length: dict[int, tuple[NDArray[np.intp], NDArray[Any]]] = {}
 
     @property
     def names(self) -> Any:
@@ -64,20 +65,28 @@ class Pairs:
 
     def column(self, name: str) -> Any:
         """The value of property ``name`` in each record, null where there is none."""
-        hits = self._hits(name.encode())
-        row = np.searchsorted(self.first, hits, side="right") - 1
+        pairs, names = self._names_of_length(len(name.encode()))
+        hits = pairs[names == _as_number(name.encode())]
         index = np.full(len(self.first) - 1, -1, np.int64)
-        index[row] = hits  # of a name that comes twice the last one stays, as in Java's map
+        index[self._record_of(hits)] = hits  # of a name that comes twice the last one stays, as in Java's map
         return self._elements.take(pa.array(index * 4 + 2, mask=index < 0))
 
-    def _hits(self, name: bytes) -> NDArray[np.intp]:
-        width = len(name)
-        candidates = np.flatnonzero(self._name_length == width)
-        if not len(candidates):
-            return candidates
-        found = windows(self._data, width)[self._name_start[candidates]].view(f"S{width}").ravel()
-        hits: NDArray[np.intp] = candidates[found == name]
-        return hits
+    def _names_of_length(self, length: int) -> tuple[NDArray[np.intp], NDArray[Any]]:
+        """The pairs whose name has ``length`` bytes, and these names; kept, for TAGS and KEYS are of one length."""
+        if length not in self._by_length:
+            pairs = np.flatnonzero(self._name_length == length)
+            names = (
+                windows(self._data, length)[self._name_start[pairs]] if len(pairs) else np.empty((0, length), np.uint8)
+            )
+            self._by_length[length] = pairs, names.view(_number_type(length)).ravel()
+        return self._by_length[length]
+
+    def _record_of(self, pairs: NDArray[np.intp]) -> NDArray[np.intp]:
+        """The record each of ``pairs`` belongs to."""
+        width = int(self.first[1])
+        if width and len(self._name_start) == width * (len(self.first) - 1) and (np.diff(self.first) == width).all():
+            return pairs // width
+        return np.searchsorted(self.first, pairs, side="right") - 1
 
     def maps(self, kind: Any) -> Any:
         """All properties of each record, as an array of the map type ``kind``."""
@@ -96,12 +105,22 @@ class Pairs:
             raise Irregular("a property name twice in one record")
 
 
+def _number_type(length: int) -> str:
+    """A NumPy type to compare so many bytes as; numbers where there are such, since strings take ten times as long."""
+    return f"u{length}" if length in (1, 2, 4, 8) else f"S{length}"
+
+
+def _as_number(name: bytes) -> Any:
+    return np.frombuffer(name, _number_type(len(name)))[0]
+
+
 def _separators(data: Bytes, ends: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Where names and entries end. They must alternate, and each record's properties must end with an entry's end."""
-    at = np.flatnonzero((data - 1) < 2).astype(np.int32)  # 1 and 2; 0 wraps around to 255
+    at = np.flatnonzero(data <= _ENTRY_END).astype(np.int32)
+    found = data[at]
     name_end, entry_end = at[0::2], at[1::2]
-    if len(at) & 1 or (data[name_end] != _NAME_END).any() or (data[entry_end] != _ENTRY_END).any():
-        raise Irregular("separators of properties do not alternate")
+    if len(at) & 1 or (found[0::2] != _NAME_END).any() or (found[1::2] != _ENTRY_END).any():
+        raise Irregular("separators of properties do not alternate, or a byte is 0")
     last = ends[1:][np.diff(ends) > 0] - 1
     if (data[last] != _ENTRY_END).any():
         raise Irregular("properties without a final separator")
