@@ -83,10 +83,6 @@ class CommitLog:
             buffer = self.buffers[start] = self.file(start).buffer
         return buffer
 
-    def modified_ms(self, start: int) -> int:
-        """When the file that begins at ``start`` was last written."""
-        return self._fs.modified_ms(self._directory / segment_name(start))
-
     # -- writing
 
     def create(self, start: int) -> Buffer:

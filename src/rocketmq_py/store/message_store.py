@@ -75,6 +75,7 @@ class MessageStore:
         self._store_host = store_host
         self._lock: Lock | None = None
         self._is_open = False
+        self._is_refusing = False
         self._flushes_at_once = self.config.flush_disk_type == SYNC_FLUSH
 
     # -- life
@@ -125,20 +126,27 @@ class MessageStore:
         self.settle()
         self._is_open = False
         self._writer.refuse("it is closing")
+        failure = self._flush_everything()
+        if failure is None:
+            self._fs.remove(self.layout.abort)
+        else:
+            # The abort file stays, so that the next to open the store takes queues and index from the log.
+            _log.error("store %s was not closed in good order: %s", self.layout.root, failure)
+        self._queues.close()
+        self._index.close()
+        self._commit_log.close()
+        if self._lock is not None:
+            self._lock.release()
+
+    def _flush_everything(self) -> OSError | None:
+        """Put everything on disk and end the flush thread; what went wrong."""
+        failure = None
         try:
             self._request_everything()
-            self._flusher.stop()
-            if self._flusher.failure is None:
-                self._fs.remove(self.layout.abort)
-            else:
-                _log.error("store %s was not closed in good order: %s", self.layout.root, self._flusher.failure)
-        finally:
-            self._flusher.stop()
-            self._queues.close()
-            self._index.close()
-            self._commit_log.close()
-            if self._lock is not None:
-                self._lock.release()
+        except OSError as e:
+            failure = e
+        self._flusher.stop()
+        return self._flusher.failure or failure
 
     # -- writing
 
@@ -182,8 +190,7 @@ class MessageStore:
             self._queues.settle(touched)
             self._index.settle()
         except OSError as e:
-            self._writer.refuse(f"queues or index cannot be written: {e}")
-            _log.error("queues or index of %s cannot be written: %s", self.layout.root, e)
+            self._refuse(e)
         if self.on_arrival is not None and arrivals:
             self.on_arrival(arrivals)
 
@@ -224,11 +231,27 @@ class MessageStore:
             self._writer.refuse(f"the disk failed: {self._flusher.failure}")
             return
         try:
+            if self._is_refusing:
+                self._queues.spill()
             self._index.build()
             self._flush_when_due(now)
         except OSError as e:
-            self._writer.refuse(f"queues or index cannot be written: {e}")
-            _log.error("queues or index of %s cannot be written: %s", self.layout.root, e)
+            self._refuse(e)
+        else:
+            self._accept()
+
+    def _refuse(self, why: OSError) -> None:
+        """Refuse messages while queues or index cannot be written; a tick tries again."""
+        if not self._is_refusing:
+            _log.error("queues or index of %s cannot be written, messages are refused: %s", self.layout.root, why)
+        self._is_refusing = True
+        self._writer.refuse(f"queues or index cannot be written: {why}")
+
+    def _accept(self) -> None:
+        if self._is_refusing:
+            _log.warning("queues and index of %s can be written again", self.layout.root)
+            self._is_refusing = False
+            self._writer.allow()
 
     def _flush_when_due(self, now: int) -> None:
         config, end = self.config, self._commit_log.end
@@ -257,8 +280,8 @@ class MessageStore:
         self._request_log()
         timestamp = self._writer.last_timestamp
         self._queues.spill()
-        paths = self._queues.files.take_dirty()
         index = self._index.take_dirty()
+        paths = self._queues.files.take_dirty()
 
         indexed_until = self._index.end_timestamp
 

@@ -150,5 +150,18 @@ def test_a_disk_that_refuses_queue_files_stops_appends_but_not_reads(stores):
     with pytest.raises(StoreNotWritable, match="queues or index cannot be written"):
         store.append(record(5))
     stores.fs.failing.clear()
+    store.tick(stores.clock.now + 60_100)
+    assert store.append(record(5)).queue_offset == 5
     store.close()
+    assert numbers(read_queue(stores.open())) == list(range(6))
+
+
+def test_a_disk_that_is_full_at_the_end_leaves_the_rest_to_recovery(stores, caplog):
+    store = stores.open()
+    fill(store, 5)
+    stores.fs.failing.add("write")
+    store.close()
+    assert "was not closed in good order" in caplog.text
+    assert stores.fs.size(store.layout.abort) is not None
+    stores.fs.failing.clear()
     assert numbers(read_queue(stores.open())) == list(range(5))
