@@ -133,7 +133,7 @@ class Producer:
         future: Future[SendResult] = Future()
         future.set_running_or_notify_cancel()
 
-        def settle(outcome: SendResult | RocketMQError) -> None:
+        def settle(outcome: SendResult | Exception) -> None:
             if isinstance(outcome, SendResult):
                 future.set_result(outcome)
             else:

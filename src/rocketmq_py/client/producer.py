@@ -15,7 +15,7 @@ from rocketmq_py.client.routes import name_servers
 from rocketmq_py.client.sender import Options, Sender
 from rocketmq_py.core.outgoing import check_limits
 from rocketmq_py.core.sending import Chooser, Delivery, shard
-from rocketmq_py.errors import ClosedError, ConfigError, RocketMQError
+from rocketmq_py.errors import ClosedError, ConfigError
 from rocketmq_py.model import Message, MessageQueue, SendResult
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies import ProducerData
@@ -34,7 +34,7 @@ class Producer:
     :param namesrv: name servers: ``"h:p;h:p"``, a sequence, or None for the environment's NAMESRV_ADDR.
     :param send_timeout: seconds a send may take, all attempts together.
     :param retries: attempts at other brokers after the first failed.
-    :param compress_over: bodies of this many bytes and more are compressed; None never compresses.
+    :param compress_over: bodies of this many bytes and more are compressed, on the spot; None never compresses.
     :param compression: how; LZ4 and ZSTD need the ``compression`` extra.
     :param compression_level: 1 (fast) to 9 (small).
     :param max_message_size: limit of a body in bytes, as the brokers have it (4 MiB).
@@ -194,7 +194,7 @@ class Producer:
     def _send(self, delivery: Delivery) -> asyncio.Future[SendResult]:
         future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
 
-        def settle(outcome: SendResult | RocketMQError) -> None:
+        def settle(outcome: SendResult | Exception) -> None:
             if future.done():
                 return
             if isinstance(outcome, SendResult):

@@ -31,8 +31,8 @@ from rocketmq_py.wire.ids import UniqueKeys
 
 _log = logging.getLogger(__name__)
 
-Settle = Callable[[SendResult | RocketMQError], None]
-"""Hears how a send ended."""
+Settle = Callable[[SendResult | Exception], None]
+"""Hears how a send ended; an exception of another kind than ours is one of a queue selector."""
 
 
 class Options(NamedTuple):
@@ -311,13 +311,11 @@ def outcome_of(delivery: Delivery, target: Target, answer: Reply | NetworkError)
     return failure
 
 
-def _end_of(task: asyncio.Task[SendResult]) -> SendResult | RocketMQError:
+def _end_of(task: asyncio.Task[SendResult]) -> SendResult | Exception:
     if task.cancelled():
         return ClosedError("the message was not sent: its producer was stopped")
     failure = task.exception()
-    if failure is None:
-        return task.result()
-    return failure if isinstance(failure, RocketMQError) else RocketMQError(f"sending failed: {failure!r}")
+    return failure if isinstance(failure, Exception) else task.result()
 
 
 def _no_master(queue: MessageQueue) -> NoRouteError:

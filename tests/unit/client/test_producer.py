@@ -256,6 +256,17 @@ def test_one_key_one_queue_and_a_selector_decides() -> None:
     with_producer(body, cluster(t={"a": 8}))
 
 
+def test_a_selector_that_fails_fails_the_send() -> None:
+    async def body(producer: Producer, network: ScriptedNetwork) -> None:
+        for _ in range(2):  # the long way, then the short one
+            with pytest.raises(ZeroDivisionError):
+                await producer.send_ordered(message(), 0, lambda queues, _, key: queues[1 // key])
+            assert network.sent() == []
+            await producer.queues("t")
+
+    with_producer(body, cluster(t={"a": 8}))
+
+
 def test_an_ordered_message_has_one_attempt() -> None:
     async def body(producer: Producer, network: ScriptedNetwork) -> None:
         with pytest.raises(SystemBusy):
