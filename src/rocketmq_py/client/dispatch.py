@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from itertools import groupby, islice
 from time import monotonic
 from typing import Any, Protocol
@@ -21,6 +21,7 @@ from rocketmq_py.core.offsettable import OffsetTable
 from rocketmq_py.core.processqueue import ProcessQueue
 from rocketmq_py.core.settle import RESUBMIT_DELAY
 from rocketmq_py.model import MessageExt
+from rocketmq_py.protocol.names import is_retry_topic
 
 _log = logging.getLogger(__name__)
 
@@ -101,7 +102,7 @@ class ConcurrentDispatcher:
     # -- in
 
     def submit(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
-        for topic, run in _runs(messages):
+        for topic, run in _runs(queue.queue.topic, messages):
             listener = self._listeners.of(topic)
             if listener is None:
                 self._unheard(queue, topic, run)
@@ -134,7 +135,7 @@ class ConcurrentDispatcher:
     def _pool(self, listener: Listener) -> Pool:
         return self._tasks if listener.is_async else self.threads
 
-    def _unheard(self, queue: ProcessQueue, topic: str, messages: list[MessageExt]) -> None:
+    def _unheard(self, queue: ProcessQueue, topic: str, messages: Sequence[MessageExt]) -> None:
         """A retried message of a topic that is no longer subscribed: for the group's other members, later."""
         _log.error("no listener for topic %s; %d messages of %s are sent back", topic, len(messages), queue.queue)
         self._spawn(self._deliver_again(queue, [Failure(message) for message in messages]))
@@ -216,9 +217,8 @@ class ConcurrentDispatcher:
         task.add_done_callback(self._sending.discard)
 
 
-def _runs(messages: Sequence[MessageExt]) -> Sequence[tuple[str, list[MessageExt]]]:
-    """Messages by topic; all of one topic, but for a retry queue."""
-    topic = messages[0].topic
-    if all(message.topic == topic for message in messages):
-        return [(topic, list(messages))]
-    return [(topic, list(run)) for topic, run in groupby(messages, key=lambda message: message.topic)]
+def _runs(topic: str, messages: Sequence[MessageExt]) -> Iterable[tuple[str, Sequence[MessageExt]]]:
+    """Messages of a queue by their own topic, which differs from the queue's in a retry queue only."""
+    if not is_retry_topic(topic):
+        return [(topic, messages)]
+    return [(origin, list(run)) for origin, run in groupby(messages, key=lambda message: message.topic)]

@@ -210,6 +210,7 @@ def test_a_retry_queue_serves_several_topics_and_unheard_ones_go_back():
     @scenario(lambda m: seen.append(m.topic), topics=["A", "B"])
     async def _(bench):
         pulled = [*messages(0, 1, topic="A"), *messages(2, topic="B"), *messages(3, topic="gone")]
+        bench.queue = ProcessQueue(MessageQueue("%RETRY%g", "broker-a", 0), 0.0)
         bench.queue.put(pulled)
         bench.dispatcher.submit(bench.queue, pulled)
         await bench.until(lambda: bench.queue.count == 0)
