@@ -72,13 +72,13 @@ class Clients:
         if consumer_group is not None:
             group = self.consumers.leave(consumer_group, peer)
             if group is not None:
-                self._notify(group)
+                self._left(group)
 
     def disconnected(self, peer: Peer) -> None:
         """A connection is gone, and with it its client."""
         self.producers.leave_all(peer)
         for group in self.consumers.leave_all(peer):
-            self._notify(group)
+            self._left(group)
 
     def expire(self) -> None:
         """Take out clients that have been silent for too long."""
@@ -86,6 +86,11 @@ class Clients:
         for name, member in self.consumers.expire(before):
             _log.warning("%s of consumer group %s has been silent for too long", member.client_id, name)
         self.producers.expire(before)
+
+    def _left(self, group: ConsumerGroup) -> None:
+        if not group.members:
+            self._fingerprints.pop(group.name, None)
+        self._notify(group)
 
     def _notify(self, group: ConsumerGroup) -> None:
         """Tell every member that the members changed; they rebalance at once instead of within 20 s."""

@@ -18,7 +18,7 @@ from rocketmq_py.errors import CorruptRecord, StoreError
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies import DataVersion
-from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT, TRANSACTION_MASK
+from rocketmq_py.protocol.sysflag import HOSTS_V6, TRANSACTION_COMMIT, TRANSACTION_MASK
 from rocketmq_py.store import MessageStore, NewRecord
 from rocketmq_py.store.config_files import ConfigFile
 from rocketmq_py.wire.fastjson import Bare
@@ -153,6 +153,6 @@ def restored(stored: Stored) -> NewRecord | None:
     head = stored.head
     return NewRecord(
         topic, int(properties.get("REAL_QID", "0")), stored.body, stored.properties, tags_code(properties.get("TAGS")),
-        head.sys_flag, head.flag, head.born_timestamp, head.born_host, head.reconsume_times,
+        head.sys_flag & ~HOSTS_V6, head.flag, head.born_timestamp, head.born_host, head.reconsume_times,
         head.prepared_transaction_offset, properties.get("UNIQ_KEY"), properties.get("KEYS"),
     )  # fmt: skip

@@ -21,6 +21,7 @@ from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies import SubscriptionGroupConfig
 from rocketmq_py.protocol.codes import ResponseCode as Code, Version
 from rocketmq_py.protocol.headers import ConsumerSendMsgBack
+from rocketmq_py.protocol.sysflag import HOSTS_V6
 from rocketmq_py.store import MessageStore, NewRecord
 from rocketmq_py.wire.ids import offset_msg_id
 from rocketmq_py.wire.javahash import tags_code
@@ -86,7 +87,7 @@ class SendBack:
         properties |= {"WAIT": "false", "DELAY": str(level)}
         record = NewRecord(
             topic, queue_id, message.body, encode(properties).encode(), tags_code(properties.get("TAGS")),
-            head.sys_flag, head.flag, head.born_timestamp, head.born_host, head.reconsume_times + 1, 0,
+            head.sys_flag & ~HOSTS_V6, head.flag, head.born_timestamp, head.born_host, head.reconsume_times + 1, 0,
             properties.get("UNIQ_KEY"), properties.get("KEYS"),
         )  # fmt: skip
         self._delay.redirect(record, properties)

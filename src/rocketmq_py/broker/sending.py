@@ -19,12 +19,12 @@ from rocketmq_py.broker.topics import Topics
 from rocketmq_py.errors import BrokerError, CorruptRecord, MessageIllegal
 from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.protocol.requests import Request
-from rocketmq_py.protocol.sysflag import INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED
+from rocketmq_py.protocol.sysflag import HOSTS_V6, INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED
 from rocketmq_py.server import Hold, Peer, Reply
 from rocketmq_py.store import MessageStore, NewBatch, NewRecord
 
 MAX_PROPERTIES = 32767
-_UNCOMMON_FLAGS = TRANSACTION_MASK | INNER_BATCH
+_UNCOMMON_FLAGS = TRANSACTION_MASK | INNER_BATCH | HOSTS_V6
 _TIMER = ("TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
 
 
@@ -118,7 +118,7 @@ class Sender:
         if target.is_retry and self._retries.is_dead(header, request.version):
             topic, queue_id = self._retries.dead_letters(header.topic), 0
             properties["DELAY"] = "-1"
-        sys_flag = header.sys_flag | target.sys_flag
+        sys_flag = header.sys_flag & ~HOSTS_V6 | target.sys_flag
         self._refuse_unsupported(header, properties, sys_flag)
         text, code, keys, uniq_key = stamped(properties)
         raw = text.encode()
@@ -149,7 +149,7 @@ class Sender:
         header: SendHeader = request.header
         try:
             target = self._target(header, peer)
-            sys_flag = header.sys_flag | target.sys_flag
+            sys_flag = header.sys_flag & ~HOSTS_V6 | target.sys_flag
             self._check_batch(header, target, sys_flag, body)
             batch = NewBatch(
                 target.topic, target.queue_id, body, b"", sys_flag, header.born_timestamp, peer.host,

@@ -83,19 +83,24 @@ class Topics:
         _log.info("topic %s created with %d queues after %s", topic, queues, default_topic)
         return self.put([created])[0]
 
-    def create_for_group(self, topic: str, queues: int, sys_flag: int = 0, *, order: bool = False) -> TopicConfig:
-        """The retry or dead-letter topic of a group, created when it is absent."""
+    def create_for_group(
+        self, topic: str, queues: int, sys_flag: int = 0, *, order: bool | None = None
+    ) -> TopicConfig:
+        """The retry or dead-letter topic of a group, created when it is absent.
+
+        :param order: whether the group consumes in order; None leaves a topic that is there as it is.
+        """
         found = self.table.get(topic)
-        if found is not None and found.order == order:
+        if found is not None and order in (None, found.order):
             return found
-        if found is not None:
+        if found is not None and order is not None:
             found.order = order
             return self.put([found])[0]
         return self.put(
             [
                 TopicConfig(
                     topic_name=topic, read_queue_nums=queues, write_queue_nums=queues, perm=PERM_RW,
-                    topic_sys_flag=sys_flag, order=order,
+                    topic_sys_flag=sys_flag, order=bool(order),
                 )
             ]
         )[0]  # fmt: skip

@@ -14,6 +14,8 @@ from rocketmq_py.core.subscription import Accepts, wants_any
 
 T = TypeVar("T")
 
+_NEVER = 1 << 62
+
 
 class QueueKey(NamedTuple):
     """What pulls wait for."""
@@ -40,6 +42,7 @@ class HoldTable(Generic[T]):
 
     def __init__(self) -> None:
         self._held: dict[QueueKey, list[Held[T]]] = {}
+        self._next_deadline = _NEVER
 
     def __len__(self) -> int:
         return sum(map(len, self._held.values()))
@@ -47,6 +50,7 @@ class HoldTable(Generic[T]):
     def add(self, key: QueueKey, held: Held[T]) -> None:
         """Hold a pull until it is taken by one of the other methods."""
         self._held.setdefault(key, []).append(held)
+        self._next_deadline = min(self._next_deadline, held.deadline_ms)
 
     def waiting(self, key: QueueKey) -> bool:
         """Whether anybody waits for the queue."""
@@ -72,8 +76,13 @@ class HoldTable(Generic[T]):
         return [token for key in list(self._held) for token in take(key, max_offset(*key))]
 
     def expired(self, now_ms: int) -> list[T]:
-        """Take every pull whose time is up."""
-        return [token for key in list(self._held) for token in self._take(key, lambda held: held.deadline_ms <= now_ms)]
+        """Take every pull whose time is up; cheap when none is."""
+        if now_ms < self._next_deadline:
+            return []
+        late = [token for key in list(self._held) for token in self._take(key, lambda held: held.deadline_ms <= now_ms)]
+        left = (held.deadline_ms for waiting in self._held.values() for held in waiting)
+        self._next_deadline = min(left, default=_NEVER)
+        return late
 
     def drain(self, unwanted: Callable[[T], bool] = lambda _: True) -> list[T]:
         """Take every pull that ``unwanted`` says so of; all of them by default."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rocketmq_py.model import MessageExt
+from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies import SubscriptionGroupConfig, TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers import ConsumerSendMsgBack
@@ -176,8 +176,6 @@ def test_a_client_may_send_to_the_retry_topic_itself(running: InProcess, client:
 
 
 def test_a_group_in_order_sends_its_failures_to_the_dead(running: InProcess, client: Client) -> None:
-    from rocketmq_py.model import MessageQueue
-
     running.services.locks.lock("g", "me", [MessageQueue("t", "broker-a", 0)], running.now)
     to_retry(client, 0)
     assert count(running, "%DLQ%g") == 1
@@ -195,3 +193,11 @@ def test_a_retry_topic_is_made_even_where_topics_are_not(tmp_path: Path) -> None
         topic = running.services.topics.get("%RETRY%g")
         assert topic is not None
         assert topic.write_queue_nums == 1
+
+
+def test_a_failure_does_not_change_an_order_topic(running: InProcess, client: Client) -> None:
+    running.services.topics.create_for_group("%RETRY%g", 1, order=True)
+    client.ask(Code.SEND_MESSAGE_V2, send(), b"body")
+    client.ask(Code.CONSUMER_SEND_MSG_BACK, back())
+    assert running.services.topics.is_order("%RETRY%g")
+    assert not running.services.topics.create_for_group("%RETRY%g", 1, order=False).order

@@ -10,6 +10,7 @@ import pytest
 from rocketmq_py.model import MessageExt
 from rocketmq_py.protocol.bodies import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.server import Peer
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.record import decode_record
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker
@@ -207,3 +208,28 @@ def test_a_body_that_is_no_batch_is_refused_and_nothing_stored(running: InProces
     answer = client.ask(Code.SEND_BATCH_MESSAGE, send(batch=True), b"this is no batch at all")
     assert answer.code == 13
     assert running.services.store.queue_range("t", 0) == (0, 0)
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_a_client_cannot_claim_a_host_of_another_size(running: InProcess, client: Client, batched: bool) -> None:
+    """The bits for IPv6 hosts say how a record is laid out: only what is stored may set them."""
+    code, body = (Code.SEND_BATCH_MESSAGE, batch("")) if batched else (Code.SEND_MESSAGE_V2, BODY)
+    assert client.ask(code, send(sys_flag=0x30 | 0x100, batch=batched), body).code == 0
+    assert stored(running).sys_flag == 0x100
+    assert stored(running).born_host == client.peer.address
+
+
+def test_a_sender_with_an_ipv6_address(running: InProcess) -> None:
+    client = running.connect()
+    client.peer = Peer(("2001:db8::7", 50_000), ("::1", 10911))
+    assert client.ask(Code.SEND_MESSAGE_V2, send(properties={"DELAY": "1"}), BODY).code == 0
+    running.turn(1_000)
+    assert stored(running).born_host == "[2001:db8:0:0:0:0:0:7]:50000"
+
+
+@pytest.mark.parametrize("field", ["flag", "born_timestamp", "reconsume_times"])
+def test_a_number_too_large_for_its_field_stores_nothing(running: InProcess, client: Client, field: str) -> None:
+    answer = client.ask(Code.SEND_MESSAGE_V2, send(**{field: 1 << 70}), BODY)
+    assert answer.code == 1
+    assert client.ask(Code.SEND_MESSAGE_V2, send(), BODY).ext["queueOffset"] == "0"
+    assert stored(running).body == BODY

@@ -67,3 +67,15 @@ def test_only_who_is_unwanted_is_drained(table: HoldTable[str]) -> None:
     assert table.drain(lambda token: token == "mine") == ["mine"]
     assert table.drain() == ["yours"]
     assert table.drain() == []
+
+
+def test_deadlines_are_kept_while_others_come_and_go(table: HoldTable[str]) -> None:
+    hold(table, "late", deadline=100)
+    hold(table, "early", OTHER, deadline=50)
+    assert table.arrived(OTHER, 6, [0]) == ["early"]
+    assert table.expired(99) == []
+    hold(table, "next", deadline=120)
+    assert table.expired(100) == ["late"]
+    assert table.expired(119) == []
+    assert table.expired(120) == ["next"]
+    assert table.expired(10**15) == []

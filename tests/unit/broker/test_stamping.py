@@ -1,0 +1,48 @@
+"""The short way of stamping properties gives what the long one gives, or leaves it to the long one."""
+
+from __future__ import annotations
+
+from hypothesis import example, given, settings, strategies as st
+
+from rocketmq_py.broker.stamping import Stamper, decode
+from rocketmq_py.wire.javahash import tags_code
+
+NAMES = st.sampled_from(
+    ["TAGS", "KEYS", "UNIQ_KEY", "WAIT", "DELAY", "MYTAGS", "XKEYS", "NO_UNIQ_KEY", "MSG_REGION", "POP_CK", "a", ""]
+)
+VALUES = st.sampled_from(["", "1", "true", "TAGS", "KEYS", "A || B", "k1 k2", "Zürich"])
+ENTRIES = st.lists(st.tuples(NAMES, VALUES, st.sampled_from(["\x01", "\x01", "\x01", "", "\x01\x01"])), max_size=6)
+
+
+def stamper() -> Stamper:
+    return Stamper("r", True, "c", lambda: "made")
+
+
+@given(ENTRIES, st.booleans())
+@settings(max_examples=1_000)
+@example([("UNIQ_KEY", "1", "\x01"), ("KEYS", "k1 k2", "\x01")], True)
+@example([("X", "1", "\x01"), ("UNIQ_KEY", "1", "\x01"), ("KEYS", "1", "\x01")], False)
+def test_both_ways_say_the_same(entries: list[tuple[str, str, str]], ends: bool) -> None:
+    text = "\x02".join(name + separator + value for name, value, separator in entries) + ("\x02" if ends else "")
+    subject = stamper()
+    for _ in range(2):  # the second time it is remembered
+        short = subject.stamp(text)
+        if short is None:
+            continue
+        parsed = subject.parse(text)
+        assert decode(short.text) == parsed
+        assert short.tags_code == tags_code(parsed.get("TAGS"))
+        assert (short.keys, short.uniq_key) == (parsed.get("KEYS"), parsed["UNIQ_KEY"])
+
+
+def test_what_clients_send_takes_the_short_way() -> None:
+    java = "city\x01Zürich\x02KEYS\x01k-0 all\x02UNIQ_KEY\x01FD00\x02WAIT\x01true\x02TAGS\x01A\x02"
+    for text in (java, "UNIQ_KEY\x01U\x02", "TAGS\x01A\x02KEYS\x01k\x02WAIT\x01true\x02UNIQ_KEY\x01U\x02"):
+        assert stamper().stamp(text) is not None
+
+
+def test_what_is_remembered_does_not_grow_without_end() -> None:
+    subject = stamper()
+    for i in range(10_000):
+        assert subject.stamp(f"id\x01{i}\x02UNIQ_KEY\x01U\x02") is not None
+    assert len(subject._seen) <= 4096
