@@ -10,30 +10,36 @@ from functools import lru_cache
 
 from rocketmq_py.wire.javahash import string_hash
 
-TAGS = b"TAGS"
-KEYS = b"KEYS"
-UNIQ_KEY = b"UNIQ_KEY"
-DELAY = b"DELAY"
+TAGS = b"TAGS\x01"
+KEYS = b"KEYS\x01"
+UNIQ_KEY = b"UNIQ_KEY\x01"
+DELAY = b"DELAY\x01"
+_NEXT = 2
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 
 
-def value_span(properties: bytes, name: bytes) -> tuple[int, int] | None:
-    """Where the value of a property is; None when it is absent or empty. The last of several counts, as in Java."""
-    mark = name + b"\x01"
+def value_span(properties: bytes, mark: bytes) -> tuple[int, int] | None:
+    """Where the value of a property is; None when it is absent or empty. The last of several counts, as in Java.
+
+    :param mark: the property's name and the separator behind it.
+    """
     begin = properties.rfind(mark)
-    while begin > 0 and properties[begin - 1] != 2:
+    while begin > 0 and properties[begin - 1] != _NEXT:
         begin = properties.rfind(mark, 0, begin)
     if begin < 0:
         return None
     begin += len(mark)
     end = properties.find(b"\x02", begin)
-    end = len(properties) if end < 0 else end
+    if end < 0:
+        end = len(properties)
     return (begin, end) if end > begin else None
 
 
-def value(properties: bytes, name: bytes) -> bytes | None:
+def value(properties: bytes, mark: bytes) -> bytes | None:
     """The value of a property in UTF-8; None when it is absent or empty."""
-    span = value_span(properties, name)
+    if mark not in properties:
+        return None
+    span = value_span(properties, mark)
     return properties[span[0] : span[1]] if span else None
 
 

@@ -12,12 +12,21 @@ from typing import NamedTuple
 from zlib import crc32
 
 from rocketmq_py.store.commitlog import CommitLog
-from rocketmq_py.wire.record import FIXED_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_SIZE, head_struct
+from rocketmq_py.wire.record import (
+    BORN_HOST_V6,
+    HEAD_V4,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    MIN_SIZE,
+    STORE_HOST_V6,
+    head_struct,
+)  # fmt: skip
 
 _BLOCK = 1024 * 1024
 _SECTOR = 512
 _SIZE_MAGIC = Struct(">ii")
-_SYS_FLAG = Struct(">i")
+_V6_HOSTS = BORN_HOST_V6 | STORE_HOST_V6
 _U16 = Struct(">H")
 
 
@@ -73,7 +82,7 @@ class LogScan:
         position = self.end - start
         block, at = b"", 0
         while position + _SIZE_MAGIC.size <= size_of_file:
-            if at + MIN_SIZE > len(block):
+            if at + HEAD_V4.size > len(block):
                 block, at = buffer[position : min(position + _BLOCK, size_of_file)], 0
             size, magic = _SIZE_MAGIC.unpack_from(block, at)
             if magic == MAGIC_BLANK:
@@ -86,7 +95,7 @@ class LogScan:
                 raise Damage(f"a record of {size} bytes cannot be here")
             if at + size > len(block):
                 block, at = buffer[position : min(position + max(_BLOCK, size), size_of_file)], 0
-            found = self._record(block, at, start + position, size, magic)
+            found = self._record(block, at, start + position)
             position += size
             at += size
             if found.properties.endswith(b"\0") and _is_torn(found, buffer[position : position + 8]):
@@ -95,21 +104,24 @@ class LogScan:
             self.end = start + position
         raise Damage("the file ends without a blank")
 
-    def _record(self, block: bytes, at: int, physical: int, size: int, magic: int) -> Found:
-        head = head_struct(_SYS_FLAG.unpack_from(block, at + 36)[0])
-        if size < head.size + MIN_SIZE - FIXED_SIZE:
-            raise Damage(f"a record of {size} bytes is too short for its hosts")
-        fields = head.unpack_from(block, at)
-        body, end = at + head.size, at + size
-        body_end = body + fields[14]
-        if fields[14] < 0 or body_end + 3 > end:
-            raise Damage(f"a body of {fields[14]} bytes does not fit into a record of {size}")
-        if fields[6] != physical:
-            raise Damage(f"a record says that it is at {fields[6]}")
-        if self._check_crc and body_end > body and crc32(memoryview(block)[body:body_end]) & 0x7FFFFFFF != fields[2]:
+    def _record(self, block: bytes, at: int, physical: int) -> Found:
+        """The record at a place of a block that has all of the size it claims."""
+        head: tuple[int, ...] = HEAD_V4.unpack_from(block, at)
+        size, sys_flag, body = head[0], head[7], at + HEAD_V4.size
+        if sys_flag & _V6_HOSTS:
+            layout = head_struct(sys_flag)
+            if size < layout.size + MIN_SIZE - HEAD_V4.size:
+                raise Damage(f"a record of {size} bytes is too short for its hosts")
+            head, body = layout.unpack_from(block, at), at + layout.size
+        body_end = body + head[14]
+        if head[14] < 0 or body_end + 3 > at + size:
+            raise Damage(f"a body of {head[14]} bytes does not fit into a record of {size}")
+        if head[6] != physical:
+            raise Damage(f"a record says that it is at {head[6]}")
+        if self._check_crc and body_end > body and crc32(block[body:body_end]) & 0x7FFFFFFF != head[2]:
             raise Damage("the checksum of a body is wrong")
-        topic, properties = _tail(block, body_end, end, magic)
-        return Found(physical, size, topic, fields[3], fields[5], fields[7], fields[10], properties)
+        topic, properties = _tail(block, body_end, at + size, head[1])
+        return Found(physical, size, topic, head[3], head[5], sys_flag, head[10], properties)
 
 
 def _is_torn(found: Found, following: bytes) -> bool:
