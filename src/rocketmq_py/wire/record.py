@@ -92,6 +92,7 @@ def decode_records(body: bytes, broker_name: str = "") -> list[MessageExt]:
     """
     messages: list[MessageExt] = []
     position, end, unpack = 0, len(body), HEAD_V4.unpack_from
+    topic, prefixed = "", b""  # almost always the same for a whole body: decoded when it changes
     try:
         while position < end:
             head = unpack(body, position)
@@ -101,16 +102,14 @@ def decode_records(body: bytes, broker_name: str = "") -> list[MessageExt]:
                 at = position + FIXED_SIZE + head[14]
                 topic_end = at + 1 + body[at]
                 properties_end = position + head[0]
-                _check(properties_end - topic_end - 2, body, topic_end)
-                messages.append(
-                    MessageExt(
-                        head,
-                        body[at + 1 : topic_end].decode(),
-                        body[position + FIXED_SIZE : at],
-                        body[topic_end + 2 : properties_end],
-                        broker_name,
-                    )
-                )
+                length = body[topic_end] << 8 | body[topic_end + 1]
+                if length != properties_end - topic_end - 2 or properties_end > end:
+                    raise _disagreeing(topic_end)
+                if body[at:topic_end] != prefixed:
+                    prefixed = body[at:topic_end]
+                    topic = prefixed[1:].decode()
+                stored = body[position + FIXED_SIZE : at]
+                messages.append(MessageExt(head, topic, stored, body[topic_end + 2 : properties_end], broker_name))
             position += head[0]
     except (StructError, IndexError, UnicodeDecodeError) as e:
         raise CorruptRecord(f"record at byte {position} of {end}: {e}") from e
@@ -120,7 +119,11 @@ def decode_records(body: bytes, broker_name: str = "") -> list[MessageExt]:
 def _check(length: int, body: bytes | memoryview, at: int) -> None:
     """The properties' own length must agree with what the record's size leaves for them."""
     if at + 2 > len(body) or _U16.unpack_from(body, at)[0] != length or at + 2 + length > len(body):
-        raise CorruptRecord(f"lengths of a record disagree near byte {at}")
+        raise _disagreeing(at)
+
+
+def _disagreeing(at: int) -> CorruptRecord:
+    return CorruptRecord(f"lengths of a record disagree near byte {at}")
 
 
 def _decode(view: memoryview, position: int, broker_name: str) -> MessageExt:
