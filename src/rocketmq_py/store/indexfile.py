@@ -84,10 +84,10 @@ class IndexFile:
     def _seconds(self, timestamps: Sequence[int]) -> list[int]:
         """Whole seconds since the file's begin."""
         begin = self.begin_timestamp
-        seconds = [(timestamp - begin) // 1000 for timestamp in timestamps]
-        if min(seconds) < 0 or max(seconds) > _MAX_SECONDS:
-            seconds = [min(max(0, one), _MAX_SECONDS) for one in seconds]
-        return seconds
+        least, most = (min(timestamps) - begin) // 1000, (max(timestamps) - begin) // 1000
+        if least == most and 0 <= least <= _MAX_SECONDS:
+            return [least] * len(timestamps)
+        return [min(max(0, (timestamp - begin) // 1000), _MAX_SECONDS) for timestamp in timestamps]
 
     def _link(self, hashes: Sequence[int]) -> tuple[int, ...]:
         """Let the slots name the new entries; what they named before.

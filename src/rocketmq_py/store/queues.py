@@ -6,7 +6,7 @@ Knows which topics and queues there are on disk and in memory. Refuses to know p
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from rocketmq_py.store.config import StoreConfig
 from rocketmq_py.store.consumequeue import ConsumeQueue
@@ -38,23 +38,33 @@ class QueueTable:
     def get_or_create(self, topic: str, queue_id: int) -> ConsumeQueue:
         return self.by_key.get((topic, queue_id)) or self.create(topic, queue_id)
 
-    def load(self, physical_end: int | None) -> None:
-        """Open every queue on disk.
+    def load(self, physical_start: int, physical_end: int | None = None) -> int:
+        """Open every queue on disk; where the newest message of all of them ends in the log, -1 when there is none.
 
+        :param physical_start: where the log begins; minimums move to what it still has.
         :param physical_end: cut entries of messages beyond this point of the log; None trusts all of them.
         :raises StoreCorrupt: a file has another size than configured.
         """
+        newest = -1
+        # Queue by queue, since only few of their files can be open at once.
+        for topic, queue_id in self._on_disk():
+            queue = self.create(topic, queue_id)
+            if physical_end is None:
+                queue.load()
+            else:
+                queue.load_below(physical_end)
+            queue.raise_minimum(physical_start)
+            newest = max(newest, queue.last_physical_end())
+        return newest
+
+    def _on_disk(self) -> Iterator[tuple[str, int]]:
         root = self._layout.consume_queue
         for topic in self._fs.names(root):
             for name in self._fs.names(root / topic) if self._fs.is_directory(root / topic) else ():
-                if not (name.isascii() and name.isdecimal()):
-                    _log.warning("%s is no consume queue, ignored", root / topic / name)
-                    continue
-                queue = self.create(topic, int(name))
-                if physical_end is None:
-                    queue.load()
+                if name.isascii() and name.isdecimal():
+                    yield topic, int(name)
                 else:
-                    queue.load_below(physical_end)
+                    _log.warning("%s is no consume queue, ignored", root / topic / name)
 
     def settle(self, touched: Iterable[ConsumeQueue]) -> None:
         """Make pending entries of these queues readable; long tails go to their files.
@@ -80,15 +90,6 @@ class QueueTable:
         """Cut entries of messages beyond ``physical_end`` of the log."""
         for queue in self.by_key.values():
             queue.truncate(physical_end)
-
-    def raise_minimum(self, physical_start: int) -> None:
-        """Move every minimum to what the log still has."""
-        for queue in self.by_key.values():
-            queue.raise_minimum(physical_start)
-
-    def last_physical_end(self) -> int:
-        """Where the newest message of all queues ends in the log; -1 when there is none."""
-        return max((queue.last_physical_end() for queue in self.by_key.values()), default=-1)
 
     def remove_topic(self, topic: str) -> None:
         """Remove the queues of a topic with their files; the commit log keeps its records until they expire."""

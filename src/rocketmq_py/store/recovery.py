@@ -40,6 +40,7 @@ class Recovery:
         self._delays = delay_levels(config.message_delay_level)
         self._touched: list[ConsumeQueue] = []
         self._waiting = 0
+        self._queue_end = -1  # where the newest message the queues knew of ends
         self.last_timestamp = 0
         """Store time of the newest record walked over, 0 when there was none."""
 
@@ -58,15 +59,13 @@ class Recovery:
         scan = LogScan(self._log, begin, check_crc=self._check_crc)
         self._take(scan)
         self._cut(scan, erase=not clean or scan.reason is not None)
-        self._queues.raise_minimum(self._log.min_offset)
         return scan.end
 
     # -- where to begin
 
     def _begin_clean(self) -> int:
         """Where the newest message of the queues ends: only records that have no queue entry follow."""
-        self._queues.load(None)
-        end = self._queues.last_physical_end()
+        end = self._queue_end = self._queues.load(self._log.min_offset)
         if self._log.min_offset <= end and self._is_boundary(end):
             return end
         if end >= 0:
@@ -96,7 +95,7 @@ class Recovery:
                 begin = start
                 break
         _log.warning("the store was not closed in good order: the commit log is walked from %d", begin)
-        self._queues.load(begin)
+        self._queues.load(self._log.min_offset, begin)
         return begin
 
     def _first_timestamp(self, start: int) -> int:
@@ -166,5 +165,5 @@ class Recovery:
         if scan.reason is not None:
             _log.error("the commit log is cut at %d: %s", scan.end, scan.reason)
         self._log.cut(scan.end, erase=erase)
-        if self._queues.last_physical_end() > scan.end:
+        if self._queue_end > scan.end:
             self._queues.truncate(scan.end)
