@@ -18,7 +18,7 @@ from rocketmq_py.errors import ClosedError, ConfigError, ConnectError, Connectio
 from rocketmq_py.namesrv import NameServer, NamesrvConfig
 from rocketmq_py.protocol.bodies import TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers import CreateTopic, GetRouteInfo, PullMessage, SendMessageV2
+from rocketmq_py.protocol.headers import CreateTopic, GetRouteInfo, PullMessage, PutKvConfig, SendMessageV2
 from rocketmq_py.store import StoreConfig
 from rocketmq_py.wire.command import Command
 
@@ -250,6 +250,18 @@ def test_a_name_server_that_comes_back_empty_is_told_everything(tmp_path: Path) 
             await until_routed(caller, second.address, "TBW102")
             caller.close()
             await broker.stop()
+
+    asyncio.run(scenario())
+
+
+def test_topics_the_name_server_wants_in_order_are_marked_with_the_next_registration(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with name_server() as server:
+            async with running(tmp_path, server.address, register_name_server_period=20) as (broker, caller):
+                await ask(caller, broker.address, send_command())
+                header = PutKvConfig(namespace="ORDER_TOPIC_CONFIG", key="t", value="broker-a:4")
+                await ask(caller, server.address, Command(Code.PUT_KV_CONFIG, ext=header.to_ext()))
+                await until(lambda: broker.services.topics.is_order("t"))
 
     asyncio.run(scenario())
 

@@ -26,7 +26,7 @@ from rocketmq_py.wire.javahash import tags_code
 
 _log = logging.getLogger(__name__)
 
-_BATCH = 256
+_BATCH = 1024
 """Consume queue entries looked at in one go; more follow with the next tick."""
 
 

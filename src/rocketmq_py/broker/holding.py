@@ -47,6 +47,8 @@ class PullHolds:
 
     def arrived(self, arrivals: Iterable[Arrival]) -> None:
         """Messages have become readable."""
+        if not self._table:
+            return
         for arrival in arrivals:
             key = QueueKey(arrival.topic, arrival.queue_id)
             if self._table.waiting(key):

@@ -47,6 +47,9 @@ class HoldTable(Generic[T]):
     def __len__(self) -> int:
         return sum(map(len, self._held.values()))
 
+    def __bool__(self) -> bool:
+        return bool(self._held)
+
     def add(self, key: QueueKey, held: Held[T]) -> None:
         """Hold a pull until it is taken by one of the other methods."""
         self._held.setdefault(key, []).append(held)

@@ -1,0 +1,131 @@
+"""Disks that refuse, records that are damaged, jobs that fail: named, and survived."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from rocketmq_py.broker.stored import read_stored
+from rocketmq_py.broker.ticker import Job, Ticker
+from rocketmq_py.errors import CorruptRecord, StoreNotWritable
+from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.wire.batch import encode_batch
+from tests.unit.broker.harness import Client, InProcess
+from tests.unit.broker.requests import pull, send
+
+
+def refuse(*_: object) -> None:
+    raise StoreNotWritable("the disk is full")
+
+
+def test_a_store_that_refuses_is_told_to_the_sender_and_reads_go_on(
+    running: InProcess, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.ask(Code.SEND_MESSAGE_V2, send(), b"body")
+    monkeypatch.setattr(running.services.store, "append", refuse)
+    monkeypatch.setattr(running.services.store, "append_batch", refuse)
+    for header, body in ((send(), b"body"), (send(batch=True), encode_batch([(0, b"b", b"")]))):
+        answer = client.ask(Code.SEND_MESSAGE_V2, header, body)
+        assert (answer.code, answer.remark) == (14, "the disk is full")
+    assert client.ask(Code.PULL_MESSAGE, pull()).code == 0
+
+
+def test_delayed_messages_wait_for_a_store_that_refuses(
+    running: InProcess, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    client.ask(Code.SEND_MESSAGE_V2, send(properties={"DELAY": "1"}), b"body")
+    with monkeypatch.context() as patched:
+        patched.setattr(running.services.store, "append", refuse)
+        running.turn(2_000)
+    assert "delayed messages wait, the store refuses them: the disk is full" in caplog.text
+    assert running.services.store.queue_range("t", 0) == (0, 0)
+    running.turn(100)
+    assert running.services.store.queue_range("t", 0) == (0, 1)
+
+
+@pytest.mark.parametrize("found", [None, b"no record", b"\0" * 200])
+def test_a_delayed_message_that_cannot_be_read_does_not_stop_the_others(
+    running: InProcess, client: Client, monkeypatch: pytest.MonkeyPatch, found: bytes | None
+) -> None:
+    for body in (b"lost", b"kept"):
+        client.ask(Code.SEND_MESSAGE_V2, send(properties={"DELAY": "1"}), body)
+    whole = running.services.store.message_at
+    monkeypatch.setattr(
+        running.services.store, "message_at", lambda offset, size=None: whole(offset, size) if offset else found
+    )
+    running.turn(1_000)
+    [message] = _bodies(running)
+    assert message == b"kept"
+
+
+def _bodies(running: InProcess) -> list[bytes]:
+    store = running.services.store
+    records = [store.record_at_queue("t", 0, offset) for offset in range(store.queue_range("t", 0)[1])]
+    return [read_stored(record).body for record in records if record is not None]
+
+
+def test_a_delayed_message_without_a_real_topic_is_dropped(
+    running: InProcess, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    client.ask(Code.SEND_MESSAGE_V2, send(properties={"UNIQ_KEY": "U"}), b"body")
+    plain = running.services.store.message_at(0)
+    client.ask(Code.SEND_MESSAGE_V2, send(properties={"DELAY": "1"}), b"delayed")
+    monkeypatch.setattr(running.services.store, "message_at", lambda *_: plain)
+    running.turn(1_000)
+    assert "has no real topic and is dropped" in caplog.text
+    assert _bodies(running) == [b"body"]
+
+
+@pytest.mark.parametrize("raw", [b"", b"short", bytes(200)])
+def test_what_is_no_record(raw: bytes) -> None:
+    with pytest.raises(CorruptRecord):
+        read_stored(raw)
+
+
+def test_a_held_pull_that_breaks_the_broker_is_answered_all_the_same(
+    running: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clients = [running.connect() for _ in range(2)]
+    clients[0].ask(Code.SEND_MESSAGE_V2, send(), b"body")
+    for client in clients:
+        client.call(Code.PULL_MESSAGE, pull(offset=1, sys_flag=6))
+    whole = running.services.puller.pull
+
+    def pull_or_break(peer: object, request: object, *, may_hold: bool = True) -> object:
+        if peer is clients[0].peer:
+            raise RuntimeError("broken")
+        return whole(peer, request, may_hold=may_hold)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(running.services.puller, "pull", pull_or_break)
+    running.turn(15_000)
+    assert [(answer.code, answer.remark) for answer in clients[0].heard] == [(1, "RuntimeError: broken")]
+    assert [answer.code for answer in clients[1].heard] == [19]
+
+
+def test_a_job_that_fails_is_logged_and_runs_again(caplog: pytest.LogCaptureFixture) -> None:
+    runs = {"bad": 0, "good": 0}
+
+    async def scenario() -> None:
+        enough = asyncio.Event()
+
+        def bad() -> None:
+            runs["bad"] += 1
+            raise RuntimeError("no luck today")
+
+        def good() -> None:
+            runs["good"] += 1
+            if runs["good"] == 3:
+                enough.set()
+
+        ticker = Ticker([Job(1, bad), Job(1, good)])
+        ticker.start()
+        await enough.wait()
+        await ticker.stop()
+        await ticker.stop()
+
+    with caplog.at_level(logging.ERROR):
+        asyncio.run(scenario())
+    assert runs["bad"] >= 2
+    assert "no luck today" in caplog.text
