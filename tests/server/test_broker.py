@@ -240,6 +240,32 @@ def test_a_name_server_that_is_not_there_is_named_once_and_found_when_it_comes(
         asyncio.run(scenario())
 
 
+def test_a_start_that_is_broken_off_closes_the_store(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        asked, left = asyncio.Event(), asyncio.Event()
+
+        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            asked.set()
+            await reader.read()
+            writer.close()
+            await writer.wait_closed()
+            left.set()
+
+        server = await asyncio.start_server(silent, "127.0.0.1", 0)
+        broker = make(tmp_path, f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        starting = asyncio.create_task(broker.start())
+        await asked.wait()
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        await left.wait()
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run(scenario())
+    assert not (tmp_path / "abort").exists()
+
+
 def test_a_name_server_that_comes_back_empty_is_told_everything(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with name_server() as first:
@@ -256,12 +282,14 @@ def test_a_name_server_that_comes_back_empty_is_told_everything(tmp_path: Path) 
 
 def test_topics_the_name_server_wants_in_order_are_marked_with_the_next_registration(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with name_server() as server:
-            async with running(tmp_path, server.address, register_name_server_period=20) as (broker, caller):
-                await ask(caller, broker.address, send_command())
-                header = PutKvConfig(namespace="ORDER_TOPIC_CONFIG", key="t", value="broker-a:4")
-                await ask(caller, server.address, Command(Code.PUT_KV_CONFIG, ext=header.to_ext()))
-                await until(lambda: broker.services.topics.is_order("t"))
+        async with (
+            name_server() as server,
+            running(tmp_path, server.address, register_name_server_period=20) as (broker, caller),
+        ):
+            await ask(caller, broker.address, send_command())
+            header = PutKvConfig(namespace="ORDER_TOPIC_CONFIG", key="t", value="broker-a:4")
+            await ask(caller, server.address, Command(Code.PUT_KV_CONFIG, ext=header.to_ext()))
+            await until(lambda: broker.services.topics.is_order("t"))
 
     asyncio.run(scenario())
 

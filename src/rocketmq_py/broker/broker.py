@@ -95,7 +95,11 @@ class Broker:
         self._services, self._server = services, server
         self._ticker = Ticker(self._jobs(services))
         self._ticker.start()
-        await services.registration.start()
+        try:
+            await services.registration.start()
+        except BaseException:  # told to stop while a name server did not answer
+            await self.stop()
+            raise
         _log.info("broker %s (%s) serves at %s", config.broker_name, config.broker_cluster_name, self.address)
 
     async def _listen_fast(self, server: Server) -> None:
@@ -123,11 +127,13 @@ class Broker:
         services, self._services = self._services, None
         if services is None or self._server is None or self._ticker is None:
             return
-        await self._ticker.stop()
-        await services.registration.stop()
-        services.holds.release()
-        await self._server.stop()
-        services.close()
+        try:
+            await self._ticker.stop()
+            await services.registration.stop()
+            services.holds.release()
+            await self._server.stop()
+        finally:
+            services.close()
         _log.info("broker %s has stopped", self.config.broker_name)
 
 
