@@ -28,6 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         folder = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
         if folder in ("interop", "spark"):
             item.add_marker(folder)
+            item.add_marker(pytest.mark.timeout(600))  # JVMs on a busy machine
         if folder == "interop" and reason is not None:
             if os.environ.get("CI") == "true":
                 raise pytest.UsageError(f"CI=true and interop tests cannot run: {reason}")

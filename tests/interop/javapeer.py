@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, Self
 
 PEER = Path(__file__).with_name("peer") / "peer"
-START_SECONDS = 90.0
-"""How long a JVM may take to say READY; on a loaded machine of two cores this is far above the usual 3 s."""
+START_SECONDS = 180.0
+"""How long a JVM may take to say READY; the usual 3 s become a minute on a machine that is busy otherwise."""
 
 Row = dict[str, Any]
 
@@ -122,12 +122,12 @@ class JavaProcess:
             raise self.error(f"said {line!r} instead of READY")
         return self
 
-    def rows(self, timeout: float = 60.0) -> Iterator[Row]:
+    def rows(self, timeout: float = 120.0) -> Iterator[Row]:
         """The JSON lines to the end of stdout, each within ``timeout`` seconds of the one before."""
         while (line := self.line(timeout)) is not None:
             yield json.loads(line)
 
-    def until(self, wanted: Callable[[Row], bool], timeout: float = 60.0) -> list[Row]:
+    def until(self, wanted: Callable[[Row], bool], timeout: float = 120.0) -> list[Row]:
         """The rows up to and with the first wanted one; PeerError when it has not come within ``timeout`` seconds."""
         seen: list[Row] = []
         deadline = time.monotonic() + timeout
@@ -148,7 +148,7 @@ class JavaProcess:
         """Asks the JVM to shut down in good order; does not wait."""
         self._process.terminate()
 
-    def stop(self, timeout: float = 60.0) -> int:
+    def stop(self, timeout: float = 120.0) -> int:
         """Shuts the JVM down in good order and waits: what a test of a cleanly closed Java store needs."""
         self.terminate()
         return self.wait(timeout)
@@ -237,7 +237,7 @@ class JavaPeer:
             time.sleep(0.1)
 
     def produce(
-        self, namesrv: str, topic: str, n: int, *, java_options: str = "", timeout: float = 60.0, **named: Any
+        self, namesrv: str, topic: str, n: int, *, java_options: str = "", timeout: float = 120.0, **named: Any
     ) -> list[Row]:
         """Sends ``n`` messages and returns the ``sent`` rows; PeerError when a send failed.
 
@@ -264,7 +264,7 @@ class JavaPeer:
         return process
 
     def consume(
-        self, namesrv: str, topic: str, group: str, n: int, *, timeout: float = 60.0, **named: Any
+        self, namesrv: str, topic: str, group: str, n: int, *, timeout: float = 120.0, **named: Any
     ) -> list[Row]:
         """The first ``n`` deliveries (at least) to a new Java consumer; PeerError when they do not all come."""
         process = self.consumer(namesrv, topic, group, n=n, timeout=int(timeout), **named)
@@ -273,7 +273,7 @@ class JavaPeer:
             raise process.error(f"got {len(rows)} of {n} messages")
         return rows
 
-    def admin(self, *args: str, timeout: float = 60.0) -> str:
+    def admin(self, *args: str, timeout: float = 120.0) -> str:
         """What mqadmin prints. All commands share one JVM.
 
         :raises PeerError: it failed, which it says as the text of an exception.

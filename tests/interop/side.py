@@ -8,12 +8,14 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from rocketmq_py.model import MessageExt
 from tests.interop.javapeer import JavaPeer, Row
 
-WAIT_SECONDS = 60.0
+T = TypeVar("T")
+
+WAIT_SECONDS = 120.0
 """How long a test waits for what must come; far above what it takes, since no clock decides a test."""
 
 
@@ -32,6 +34,15 @@ class Side:
             "updateTopic", "-n", self.namesrv, "-b", self.broker, "-t", name, "-r", str(queues), "-w", str(queues)
         )
         return name
+
+
+def eventually(look: Callable[[], T], wanted: Callable[[T], object]) -> T:
+    """Looks until it is as wanted; for states of a server that nobody announces."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not wanted(seen := look()):
+        assert time.monotonic() < deadline, seen
+        time.sleep(0.1)
+    return seen
 
 
 def group() -> str:

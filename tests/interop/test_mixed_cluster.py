@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import pytest
 from rocketmq_py import ConsumeFromWhere, Message, Producer, PushConsumer
 from tests.interop.javapeer import JavaPeer, JavaServer
 from tests.interop.ours import OurServer, OurServers
-from tests.interop.side import WAIT_SECONDS, Inbox, Seen, group
+from tests.interop.side import Inbox, Seen, eventually, group
 
 N = 16
 
@@ -46,10 +45,7 @@ def cluster(request: pytest.FixtureRequest, java: JavaPeer, servers: OurServers)
 
 def await_brokers(java: JavaPeer, namesrv: str, wanted: set[str]) -> None:
     """Until the cluster list has these and no other brokers."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while (listed := brokers(java, namesrv)) != wanted:
-        assert time.monotonic() < deadline, listed
-        time.sleep(0.1)
+    eventually(lambda: brokers(java, namesrv), lambda listed: listed == wanted)
 
 
 def brokers(java: JavaPeer, namesrv: str) -> set[str]:

@@ -42,8 +42,9 @@ def numbers(seen: Iterable[Seen]) -> list[int]:
     return sorted(int(one.body.partition(b"|")[0]) for one in seen)
 
 
-def java_broker(java: JavaPeer, store: Path) -> JavaServer:
-    return java.broker(java.namesrv().address, store=store)
+def java_broker(java: JavaPeer, servers: OurServers, store: Path) -> JavaServer:
+    """A Java broker on a store, at a name server of ours, which takes a tenth of the time to start."""
+    return java.broker(servers.namesrv().namesrv, store=store)
 
 
 def test_ours_then_java_then_ours(java: JavaPeer, servers: OurServers, tmp_path: Path) -> None:
@@ -54,7 +55,7 @@ def test_ours_then_java_then_ours(java: JavaPeer, servers: OurServers, tmp_path:
     ours.stop()
     assert not (store / "abort").exists()
 
-    theirs = java_broker(java, store)
+    theirs = java_broker(java, servers, store)
     seen = read_by_java(java, theirs.namesrv, group(), N)
     assert set(seen) == set(first), "a Java broker serves what we stored, at the same offsets"
     append(theirs.namesrv, N)
@@ -81,7 +82,7 @@ def assert_dense(seen: list[Seen]) -> None:
 
 def test_java_then_ours_then_java(java: JavaPeer, servers: OurServers, tmp_path: Path) -> None:
     store, follower = tmp_path / "store", group()
-    theirs = java_broker(java, store)
+    theirs = java_broker(java, servers, store)
     append(theirs.namesrv, 0)
     rows: list[Row] = java.consume(theirs.namesrv, TOPIC, follower, N, fail_times=1, retry_level=1)
     first = [Seen.of_java(row) for row in rows]
@@ -93,7 +94,7 @@ def test_java_then_ours_then_java(java: JavaPeer, servers: OurServers, tmp_path:
     append(ours.namesrv, N)
     ours.stop()
 
-    again = java_broker(java, store)
+    again = java_broker(java, servers, store)
     everything = read_by_java(java, again.namesrv, group(), 2 * N)
     assert numbers(everything) == list(range(2 * N))
     assert_dense(everything)
