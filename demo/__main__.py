@@ -48,12 +48,27 @@ def main(data: Path, rate: float | None, limit: int | None, *, fresh: bool) -> N
         console.print(f"name server and broker are up: {namesrv}")
         with Board(console) as board:
             journey = Journey(namesrv, data, frame, state_file, rate, board)
-            tally = asyncio.run(journey.run())
+            try:
+                tally = asyncio.run(journey.run())
+            except* Exception as failures:  # noqa: BLE001 - told to the user, whatever it is
+                raise click.ClickException(_told(failures, data)) from failures
     passed = _report(console, data, tally)
     if passed:
         journey.verified()
     console.print(f"{time.monotonic() - began:.0f} s; everything is in {data}/; --fresh starts over")
     sys.exit(0 if passed else 1)
+
+
+def _told(failures: BaseExceptionGroup, data: Path) -> str:
+    """Every failure in a line, and where to read more."""
+    words = [f"{type(e).__name__}: {str(e).splitlines()[0]}" for e in _leaves(failures)]
+    return "\n".join([*words, f"{data}/client.log and {data}/server.log say more; a second run goes on from here"])
+
+
+def _leaves(failure: BaseException) -> list[BaseException]:
+    if isinstance(failure, BaseExceptionGroup):
+        return [leaf for inner in failure.exceptions for leaf in _leaves(inner)]
+    return [failure]
 
 
 def _check_limit(state_file: StateFile, limit: int | None, data: Path) -> None:

@@ -116,9 +116,6 @@ class Journey:
 
     def _is_closed(self, query: StreamingQuery) -> bool:
         """Whether a batch has run with the watermark behind the last departure; the last windows come out of that."""
-        error = query.exception()
-        if error is not None:
-            raise error
         if self._replay.state.verified or self._gave_up:
             return True
         closing = flights.closing_time(self._frame, self._replay.state.closings) - pipeline.WATERMARK
@@ -126,6 +123,9 @@ class Journey:
         return any(pd.Timestamp(mark) >= closing for mark in marks if mark)
 
     def _show_batches(self, query: StreamingQuery) -> None:
+        error = query.exception()
+        if error is not None:
+            raise error
         for progress in query.recentProgress:
             self._batches[progress.batchId] = progress.numInputRows
         rows = sum(self._batches.values())

@@ -32,6 +32,7 @@ def start_session() -> SparkSession:
         .config("spark.log.level", "ERROR")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.python.authenticate.socketTimeout", "60s")  # a busy machine starts Python slowly
         .config("spark.python.unix.domain.socket.enabled", "true")
         .getOrCreate()
     )
