@@ -72,9 +72,8 @@ class QueueRanges:
         fetcher = Fetcher(wanted, partition.addresses, self._settings())
         try:
             for pieces in coalesce(fetcher.pieces(), _DECODE_BYTES):
-                batch = decoder.decode(pieces)
-                rows += batch.num_rows
-                if batch.num_rows:
+                for batch in decoder.decode(pieces):
+                    rows += batch.num_rows
                     yield batch
         finally:
             fetcher.close()

@@ -7,7 +7,7 @@ Refuses to know sockets and Spark.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from rocketmq_py.errors import CorruptRecord
 from rocketmq_py.spark.decode.columns import COLUMNS as COLUMNS, Records
-from rocketmq_py.spark.decode.layout import Irregular, Layout, record_starts
+from rocketmq_py.spark.decode.layout import Ints, Irregular, Layout, holds_compressed, record_starts
 from rocketmq_py.wire.record import decode_records
 
 
@@ -25,6 +25,14 @@ class Piece(NamedTuple):
     body: bytes
     start: int
     stop: int
+
+
+_MOST_COMPRESSED = 256 * 1024
+"""Bytes of records decoded together where some are compressed: a body may grow a thousandfold."""
+
+
+class _TooMuch(Exception):
+    """Decompressing all these bodies at once could take more memory than a worker has."""
 
 
 class Decoder:
@@ -39,40 +47,56 @@ class Decoder:
         self._broker_name = broker_name
         self._columns = [COLUMNS[name] for name in schema.names]
 
-    def decode(self, pieces: Sequence[Piece]) -> Any:
-        """One record batch of the messages of adjacent ``pieces``, none outside the offsets asked for, none twice.
+    def decode(self, pieces: Sequence[Piece]) -> Iterator[Any]:
+        """The messages of adjacent ``pieces``, none outside the offsets asked for, none twice.
+
+        One record batch, or several where many bodies have to be decompressed; none if there are no messages.
 
         :raises CorruptRecord: bytes that are no records.
         """
+        try:
+            batch = self._decode(pieces)
+        except _TooMuch:
+            middle = len(pieces) // 2
+            yield from self.decode(pieces[:middle])
+            yield from self.decode(pieces[middle:])
+        else:
+            if batch is not None:
+                yield batch
+
+    def _decode(self, pieces: Sequence[Piece]) -> Any | None:
+        """One batch of all messages; None if there are none."""
         raw = pieces[0].body if len(pieces) == 1 else b"".join([piece.body for piece in pieces])
         wanted = range(pieces[0].start, pieces[-1].stop)
-        if not raw:
-            return self._empty()
+        starts = record_starts(raw)
+        if not len(starts):
+            return None
+        if len(pieces) > 1 and len(raw) > _MOST_COMPRESSED and holds_compressed(raw, starts):
+            raise _TooMuch
         try:
-            return self._fast(raw, wanted)
+            return self._fast(raw, starts, wanted)
         except (Irregular, IndexError):
             return self._plain(raw, wanted)
 
-    def _fast(self, raw: bytes, wanted: range) -> Any:
-        layout = Layout(raw, record_starts(raw))
+    def _fast(self, raw: bytes, starts: Ints, wanted: range) -> Any | None:
+        layout = Layout(raw, starts)
         keep = _ascending(layout.int_field("queueOffset", np.int64), wanted)
         if keep is not None:
             if not keep.any():
-                return self._empty()
+                return None
             layout = Layout(raw, layout.starts[keep])
         records = Records(layout, self._broker_name)
         return pa.RecordBatch.from_arrays([c.of_records(records) for c in self._columns], schema=self._schema)
 
-    def _plain(self, raw: bytes, wanted: range) -> Any:
+    def _plain(self, raw: bytes, wanted: range) -> Any | None:
         messages = decode_records(raw, self._broker_name)
         keep = _ascending(np.array([m.queue_offset for m in messages], np.int64), wanted)
         if keep is not None:
             messages = [m for m, kept in zip(messages, keep, strict=True) if kept]
+        if not messages:
+            return None
         arrays = [pa.array([c.of_message(m) for m in messages], c.kind) for c in self._columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-
-    def _empty(self) -> Any:
-        return pa.RecordBatch.from_arrays([pa.array([], c.kind) for c in self._columns], schema=self._schema)
 
 
 def _ascending(offsets: Any, wanted: range) -> Any:

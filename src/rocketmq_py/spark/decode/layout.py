@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 from rocketmq_py.errors import CorruptRecord
 from rocketmq_py.wire.record import (
     BORN_HOST_V6,
+    COMPRESSED,
     INNER_BATCH,
     MAGIC_V1,
     MAGIC_V2,
     MIN_SIZE,
     NEED_UNWRAP,
     STORE_HOST_V6,
+    SYS_FLAG_AT,
 )
 
 Bytes = NDArray[np.uint8]
@@ -78,6 +80,12 @@ def record_starts(raw: bytes) -> Ints:
 def windows(data: Bytes, width: int) -> NDArray[np.uint8]:
     """A view of ``data`` whose row ``i`` are the ``width`` bytes from ``i`` on."""
     return as_strided(data, (max(len(data) - width + 1, 0), width), (1, 1), writeable=False)
+
+
+def holds_compressed(raw: bytes, starts: Ints) -> bool:
+    """Whether a body of these records is compressed."""
+    lowest_byte = np.frombuffer(raw, np.uint8)[starts + (SYS_FLAG_AT + 3)]
+    return bool((lowest_byte & COMPRESSED).any())
 
 
 class Layout:
