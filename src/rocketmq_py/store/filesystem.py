@@ -6,6 +6,7 @@ fails, tears or forgets unsynced writes stands in by implementing the same two p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -88,6 +89,9 @@ class FileSystem(Protocol):
 
     def write(self, path: Path, data: bytes) -> None:
         """Replace a small file as a whole: after a crash it holds the old content or the new, never a mixture."""
+
+    def sync(self, paths: Sequence[Path]) -> None:
+        """Block until these files are on disk, those of them that still exist. May be called from another thread."""
 
     def remove(self, path: Path) -> None:
         """Remove a file; nothing happens when it is absent."""

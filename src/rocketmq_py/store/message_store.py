@@ -288,7 +288,7 @@ class MessageStore:
         def vouch() -> None:
             if self._flusher.failure is not None:
                 return
-            self._queues.files.sync(paths)
+            self._fs.sync(paths)
             self._checkpoint.logics_msg_timestamp = timestamp or self._checkpoint.logics_msg_timestamp
             for file, header in index:
                 file.save(header)

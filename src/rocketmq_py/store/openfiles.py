@@ -74,18 +74,6 @@ class OpenFiles:
         dirty, self._dirty = list(self._dirty), set()
         return dirty
 
-    def sync(self, paths: list[Path]) -> None:
-        """Sync files by handles of its own, so that it may run in another thread; removed files are skipped."""
-        for path in paths:
-            try:
-                file = self.fs.open(path, self.file_size, create=False)
-            except FileNotFoundError:
-                continue
-            try:
-                file.sync()
-            finally:
-                file.close()
-
     def close(self) -> None:
         while self._open:
             self._open.popitem()[1].close()

@@ -12,6 +12,7 @@ import os
 import shutil
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ _BINARY = getattr(os, "O_BINARY", 0)
 _OPEN = os.O_RDWR | _BINARY | getattr(os, "O_CLOEXEC", 0)
 _CREATE = _OPEN | os.O_CREAT
 _SYNC_COVERS_MAPPING = sys.platform.startswith("linux")
+_MANY = 64
 _LOCK_CONTENT = b"lock"
 
 
@@ -156,6 +158,18 @@ class OsFileSystem:
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(path)
+
+    def sync(self, paths: Sequence[Path]) -> None:
+        if len(paths) > _MANY and _SYNC_COVERS_MAPPING:
+            os.sync()  # on Linux it waits, and takes one journal commit where thousands of files would take their own
+            return
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError):
+                fd = os.open(path, _OPEN)
+                try:
+                    os.fsync(fd)
+                finally:
+                    os.close(fd)
 
     def remove(self, path: Path) -> None:
         path.unlink(missing_ok=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 PAGE = 512
@@ -139,6 +139,13 @@ class MemoryFileSystem:
         node = self.nodes[path] = Node(0)
         node.content = Bytes(data)
         node.durable = data
+
+    def sync(self, paths: Sequence[Path]) -> None:
+        for path in paths:
+            self.check("sync", path)
+            node = self.nodes.get(path)
+            if node is not None:
+                node.durable = bytes(node.content)
 
     def remove(self, path: Path) -> None:
         self.nodes.pop(path, None)
