@@ -40,6 +40,7 @@ class RuntimeInfo:
         self._delay = delay
         self._clock = clock
         self.started_ms = stats.started_ms
+        self._log_at_start = store.max_physical_offset
 
     def table(self) -> dict[str, str]:
         """Every key with its value as text."""
@@ -66,6 +67,7 @@ class RuntimeInfo:
 
     def _traffic(self) -> dict[str, str]:
         stats = self._stats
+        grown = self._store.max_physical_offset - self._log_at_start
         return {
             "putTps": three_rates(stats.put),
             "getTransferedTps": three_rates(stats.got),
@@ -76,8 +78,8 @@ class RuntimeInfo:
             "msgPutTotalTodayNow": str(stats.put.count),
             "msgGetTotalTodayNow": str(stats.got.count),
             "putMessageTimesTotal": str(stats.put.count),
-            "putMessageSizeTotal": str(stats.put_bytes),
-            "putMessageAverageSize": f"{stats.put_bytes / stats.put.count if stats.put.count else 0:.1f}",
+            "putMessageSizeTotal": str(grown),
+            "putMessageAverageSize": f"{grown / max(1, stats.put.count):.1f}",
             "timerEnqueueTps": "0.0",
             "timerDequeueTps": "0.0",
         }

@@ -59,13 +59,14 @@ class Sender:
         self._extra = {"MSG_REGION": self._region, "TRACE_ON": self._trace_on}
         self._sync_flush = SyncFlush.of(store, config, clock)
         self.targets = SendTargets(config, topics)
+        self._known = self.targets.known.get
 
     # -- one message
 
     def send(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Store one message. What is common takes the short way, everything else the careful one."""
         header: SendHeader = request.header
-        target = self.targets.known.get((header.topic, header.queue_id))
+        target = self._known((header.topic, header.queue_id))
         if target is None or header.sys_flag & _UNCOMMON_FLAGS or not 0 < len(body) <= self._max_body:
             return self._send_carefully(peer, request, body)
         marked = self._stamp(header.properties or "")
@@ -192,7 +193,7 @@ class Sender:
     # -- both
 
     def _target(self, header: SendHeader, peer: Peer) -> SendTarget:
-        known = self.targets.known.get((header.topic, header.queue_id))
+        known = self._known((header.topic, header.queue_id))
         if known is not None:
             return known
         accept_from = self._config.start_accept_send_request_time_stamp

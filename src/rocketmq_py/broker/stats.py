@@ -49,7 +49,6 @@ class Stats:
         self.got = Meter(_KEPT)
         self.pulls_found = Meter(_KEPT)
         self.pulls_missed = Meter(_KEPT)
-        self.put_bytes = 0
         self.got_bytes = 0
         self._topics: dict[str, Meter] = {}
         self._groups: dict[tuple[str, str], Meter] = {}
@@ -60,7 +59,6 @@ class Stats:
         for arrival in arrivals:
             count = arrival.next_offset - arrival.queue_offset
             self.put.count += count
-            self.put_bytes += sum(arrival.entries[1::3])
             meter = self._topics.get(arrival.topic)
             if meter is None:
                 meter = self._topics[arrival.topic] = _minute_meter()
