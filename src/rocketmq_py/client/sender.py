@@ -56,6 +56,14 @@ class Target(NamedTuple):
     head: SendHead
 
 
+class Way(NamedTuple):
+    """What sends to one topic need to know, as long as its route stays the same."""
+
+    route: TopicRoute
+    turn: RoundRobin
+    targets: dict[MessageQueue, Target]
+
+
 class Sender:
     """Sends for one producer group.
 
@@ -74,7 +82,7 @@ class Sender:
             compression_level=options.compression_level,
             max_message_size=options.max_message_size,
         )
-        self._heads: dict[MessageQueue, SendHead] = {}
+        self._ways: dict[str, Way] = {}
         self._turns: dict[str, RoundRobin] = {}
         self._under_way: set[Delivery] = set()
         self._tasks: set[asyncio.Task[SendResult]] = set()
@@ -112,7 +120,8 @@ class Sender:
             outgoing = self._packer.pack_batch(message, now_ms)
         if queue is not None and queue.topic != outgoing.topic:
             raise ConfigError(f"a message of topic {outgoing.topic!r} cannot be sent to queue {queue}")
-        return Delivery(outgoing, deadline, self.options.retries, queue, choose)
+        retries = self.options.retries if queue is None and choose is None else 0
+        return Delivery(outgoing, deadline, retries, queue, choose)
 
     def target(self, delivery: Delivery) -> Target | None:
         """Where the next attempt goes, if that is known already; None sends it the long way."""
@@ -120,20 +129,26 @@ class Sender:
         route = self._routes.known(topic)
         if route is None or not route.write_queues:
             return None
-        queue = delivery.next_queue(route.write_queues, self._turn(topic))
-        address = self._routes.master(queue.broker_name)
-        return None if address is None else Target(queue, address, self._head(queue))
+        way = self._ways.get(topic)
+        if way is None or way.route is not route:
+            way = self._ways[topic] = self._way(route)
+        queue = delivery.next_queue(route.write_queues, way.turn)
+        return way.targets.get(queue)
+
+    def _way(self, route: TopicRoute) -> Way:
+        masters = ((queue, self._routes.master(queue.broker_name)) for queue in route.write_queues)
+        targets = {queue: self._target(queue, address) for queue, address in masters if address is not None}
+        return Way(route, self._turn(route.topic), targets)
 
     def _turn(self, topic: str) -> RoundRobin:
         turn = self._turns.get(topic)
         return turn or self._turns.setdefault(topic, RoundRobin(random.getrandbits(16)))
 
-    def _head(self, queue: MessageQueue) -> SendHead:
-        head = self._heads.get(queue)
-        if head is None:
-            options = self.options
-            head = self._heads[queue] = SendHead(self._group, queue, options.create_topic, options.default_queue_nums)
-        return head
+    def _target(self, queue: MessageQueue, address: str) -> Target:
+        options = self.options
+        return Target(
+            queue, address, SendHead(self._group, queue, options.create_topic, options.default_queue_nums)
+        )
 
     # -- sending, in the loop's thread
 
@@ -147,11 +162,12 @@ class Sender:
             return
 
         def answered(answer: Reply | NetworkError) -> None:
-            outcome = self._outcome(delivery, target, connection, answer)
+            outcome = outcome_of(delivery, target, answer)
             if isinstance(outcome, SendResult):
                 self.leave(delivery)
                 settle(outcome)
             else:
+                self._leave_if_told(connection, answer)
                 self._go_long_way(delivery, outcome, settle)
 
         opaque = connection.expect(answered, delivery.deadline)
@@ -200,17 +216,16 @@ class Sender:
             answer = await future
         except NetworkError as e:
             answer = e
-        outcome = self._outcome(delivery, target, connection, answer)
+        outcome = outcome_of(delivery, target, answer)
         if isinstance(outcome, SendResult):
             return outcome
+        self._leave_if_told(connection, answer)
         raise outcome
 
-    def _outcome(
-        self, delivery: Delivery, target: Target, connection: Connection, answer: Reply | NetworkError
-    ) -> SendResult | RocketMQError:
+    def _leave_if_told(self, connection: Connection, answer: Reply | NetworkError) -> None:
+        """A broker that shuts down asks for a new connection, to itself or to whom takes its place."""
         if isinstance(answer, Reply) and answer.code == ResponseCode.GO_AWAY:
             self.connections.retire(connection)
-        return outcome_of(delivery, target, answer)
 
     # -- what the long way needs
 
@@ -228,9 +243,9 @@ class Sender:
                 raise _no_master(queue)
             connection = await self.connections.get(address, delivery.remaining(time.monotonic()))
         except (NoRouteError, NetworkError):
-            delivery.tried.append(queue.broker_name)
+            delivery.tried += (queue.broker_name,)
             raise
-        return Target(queue, address, self._head(queue)), connection
+        return self._target(queue, address), connection
 
     async def write_queues(self, topic: str, timeout: float) -> list[MessageQueue]:
         """The queues of a topic that can be written, those it will get if it does not exist yet.
@@ -302,7 +317,7 @@ def outcome_of(delivery: Delivery, target: Target, answer: Reply | NetworkError)
     else:
         failure = answer
     broker = target.queue.broker_name
-    delivery.tried.append(broker)
+    delivery.tried += (broker,)
     if isinstance(failure, RequestTimeout):
         return RequestTimeout(
             f"broker {broker} at {target.address} did not answer the send to {target.queue} in time; the message may "

@@ -53,23 +53,23 @@ def _text(value: str) -> str:
     return _json(value).decode()
 
 
-class Outgoing:
-    """One message, or one batch, ready to be put into send requests: the same bytes for every attempt."""
+class Outgoing(msgspec.Struct, gc=False, eq=False):
+    """One message, or one batch, ready to be put into send requests: the same bytes for every attempt.
 
-    __slots__ = ("_fields", "body", "is_batch", "msg_id", "topic")
+    ``fields`` are the header fields that depend on the message, as JSON.
+    """
 
-    def __init__(self, topic: str, msg_id: str, body: bytes, fields: bytes, *, is_batch: bool = False) -> None:
-        self.topic = topic
-        self.msg_id = msg_id
-        self.body = body
-        self.is_batch = is_batch
-        self._fields = fields
+    topic: str
+    msg_id: str
+    body: bytes
+    fields: bytes
+    is_batch: bool = False
 
     def frame(self, head: SendHead, opaque: int, *, oneway: bool = False) -> bytes:
         """The whole frame of a send request."""
         start = head.batch if self.is_batch else head.single
         flag = ONEWAY_FLAG if oneway else 0
-        header = b'%b%b},"flag":%d,"opaque":%d,%b' % (start, self._fields, flag, opaque, _TAIL)
+        header = b'%b%b},"flag":%d,"opaque":%d,%b' % (start, self.fields, flag, opaque, _TAIL)
         size, body = len(header), self.body
         return b"%b%b%b" % (pack_lengths(4 + size + len(body), size), header, body)
 

@@ -120,13 +120,13 @@ class InFlight(Generic[T]):
         return None if entry is None else entry[0]
 
     def expire(self, now: float) -> list[T]:
-        """Take every token whose deadline is not after ``now``."""
+        """Take every token whose deadline is not after ``now``, the earliest first."""
         if now < self.next_deadline:
             return []
         waiting = list(self._waiting.items())
-        late = [opaque for opaque, (_, deadline) in waiting if deadline <= now]
+        late = sorted((deadline, opaque) for opaque, (_, deadline) in waiting if deadline <= now)
         self.next_deadline = min((deadline for _, (_, deadline) in waiting if deadline > now), default=NEVER)
-        return self._take_all(late)
+        return self._take_all(opaque for _, opaque in late)
 
     def abandon(self) -> list[T]:
         """Take every token: the connection is gone."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from rocketmq_py.core.outgoing import Outgoing
 from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, RequestTimeout, RocketMQError
 from rocketmq_py.model import MessageQueue
@@ -67,39 +69,28 @@ def shard(queues: Sequence[MessageQueue], key: str | int) -> MessageQueue:
     return queues[abs(key if isinstance(key, int) else string_hash(key)) % len(queues)]
 
 
-class Delivery:
-    """One message's way to a broker, over as many attempts as it may take.
+class Delivery(msgspec.Struct, gc=False, eq=False):
+    """One message's way to a broker, over as many attempts as it may take."""
 
-    :param outgoing: the message.
-    :param deadline: when to give up, on the clock the caller uses throughout.
-    :param retries: attempts after the first; none when ``queue`` or ``choose`` is given.
-    :param queue: the only queue it may go to, if it is not free.
-    :param choose: picks that queue once the queues are known.
-    """
-
-    __slots__ = ("_choose", "_left", "_sent_away", "deadline", "outgoing", "queue", "tried")
-
-    def __init__(
-        self,
-        outgoing: Outgoing,
-        deadline: float,
-        retries: int,
-        queue: MessageQueue | None = None,
-        choose: Chooser | None = None,
-    ) -> None:
-        self.outgoing = outgoing
-        self.deadline = deadline
-        self.queue = queue
-        self._choose = choose
-        self.tried: list[str] = []
-        self._sent_away = False
-        self._left = retries if queue is None and choose is None else 0
+    outgoing: Outgoing
+    deadline: float
+    """When to give up, on the clock the caller uses throughout."""
+    retries: int = 0
+    """Attempts that may follow; none where the queue matters."""
+    queue: MessageQueue | None = None
+    """The queue of the current attempt; the only one, if it is given."""
+    choose: Chooser | None = None
+    """Picks that only queue once the queues are known."""
+    tried: tuple[str, ...] = ()
+    """The brokers of attempts that failed."""
+    sent_away: bool = False
+    """Whether a broker that shuts down has refused it."""
 
     def next_queue(self, queues: Sequence[MessageQueue], turn: RoundRobin) -> MessageQueue:
         """The queue of the next attempt, off the broker the last one failed at if there is a choice."""
         if self.queue is None:
-            if self._choose is not None:
-                self.queue = self._choose(queues)
+            if self.choose is not None:
+                self.queue = self.choose(queues)
             else:
                 self.queue = turn.pick(queues, self.tried[-1] if self.tried else None)
         return self.queue
@@ -116,11 +107,11 @@ class Delivery:
 
     def failed(self, error: RocketMQError, now: float) -> None:
         """An attempt ended with ``error``. Returns when another may follow, raises ``error`` otherwise."""
-        if isinstance(error, BrokerError) and error.code == ResponseCode.GO_AWAY and not self._sent_away:
-            self._sent_away = True  # it took nothing; over a new connection it, or who follows it, may
+        if isinstance(error, BrokerError) and error.code == ResponseCode.GO_AWAY and not self.sent_away:
+            self.sent_away = True  # it took nothing; over a new connection it, or who follows it, may
             return
-        if self._left > 0 and is_retried(error) and now < self.deadline:
-            self._left -= 1
+        if self.retries > 0 and is_retried(error) and now < self.deadline:
+            self.retries -= 1
             self.queue = None
             return
         if len(self.tried) > 1:

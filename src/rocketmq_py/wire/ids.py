@@ -55,16 +55,24 @@ class UniqueKeys:
     :param start: first value of the 16-bit counter.
     """
 
-    __slots__ = ("_counter", "_epoch", "_epoch_end", "_prefix")
+    __slots__ = ("_counter", "_epoch", "_epoch_end", "_prefix", "_stem")
 
     def __init__(self, ip: bytes, pid: int, salt: int, start: int = 0) -> None:
         raw = ip + (pid & 0xFFFF).to_bytes(2, "big") + (salt & 0xFFFFFFFF).to_bytes(4, "big")
         self._prefix = raw.hex().upper()
         self._counter = itertools.count(start)
         self._epoch = self._epoch_end = 0
+        self._stem = (-1, "")
 
     def next(self, now_ms: int) -> str:
         """The next key. Safe to call from several threads."""
+        at, stem = self._stem
+        if at != now_ms:
+            stem = self._new_stem(now_ms)
+            self._stem = now_ms, stem  # both at once: another thread may look in between
+        return f"{stem}{next(self._counter) & 0xFFFF:04X}"
+
+    def _new_stem(self, now_ms: int) -> str:
         if not self._epoch <= now_ms < self._epoch_end:
             self._epoch, self._epoch_end = month_start_ms(now_ms), next_month_start_ms(now_ms)
-        return f"{self._prefix}{(now_ms - self._epoch) & 0xFFFFFFFF:08X}{next(self._counter) & 0xFFFF:04X}"
+        return f"{self._prefix}{(now_ms - self._epoch) & 0xFFFFFFFF:08X}"
