@@ -50,7 +50,7 @@ def main(data: Path, rate: float | None, limit: int | None, *, fresh: bool) -> N
             journey = Journey(namesrv, data, frame, state_file, rate, board)
             try:
                 tally = asyncio.run(journey.run())
-            except* Exception as failures:  # noqa: BLE001 - told to the user, whatever it is
+            except* Exception as failures:
                 raise click.ClickException(_told(failures, data)) from failures
     passed = _report(console, data, tally)
     if passed:
@@ -61,7 +61,7 @@ def main(data: Path, rate: float | None, limit: int | None, *, fresh: bool) -> N
 
 def _told(failures: BaseExceptionGroup, data: Path) -> str:
     """Every failure in a line, and where to read more."""
-    words = [f"{type(e).__name__}: {str(e).splitlines()[0]}" for e in _leaves(failures)]
+    words = [f"{type(e).__name__}: {str(e).partition(chr(10))[0]}" for e in _leaves(failures)]
     return "\n".join([*words, f"{data}/client.log and {data}/server.log say more; a second run goes on from here"])
 
 
