@@ -15,6 +15,7 @@ import java.util.Set;
 import org.apache.rocketmq.client.consumer.AllocateMessageQueueStrategy;
 import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragelyByCircle;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueConsistentHash;
 import org.apache.rocketmq.common.UtilAll;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageClientIDSetter;
@@ -80,7 +81,8 @@ public final class Facts {
     }
 
     private static void allocations() {
-        for (AllocateMessageQueueStrategy s : List.of(new AllocateMessageQueueAveragely(), new AllocateMessageQueueAveragelyByCircle())) {
+        for (AllocateMessageQueueStrategy s : List.of(new AllocateMessageQueueAveragely(),
+            new AllocateMessageQueueAveragelyByCircle(), new AllocateMessageQueueConsistentHash())) {
             for (int queues : new int[] {1, 2, 3, 4, 7, 8, 16}) {
                 for (int members : new int[] {1, 2, 3, 4, 5, 9}) {
                     Util.emit(allocation(s, queues, members));
