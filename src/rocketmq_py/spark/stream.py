@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from rocketmq_py.errors import ConfigError, RocketMQError
+from rocketmq_py.errors import ConfigError, NoRouteError, RocketMQError
 from rocketmq_py.spark.cluster import Cluster, Queues
 from rocketmq_py.spark.offsets import Boundary, Offsets, from_document, to_document
 from rocketmq_py.spark.options import ReadOptions
@@ -74,6 +74,19 @@ class Ends:
             self._known = self.ask(self.cluster.latest)
             self._known_at = now
         return self._known
+
+    def latest_of_all(self) -> Offsets:
+        """The latest offsets now, of every queue.
+
+        :raises RocketMQError: a broker does not answer, or has no master.
+        """
+        queues = self.queues()
+        without = sorted(queues.addresses.keys() - queues.with_master().addresses.keys())
+        if without:
+            raise NoRouteError(
+                f"where {without[0]} ends is not known: no master of {without[0].broker_name} is registered"
+            )
+        return self.cluster.latest(queues)
 
     def ask(self, question: Any) -> Offsets:
         """The answers of all brokers that give one to ``question``, a method of the cluster."""
@@ -196,8 +209,8 @@ if SUPPORTS_ADMISSION:
             self._target: Offsets | None = None
 
         def prepareForTriggerAvailableNow(self) -> None:
-            """Fix the end of the whole run."""
-            self._target = self._ends.latest()
+            """Fix the end of the whole run; a run must not seem complete because a broker was away."""
+            self._target = self._ends.latest_of_all()
 
         def getDefaultReadLimit(self) -> ReadLimit:
             limit = self._options.max_offsets_per_trigger
