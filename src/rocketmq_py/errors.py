@@ -21,6 +21,29 @@ class ConfigError(RocketMQError, ValueError):
     """An option, a name or a combination of options that can never work."""
 
 
+class SqlIllegal(ConfigError):
+    """An SQL92 expression that no broker accepts.
+
+    ``expression`` is the whole text, ``position`` the 0-based place in it, ``reason`` what is expected or known there.
+    """
+
+    def __init__(self, expression: str, position: int, reason: str) -> None:
+        self.expression = expression
+        self.position = position
+        self.reason = reason
+        place = f"{_around(expression, position)!r}, character {position + 1}"
+        super().__init__(f"illegal SQL expression {place}: {reason}")
+
+    def __reduce__(self) -> tuple[type[SqlIllegal], tuple[str, int, str]]:
+        return type(self), (self.expression, self.position, self.reason)
+
+
+def _around(text: str, position: int, room: int = 60) -> str:
+    """What stands near a position, with dots for what is left out."""
+    start, end = max(0, position - room), position + room
+    return ("..." if start else "") + text[start:end] + ("..." if end < len(text) else "")
+
+
 class ClosedError(RocketMQError):
     """The object was used after it was closed, or before it was started."""
 

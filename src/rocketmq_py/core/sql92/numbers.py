@@ -1,0 +1,111 @@
+"""Numbers as Java reads and compares them.
+
+Knows what Integer, Long and Double accept as text and how their compareTo orders. An Integer is a plain ``int`` here, a
+Double a ``float``; a Long is an ``int`` that says so, since the kind decides how a text beside it is read.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+
+
+class Long(int):
+    """An integer of 64 bits."""
+
+
+Value = str | bool | int | Long | float
+
+INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
+
+# Java looks at 16-bit units, so that digits outside the basic plane are none.
+_INTEGER = re.compile(r"[+-]?\d+")
+_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+_DECIMAL = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
+_HEXADECIMAL = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
+_BLANKS = "".join(map(chr, range(0x21)))
+
+
+def read_as(text: str, kind: type[Value]) -> Value:
+    """A text read as another kind of value.
+
+    :raises ValueError: it is no such number. Every text is a boolean: true when it says so, else false.
+    """
+    if kind is bool:
+        return text.lower() == "true"
+    if kind is float:
+        return read_double(text)
+    return Long(_integer(text, LONG_MAX)) if kind is Long else _integer(text, INT_MAX)
+
+
+def _integer(text: str, most: int) -> int:
+    if not _INTEGER.fullmatch(text) or _ASTRAL.search(text):
+        raise ValueError(f"{text!r} is no integer")
+    value = int(text)
+    if not -most - 1 <= value <= most:
+        raise ValueError(f"{text!r} has more than {most.bit_length() + 1} bits")
+    return value
+
+
+def read_double(text: str) -> float:
+    """A text read as a decimal number; too large ones are infinite.
+
+    :raises ValueError: it is none.
+    """
+    trimmed = text.strip(_BLANKS)
+    if _DECIMAL.fullmatch(trimmed):
+        return float(trimmed.rstrip("fFdD"))
+    found = _HEXADECIMAL.fullmatch(trimmed)
+    if found is None:
+        raise ValueError(f"{text!r} is no decimal number")
+    try:
+        return float.fromhex(found[1])
+    except OverflowError:
+        return math.copysign(math.inf, -1.0 if trimmed.startswith("-") else 1.0)
+
+
+def integer_literal(text: str) -> int:
+    """The value of an integer in an expression: 32 bits if that is enough, else 64.
+
+    :raises ValueError: 64 bits are not enough.
+    """
+    value = _integer(text.rstrip("lL"), LONG_MAX)
+    return value if value <= INT_MAX else Long(value)
+
+
+def decimal_literal(text: str) -> float:
+    """The value of a decimal number in an expression.
+
+    :raises ValueError: it is zero, which Java refuses, or too near to it, or infinite.
+    """
+    value = float(text)
+    if value == 0:
+        said = "0.0 is refused by brokers, write 0" if Decimal(text) == 0 else f"{text} is too near to 0"
+        raise ValueError(said)
+    if value == math.inf:
+        raise ValueError(f"{text} is too large")
+    return value
+
+
+def negated(value: float) -> float:
+    """The negative, of the same kind."""
+    return Long(-value) if isinstance(value, Long) else -value
+
+
+def order(left: Value, right: Value) -> int:
+    """Less than, equal to or greater than 0 as ``left`` is against ``right``; both of one kind.
+
+    Decimal numbers are in Java's total order: -0.0 before 0.0, and NaN, equal to itself, after all others.
+    """
+    if left < right:  # type: ignore[operator]
+        return -1
+    if left > right:  # type: ignore[operator]
+        return 1
+    return _special(left, right) if isinstance(left, float) and isinstance(right, float) else 0
+
+
+def _special(left: float, right: float) -> int:
+    if math.isnan(left) or math.isnan(right):
+        return math.isnan(left) - math.isnan(right)
+    return int(math.copysign(1.0, left) - math.copysign(1.0, right)) if left == 0 else 0

@@ -1,0 +1,219 @@
+"""From the text of an SQL expression to its tree.
+
+Knows the grammar (SelectorParser.jj) and which combinations Java's expression classes refuse. Precedence, from weak to
+strong: OR; AND; ``= <> IS``; ``> >= < <= BETWEEN IN CONTAINS STARTSWITH ENDSWITH``; NOT, ``+`` and ``-`` before one
+operand. Refuses to know values of properties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rocketmq_py.core.sql92.numbers import decimal_literal, integer_literal, order
+from rocketmq_py.core.sql92.tokens import DECIMAL, INTEGER, NAME, TEXT, Token, token_at
+from rocketmq_py.core.sql92.tree import (
+    And,
+    Compare,
+    Constant,
+    Equal,
+    In,
+    IsNull,
+    Negate,
+    Node,
+    Not,
+    Or,
+    Property,
+    Search,
+    Truth,
+    is_boolean,
+)  # fmt: skip
+from rocketmq_py.errors import SqlIllegal
+
+MAX_DEPTH = 200
+"""How deep expressions may be nested. Java's limit is the stack of a thread, some thousands."""
+
+_OR, _AND, _EQUALITY, _COMPARISON = 1, 2, 3, 4
+_SEARCHES = ("CONTAINS", "STARTSWITH", "ENDSWITH")
+_LEVELS = {"OR": _OR, "AND": _AND} | dict.fromkeys(("=", "<>", "IS"), _EQUALITY) | dict.fromkeys(
+    (">", ">=", "<", "<=", "BETWEEN", "IN", "NOT", *_SEARCHES), _COMPARISON
+)  # fmt: skip
+_LITERALS: dict[str, Callable[[str], Constant]] = {
+    "TRUE": lambda _: Constant(True),
+    "FALSE": lambda _: Constant(False),
+    "NULL": lambda _: Constant(None),
+    INTEGER: lambda text: Constant(integer_literal(text)),
+    DECIMAL: lambda text: Constant(decimal_literal(text)),
+    TEXT: lambda text: Constant(_unquoted(text)),
+}
+
+
+def parse(expression: str) -> tuple[Node, int]:
+    """The tree of an expression, and where reading stopped: what follows a complete expression is not looked at.
+
+    :raises SqlIllegal: it is not of the grammar, or compares what cannot be compared.
+    """
+    parser = _Parser(expression)
+    node = parser.condition()
+    return node, parser.next.start
+
+
+class _Parser:
+    def __init__(self, expression: str) -> None:
+        self._expression = expression
+        self._depth = 0
+        self.next, self._end = token_at(expression, 0)
+
+    def condition(self) -> Node:
+        return self._boolean(self._chain(_OR), self.next.start, "the whole expression")
+
+    # -- tokens
+
+    def _take(self) -> Token:
+        taken = self.next
+        self.next, self._end = token_at(self._expression, self._end)
+        return taken
+
+    def _expect(self, *kinds: str, wanted: str = "") -> Token:
+        if self.next.kind not in kinds:
+            raise self._error(f"{wanted or ' or '.join(kinds)} is expected, not {self.next}")
+        return self._take()
+
+    def _error(self, why: str, at: int | None = None) -> SqlIllegal:
+        return SqlIllegal(self._expression, self.next.start if at is None else at, why)
+
+    # -- grammar
+
+    def _chain(self, lowest: int) -> Node:
+        """Operands joined by operators that bind at least as ``lowest`` does."""
+        left, highest = self._operand(), _COMPARISON
+        while lowest <= (level := _LEVELS.get(self.next.kind, 0)) <= highest:
+            left, highest = self._joined(left, level), level
+        return left
+
+    def _joined(self, left: Node, level: int) -> Node:
+        operator = self._take()
+        if level <= _AND:
+            return self._logical(left, operator, level)
+        if operator.kind in ("=", "<>"):
+            equal = self._equal(left, self._chain(_COMPARISON), operator)
+            return equal if operator.kind == "=" else Not(equal)
+        if operator.kind == "IS":
+            negated = self._expect("NULL", "NOT").kind == "NOT"
+            if negated:
+                self._expect("NULL")
+            return Not(IsNull(left)) if negated else IsNull(left)
+        if operator.kind in ("<", "<=", ">", ">="):
+            return self._compare(operator.kind, left, self._operand(), operator.start)
+        if operator.kind == "NOT":
+            return self._ranged(left, self._expect("BETWEEN", "IN", *_SEARCHES), negated=True)
+        return self._ranged(left, operator, negated=False)
+
+    def _logical(self, left: Node, operator: Token, level: int) -> Node:
+        right = self._chain(level + 1)
+        first = self._boolean(left, operator.start, f"what stands before {operator.kind}")
+        second = self._boolean(right, operator.start, f"what stands after {operator.kind}")
+        kind = Or if level == _OR else And
+        # (a OR b) OR c is judged as a OR b OR c is, so a long chain need not be deep.
+        return kind((*(first.terms if isinstance(first, kind) else (first,)), second))
+
+    def _ranged(self, left: Node, operator: Token, *, negated: bool) -> Node:
+        if operator.kind == "BETWEEN":
+            return self._between(left, operator.start, negated=negated)
+        if operator.kind == "IN":
+            return self._in(left, operator.start, negated=negated)
+        return Search(operator.kind, left, self._text(), negated)
+
+    def _between(self, value: Node, at: int, *, negated: bool) -> Node:
+        low = self._operand()
+        self._expect("AND")
+        high = self._operand()
+        if negated:
+            return Or((self._compare("<", value, low, at), self._compare(">", value, high, at)))
+        between = And((self._compare(">=", value, low, at), self._compare("<=", value, high, at)))
+        if isinstance(low, Constant) and isinstance(high, Constant) and _is_before(high, low):
+            raise self._error(f"BETWEEN wants the smaller value first, not {low.value} AND {high.value}", at)
+        return between
+
+    def _in(self, left: Node, at: int, *, negated: bool) -> Node:
+        self._expect("(")
+        texts = [self._text()]
+        while self.next.kind == ",":
+            self._take()
+            texts.append(self._text())
+        self._expect(")", wanted="',' or ')'")
+        if not isinstance(left, Property):
+            raise self._error("IN wants a property name before it", at)
+        return In(left, frozenset(texts), negated)
+
+    def _text(self) -> str:
+        return _unquoted(self._expect(TEXT).text)
+
+    def _operand(self) -> Node:
+        """A literal, a property, something in parentheses, or one of these with a sign or NOT before it."""
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise self._error(f"nested more than {MAX_DEPTH} deep")
+        token = self.next
+        if token.kind in ("+", "-", "NOT", "("):
+            found = self._prefixed(self._take())
+        elif token.kind == NAME:
+            found = Property(self._take().text)
+        elif token.kind in _LITERALS:
+            found = self._literal(self._take())
+        else:
+            raise self._error(f"a value or a property name is expected, not {token}")
+        self._depth -= 1
+        return found
+
+    def _prefixed(self, token: Token) -> Node:
+        if token.kind == "(":
+            inner = self._chain(_OR)
+            self._expect(")", wanted="an operator or ')'")
+            return inner
+        operand = self._operand()
+        if token.kind == "NOT":
+            return Not(self._boolean(operand, token.start, "what stands after NOT"))
+        return Negate(operand) if token.kind == "-" else operand
+
+    def _literal(self, token: Token) -> Constant:
+        try:
+            return _LITERALS[token.kind](token.text)
+        except ValueError as e:
+            raise self._error(str(e), token.start) from None
+
+    # -- what Java's expression classes refuse
+
+    def _boolean(self, node: Node, at: int, what: str) -> Node:
+        if is_boolean(node):
+            return node
+        if isinstance(node, Property):
+            return Truth(node)
+        raise self._error(f"{what} is a value, not a condition", at)
+
+    def _equal(self, left: Node, right: Node, operator: Token) -> Node:
+        if Constant(None) in (left, right):
+            raise self._error("nothing equals NULL; write IS NULL or IS NOT NULL", operator.start)
+        both = isinstance(left, Constant) and isinstance(right, Constant)
+        if both and is_boolean(left) and not is_boolean(right):
+            raise self._error("TRUE and FALSE cannot be compared with other literals", operator.start)
+        return Equal(left, right)
+
+    def _compare(self, operator: str, left: Node, right: Node, at: int) -> Node:
+        for operand in (left, right):
+            if is_boolean(operand) or (isinstance(operand, Constant) and isinstance(operand.value, str)):
+                raise self._error("only numbers and properties are greater or smaller than others", at)
+        return Compare(operator, left, right)
+
+
+def _unquoted(text: str) -> str:
+    return text[1:-1].replace("''", "'")
+
+
+def _is_before(left: Constant, right: Constant) -> bool:
+    """Whether one number is smaller than another."""
+    one, other = left.value, right.value
+    assert one is not None
+    assert other is not None
+    if isinstance(one, float) != isinstance(other, float):
+        one, other = float(one), float(other)
+    return order(one, other) < 0

@@ -1,0 +1,73 @@
+"""Cuts an SQL expression into tokens, one at a time.
+
+Knows letters. Refuses to know order: text that is no token is an error only for those who read that far.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from rocketmq_py.errors import SqlIllegal
+
+KEYWORDS = frozenset({
+    "AND", "BETWEEN", "CONTAINS", "ENDSWITH", "FALSE", "IN", "IS", "NOT", "NULL", "OR", "STARTSWITH", "TRUE",
+})  # fmt: skip
+
+NAME, TEXT, INTEGER, DECIMAL, END = "a property name", "a text in quotes", "an integer", "a decimal number", "the end"
+
+# A comment to the end of a line needs that end: without it, its dashes are two minus signs.
+_SKIPPED = re.compile(r"(?:[ \t\n\r\f]+|--[^\n\r]*[\n\r]|/\*[^*]*\*(?:\*|[^*/][^*]*\*)*/)+")
+_EXPONENT = "[eE][+-]?[0-9]+"
+_TOKEN = re.compile(
+    rf"([0-9]+\.[0-9]*(?:{_EXPONENT})?|\.[0-9]+(?:{_EXPONENT})?|[0-9]+{_EXPONENT})"
+    r"|(0|[1-9][0-9]*[lL]?)"
+    r"|('(?:''|[^'])*')"
+    r"|([A-Za-z_$][A-Za-z0-9_$]*)"
+    r"|(<>|>=|<=|[=<>(),+-])"
+)
+_KINDS = (DECIMAL, INTEGER, TEXT, NAME)
+
+
+class Token(NamedTuple):
+    """``kind`` is a keyword in capitals, a symbol or a constant of this module; ``start`` its place in the text."""
+
+    kind: str
+    text: str
+    start: int
+
+    def __str__(self) -> str:
+        return self.kind if self.kind == END else repr(self.text)
+
+
+def token_at(expression: str, position: int) -> tuple[Token, int]:
+    """The token that begins at or after a position, and where it ends.
+
+    :raises SqlIllegal: what stands there begins no token.
+    """
+    skipped = _SKIPPED.match(expression, position)
+    start = skipped.end() if skipped else position
+    if start == len(expression):
+        return Token(END, "", start), start
+    found = _TOKEN.match(expression, start)
+    if found is None:
+        raise SqlIllegal(expression, start, _explained(expression[start]))
+    return Token(_kind(found), found[0], start), found.end()
+
+
+def _kind(found: re.Match[str]) -> str:
+    group = found.lastindex or 0
+    if group > len(_KINDS):
+        return found[0]
+    word = found[0].upper()
+    return word if word in KEYWORDS else _KINDS[group - 1]
+
+
+def _explained(character: str) -> str:
+    if character == "'":
+        return "a text begins here and has no closing quote"
+    if character == '"':
+        return "texts stand in single quotes, property names in none"
+    if character == "!":
+        return "'!' is not known; unequal is '<>', not is NOT"
+    return f"{character!r} is not known"
