@@ -36,11 +36,10 @@ from rocketmq_py.store.records import (
     QueryResult,
 )  # fmt: skip
 from rocketmq_py.store.recovery import Recovery
+from rocketmq_py.store.schedule import FlushSchedule
 from rocketmq_py.store.writer import Writer
 
 _log = logging.getLogger(__name__)
-
-_PAGE = 4096
 
 
 def wall_clock() -> int:
@@ -115,7 +114,9 @@ class MessageStore:
         self._writer = Writer(config, self._commit_log, self._queues, self._index, self._store_host, self._clock)
         self._writer.resume(end, recovery.last_timestamp)
         self._flusher = Flusher(self._commit_log.sync, self._commit_log.min_offset if not clean else end)
-        self._flushed_at = self._thorough_at = self._clock()
+        self._schedule = FlushSchedule(
+            config, fs, self._commit_log, self._queues, self._index, self._checkpoint, self._flusher, self._clock()
+        )
         self._is_open = True
         _log.info("store %s is open, the commit log has %d to %d", layout.root, self._commit_log.min_offset, end)
 
@@ -142,7 +143,7 @@ class MessageStore:
         """Put everything on disk and end the flush thread; what went wrong."""
         failure = None
         try:
-            self._request_everything()
+            self._schedule.everything(self._writer.last_timestamp)
         except OSError as e:
             failure = e
         self._flusher.stop()
@@ -234,7 +235,7 @@ class MessageStore:
             if self._is_refusing:
                 self._queues.spill()
             self._index.build()
-            self._flush_when_due(now)
+            self._schedule.tick(now, self._writer.last_timestamp)
         except OSError as e:
             self._refuse(e)
         else:
@@ -252,50 +253,6 @@ class MessageStore:
             _log.warning("queues and index of %s can be written again", self.layout.root)
             self._is_refusing = False
             self._writer.allow()
-
-    def _flush_when_due(self, now: int) -> None:
-        config, end = self.config, self._commit_log.end
-        dirty = end - self._flusher.flushed_offset
-        if now - self._thorough_at >= config.flush_consume_queue_thorough_interval:
-            self._thorough_at = self._flushed_at = now
-            self._request_everything()
-        elif dirty and now - self._flushed_at >= config.flush_interval_commit_log:
-            many = dirty >= config.flush_commit_log_least_pages * _PAGE
-            if many or now - self._flushed_at >= config.flush_commit_log_thorough_interval:
-                self._flushed_at = now
-                self._request_log()
-
-    def _request_log(self) -> None:
-        """Flush the log; the checkpoint vouches for it afterwards."""
-        timestamp = self._writer.last_timestamp
-
-        def vouch() -> None:
-            if self._flusher.failure is None and timestamp:
-                self._checkpoint.physic_msg_timestamp = timestamp
-
-        self._flusher.request(self._commit_log.end, vouch)
-
-    def _request_everything(self) -> None:
-        """Flush log, queues and index; the checkpoint vouches for all of them afterwards."""
-        self._request_log()
-        timestamp = self._writer.last_timestamp
-        self._queues.spill()
-        index = self._index.take_dirty()
-        paths = self._queues.files.take_dirty()
-
-        indexed_until = self._index.end_timestamp
-
-        def vouch() -> None:
-            if self._flusher.failure is not None:
-                return
-            self._fs.sync(paths)
-            self._checkpoint.logics_msg_timestamp = timestamp or self._checkpoint.logics_msg_timestamp
-            for file, header in index:
-                file.save(header)
-            self._checkpoint.index_msg_timestamp = indexed_until
-            self._checkpoint.save()
-
-        self._flusher.request(self._commit_log.end, vouch)
 
     # -- reading
 

@@ -82,9 +82,12 @@ class QueueTable:
 
     def spill(self) -> None:
         """Write every tail to its files."""
-        for queue in self.by_key.values():
-            if queue.tail:
-                queue.spill()
+        for queue in self.with_tail():
+            queue.spill()
+
+    def with_tail(self) -> list[ConsumeQueue]:
+        """The queues that have entries not yet in their files."""
+        return [queue for queue in self.by_key.values() if queue.tail]
 
     def truncate(self, physical_end: int) -> None:
         """Cut entries of messages beyond ``physical_end`` of the log."""

@@ -129,13 +129,30 @@ def test_a_thorough_flush_covers_queues_index_and_checkpoint(stores):
     assert times == (stores.clock.now,) * 3
 
 
+def test_many_queues_take_their_turn_over_several_ticks(stores):
+    store = stores.open()
+    topics = [f"T{i}" for i in range(450)]
+    for topic in topics:
+        store.append(record(0, topic=topic, size=9))
+    later = stores.clock.now + 60_000
+    files = []
+    for _ in range(3):
+        store.tick(later)
+        wait_idle(store)
+        files.append(len(stores.fs.names(store.layout.consume_queue)))
+        fill(store, 1, start=1, topic="another")
+    assert files == [200, 400, 450]
+    times = unpack_from(">qqq", stores.fs.nodes[store.layout.checkpoint].durable)
+    assert times == (stores.clock.now,) * 3
+
+
 def test_an_idle_store_writes_nothing(stores):
     store = stores.open()
     fill(store, 5)
     store.tick(stores.clock.now + 60_000)
     wait_idle(store)
     stores.fs.failing.update({"sync", "write", "allocate", "replace"})
-    for later in range(61_000, 119_000, 1000):
+    for later in range(61_000, 300_000, 1000):
         store.tick(stores.clock.now + later)
     wait_idle(store)
     assert store._flusher.failure is None

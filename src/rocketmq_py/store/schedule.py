@@ -1,0 +1,117 @@
+"""When what is flushed, and what the checkpoint says afterwards.
+
+Knows the intervals of Java's flush services. The log is flushed often. Queues, index and checkpoint are flushed in
+rounds: entries of queues are kept in memory until their round, and thousands of queues take their turn over many ticks,
+so that no tick holds up the others. Refuses to know who waits for a flush.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rocketmq_py.store.checkpoint import Checkpoint
+from rocketmq_py.store.commitlog import CommitLog
+from rocketmq_py.store.config import StoreConfig
+from rocketmq_py.store.consumequeue import ConsumeQueue
+from rocketmq_py.store.filesystem import FileSystem
+from rocketmq_py.store.flusher import Flusher
+from rocketmq_py.store.index import MessageIndex
+from rocketmq_py.store.queues import QueueTable
+
+_PAGE = 4096
+_SPILLS_PER_TICK = 200
+
+
+class _Round(NamedTuple):
+    """Queues still to be written, and the store time of the newest message when the round began."""
+
+    queues: list[ConsumeQueue]
+    timestamp: int
+
+
+class FlushSchedule:
+    """Asks the flush thread for what is due.
+
+    :param now: milliseconds since the epoch; intervals count from here.
+    """
+
+    def __init__(
+        self, config: StoreConfig, fs: FileSystem, log: CommitLog, queues: QueueTable, index: MessageIndex,
+        checkpoint: Checkpoint, flusher: Flusher, now: int,
+    ) -> None:  # fmt: skip
+        self._config = config
+        self._fs = fs
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._checkpoint = checkpoint
+        self._flusher = flusher
+        self._flushed_at = self._round_at = now
+        self._round_end = -1  # where the log ended when the last round began
+        self._round: _Round | None = None
+
+    def tick(self, now: int, timestamp: int) -> None:
+        """Ask for what is due.
+
+        :param timestamp: the store time of the newest message.
+        :raises OSError: queues or index cannot be written; the next tick tries again.
+        """
+        due = now - self._round_at >= self._config.flush_consume_queue_thorough_interval
+        if self._round is None and due and self._log.end != self._round_end:
+            self._round_at, self._round_end = now, self._log.end
+            self._round = _Round(self._queues.with_tail(), timestamp)
+        if self._round is not None:
+            self._go_on(self._round, now)
+        elif self._is_log_due(now):
+            self._flushed_at = now
+            self._request_log(timestamp)
+
+    def _go_on(self, current: _Round, now: int) -> None:
+        for _ in range(min(_SPILLS_PER_TICK, len(current.queues))):
+            current.queues[-1].spill()
+            current.queues.pop()
+        if not current.queues:
+            self._flushed_at = now
+            self._request_everything(current.timestamp)
+            self._round = None
+
+    def _is_log_due(self, now: int) -> bool:
+        config, dirty = self._config, self._log.end - self._flusher.flushed_offset
+        if not dirty or now - self._flushed_at < config.flush_interval_commit_log:
+            return False
+        if dirty >= config.flush_commit_log_least_pages * _PAGE:
+            return True
+        return now - self._flushed_at >= config.flush_commit_log_thorough_interval
+
+    def everything(self, timestamp: int) -> None:
+        """Ask for all at once, for the end.
+
+        :raises OSError: queues or index cannot be written.
+        """
+        self._queues.spill()
+        self._request_everything(timestamp)
+
+    def _request_log(self, timestamp: int) -> None:
+        def vouch() -> None:
+            if self._flusher.failure is None:
+                self._checkpoint.physic_msg_timestamp = timestamp or self._checkpoint.physic_msg_timestamp
+
+        self._flusher.request(self._log.end, vouch)
+
+    def _request_everything(self, timestamp: int) -> None:
+        """Queues are written up to messages of ``timestamp``: sync them with the log and the index, then vouch."""
+        self._request_log(timestamp)
+        index, indexed_until = self._index.take_dirty(), self._index.end_timestamp
+        paths = self._queues.files.take_dirty()
+
+        def vouch() -> None:
+            if self._flusher.failure is not None:
+                return
+            self._fs.sync(paths)
+            self._checkpoint.logics_msg_timestamp = timestamp or self._checkpoint.logics_msg_timestamp
+            for file, header in index:
+                file.save(header)
+            self._checkpoint.index_msg_timestamp = indexed_until
+            self._checkpoint.save()
+
+        self._flusher.request(self._log.end, vouch)
