@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ast
 import importlib
+import itertools
 import pkgutil
 import re
 import statistics
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 import rocketmq_py
 
@@ -87,6 +90,17 @@ def test_every_module_imports() -> None:
             importlib.import_module(module.name)
         except ModuleNotFoundError as e:
             assert (e.name or "").partition(".")[0] in optional, module.name  # noqa: PT017
+
+
+def test_the_pinned_versions_are_allowed_ones() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = project["project"]["optional-dependencies"].values()
+    asked = [*project["project"]["dependencies"], *itertools.chain(*extras), *project["dependency-groups"]["dev"]]
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = dict(line.split("==") for line in lines if not line.startswith("#"))
+    for requirement in map(Requirement, asked):
+        if requirement.name != project["project"]["name"]:
+            assert requirement.specifier.contains(pins[requirement.name]), requirement
 
 
 def test_the_public_names_exist() -> None:
