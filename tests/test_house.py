@@ -25,9 +25,7 @@ OWN_TESTS = sorted((ROOT / "tests").rglob("*.py"))
 FILE_LINES = 500
 FUNCTION_LINES = 60
 MEDIAN_FUNCTION_LINES = 10
-OUTSIDE = re.compile(
-    r"/work/|/root/|/home/\w|/opt/|TODO|FIXME|XXX\b(?<!TOPIC_XXXX)|pypi\.org|repo1?\.maven|raise NotImplementedError"
-)
+OUTSIDE = re.compile(r"/work/|/root/|/home/\w|/opt/|TODO|FIXME|XXX\b(?<!TOPIC_XXXX)|pypi\.org|repo1?\.maven")
 """Paths of one machine, registry hosts, and words of unfinished work."""
 
 
@@ -71,7 +69,11 @@ def test_every_module_says_what_it_knows(path: Path) -> None:
 
 
 def test_nothing_of_a_single_machine_and_nothing_unfinished() -> None:
-    found = []
+    found = [
+        f"{path.relative_to(ROOT)}: raise NotImplementedError"
+        for path in SOURCES
+        if "raise NotImplementedError" in path.read_text()
+    ]
     for path in tracked():
         if path == Path(__file__) or path.suffix not in {".py", ".md", ".toml", ".txt", ".java", ".xml", ".sh", ""}:
             continue
