@@ -40,6 +40,7 @@ def cpu(work: Callable[[], int]) -> float:
 
 
 def unique_keys(count: int) -> list[str]:
+    """Keys as producers of one host make them."""
     return [f"7F00000100002A9F{i // 65536:08X}0000{i % 65536:04X}" for i in range(count)]
 
 
@@ -124,6 +125,7 @@ class Bench:
 
 
 def main() -> None:
+    """Measures in a directory of its own, on the file system the first argument names."""
     root = Path(tempfile.mkdtemp(dir=sys.argv[1] if len(sys.argv) > 1 else None, prefix="micro-store-"))
     try:
         bench = Bench(root)
