@@ -33,6 +33,7 @@ LOG_SIZE = 512 << 20
 UNIQUE_KEY = "FD00000000000000000000000000000225594E0E2F2A67D409FF0000"
 PROPERTIES = f"UNIQ_KEY\x01{UNIQUE_KEY}\x02WAIT\x01true\x02TAGS\x01A\x02KEYS\x01k-0\x02"
 
+
 def wall_clock() -> int:
     """Milliseconds since the epoch."""
     return time.time_ns() // 1_000_000

@@ -83,9 +83,7 @@ class Topics:
         _log.info("topic %s created with %d queues after %s", topic, queues, default_topic)
         return self.put([created])[0]
 
-    def create_for_group(
-        self, topic: str, queues: int, sys_flag: int = 0, *, order: bool | None = None
-    ) -> TopicConfig:
+    def create_for_group(self, topic: str, queues: int, sys_flag: int = 0, *, order: bool | None = None) -> TopicConfig:
         """The retry or dead-letter topic of a group, created when it is absent.
 
         :param order: whether the group consumes in order; None leaves a topic that is there as it is.

@@ -146,9 +146,7 @@ class Sender:
 
     def _target(self, queue: MessageQueue, address: str) -> Target:
         options = self.options
-        return Target(
-            queue, address, SendHead(self._group, queue, options.create_topic, options.default_queue_nums)
-        )
+        return Target(queue, address, SendHead(self._group, queue, options.create_topic, options.default_queue_nums))
 
     # -- sending, in the loop's thread
 

@@ -55,7 +55,6 @@ class Reply(msgspec.Struct, gc=False, rename={"fields": "extFields"}):
         return Command(self.code, self.opaque, self.flag, self.remark, self.ext, self.body)
 
 
-
 _decode_reply = msgspec.json.Decoder(Reply, strict=False).decode
 _decode_ext = msgspec.json.Decoder(dict[str, str] | None, strict=False).decode
 

@@ -98,7 +98,10 @@ def borrowed(data: TopicRouteData, queue_nums: int) -> TopicRouteData:
         number = min(queue_nums, queue.read_queue_nums)
         queues.append(
             QueueData(
-                broker_name=queue.broker_name, read_queue_nums=number, write_queue_nums=number, perm=queue.perm,
+                broker_name=queue.broker_name,
+                read_queue_nums=number,
+                write_queue_nums=number,
+                perm=queue.perm,
                 topic_sys_flag=queue.topic_sys_flag,
             )
         )

@@ -50,6 +50,7 @@ def body(answer: Command) -> Any:
 
 def same_remark(ours: Command, java: Command) -> bool:
     """Remarks that name the caller's port differ there; Java's empty remark says nothing."""
+
     def plain(text: str | None) -> str | None:
         return (text or "").partition("127.0.0.1:")[0] or None
 

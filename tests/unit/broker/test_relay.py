@@ -75,9 +75,7 @@ def test_what_cannot_be_passed_on(client: Client, consumer: Client, header: Head
     assert words in (got.remark or "")
 
 
-def test_a_consumer_that_does_not_answer(
-    client: Client, consumer: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_consumer_that_does_not_answer(client: Client, consumer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     header = GetConsumerRunningInfo(consumer_group="g", client_id="c1")
     got = asyncio.run(ask(client, Code.GET_CONSUMER_RUNNING_INFO, header, consumer, None))
     assert (got.code, "invoke consumer <g> <c1> Exception" in (got.remark or "")) == (1, True)

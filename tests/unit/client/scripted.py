@@ -126,5 +126,3 @@ def stored(request: Command) -> Command:
 
 def queue_of(request: Command) -> MessageQueue:
     return MessageQueue(request.ext["b"], request.ext["n"], int(request.ext["e"]))
-
-

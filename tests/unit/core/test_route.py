@@ -18,9 +18,7 @@ def broker(name: str, **addresses: str) -> BrokerData:
 
 
 def route(*queues: QueueData, brokers: tuple[BrokerData, ...], order: str | None = None) -> TopicRoute:
-    return TopicRoute(
-        "t", TopicRouteData(queue_datas=list(queues), broker_datas=list(brokers), order_topic_conf=order)
-    )
+    return TopicRoute("t", TopicRouteData(queue_datas=list(queues), broker_datas=list(brokers), order_topic_conf=order))
 
 
 A, B = broker("a", _0="a0:1", _1="a1:1"), broker("b", _0="b0:1")

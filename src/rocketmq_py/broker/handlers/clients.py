@@ -114,6 +114,4 @@ class ClientHandlers:
 
 def _connection(member: Member) -> Connection:
     address = member.channel.address if isinstance(member.channel, Peer) else ""
-    return Connection(
-        client_id=member.client_id, client_addr=address, language=member.language, version=member.version
-    )
+    return Connection(client_id=member.client_id, client_addr=address, language=member.language, version=member.version)
