@@ -6,11 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.interop import javapeer
 
-settings.register_profile("house", deadline=None)  # no clock decides a test
+# No clock decides a test.
+settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
 
 TESTS = Path(__file__).parent
