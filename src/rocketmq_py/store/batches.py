@@ -80,7 +80,7 @@ def same_shape(body: bytes) -> SameShape | None:
         flag, columns[0], columns[2::2], [body[end + cuts[i] : end + cuts[i + 1]] for i in range(0, len(cuts), 2)],
         columns[cuts.index(uniq_key[0] + 2) + 1] if uniq_key else None,
         columns[cuts.index(words[0] + 2) + 1] if words else None,
-        fields.tags_code(properties), len(properties),
+        fields.tags_code(fields.parse(properties).get(fields.TAGS)), len(properties),
     )  # fmt: skip
 
 

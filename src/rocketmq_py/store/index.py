@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from rocketmq_py.store import fields
 from rocketmq_py.store.config import StoreConfig
 from rocketmq_py.store.filesystem import FileSystem
 from rocketmq_py.store.indexfile import IndexFile
@@ -93,6 +94,14 @@ class MessageIndex:
         for key in keys.split(b" "):
             if key:
                 self.waiting.append((topic_hash, key, physical, timestamp))
+
+    def add_properties(self, topic_hash: int, properties: dict[bytes, bytes], physical: int, timestamp: int) -> None:
+        """Note the keys among the properties of a message."""
+        uniq_key = properties.get(fields.UNIQ_KEY)
+        if uniq_key is not None:
+            self.waiting.append((topic_hash, uniq_key, physical, timestamp))
+        if fields.KEYS in properties:
+            self.add_words(topic_hash, properties[fields.KEYS], physical, timestamp)
 
     def settle(self) -> None:
         """Put waiting keys into the file when there are many."""

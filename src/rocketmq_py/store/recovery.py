@@ -114,9 +114,14 @@ class Recovery:
         indexed_to = self._index.end_physical
         count = 0
         for found in scan:
-            self._enqueue(found)
-            if found.physical_offset > indexed_to or not indexed_to:
-                self._add_keys(found)
+            properties = fields.parse(found.properties)
+            queue = self._queues.get_or_create(found.topic, found.queue_id)
+            kind = found.sys_flag & _TRANSACTION
+            if kind not in (_PREPARED, _ROLLBACK):
+                self._enqueue(queue, found, properties)
+            if kind != _ROLLBACK and (found.physical_offset > indexed_to or not indexed_to):
+                self._index.add_properties(queue.key_hash, properties, found.physical_offset, found.store_timestamp)
+                self._index.settle()
             self.last_timestamp = max(self.last_timestamp, found.store_timestamp)
             count += 1
             if self._waiting >= _SETTLE_EVERY:
@@ -126,10 +131,7 @@ class Recovery:
         if count:
             _log.info("%d records taken from the commit log", count)
 
-    def _enqueue(self, found: Found) -> None:
-        if found.sys_flag & _TRANSACTION in (_PREPARED, _ROLLBACK):
-            return
-        queue = self._queues.get_or_create(found.topic, found.queue_id)
+    def _enqueue(self, queue: ConsumeQueue, found: Found, properties: dict[bytes, bytes]) -> None:
         if found.queue_offset != queue.next_offset:
             if found.queue_offset < queue.next_offset and not queue.is_empty:
                 return
@@ -137,22 +139,10 @@ class Recovery:
             queue.skip_to(found.queue_offset)
         if not queue.pending:
             self._touched.append(queue)
-        code = fields.stored_tags_code(found.topic, found.properties, found.store_timestamp, self._delays)
+        code = fields.stored_tags_code(found.topic, properties, found.store_timestamp, self._delays)
         queue.pending += (found.physical_offset, found.size, code)
         queue.next_offset += 1
         self._waiting += 1
-
-    def _add_keys(self, found: Found) -> None:
-        if found.sys_flag & _TRANSACTION == _ROLLBACK:
-            return
-        topic_hash = self._queues.get_or_create(found.topic, found.queue_id).key_hash
-        uniq_key = fields.value(found.properties, fields.UNIQ_KEY)
-        if uniq_key is not None:
-            self._index.waiting.append((topic_hash, uniq_key, found.physical_offset, found.store_timestamp))
-        words = fields.value(found.properties, fields.KEYS)
-        if words is not None:
-            self._index.add_words(topic_hash, words, found.physical_offset, found.store_timestamp)
-        self._index.settle()
 
     def _settle(self) -> None:
         self._queues.settle(self._touched)

@@ -200,32 +200,31 @@ class Writer:
     def _append_varied(self, queue: ConsumeQueue, batch: NewBatch) -> AppendedBatch:
         """Append a batch message by message."""
         messages = list(split(batch.body, batch.properties))
-        overhead = self._overhead + 12 + len(queue.topic_part)
-        total = 0
-        for _, body, properties in messages:
-            if len(body) > self._config.max_message_size or len(properties) > MAX_PROPERTIES:
-                raise self._too_large(len(body), len(properties))
-            total += overhead + len(body) + len(properties)
-        self._check_room(total)
-        first, physicals, size = queue.next_offset, [], 0
-        for flag, body, properties in messages:
-            record = NewRecord(
-                batch.topic, batch.queue_id, body, properties, fields.tags_code(properties), batch.sys_flag, flag,
-                batch.born_timestamp, batch.born_host, batch.reconsume_times,
+        flags = batch.sys_flag | self._host_flag | (BORN_HOST_V6 if len(batch.born_host) > 8 else 0)
+        layout, topic, host = head_struct(flags), queue.topic_part, self._host
+        sizes = [layout.size + 2 + len(topic) + len(body) + len(own) for _, body, own in messages]
+        self._check_room(sum(sizes))
+        largest = max((len(body) for _, body, _ in messages), default=0)
+        position = self._make_room(sum(sizes), largest, max((len(own) for _, _, own in messages), default=0))
+        now, offset, physical, physicals = self.now(), queue.next_offset, self._start + position, []
+        if not queue.pending:
+            self.touched.append(queue)
+        for (flag, body, own), size in zip(messages, sizes, strict=True):
+            self._chunks += (
+                layout.pack(
+                    size, queue.magic, crc32(body) & _CRC_MASK, queue.queue_id, flag, queue.next_offset, physical,
+                    flags, batch.born_timestamp, batch.born_host, now, host, batch.reconsume_times, 0, len(body),
+                ),
+                body, topic, _length(own), own,
             )  # fmt: skip
-            done = self.append(record)
-            self._add_keys(queue, properties, done.physical_offset)
-            physicals.append(done.physical_offset)
-            size += done.size
-        return AppendedBatch(first, physicals, self.now(), size)
-
-    def _add_keys(self, queue: ConsumeQueue, properties: bytes, physical: int) -> None:
-        uniq_key = fields.value(properties, fields.UNIQ_KEY)
-        if uniq_key is not None:
-            self._waiting.append((queue.key_hash, uniq_key, physical, self.now()))
-        words = fields.value(properties, fields.KEYS)
-        if words is not None:
-            self._index.add_words(queue.key_hash, words, physical, self.now())
+            known = fields.parse(own)
+            queue.pending += (physical, size, fields.tags_code(known.get(fields.TAGS)))
+            self._index.add_properties(queue.key_hash, known, physical, now)
+            physicals.append(physical)
+            queue.next_offset += 1
+            physical += size
+        self._position = position + sum(sizes)
+        return AppendedBatch(offset, physicals, now, sum(sizes))
 
     def _enqueue_all(self, queue: ConsumeQueue, physicals: list[int], size: int, tags_code: int) -> None:
         count = len(physicals)
