@@ -132,15 +132,8 @@ class Producer:
         delivery = sender.delivery(message, queue, timeout)
         future: Future[SendResult] = Future()
         future.set_running_or_notify_cancel()
-
-        def settle(outcome: SendResult | Exception) -> None:
-            if isinstance(outcome, SendResult):
-                future.set_result(outcome)
-            else:
-                future.set_exception(outcome)
-
         sender.enter(delivery)
-        self._portal.post(lambda: sender.send(delivery, settle))
+        self._portal.post(lambda: sender.send(delivery, future))
         return future
 
     def send_oneway(self, message: Message, queue: MessageQueue | None = None) -> None:

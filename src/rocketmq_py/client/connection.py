@@ -125,7 +125,10 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
             return
         for answered, reply in answers:
-            self._tell(answered, reply)
+            try:
+                answered(reply)
+            except Exception as e:  # noqa: BLE001 - one caller's fault must not cost the others their answers
+                self._report(e)
         for command in pushed:
             self._on_push(self, command)
         if self._retiring and not self._peer:
@@ -173,12 +176,10 @@ class Connection(asyncio.Protocol):
     def _expire(self) -> None:
         late = self._peer.expire(time.monotonic())
         self._arm()
-        for answered in late:
-            self._tell(answered, RequestTimeout(f"{self.address} did not answer in time"))
+        self._fail(late, lambda: RequestTimeout(f"{self.address} did not answer in time"))
 
     def _abandon(self) -> None:
-        for answered in self._peer.abandon():
-            self._tell(answered, self._lost())
+        self._fail(self._peer.abandon(), self._lost)
 
     def _lost(self) -> ConnectionLost:
         why = self._cause or ("it was closed" if self.closed else "the peer closed it")
@@ -186,12 +187,17 @@ class Connection(asyncio.Protocol):
         lost.__cause__ = self._cause
         return lost
 
-    def _tell(self, answered: Answered, answer: Reply | NetworkError) -> None:
-        try:
-            answered(answer)
-        except Exception as e:  # noqa: BLE001 - one caller's fault must not cost the others their answers
-            context = {"message": f"handling an answer of {self.address} failed", "exception": e}
-            self._loop.call_exception_handler(context)
+    def _fail(self, waiting: list[Answered], error: Callable[[], NetworkError]) -> None:
+        """Tell each an error of its own: raising one adds to it."""
+        for answered in waiting:
+            try:
+                answered(error())
+            except Exception as e:  # noqa: BLE001 - as above
+                self._report(e)
+
+    def _report(self, fault: Exception) -> None:
+        context = {"message": f"handling an answer of {self.address} failed", "exception": fault}
+        self._loop.call_exception_handler(context)
 
     def __repr__(self) -> str:
         return f"Connection({self.address}, {'closed' if self.closed else 'open'}, in_flight={self.in_flight})"

@@ -193,16 +193,7 @@ class Producer:
 
     def _send(self, delivery: Delivery) -> asyncio.Future[SendResult]:
         future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
-
-        def settle(outcome: SendResult | Exception) -> None:
-            if future.done():
-                return
-            if isinstance(outcome, SendResult):
-                future.set_result(outcome)
-            else:
-                future.set_exception(outcome)
-
-        self.sender.send(delivery, settle)
+        self.sender.send(delivery, future)
         return future
 
     # -- a member of the instance

@@ -8,13 +8,16 @@ of the producer are thin layers on this. Knows attempts and waiting for their en
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import logging
 import os
 import random
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
+
+import msgspec
 
 from rocketmq_py.client.connection import Connection, settler
 from rocketmq_py.client.instance import ClientInstance, local_ip
@@ -31,7 +34,7 @@ from rocketmq_py.wire.ids import UniqueKeys
 
 _log = logging.getLogger(__name__)
 
-Settle = Callable[[SendResult | Exception], None]
+SendFuture = asyncio.Future[SendResult] | concurrent.futures.Future[SendResult]
 """Hears how a send ended; an exception of another kind than ours is one of a queue selector."""
 
 
@@ -150,26 +153,32 @@ class Sender:
 
     # -- sending, in the loop's thread
 
-    def send(self, delivery: Delivery, settle: Settle) -> None:
-        """Send; ``settle`` hears once how it ended, retries included."""
+    def send(self, delivery: Delivery, future: SendFuture) -> None:
+        """Send; ``future`` hears how it ended, retries included."""
         target = self.target(delivery)
         self.enter(delivery)
         connection = self.connections.ready(target.address) if target is not None else None
         if target is None or connection is None:
-            self._go_long_way(delivery, None, settle)
+            self.go_long_way(delivery, None, future)
             return
-
-        def answered(answer: Reply | NetworkError) -> None:
-            outcome = outcome_of(delivery, target, answer)
-            if isinstance(outcome, SendResult):
-                self.leave(delivery)
-                settle(outcome)
-            else:
-                self._leave_if_told(connection, answer)
-                self._go_long_way(delivery, outcome, settle)
-
-        opaque = connection.expect(answered, delivery.deadline)
+        opaque = connection.expect(_Attempt(self, delivery, target, connection, future), delivery.deadline)
         connection.write(delivery.outgoing.frame(target.head, opaque))
+
+    def go_long_way(self, delivery: Delivery, failure: RocketMQError | None, future: SendFuture) -> None:
+        """Start :meth:`deliver`; ``future`` hears how it ended."""
+        task = asyncio.ensure_future(self.deliver(delivery, failure))
+        self._tasks.add(task)
+
+        def done(task: asyncio.Task[SendResult]) -> None:
+            self._tasks.discard(task)
+            _settle(future, _end_of(task))
+
+        task.add_done_callback(done)
+
+    def leave_if_told(self, connection: Connection, answer: Reply | NetworkError) -> None:
+        """A broker that shuts down asks for a new connection, to itself or to whom takes its place."""
+        if isinstance(answer, Reply) and answer.code == ResponseCode.GO_AWAY:
+            self.connections.retire(connection)
 
     async def deliver(self, delivery: Delivery, failure: RocketMQError | None = None) -> SendResult:
         """The long way: attempts until one succeeds, none is left or the time is over.
@@ -195,16 +204,6 @@ class Sender:
         target, connection = await self._reach(await self._queue(delivery), delivery)
         connection.write(delivery.outgoing.frame(target.head, connection.number(), oneway=True))
 
-    def _go_long_way(self, delivery: Delivery, failure: RocketMQError | None, settle: Settle) -> None:
-        task = asyncio.ensure_future(self.deliver(delivery, failure))
-        self._tasks.add(task)
-
-        def done(task: asyncio.Task[SendResult]) -> None:
-            self._tasks.discard(task)
-            settle(_end_of(task))
-
-        task.add_done_callback(done)
-
     async def _attempt(self, delivery: Delivery, target: Target, connection: Connection) -> SendResult:
         future: asyncio.Future[Reply] = self._loop.create_future()
         opaque = connection.expect(settler(future), delivery.deadline)
@@ -217,13 +216,8 @@ class Sender:
         outcome = outcome_of(delivery, target, answer)
         if isinstance(outcome, SendResult):
             return outcome
-        self._leave_if_told(connection, answer)
+        self.leave_if_told(connection, answer)
         raise outcome
-
-    def _leave_if_told(self, connection: Connection, answer: Reply | NetworkError) -> None:
-        """A broker that shuts down asks for a new connection, to itself or to whom takes its place."""
-        if isinstance(answer, Reply) and answer.code == ResponseCode.GO_AWAY:
-            self.connections.retire(connection)
 
     # -- what the long way needs
 
@@ -302,6 +296,35 @@ class Sender:
     def _check_idle(self) -> None:
         if self._idle is not None and not self._under_way:
             self._idle.set()
+
+
+class _Attempt(msgspec.Struct, gc=False, eq=False):
+    """An attempt of the short way, waiting for its answer. A struct, since there is one for every message."""
+
+    sender: Sender
+    delivery: Delivery
+    target: Target
+    connection: Connection
+    future: SendFuture
+
+    def __call__(self, answer: Reply | NetworkError) -> None:
+        """The answer has come."""
+        outcome = outcome_of(self.delivery, self.target, answer)
+        if isinstance(outcome, SendResult):
+            self.sender.leave(self.delivery)
+            _settle(self.future, outcome)
+        else:
+            self.sender.leave_if_told(self.connection, answer)
+            self.sender.go_long_way(self.delivery, outcome, self.future)
+
+
+def _settle(future: SendFuture, outcome: SendResult | Exception) -> None:
+    if future.done():
+        return  # nobody waits for it any more
+    if isinstance(outcome, SendResult):
+        future.set_result(outcome)
+    else:
+        future.set_exception(outcome)
 
 
 def outcome_of(delivery: Delivery, target: Target, answer: Reply | NetworkError) -> SendResult | RocketMQError:
