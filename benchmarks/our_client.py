@@ -35,7 +35,9 @@ def repeat(run: Run, count: int, warm: int) -> None:
     _say({"type": "waiting"})
     for _ in sys.stdin:
         gc.collect()
-        _say({"type": "run", **run(count)})
+        cpu = time.process_time()
+        row = run(count)
+        _say({"type": "run", **row, "clientCpu": time.process_time() - cpu})
         _say({"type": "waiting"})
 
 
@@ -88,7 +90,9 @@ def send_window(namesrv: str, topic: str, payload: bytes, window: int, count: in
                 _say({"type": "waiting"})
                 if not await asyncio.to_thread(sys.stdin.readline):
                     return
-                _say({"type": "run", **await run(producer, count)})
+                cpu = time.process_time()
+                row = await run(producer, count)
+                _say({"type": "run", **row, "clientCpu": time.process_time() - cpu})
 
     _event_loop(session())
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import os
-import select
+import queue
 import signal
 import subprocess
-import time
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,19 +24,29 @@ _END_SECONDS = 10.0
 class Program:
     """One running child with its stdout as lines; stderr goes to ``log``. A context manager that kills it at the end.
 
+    A thread takes its stdout as it comes: a server that says more than anybody reads must not get stuck in saying it.
+
     :param command: program and arguments.
     :param log: file its stderr is appended to; its end is part of every error.
     """
 
-    def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, command: Sequence[str], log: Path) -> None:
         self.name = " ".join(Path(word).name for word in command[:3])
         self.log = log
-        self._rest = b""
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         with log.open("ab") as stderr:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr,
-                env={**os.environ, **(environment or {})}, start_new_session=True,
+                start_new_session=True, text=True, encoding="utf-8",
             )  # fmt: skip
+        self._reader = threading.Thread(target=self._read, name=f"reader of {self.name}", daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line.rstrip("\n"))
+        self._lines.put(None)
 
     @property
     def pid(self) -> int:
@@ -47,20 +57,14 @@ class Program:
 
         :raises BenchError: it ended, or nothing came within ``timeout`` seconds.
         """
-        assert self._process.stdout is not None
-        descriptor = self._process.stdout.fileno()
-        deadline = time.monotonic() + timeout
-        while b"\n" not in self._rest:
-            readable, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
-            if not readable:
-                raise self.error(f"was silent for {timeout:.0f} s")
-            read = os.read(descriptor, 1 << 16)
-            if not read:
-                self._process.wait(_END_SECONDS)
-                raise self.error("ended before its line")
-            self._rest += read
-        line, _, self._rest = self._rest.partition(b"\n")
-        return line.decode()
+        try:
+            line = self._lines.get(timeout=timeout)
+        except queue.Empty:
+            raise self.error(f"was silent for {timeout:.0f} s") from None
+        if line is None:
+            self._process.wait(_END_SECONDS)
+            raise self.error("ended before its line")
+        return line
 
     def ready(self, timeout: float = 60.0) -> str:
         """Waits for the line that starts with READY and gives what follows it."""
@@ -79,7 +83,7 @@ class Program:
     def tell(self, line: str) -> None:
         """Sends a line to its stdin."""
         assert self._process.stdin is not None
-        self._process.stdin.write(line.encode() + b"\n")
+        self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
 
     def kill(self) -> None:
@@ -87,6 +91,7 @@ class Program:
         if self._process.poll() is None:
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
+        self._reader.join(_END_SECONDS)
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()

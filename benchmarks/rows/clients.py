@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -95,6 +96,13 @@ def _runners(
 
 
 def _judge(session: Session, name: str, unit: str, floor: Floor, pair: tuple[Runner, Runner], key: str) -> Figure:
-    ours, java = pair
-    values = session.in_turn(name, unit, lambda: float(ours.run()[key]), lambda: float(java.run()[key]))
-    return Figure(name, unit, floor, *values)
+    cpu: tuple[list[float], list[float]] = ([], [])
+
+    def run(side: int) -> float:
+        row = pair[side].run()
+        cpu[side].append(row["clientCpu"] / row["n"] * 1e6)
+        return float(row[key])
+
+    values = session.in_turn(name, unit, lambda: run(0), lambda: run(1))
+    used = {name: round(statistics.median(values), 2) for name, values in zip(("ours", "java"), cpu, strict=True)}
+    return Figure(name, unit, floor, *values, notes={"client_cpu_us_per_message": used})
