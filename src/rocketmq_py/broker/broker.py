@@ -24,6 +24,7 @@ _log = logging.getLogger(__name__)
 _TICK_MS = 100
 _SWEEP_MS = 5_000
 _EXPIRY_MS = 10_000
+_FILTERS_MS = 10_000
 
 
 def wall_clock() -> int:
@@ -120,6 +121,7 @@ class Broker:
             Job(_EXPIRY_MS, services.clients.expire),
             Job(config.flush_consumer_offset_interval, services.offsets.persist),
             Job(config.flush_delay_offset_interval, services.delay.persist),
+            Job(_FILTERS_MS, services.filters.persist),
         ]
 
     async def stop(self) -> None:

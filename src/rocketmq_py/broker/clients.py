@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 
 from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.filters import ConsumerFilters
 from rocketmq_py.broker.groups import Groups
 from rocketmq_py.broker.topics import UNIT_SUB_FLAG, Topics
 from rocketmq_py.core.registry import ConsumerGroup, ConsumerRegistry, Member, ProducerRegistry
@@ -29,10 +30,13 @@ class Clients:
     :param clock: the time in milliseconds.
     """
 
-    def __init__(self, config: BrokerConfig, topics: Topics, groups: Groups, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, config: BrokerConfig, topics: Topics, groups: Groups, filters: ConsumerFilters, clock: Callable[[], int]
+    ) -> None:
         self._config = config
         self._topics = topics
         self._groups = groups
+        self._filters = filters
         self._clock = clock
         self._fingerprints: dict[str, int] = {}
         self.consumers = ConsumerRegistry()
@@ -64,6 +68,8 @@ class Clients:
         if self.consumers.register(consumer, member, keep_subscriptions=without):
             _log.info("consumer group %s changed with %s", consumer.group_name, member.client_id)
             self._notify(self.consumers.groups[consumer.group_name])
+        if not without:
+            self._filters.register(consumer.group_name, consumer.subscription_data_set)
 
     def unregister(self, peer: Peer, consumer_group: str | None, producer_group: str | None) -> None:
         """A client leaves groups."""
@@ -90,6 +96,7 @@ class Clients:
     def _left(self, group: ConsumerGroup) -> None:
         if not group.members:
             self._fingerprints.pop(group.name, None)
+            self._filters.unregister(group.name)
         self._notify(group)
 
     def _notify(self, group: ConsumerGroup) -> None:

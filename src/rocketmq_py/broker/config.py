@@ -60,6 +60,9 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     auto_create_subscription_group: bool = True
     notify_consumer_ids_changed_enable: bool = True
     channel_expired_timeout: int = 120_000
+    enable_property_filter: bool = False
+    filter_support_retry: bool = False
+    filter_data_clean_time_span: int = 86_400_000
     lite_pull_message_enable: bool = True
     long_polling_enable: bool = True
     short_polling_time_mills: int = 1_000

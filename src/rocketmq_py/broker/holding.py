@@ -5,7 +5,8 @@ Brings the hold table (``core.holds``) together with those who wait. Refuses to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from rocketmq_py.broker.pulling import HeldPull, Puller
@@ -52,7 +53,14 @@ class PullHolds:
         for arrival in arrivals:
             key = QueueKey(arrival.topic, arrival.queue_id)
             if self._table.waiting(key):
-                self._wake(self._table.arrived(key, arrival.next_offset, arrival.tags_codes))
+                records = partial(self._records, arrival)
+                self._wake(self._table.arrived(key, arrival.next_offset, arrival.tags_codes, records))
+
+    def _records(self, arrival: Arrival) -> Iterator[bytes]:
+        for physical, size in zip(arrival.entries[0::3], arrival.entries[1::3], strict=True):
+            record = self._store.message_at(physical, size)
+            if record is not None:
+                yield record
 
     def sweep(self, now_ms: int) -> None:
         """Look for pulls whose queue has grown unnoticed."""

@@ -6,19 +6,24 @@ DefaultPullMessageResultHandler). Refuses to know how messages are stored and ho
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from rocketmq_py.broker import remarks
 from rocketmq_py.broker.clients import Clients
 from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.filters import ConsumerFilters, compile_filter
 from rocketmq_py.broker.groups import Groups
 from rocketmq_py.broker.offsets import Offsets
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.broker.topics import Topics, is_readable
 from rocketmq_py.core.holds import Held, QueueKey
-from rocketmq_py.core.subscription import Accepts, is_tag_type, parse_subscription, tag_filter
-from rocketmq_py.errors import BadHeader
+from rocketmq_py.core.sql92 import SqlFilter
+from rocketmq_py.core.subscription import Accepts, Wants, is_tag_type, parse_subscription, sql_filter, tag_filter
+from rocketmq_py.errors import BadHeader, ConfigError
+from rocketmq_py.properties import Property
+from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies import SubscriptionData, SubscriptionGroupConfig, TopicConfig
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode as Code
 from rocketmq_py.protocol.headers import PullMessage
@@ -57,6 +62,7 @@ class Admitted(NamedTuple):
     group: SubscriptionGroupConfig
     topic: TopicConfig
     accepts: Accepts | None
+    wants: Wants | None
 
 
 class HeldPull(NamedTuple):
@@ -80,6 +86,7 @@ class Puller:
         groups: Groups,
         offsets: Offsets,
         clients: Clients,
+        filters: ConsumerFilters,
         stats: Stats,
         clock: Callable[[], int],
     ) -> None:
@@ -89,6 +96,7 @@ class Puller:
         self._groups = groups
         self._offsets = offsets
         self._clients = clients
+        self._filters = filters
         self._stats = stats
         self._clock = clock
 
@@ -103,8 +111,9 @@ class Puller:
         if reset is not None and self._config.use_server_side_reset_offset:
             return self._reset_reply(header, admitted, reset)
         found = self._store.get(
-            header.topic, header.queue_id, header.queue_offset, header.max_msg_nums, accepts=admitted.accepts
-        )
+            header.topic, header.queue_id, header.queue_offset, header.max_msg_nums,
+            accepts=admitted.accepts, message_filter=admitted.wants,
+        )  # fmt: skip
         reply = self._reply(header, admitted, found)
         self._note_offsets(peer, header, found.next_offset, may_hold)
         if found.count:
@@ -132,10 +141,9 @@ class Puller:
         group = self._check_group(header.consumer_group)
         topic = self._check_topic(peer, header)
         subscription = self._subscription(header, group)
-        if not is_tag_type(subscription.expression_type):
-            said = f"The broker does not support consumer to filter message by {subscription.expression_type}"
-            raise Refused(Code.SYSTEM_ERROR, said)
-        return Admitted(group, topic, tag_filter(subscription))
+        by_tag = is_tag_type(subscription.expression_type)
+        wants = None if by_tag else self._expression(header, subscription)
+        return Admitted(group, topic, tag_filter(subscription), wants)
 
     def _check_group(self, name: str) -> SubscriptionGroupConfig:
         group = self._groups.find(name)
@@ -188,6 +196,33 @@ class Puller:
             raise Refused(Code.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
         return subscription
 
+    def _expression(self, header: PullMessage, subscription: SubscriptionData) -> Wants | None:
+        """The filter of a subscription by expression."""
+        kind, expression = subscription.expression_type, subscription.sub_string
+        if not header.sys_flag & PULL_SUBSCRIPTION:
+            known = self._filters.get(header.topic, header.consumer_group)
+            if known is None:
+                raise Refused(Code.FILTER_DATA_NOT_EXIST, remarks.NO_FILTER_DATA)
+            if known.client_version < header.sub_version:
+                raise Refused(Code.FILTER_DATA_NOT_LATEST, "the consumer's consumer filter data not latest")
+            kind, expression = known.expression_type, known.expression
+        try:
+            compiled = compile_filter(kind, expression)
+        except ConfigError as e:
+            raise Refused(Code.SUBSCRIPTION_PARSE_FAILED, f"parse the consumer's subscription failed: {e}") from None
+        if not self._config.enable_property_filter:
+            raise Refused(Code.SYSTEM_ERROR, remarks.no_filter(kind))
+        if subscription.class_filter_mode:
+            return None
+        if self._config.filter_support_retry and names.is_retry_topic(header.topic):
+            return sql_filter(partial(self._of_first_topic, header.consumer_group))
+        return sql_filter(lambda _: compiled)
+
+    def _of_first_topic(self, group: str, properties: Mapping[str, str]) -> SqlFilter | None:
+        """What a group asks for in the topic a retried message was first sent to."""
+        known = self._filters.get(properties.get(Property.RETRY_TOPIC, ""), group)
+        return None if known is None else compile_filter(known.expression_type, known.expression)
+
     # -- what is answered
 
     def _reply(self, header: PullMessage, admitted: Admitted, found: GetResult) -> Reply:
@@ -223,7 +258,7 @@ class Puller:
         config = self._config
         wait_ms = header.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_mills
         deadline = self._clock() + wait_ms
-        held = Held(header.queue_offset, deadline, admitted.accepts, HeldPull(peer, request))
+        held = Held(header.queue_offset, deadline, admitted.accepts, HeldPull(peer, request), admitted.wants)
         return Hold(QueueKey(header.topic, header.queue_id), deadline, held)
 
 

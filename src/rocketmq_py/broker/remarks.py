@@ -16,6 +16,8 @@ def message_illegal(max_message_size: int) -> str:
     )
 
 
+NO_FILTER_DATA = "The broker's consumer filter data is not exist!Your expression may be wrong!"
+
 TIMER_NOT_ENABLED = "accurate timer message is not enabled, timerWheelEnable is false"
 
 
@@ -37,6 +39,11 @@ def no_topic_to_send(topic: str) -> str:
 def no_topic(topic: str) -> str:
     """A pull from a topic that is not there."""
     return f"topic[{topic}] not exist, apply first please! {FAQ}"
+
+
+def no_filter(expression_type: str) -> str:
+    """A filter by something other than tags, which this broker is not set up for."""
+    return f"The broker does not support consumer to filter message by {expression_type}"
 
 
 def no_group(group: str) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from rocketmq_py.broker.clients import Clients
 from rocketmq_py.broker.config import BrokerConfig
 from rocketmq_py.broker.delay import DelayService
+from rocketmq_py.broker.filters import ConsumerFilters
 from rocketmq_py.broker.groups import Groups
 from rocketmq_py.broker.handlers.admin import AdminHandlers
 from rocketmq_py.broker.handlers.clients import ClientHandlers
@@ -83,7 +84,9 @@ class Services:
         self.groups = Groups(self._file("subscriptionGroup.json"), config, clock)
         step = config.consumer_offset_update_version_step
         self.offsets = Offsets(self._file("consumerOffset.json"), step, clock, self.saver.save)
-        self.clients = Clients(config, self.topics, self.groups, clock)
+        keep_ms = config.filter_data_clean_time_span
+        self.filters = ConsumerFilters(self._file("consumerFilter.json"), keep_ms, clock, self.saver.save)
+        self.clients = Clients(config, self.topics, self.groups, self.filters, clock)
         self.locks = LockTable()
         self.stats = Stats(clock())
         self.registration = Registration(config, self.topics, Outward(), self.address)
@@ -97,7 +100,7 @@ class Services:
         stamper = Stamper(config.region_id, config.trace_on, config.broker_cluster_name, lambda: keys.next(clock()))
         retries = RetryTopics(topics, groups, self.locks, clock)
         self.sender = Sender(config, store, topics, self.delay, stamper, retries, store_host.hex().upper(), clock)
-        self.puller = Puller(config, store, topics, groups, self.offsets, self.clients, self.stats, clock)
+        self.puller = Puller(config, store, topics, groups, self.offsets, self.clients, self.filters, self.stats, clock)
         self.holds = PullHolds(self.puller, store, soon)
 
     def router(self) -> Router:
@@ -108,7 +111,7 @@ class Services:
             SendHandlers(self.sender, SendBack(config, store, self.topics, self.groups, self.delay)),
             PullHandlers(self.puller),
             OffsetHandlers(config, store, self.topics, self.groups, self.offsets),
-            ClientHandlers(self.clients, self.locks, self._clock),
+            ClientHandlers(config, self.clients, self.locks, self._clock),
             TopicHandlers(config, self.topics, store, self.offsets, stats, self.registration),
             GroupHandlers(config, self.groups, self.topics, store, self.offsets, self.clients, stats),
             QueryHandlers(store),
@@ -125,7 +128,7 @@ class Services:
         """
         self.store.open()
         try:
-            for table in (self.topics, self.groups, self.offsets, self.delay):
+            for table in (self.topics, self.groups, self.offsets, self.filters, self.delay):
                 table.load()
         except BaseException:
             self.store.close()
@@ -155,6 +158,7 @@ class Services:
             self.topics.persist()
             self.groups.persist()
             self.offsets.persist()
+            self.filters.persist()
             self.delay.persist()
         finally:
             self.saver.close()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Generic, NamedTuple, TypeVar
 
-from rocketmq_py.core.subscription import Accepts, wants_any
+from rocketmq_py.core.subscription import Accepts, Wants, wants_any
 
 T = TypeVar("T")
 
@@ -27,14 +27,15 @@ class QueueKey(NamedTuple):
 class Held(NamedTuple, Generic[T]):
     """One waiting pull.
 
-    ``offset`` is where it wants to read on, ``accepts`` its tag filter (None: everything), ``deadline_ms`` when it is
-    to be answered anyway.
+    ``offset`` is where it wants to read on, ``accepts`` its tag filter and ``wants`` its filter of records (None:
+    everything), ``deadline_ms`` when it is to be answered anyway.
     """
 
     offset: int
     deadline_ms: int
     accepts: Accepts | None
     token: T
+    wants: Wants | None = None
 
 
 class HoldTable(Generic[T]):
@@ -59,16 +60,25 @@ class HoldTable(Generic[T]):
         """Whether anybody waits for the queue."""
         return key in self._held
 
-    def arrived(self, key: QueueKey, max_offset: int, tags_codes: Iterable[int]) -> list[T]:
+    def arrived(
+        self, key: QueueKey, max_offset: int, tags_codes: Iterable[int], records: Callable[[], Iterable[bytes]] = tuple
+    ) -> list[T]:
         """Take the pulls that new messages satisfy.
 
         :param max_offset: the end of the queue after the arrival.
         :param tags_codes: of the new messages. A pull whose filter wants none of them stays where it is.
+        :param records: reads the new messages; called only for pulls that filter records.
         """
         if key not in self._held:
             return []
         codes = list(tags_codes)
-        return self._take(key, lambda held: held.offset < max_offset and wants_any(held.accepts, codes))
+
+        def due(held: Held[T]) -> bool:
+            if held.offset >= max_offset or not wants_any(held.accepts, codes):
+                return False
+            return held.wants is None or any(map(held.wants, records()))
+
+        return self._take(key, due)
 
     def sweep(self, now_ms: int, max_offset: Callable[[str, int], int]) -> list[T]:
         """Take every pull whose queue has grown unnoticed, or whose time is up; filters are not asked here."""
@@ -93,10 +103,13 @@ class HoldTable(Generic[T]):
 
     def _take(self, key: QueueKey, due: Callable[[Held[T]], bool]) -> list[T]:
         held = self._held[key]
-        kept = [one for one in held if not due(one)]
-        if len(kept) == len(held):
-            return []
-        taken = [one.token for one in held if due(one)]
+        kept: list[Held[T]] = []
+        taken: list[T] = []
+        for one in held:
+            if due(one):
+                taken.append(one.token)
+            else:
+                kept.append(one)
         if kept:
             self._held[key] = kept
         else:

@@ -1,21 +1,29 @@
-"""Which messages a subscription wants, decided on the tags code of a consume queue entry.
+"""Which messages a subscription wants, decided on the tags code of a consume queue entry or on the stored message.
 
-Knows tags as hashes. Refuses to know messages: two tags with the same hash are told apart by the client, which looks at
-the tag itself.
+Knows tags as hashes: two tags with the same hash are told apart by the client, which looks at the tag itself.
+Expressions are asked about stored properties.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 
+from rocketmq_py.core.sql92 import SqlFilter
+from rocketmq_py.errors import CorruptRecord
+from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol.bodies import SubscriptionData
+from rocketmq_py.wire.record import record_properties
 
 ALL = "*"
 TAG = "TAG"
+SQL92 = "SQL92"
 
 Accepts = Callable[[int], bool]
 """Says of a tags code whether the message is wanted."""
+
+Wants = Callable[[bytes], bool]
+"""Says of a stored record whether the message is wanted."""
 
 
 def is_tag_type(expression_type: str | None) -> bool:
@@ -49,3 +57,20 @@ def parse_subscription(topic: str, expression: str | None, expression_type: str 
 def wants_any(accepts: Accepts | None, tags_codes: Iterable[int]) -> bool:
     """Whether one of several new messages is wanted."""
     return accepts is None or any(map(accepts, tags_codes))
+
+
+def sql_filter(find: Callable[[Mapping[str, str]], SqlFilter | None]) -> Wants:
+    """A filter of records by expression.
+
+    :param find: the expression to ask about a message with these properties; None when every such message is wanted.
+    """
+
+    def wants(record: bytes) -> bool:
+        try:
+            properties = decode_properties(record_properties(record))
+        except CorruptRecord:
+            return True  # whoever reads it is to see what is wrong with it
+        asked = find(properties)
+        return asked is None or asked.matches(properties)
+
+    return wants

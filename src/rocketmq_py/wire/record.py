@@ -164,6 +164,22 @@ def unwrap(message: MessageExt) -> list[MessageExt]:
     return inner
 
 
+def record_properties(record: bytes) -> bytes:
+    """The stored properties of one whole record, whose other parts are not looked at.
+
+    :raises CorruptRecord: the bytes contradict themselves.
+    """
+    try:
+        layout = head_struct(_I32.unpack_from(record, SYS_FLAG_AT)[0])
+        at = layout.size + _I32.unpack_from(record, layout.size - 4)[0]
+        is_v1 = _I32.unpack_from(record, 4)[0] == MAGIC_V1
+        end = at + (1 + record[at] if is_v1 else 2 + _U16.unpack_from(record, at)[0])
+    except (StructError, IndexError) as e:
+        raise CorruptRecord(f"record of {len(record)} bytes: {e}") from e
+    _check(len(record) - end - 2, record, end)
+    return record[end + 2 :]
+
+
 def record_sizes(body: bytes) -> Iterator[tuple[int, int]]:
     """Position and size of each record of a pull body, without decoding them."""
     position, end = 0, len(body)

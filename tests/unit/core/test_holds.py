@@ -47,6 +47,20 @@ def test_an_unwanted_tag_wakes_nobody_until_time_is_up(table: HoldTable[str]) ->
     assert len(table) == 0
 
 
+def test_a_filter_of_records_is_asked_about_what_came_until_one_is_wanted(table: HoldTable[str]) -> None:
+    asked: list[bytes] = []
+    table.add(QUEUE, Held(5, 100, None, "a", lambda record: asked.append(record) or record == b"y"))
+    assert table.arrived(QUEUE, 6, [0], lambda: iter([b"x"])) == []
+    assert table.arrived(QUEUE, 9, [0, 0, 0], lambda: iter([b"x", b"y", b"z"])) == ["a"]
+    assert asked == [b"x", b"x", b"y"]
+
+
+def test_records_are_read_only_for_who_filters_them(table: HoldTable[str]) -> None:
+    hold(table, "all")
+    hold(table, "tagged", accepts=ONLY_65)
+    assert table.arrived(QUEUE, 6, [66], lambda: pytest.fail("nobody asked")) == ["all"]
+
+
 def test_one_wanted_tag_among_many_wakes(table: HoldTable[str]) -> None:
     hold(table, "a", accepts=ONLY_65)
     assert table.arrived(QUEUE, 8, (code for code in (1, 2, 65))) == ["a"]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rocketmq_py.broker import remarks
 from rocketmq_py.broker.clients import Clients
+from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.filters import compile_filter
 from rocketmq_py.core.locks import LockTable
 from rocketmq_py.core.registry import Member
 from rocketmq_py.core.subscription import is_tag_type
-from rocketmq_py.errors import BrokerError
+from rocketmq_py.errors import BrokerError, ConfigError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies import (
     CheckClientConfig,
@@ -29,7 +32,8 @@ from rocketmq_py.server import Peer, Reply, handles
 class ClientHandlers:
     """34, 35, 38, 41, 42, 46, 203, 204."""
 
-    def __init__(self, clients: Clients, locks: LockTable, clock: Callable[[], int]) -> None:
+    def __init__(self, config: BrokerConfig, clients: Clients, locks: LockTable, clock: Callable[[], int]) -> None:
+        self._config = config
         self._clients = clients
         self._locks = locks
         self._clock = clock
@@ -51,10 +55,15 @@ class ClientHandlers:
     def check_config(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Whether this broker can filter as the client wants."""
         del peer, request
-        expression_type = CheckClientConfig.decode(body).subscription_data.expression_type
-        if not is_tag_type(expression_type):
-            said = f"The broker does not support consumer to filter message by {expression_type}"
-            raise BrokerError.of(ResponseCode.SYSTEM_ERROR, said)
+        wanted = CheckClientConfig.decode(body).subscription_data
+        if is_tag_type(wanted.expression_type):
+            return Reply()
+        if not self._config.enable_property_filter:
+            raise BrokerError.of(ResponseCode.SYSTEM_ERROR, remarks.no_filter(wanted.expression_type))
+        try:
+            compile_filter(wanted.expression_type, wanted.sub_string)
+        except ConfigError as e:
+            raise BrokerError.of(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(e)) from None
         return Reply()
 
     @handles(Code.GET_CONSUMER_LIST_BY_GROUP, lane="consumer")

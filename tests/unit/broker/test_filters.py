@@ -1,0 +1,319 @@
+"""Filtering by SQL expression: who may, what is found, who is woken, what is remembered of whom."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rocketmq_py.broker.filters import ConsumerFilters
+from rocketmq_py.protocol.bodies import CheckClientConfig, ConsumerData, HeartbeatData, SubscriptionData
+from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.protocol.headers import UnregisterClient
+from rocketmq_py.store.config_files import ConfigFile
+from rocketmq_py.wire.record import decode_records
+from tests.unit.broker.harness import START_MS, Client, InProcess, broker
+from tests.unit.broker.requests import heartbeat, pull, send
+
+DAY = 86_400_000
+WAIT = 2
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[InProcess]:
+    with broker(tmp_path / "store", enable_property_filter=True) as opened:
+        yield opened
+
+
+def put(client: Client, *values: Any, topic: str = "t", **more: str) -> None:
+    for value in values:
+        properties = {"a": str(value), **more}
+        assert client.ask(Code.SEND_MESSAGE_V2, send(topic, properties=properties), str(value).encode()).code == 0
+
+
+def subscription(
+    expression: str = "a > 5", version: int = 1, kind: str = "SQL92", topic: str = "t"
+) -> SubscriptionData:
+    return SubscriptionData(topic=topic, sub_string=expression, sub_version=version, expression_type=kind)
+
+
+def beat(client: Client, *subscriptions: SubscriptionData, group: str = "g") -> None:
+    data = ConsumerData(group_name=group, subscription_data_set=list(subscriptions))
+    body = HeartbeatData(client_id="me", consumer_data_set=[data]).encode()
+    assert client.ask(Code.HEART_BEAT, body=body).code == 0
+
+
+def with_sql(expression: str = "a > 5", **more: Any) -> Any:
+    """A pull that brings its own expression."""
+    return pull(subscription=expression, expression_type="SQL92", **more)
+
+
+def registered(**more: Any) -> Any:
+    """A pull for what the heartbeat subscribed."""
+    return pull(**{"sys_flag": 0, "subscription": None, "expression_type": "SQL92", "sub_version": 1} | more)
+
+
+# -- 46
+
+
+def check(client: Client, expression: str, kind: str = "SQL92") -> tuple[int, str | None]:
+    body = CheckClientConfig(client_id="me", group="g", subscription_data=subscription(expression, kind=kind)).encode()
+    answer = client.ask(Code.CHECK_CLIENT_CONFIG, body=body)
+    return answer.code, answer.remark
+
+
+def test_what_a_client_may_filter_by(client: Client) -> None:
+    assert check(client, "a > 5") == (0, None)
+    assert check(client, "A || B", "TAG") == (0, None)
+    code, remark = check(client, "a > 'x'")
+    assert (code, remark) == (23, "illegal SQL expression \"a > 'x'\", character 3: only numbers and properties are "
+                                  "greater or smaller than others")  # fmt: skip
+    code, remark = check(client, "a", "XPATH")
+    assert code == 23
+    assert "'XPATH' is not known" in str(remark)
+
+
+def test_a_broker_filters_only_when_it_is_told_to(tmp_path: Path) -> None:
+    with broker(tmp_path / "store") as plain:
+        client = plain.connect()
+        code, remark = check(client, "a > 'x'")
+        assert (code, remark) == (1, "The broker does not support consumer to filter message by SQL92")
+        put(client, 1)
+        assert client.ask(Code.PULL_MESSAGE, with_sql()).remark == remark
+        beat(client, subscription())
+        assert (answer := client.ask(Code.PULL_MESSAGE, registered())).code == 1
+        assert answer.remark == remark
+
+
+# -- checks of a pull
+
+
+def test_a_pull_with_its_own_expression(client: Client) -> None:
+    put(client, 1, 10, "x", 7, 3)
+    answer = client.ask(Code.PULL_MESSAGE, with_sql())
+    assert (answer.code, answer.remark, answer.ext["nextBeginOffset"]) == (0, "FOUND", "5")
+    assert [message.body for message in decode_records(answer.body)] == [b"10", b"7"]
+
+
+@pytest.mark.parametrize(("expression", "kind"), [("a >", "SQL92"), ("", "SQL92"), ("a > 5", "JMS")])
+def test_an_illegal_expression_is_refused_and_never_ignored(client: Client, expression: str, kind: str) -> None:
+    put(client, 1)
+    answer = client.ask(Code.PULL_MESSAGE, pull(subscription=expression, expression_type=kind))
+    assert answer.code == 23
+    assert str(answer.remark).startswith("parse the consumer's subscription failed: ")
+
+
+def test_a_registered_expression_in_javas_order_of_checks(client: Client) -> None:
+    put(client, 1, 10)
+    assert client.ask(Code.PULL_MESSAGE, registered()).code == 24
+    beat(client, subscription("a > 'x'"))
+    answer = client.ask(Code.PULL_MESSAGE, registered())
+    assert (answer.code, str(answer.remark)[:28]) == (27, "The broker's consumer filter")
+    beat(client, subscription(version=2))
+    assert client.ask(Code.PULL_MESSAGE, registered(sub_version=3)).code == 25
+    answer = client.ask(Code.PULL_MESSAGE, registered(sub_version=2))
+    assert [message.body for message in decode_records(answer.body)] == [b"10"]
+
+
+def test_filter_data_behind_the_subscription(running: InProcess, client: Client) -> None:
+    put(client, 1)
+    beat(client, subscription(version=5))
+    running.services.filters.table["t"]["g"].client_version = 4
+    answer = client.ask(Code.PULL_MESSAGE, registered(sub_version=5))
+    assert (answer.code, answer.remark) == (28, "the consumer's consumer filter data not latest")
+
+
+def test_nothing_found_is_passed_over_at_once(client: Client) -> None:
+    put(client, 1, 2)
+    answer = client.ask(Code.PULL_MESSAGE, with_sql(sys_flag=4 | WAIT))
+    assert (answer.code, answer.remark, answer.ext["nextBeginOffset"]) == (20, "NO_MATCHED_MESSAGE", "2")
+
+
+def test_class_filters_of_old_clients_filter_elsewhere(client: Client) -> None:
+    put(client, 1, 10)
+    beat(client, SubscriptionData(topic="t", sub_string="a > 5", sub_version=1, expression_type="SQL92",
+                                  class_filter_mode=True))  # fmt: skip
+    assert len(decode_records(client.ask(Code.PULL_MESSAGE, registered()).body)) == 2
+
+
+# -- waiting
+
+
+def test_only_a_wanted_message_wakes(running: InProcess, client: Client) -> None:
+    beat(client, subscription())
+    put(client, 1)
+    assert client.call(Code.PULL_MESSAGE, registered(offset=1, sys_flag=WAIT)) is None
+    put(client, 2, "x")
+    running.turn()
+    assert client.heard == []
+    put(client, 10)
+    running.turn()
+    [answer] = client.heard
+    assert [message.body for message in decode_records(answer.body)] == [b"10"]
+    assert answer.ext["nextBeginOffset"] == "4"
+
+
+def test_unwanted_messages_are_passed_over_when_time_is_up(running: InProcess, client: Client) -> None:
+    beat(client, subscription())
+    put(client, 1)
+    assert client.call(Code.PULL_MESSAGE, registered(offset=1, sys_flag=WAIT)) is None
+    put(client, 2)
+    running.turn(14_999)
+    assert client.heard == []
+    running.turn(1)
+    [answer] = client.heard
+    assert (answer.code, answer.ext["nextBeginOffset"]) == (20, "2")
+
+
+# -- retried messages
+
+RETRY = "%RETRY%g"
+
+
+def retried(client: Client) -> None:
+    beat(client, subscription(), SubscriptionData(topic=RETRY, sub_version=1))
+    for value, origin in ((1, "t"), (10, "t"), (1, "other")):
+        put(client, value, topic=RETRY, RETRY_TOPIC=origin)
+
+
+def values(client: Client, request: Any) -> list[bytes]:
+    return [message.body for message in decode_records(client.ask(Code.PULL_MESSAGE, request).body)]
+
+
+def test_all_retried_messages_come_to_who_subscribes_the_retry_topic_by_tag(client: Client) -> None:
+    retried(client)
+    assert values(client, registered(topic=RETRY, expression_type=None)) == [b"1", b"10", b"1"]
+
+
+def test_an_expression_on_the_retry_topic_is_asked_itself(client: Client) -> None:
+    retried(client)
+    assert values(client, with_sql("a < 5", topic=RETRY)) == [b"1", b"1"]
+
+
+def test_with_retry_support_the_expression_of_the_first_topic_is_asked(tmp_path: Path) -> None:
+    with broker(tmp_path / "store", enable_property_filter=True, filter_support_retry=True) as running:
+        client = running.connect()
+        retried(client)
+        assert values(client, registered(topic=RETRY, expression_type=None)) == [b"1", b"10", b"1"]
+        assert values(client, with_sql("a < 5", topic=RETRY)) == [b"10", b"1"]
+        put(client, 1, 10)
+        assert values(client, registered()) == [b"10"]
+
+
+# -- what is remembered
+
+
+def test_newer_expressions_replace_older_ones(running: InProcess, client: Client) -> None:
+    found = running.services.filters.get
+    beat(client, subscription("a > 5", version=2))
+    beat(client, subscription("a > 6", version=2))
+    beat(client, subscription("a > 7", version=1))
+    assert found("t", "g").expression == "a > 5"
+    born = found("t", "g").born_time
+    running.now += 5
+    beat(client, subscription("a > 5", version=3))
+    assert (found("t", "g").client_version, found("t", "g").born_time) == (3, born)
+    beat(client, subscription("a > 8", version=4))
+    assert (found("t", "g").expression, found("t", "g").born_time) == ("a > 8", born + 5)
+    beat(client, subscription("a >", version=5))
+    assert found("t", "g") is None
+
+
+def test_who_leaves_is_remembered_for_a_day(running: InProcess, client: Client) -> None:
+    filters = running.services.filters
+    beat(client, subscription())
+    running.now += 1
+    client.ask(Code.UNREGISTER_CLIENT, UnregisterClient(client_id="me", consumer_group="g"))
+    assert filters.get("t", "g").is_dead
+    beat(client, subscription())
+    assert not filters.get("t", "g").is_dead
+    running.now += 1
+    client.leave()
+    assert filters.get("t", "g").is_dead
+    running.now += DAY - 1
+    filters.persist()
+    assert filters.get("t", "g") is not None
+    running.now += 1
+    filters.persist()
+    assert filters.table == {}
+
+
+def test_a_topic_no_longer_subscribed_dies_alone(running: InProcess, client: Client) -> None:
+    filters = running.services.filters
+    beat(client, subscription(), subscription(topic="u"))
+    beat(client, subscription(topic="other"), group="h")
+    running.now += 1
+    beat(client, subscription())
+    dead = {topic: data.is_dead for topic, groups in filters.table.items() for data in groups.values()}
+    assert dead == {"t": False, "u": True, "other": False}
+    beat(client, subscription(version=2), subscription(topic="u", version=2))
+    assert not filters.get("u", "g").is_dead
+
+
+def test_heartbeats_without_subscriptions_change_nothing(running: InProcess, client: Client) -> None:
+    beat(client, subscription())
+    body = HeartbeatData(client_id="me", consumer_data_set=[ConsumerData(group_name="g")], heartbeat_fingerprint=7,
+                         without_sub=True).encode()  # fmt: skip
+    running.now += 1
+    client.ask(Code.HEART_BEAT, body=body)
+    assert not running.services.filters.get("t", "g").is_dead
+
+
+def test_tags_are_not_remembered_here(running: InProcess, client: Client) -> None:
+    client.ask(Code.HEART_BEAT, body=heartbeat(t="A"))
+    beat(client, SubscriptionData(topic="u", sub_string="", expression_type="SQL92"))
+    assert running.services.filters.table == {}
+
+
+# -- the file
+
+
+def test_the_file_is_javas(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    with broker(root, enable_property_filter=True) as running:
+        running.services.filters.persist()
+        assert not (root / "config" / "consumerFilter.json").exists()
+        beat(running.connect(), subscription())
+    assert json.loads((root / "config" / "consumerFilter.json").read_bytes()) == {
+        "filterDataByTopic": {"t": {"topic": "t", "groupFilterData": {"g": {
+            "bornTime": START_MS, "clientVersion": 1, "consumerGroup": "g", "deadTime": 0, "expression": "a > 5",
+            "expressionType": "SQL92", "topic": "t",
+        }}}},
+    }  # fmt: skip
+    with broker(root, enable_property_filter=True) as running:
+        [data] = running.services.filters.table["t"].values()
+        assert (data.expression, data.dead_time, data.is_dead) == ("a > 5", START_MS, True)
+        client = running.connect()
+        put(client, 1, 10)
+        beat(client, subscription())
+        assert values(client, registered()) == [b"10"]
+
+
+def table(tmp_path: Path, *entries: dict[str, Any] | None, now: int = START_MS) -> ConsumerFilters:
+    """What is made of the entries of a file."""
+    file = ConfigFile(tmp_path / "consumerFilter.json")
+    groups = {f"g{i}": entry for i, entry in enumerate(entries)}
+    file.save({"filterDataByTopic": {"t": {"topic": "t", "groupFilterData": groups}, "empty": None}})
+    filters = ConsumerFilters(file, DAY, lambda: now)
+    filters.load()
+    return filters
+
+
+def test_a_file_of_java_is_taken_over(tmp_path: Path) -> None:
+    entry = {"topic": "t", "consumerGroup": "g", "expression": "a > 5", "expressionType": "SQL92", "bornTime": 5,
+             "deadTime": 0, "clientVersion": 3, "bloomFilterData": {"bitNum": 112, "bitPos": [1, 2, 3]}}  # fmt: skip
+    filters = table(tmp_path, entry, entry | {"deadTime": 9}, entry | {"expression": "a >"}, {"topic": "t"}, None)
+    assert list(filters.table["t"]) == ["g0", "g1"]
+    assert [data.dead_time for data in filters.table["t"].values()] == [START_MS - 30_000, 9]
+    kept = filters.tree()["filterDataByTopic"]["t"]["groupFilterData"]["g0"]
+    assert kept == entry | {"deadTime": START_MS - 30_000}
+
+
+def test_an_emptied_table_empties_the_file(tmp_path: Path) -> None:
+    entry = {"topic": "t", "consumerGroup": "g0", "expression": "a > 5", "expressionType": "SQL92", "deadTime": 1}
+    filters = table(tmp_path, entry)
+    filters.persist()
+    assert json.loads((tmp_path / "consumerFilter.json").read_bytes()) == {"filterDataByTopic": {}}
