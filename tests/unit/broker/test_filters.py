@@ -44,6 +44,7 @@ def beat(client: Client, *subscriptions: SubscriptionData, group: str = "g") -> 
     data = ConsumerData(group_name=group, subscription_data_set=list(subscriptions))
     body = HeartbeatData(client_id="me", consumer_data_set=[data]).encode()
     assert client.ask(Code.HEART_BEAT, body=body).code == 0
+    client.heard.clear()  # the group has changed
 
 
 def with_sql(expression: str = "a > 5", **more: Any) -> Any:
@@ -69,8 +70,8 @@ def test_what_a_client_may_filter_by(client: Client) -> None:
     assert check(client, "a > 5") == (0, None)
     assert check(client, "A || B", "TAG") == (0, None)
     code, remark = check(client, "a > 'x'")
-    assert (code, remark) == (23, "illegal SQL expression \"a > 'x'\", character 3: only numbers and properties are "
-                                  "greater or smaller than others")  # fmt: skip
+    assert code == 23
+    assert str(remark).startswith("illegal SQL expression \"a > 'x'\", character 3: only numbers")
     code, remark = check(client, "a", "XPATH")
     assert code == 23
     assert "'XPATH' is not known" in str(remark)
