@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from time import monotonic
 from typing import NamedTuple
 
 from rocketmq_py.client.connection import Connection, settler
@@ -204,10 +205,9 @@ class Puller:
     def _ask_over(
         self, connection: Connection, offset: int, subscription: SubscriptionData, *, is_master: bool
     ) -> _Asked:
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Reply] = loop.create_future()
+        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         header = self._request(offset, subscription, is_master=is_master)
-        connection.request(RequestCode.PULL_MESSAGE, header, b"", settler(answer), loop.time() + PULL_TIMEOUT)
+        connection.request(RequestCode.PULL_MESSAGE, header, b"", settler(answer), monotonic() + PULL_TIMEOUT)
         now = self._queue.pulled_at = self._group.now()
         return _Asked(now, subscription, connection, is_master, answer)
 
