@@ -88,6 +88,7 @@ class ClientInstance:
         self._intervals = (route_interval, heartbeat_interval, offset_interval)
         self._producers: dict[str, Member] = {}
         self._consumers: dict[str, Member] = {}
+        self._versions: dict[str, int] = {}
         self._jobs: list[asyncio.Task[None]] = []
         self.connections.on_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, self._ids_changed)
 
@@ -187,6 +188,10 @@ class ClientInstance:
 
     # -- brokers
 
+    def broker_version(self, address: str) -> int | None:
+        """The ordinal of the version a broker said it is of; None as long as it has not answered a heartbeat."""
+        return self._versions.get(address) or None
+
     def _masters(self) -> list[str]:
         return [a for ids in self.routes.broker_addresses().values() for i, a in ids.items() if i == MASTER_ID]
 
@@ -205,6 +210,8 @@ class ClientInstance:
                 _log.warning("%s to broker %s failed: %s", code.name, address, result)
             elif isinstance(result, BaseException):
                 raise result
+            else:
+                self._versions[address] = result.version
 
     def _hint(self, address: str) -> str:
         """What to try when ``address`` cannot be reached."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from time import time
 from typing import Any, Self, TypeVar, Unpack
 
-from rocketmq_py.client import push_requests, push_running
+from rocketmq_py.client import push_filters, push_requests, push_running
 from rocketmq_py.client.dispatch import ConcurrentDispatcher, Listeners
 from rocketmq_py.client.dispatch_listener import AnyListener, Listener, make_listener
 from rocketmq_py.client.instance import ClientInstance
@@ -95,15 +95,21 @@ class PushConsumer:
 
     # -- before the start
 
-    def subscribe(self, topic: str, tags: str = "*", listener: AnyListener | None = None) -> None:
-        """Adds a topic, or changes the tags of one; works while the consumer runs, too.
+    def subscribe(
+        self, topic: str, tags: str = "*", listener: AnyListener | None = None, *, sql: str | None = None
+    ) -> None:
+        """Adds a topic, or changes the filter of one; works while the consumer runs, too.
 
         :param tags: ``"*"`` for all messages, or tags separated by ``||``.
         :param listener: gets this topic's messages.
-        :raises ConfigError: an illegal topic name or tag expression, or a listener of the wrong shape.
+        :param sql: an SQL92 expression over message properties instead of tags, for example
+            ``"region = 'eu' AND amount > 100"``; brokers need ``enablePropertyFilter=true``. A property beside a number
+            must be a number of that kind, else the message does not match; see :mod:`rocketmq_py.core.sql92`.
+        :raises ConfigError: an illegal topic name or expression, tags and SQL at once, or a listener of the wrong
+            shape.
         """
         made = None if listener is None else self._made(listener)
-        self._group.subscribe(check_topic(topic), tags)
+        self._group.subscribe(check_topic(topic), tags, sql)
         if made is not None:
             self._by_topic[topic] = made
         if self._parts is not None:
@@ -116,11 +122,11 @@ class PushConsumer:
         if self._parts is not None:
             self._parts.rebalancer.trigger()
 
-    def on(self, topic: str, tags: str = "*") -> Callable[[F], F]:
+    def on(self, topic: str, tags: str = "*", *, sql: str | None = None) -> Callable[[F], F]:
         """Subscribes a topic with the decorated function as its listener."""
 
         def subscribed(function: F) -> F:
-            self.subscribe(topic, tags, function)
+            self.subscribe(topic, tags, function, sql=sql)
             return function
 
         return subscribed
@@ -141,7 +147,8 @@ class PushConsumer:
     async def start(self) -> None:
         """Joins the group and begins to consume; returns when it has seen the group and taken its queues.
 
-        :raises ConfigError: nothing is subscribed, a listener is missing, or the client has such a consumer already.
+        :raises ConfigError: nothing is subscribed, a listener is missing, the client has such a consumer already, or a
+            broker does not filter by SQL.
         :raises NetworkError: no name server answers.
         :raises ClosedError: it was closed before.
         """
@@ -168,6 +175,7 @@ class PushConsumer:
         group.started_at = time()
         self._parts = _Parts(group, self._listeners, self._queues_changed)
         await instance.start()
+        await push_filters.check_brokers(instance, group.name, list(group.subscriptions.values()))
         await group.announce()
         group.state = State.RUNNING
         await self._parts.rebalancer.start()

@@ -73,24 +73,30 @@ class PushConsumer:
 
     # -- before the start
 
-    def subscribe(self, topic: str, tags: str = "*", listener: AnyListener | None = None) -> None:
-        """Adds a topic, or changes the tags of one; works while the consumer runs, too.
+    def subscribe(
+        self, topic: str, tags: str = "*", listener: AnyListener | None = None, *, sql: str | None = None
+    ) -> None:
+        """Adds a topic, or changes the filter of one; works while the consumer runs, too.
 
         :param tags: ``"*"`` for all messages, or tags separated by ``||``.
         :param listener: gets this topic's messages.
-        :raises ConfigError: an illegal topic name or tag expression, or a listener of the wrong shape.
+        :param sql: an SQL92 expression over message properties instead of tags, for example
+            ``"region = 'eu' AND amount > 100"``; brokers need ``enablePropertyFilter=true``. A property beside a number
+            must be a number of that kind, else the message does not match; see :mod:`rocketmq_py.core.sql92`.
+        :raises ConfigError: an illegal topic name or expression, tags and SQL at once, or a listener of the wrong
+            shape.
         """
-        self._portal.call(self._aio.subscribe, topic, tags, listener)
+        self._portal.call(lambda: self._aio.subscribe(topic, tags, listener, sql=sql))
 
     def unsubscribe(self, topic: str) -> None:
         """Takes a topic away; its queues are let go."""
         self._portal.call(self._aio.unsubscribe, topic)
 
-    def on(self, topic: str, tags: str = "*") -> Callable[[F], F]:
+    def on(self, topic: str, tags: str = "*", *, sql: str | None = None) -> Callable[[F], F]:
         """Subscribes a topic with the decorated function as its listener."""
 
         def subscribed(function: F) -> F:
-            self.subscribe(topic, tags, function)
+            self.subscribe(topic, tags, function, sql=sql)
             return function
 
         return subscribed
@@ -100,7 +106,8 @@ class PushConsumer:
     def start(self) -> None:
         """Joins the group and begins to consume; returns when it has seen the group and taken its queues.
 
-        :raises ConfigError: nothing is subscribed, a listener is missing, or the client has such a consumer already.
+        :raises ConfigError: nothing is subscribed, a listener is missing, the client has such a consumer already, or a
+            broker does not filter by SQL.
         :raises NetworkError: no name server answers.
         :raises ClosedError: it was closed before.
         """

@@ -12,11 +12,11 @@ import msgspec
 
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.offsets import RemoteOffsets
+from rocketmq_py.client.push_filters import make_subscription
 from rocketmq_py.client.push_options import PushOptions
 from rocketmq_py.core.consumestats import ConsumeStats
 from rocketmq_py.core.flow import Limits
 from rocketmq_py.core.processqueue import ProcessQueue
-from rocketmq_py.errors import BadHeader, ConfigError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies import SubscriptionData
 from rocketmq_py.protocol.names import retry_topic
@@ -70,15 +70,12 @@ class Group:
         for stats in self._stats.values():
             stats.sample(self.now())
 
-    def subscribe(self, topic: str, expression: str | None) -> None:
+    def subscribe(self, topic: str, tags: str | None, sql: str | None = None) -> None:
         """Subscribes to a topic, with a new version if it was subscribed to already.
 
         :raises ConfigError: the expression cannot be understood.
         """
-        try:
-            self.subscriptions[topic] = SubscriptionData.parse(topic, expression, int(time() * 1000))
-        except BadHeader as e:
-            raise ConfigError(f"the subscription of topic {topic}: {e}") from e
+        self.subscriptions[topic] = make_subscription(topic, tags, sql, int(time() * 1000))
 
     def renew_subscription(self, topic: str) -> None:
         """Gives a subscription a new version, so that brokers take it over."""

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from rocketmq_py.client.connection import Connection, settler
 from rocketmq_py.client.dispatch import Dispatcher
 from rocketmq_py.client.offsets import broker_of
+from rocketmq_py.client.push_filters import check_version
 from rocketmq_py.client.push_group import Group, State
 from rocketmq_py.core.flow import STATE_DELAY, Admission, Step, admit, failure_delay, pull_flags
 from rocketmq_py.core.peer import Reply
@@ -185,9 +186,11 @@ class Puller:
         """Begins a pull at the broker to be asked now."""
         queue, instance = self._queue.queue, self._group.instance
         address = await broker_of(instance, queue, broker_id=self._broker_id)
+        subscription = self._group.announced[queue.topic]
+        check_version(instance, address, subscription)
         connection = await instance.connections.get(address)
         is_master = address == instance.routes.broker_address(queue.broker_name, MASTER_ID, only_this=True)
-        return self._ask_over(connection, offset, self._group.announced[queue.topic], is_master=is_master)
+        return self._ask_over(connection, offset, subscription, is_master=is_master)
 
     def _ask_ahead(self, pulled: _Pulled) -> _Asked | None:
         """Begins the pull after one that found messages; None when it has to wait for those."""

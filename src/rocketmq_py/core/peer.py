@@ -34,6 +34,7 @@ class Reply(msgspec.Struct, gc=False, rename={"fields": "extFields"}):
     remark: str | None = None
     fields: msgspec.Raw = msgspec.Raw(b"{}")
     body: bytes = b""
+    version: int = 0
 
     @property
     def ext(self) -> dict[str, str]:
@@ -52,7 +53,7 @@ class Reply(msgspec.Struct, gc=False, rename={"fields": "extFields"}):
 
     def command(self) -> Command:
         """The answer as a command."""
-        return Command(self.code, self.opaque, self.flag, self.remark, self.ext, self.body)
+        return Command(self.code, self.opaque, self.flag, self.remark, self.ext, self.body, version=self.version)
 
 
 _decode_reply = msgspec.json.Decoder(Reply, strict=False).decode
@@ -82,7 +83,7 @@ def _decode(frame: Frame) -> Reply | Command:
     if not command.is_response:
         return command
     fields = msgspec.Raw(msgspec.json.encode(command.ext))
-    return Reply(command.code, command.opaque, command.flag, command.remark, fields, command.body)
+    return Reply(command.code, command.opaque, command.flag, command.remark, fields, command.body, command.version)
 
 
 class InFlight(Generic[T]):

@@ -172,6 +172,7 @@ class Version(enum.IntEnum):
 
     V3_0_11 = 37
     V3_4_9 = 121
+    V4_1_0_SNAPSHOT = 232
     V4_9_3 = 399
     V4_9_4 = 401
     V5_0_0 = 413
