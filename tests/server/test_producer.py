@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -229,6 +229,32 @@ def test_a_connection_the_broker_gave_up_is_noticed_before_it_is_used(
                 producer.send(Message(rocketmq_topic, "x"))
             proxy.kill()
             producer.send(Message(rocketmq_topic, "x"))
+
+
+def test_connections_threads_need_no_more_are_ended(
+    rocketmq: Cluster, rocketmq_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = threading.Barrier(8)
+    with TcpProxy(rocketmq.addresses[0]) as proxy:
+        mapped = {rocketmq.addresses[0]: proxy.address}
+        with Producer("g", rocketmq.namesrv, address_map=mapped) as producer:
+            producer.send(Message(rocketmq_topic, "x"))
+
+            def selector(queues: Sequence[MessageQueue], *_: object) -> MessageQueue:
+                together.wait(30)  # nobody goes on before all are here, so several need one at a time
+                return queues[0]
+
+            threads = [
+                threading.Thread(target=producer.send_ordered, args=(Message(rocketmq_topic, "x"), None, selector))
+                for _ in range(8)
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            monkeypatch.setattr(direct, "_IDLE_SECONDS", 0.0)
+            while proxy.connections > 2:  # the loop's and this thread's; the proxy sees the others end in its own time
+                producer.send(Message(rocketmq_topic, "x"))
 
 
 def test_without_retries_a_broken_connection_is_told(rocketmq: Cluster, rocketmq_topic: str) -> None:

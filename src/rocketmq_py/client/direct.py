@@ -7,6 +7,7 @@ to know what requests mean.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import socket
@@ -22,6 +23,8 @@ from rocketmq_py.protocol.codes import ResponseCode
 _READ_SIZE = 4096
 _FRESH_SECONDS = 1.0
 """How long an idle connection is taken for alive without looking."""
+_IDLE_SECONDS = 60.0
+"""How long a connection is kept that no thread needs any more; brokers end them after 120 s."""
 _TICK = 0.01
 """Time limits are rounded up to this many seconds, so that sends with the same limit need not set it anew."""
 
@@ -74,8 +77,9 @@ class DirectConnections:
         """Close the connections that are idle now, and those in use when they are put back."""
         self._closed = True
         for idle in list(self._idle.values()):
-            while idle:
-                idle.pop().close()
+            with contextlib.suppress(IndexError):  # empty, whoever took the last one
+                while True:
+                    idle.pop().close()
 
     def _take(self, address: str, deadline: float) -> _DirectConnection:
         if self._closed:
@@ -91,7 +95,11 @@ class DirectConnections:
             connection.close()
 
     def _put_back(self, connection: _DirectConnection) -> None:
-        self._idle[connection.address].append(connection)
+        idle = self._idle[connection.address]
+        idle.append(connection)
+        with contextlib.suppress(IndexError):  # other threads may have taken all
+            if connection.used - idle[0].used > _IDLE_SECONDS:
+                idle.pop(0).close()
         if self._closed:
             self.close()
 
@@ -111,14 +119,14 @@ class DirectConnections:
 class _DirectConnection:
     """A connection of one thread at a time."""
 
-    __slots__ = ("_peer", "_socket", "_ticks", "_used", "address")
+    __slots__ = ("_peer", "_socket", "_ticks", "address", "used")
 
     def __init__(self, address: str, sock: socket.socket) -> None:
         self.address = address
         self._socket = sock
         self._peer: Peer[bool] = Peer()
         self._ticks = 0
-        self._used = time.monotonic()
+        self.used = time.monotonic()
 
     def exchange(self, framed: Framed, deadline: float) -> Reply:
         """A request and its answer."""
@@ -150,7 +158,7 @@ class _DirectConnection:
 
     def is_alive(self) -> bool:
         """Whether the peer has not hung up meanwhile, as far as can be seen."""
-        if time.monotonic() - self._used < _FRESH_SECONDS:
+        if time.monotonic() - self.used < _FRESH_SECONDS:
             return True
         self._socket.setblocking(False)
         try:
@@ -168,8 +176,8 @@ class _DirectConnection:
 
     def _limit(self, deadline: float) -> None:
         """Let the kernel end reads and writes at the deadline: a limit kept here would cost a poll before each."""
-        self._used = time.monotonic()
-        ticks = math.ceil((deadline - self._used) / _TICK)
+        self.used = time.monotonic()
+        ticks = math.ceil((deadline - self.used) / _TICK)
         if ticks <= 0:
             raise RequestTimeout(f"no time is left for a request to {self.address}")
         if ticks != self._ticks:

@@ -90,10 +90,7 @@ class Portal:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
     def post(self, callback: Callable[[], None]) -> None:
-        """Call ``callback`` in the loop's thread, soon; callbacks keep their order and raise nothing.
-
-        The loop is woken once for many.
-        """
+        """Call ``callback`` in the loop's thread, soon; callbacks keep their order. Wakes the loop once for many."""
         self._posted.append(callback)
         if not self._woken:
             self._woken = True
@@ -101,8 +98,12 @@ class Portal:
 
     def _run_posted(self) -> None:
         self._woken = False  # before the first is taken: what is appended from here on wakes the loop again
-        while self._posted:
-            self._posted.popleft()()
+        try:
+            while self._posted:
+                self._posted.popleft()()
+        finally:
+            if self._posted:  # one has failed, which is for the loop to report; the others are still to come
+                self.loop.call_soon(self._run_posted)
 
     def call(self, function: Callable[..., T], *arguments: Any) -> T:
         """Call a plain function in the loop's thread and wait for what it returns or raises."""

@@ -70,6 +70,22 @@ def test_posted_calls_keep_their_order_and_none_is_lost() -> None:
         assert [i for thread, i in seen if thread == n] == list(range(2000))
 
 
+def test_a_posted_call_that_fails_is_reported_and_the_next_one_is_made() -> None:
+    mine = Portal()
+    reported: Future[str] = Future()
+    made = threading.Event()
+
+    def fails() -> None:
+        mine.post(made.set)
+        raise ConfigError("as told")
+
+    mine.loop.set_exception_handler(lambda _, context: reported.set_result(str(context["exception"])))
+    mine.post(fails)
+    assert made.wait(10)
+    assert reported.result(10) == "as told"
+    mine.stop()
+
+
 def test_the_loop_never_waits_for_itself() -> None:
     async def blocks() -> None:
         async def never() -> None:
