@@ -10,6 +10,12 @@ from tests.interop.javapeer import JavaPeer, PeerError
 from tests.interop.side import Side, eventually, group
 
 
+def line_of(java: JavaPeer, start: str, *command: str) -> list[str]:
+    """The first words of the line that starts so, or nothing."""
+    lines = [line.split() for line in java.admin(*command).splitlines() if line.startswith(start)]
+    return lines[0][:5] if lines else []
+
+
 def test_topics_are_created_changed_listed_and_deleted(java: JavaPeer, side: Side) -> None:
     topic = side.topic(java, queues=3)
     assert topic in java.admin("topicList", "-n", side.namesrv).split()
@@ -27,14 +33,9 @@ def test_topics_are_created_changed_listed_and_deleted(java: JavaPeer, side: Sid
 
 
 def test_a_cluster_is_listed(java: JavaPeer, side: Side) -> None:
-    [line] = [line for line in java.admin("clusterList", "-n", side.namesrv).splitlines() if "broker-a" in line]
-    assert line.split()[:4] == ["DefaultCluster", "broker-a", "0", side.broker]
-
-
-def line_of(java: JavaPeer, start: str, *command: str) -> list[str]:
-    """The first words of the line that starts so, or nothing."""
-    lines = [line.split() for line in java.admin(*command).splitlines() if line.startswith(start)]
-    return lines[0][:5] if lines else []
+    assert java.brokers(side.namesrv) == {side.broker}
+    words = line_of(java, "DefaultCluster", "clusterList", "-n", side.namesrv)
+    assert words[:4] == ["DefaultCluster", "broker-a", "0", side.broker]
 
 
 def test_topic_status_counts_messages(java: JavaPeer, side: Side) -> None:

@@ -45,12 +45,7 @@ def cluster(request: pytest.FixtureRequest, java: JavaPeer, servers: OurServers)
 
 def await_brokers(java: JavaPeer, namesrv: str, wanted: set[str]) -> None:
     """Until the cluster list has these and no other brokers."""
-    eventually(lambda: brokers(java, namesrv), lambda listed: listed == wanted)
-
-
-def brokers(java: JavaPeer, namesrv: str) -> set[str]:
-    lines = java.admin("clusterList", "-n", namesrv).splitlines()
-    return {line.split()[3] for line in lines if line.startswith("DefaultCluster")}
+    eventually(lambda: java.brokers(namesrv), lambda listed: listed == wanted)
 
 
 def make_topic(java: JavaPeer, cluster: Mixed) -> str:
