@@ -103,12 +103,12 @@ def test_a_java_consumer_filters_at_our_broker(java: JavaPeer, ours: Side) -> No
 
 def test_a_java_consumer_hears_what_is_wrong_with_its_expression(java: JavaPeer, ours: Side) -> None:
     topic = ours.topic(java, queues=1)
-    with pytest.raises(PeerError, match="CODE: 23 .*character 3: only numbers and properties"):
+    with pytest.raises(PeerError, match=r"CODE: 23 .*character 3: only numbers and properties"):
         java.consumer(ours.namesrv, topic, group(), n=1, sql="a > 'x'")
 
 
 def test_our_consumer_hears_that_a_java_broker_does_not_filter(java: JavaPeer, java_broker: JavaServer) -> None:
     java.admin("updateBrokerConfig", "-b", java_broker.address, "-k", "enablePropertyFilter", "-v", "false")
     side = Side("java", java_broker.namesrv, java_broker.address)
-    with pytest.raises(ConfigError, match="set enablePropertyFilter=true in its broker.conf"):
+    with pytest.raises(ConfigError, match=r"set enablePropertyFilter=true in its broker\.conf"):
         consume(side, side.topic(java, queues=1), SQL)
