@@ -43,6 +43,20 @@ class ConsumeResult(enum.Enum):
     RECONSUME_LATER = "RECONSUME_LATER"
 
 
+class OrderlyResult(enum.Enum):
+    """What a listener of an orderly consumer says about a batch.
+
+    ``SUSPEND``: consume it again after a moment, and nothing else of its queue before. ``COMMIT`` and ``ROLLBACK``
+    mean what they say when the listener has switched ``auto_commit`` off: everything since the last commit is done, or
+    is consumed again. With ``auto_commit`` they mean ``SUCCESS``.
+    """
+
+    SUCCESS = "SUCCESS"
+    COMMIT = "COMMIT"
+    ROLLBACK = "ROLLBACK"
+    SUSPEND = "SUSPEND_CURRENT_QUEUE_A_MOMENT"
+
+
 class MessageQueue(NamedTuple):
     """One queue of a topic on one broker; sorts as Java's does: topic, broker, queue id."""
 

@@ -68,6 +68,7 @@ SUSPENDED = Admission(Step.WAIT, STATE_DELAY, "suspended")
 TOO_MANY = Admission(Step.WAIT, FLOW_DELAY, "count")
 TOO_BIG = Admission(Step.WAIT, FLOW_DELAY, "size")
 TOO_WIDE = Admission(Step.WAIT, FLOW_DELAY, "span")
+NOT_LOCKED = Admission(Step.WAIT, STATE_DELAY, "not locked")
 NOT_SUBSCRIBED = Admission(Step.WAIT, STATE_DELAY, "no subscription")
 
 
@@ -78,11 +79,13 @@ def admit(
     running: bool,
     suspended: bool,
     subscribed: bool,
+    usable: bool = True,
     coming: int = 0,
     coming_bytes: int = 0,
 ) -> Admission:
     """What to do about the next pull of ``queue``.
 
+    :param usable: whether the queue is locked, if it has to be.
     :param coming: messages that are on their way into the queue, at most.
     :param coming_bytes: their size, at most.
     """
@@ -95,6 +98,8 @@ def admit(
     full = _full(queue, limits, coming, coming_bytes)
     if full is not None:
         return full
+    if not usable:
+        return NOT_LOCKED
     return PULL if subscribed else NOT_SUBSCRIBED
 
 

@@ -92,6 +92,10 @@ class ProcessQueue:
                 self.size -= len(gone.body)
         return next(iter(held), self.max_offset + 1)
 
+    def is_usable(self, now: float) -> bool:  # noqa: ARG002 - it depends on the time where messages have an order
+        """Whether its messages may be pulled and consumed now; a queue whose messages have no order needs no lock."""
+        return True
+
     def is_pull_expired(self, now: float) -> bool:
         """Whether the queue was not pulled for so long that its pull loop must have been lost."""
         return now - self.pulled_at > PULL_MAX_IDLE
