@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rocketmq_py.client.blocking import Producer as Producer
     from rocketmq_py.client.blocking_admin import Admin as Admin
     from rocketmq_py.client.dispatch_listener import ConsumeContext as ConsumeContext
+    from rocketmq_py.client.dispatch_orderly_listener import OrderlyContext as OrderlyContext
     from rocketmq_py.client.push_blocking import PushConsumer as PushConsumer
     from rocketmq_py.errors import (
         BrokerError as BrokerError,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         MessageExt as MessageExt,
         MessageModel as MessageModel,
         MessageQueue as MessageQueue,
+        OrderlyResult as OrderlyResult,
         SendResult as SendResult,
         SendStatus as SendStatus,
     )
@@ -56,6 +58,8 @@ __all__ = [
     "MessageQueue",
     "NetworkError",
     "NoRouteError",
+    "OrderlyContext",
+    "OrderlyResult",
     "Producer",
     "PushConsumer",
     "RequestTimeout",
@@ -68,14 +72,15 @@ _HOMES = {
     "client.blocking": ("Producer",),
     "client.blocking_admin": ("Admin",),
     "client.dispatch_listener": ("ConsumeContext",),
+    "client.dispatch_orderly_listener": ("OrderlyContext",),
     "client.push_blocking": ("PushConsumer",),
     "errors": (
         "BrokerError", "ClosedError", "ConfigError", "ForkedError", "MessageIllegal", "NetworkError", "NoRouteError",
         "RequestTimeout", "RocketMQError",
     ),
     "model": (
-        "ConsumeFromWhere", "ConsumeResult", "Message", "MessageExt", "MessageModel", "MessageQueue", "SendResult",
-        "SendStatus",
+        "ConsumeFromWhere", "ConsumeResult", "Message", "MessageExt", "MessageModel", "MessageQueue", "OrderlyResult",
+        "SendResult", "SendStatus",
     ),
     "wire.compression": ("CompressionType",),
 }  # fmt: skip

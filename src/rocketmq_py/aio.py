@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rocketmq_py.client.admin import Admin
 from rocketmq_py.client.dispatch_listener import ConsumeContext
+from rocketmq_py.client.dispatch_orderly_listener import OrderlyContext
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.producer import Producer
 from rocketmq_py.client.push import PushConsumer
@@ -25,6 +26,7 @@ from rocketmq_py.model import (
     MessageExt,
     MessageModel,
     MessageQueue,
+    OrderlyResult,
     SendResult,
     SendStatus,
 )
@@ -48,6 +50,8 @@ __all__ = [
     "MessageQueue",
     "NetworkError",
     "NoRouteError",
+    "OrderlyContext",
+    "OrderlyResult",
     "Producer",
     "PushConsumer",
     "RequestTimeout",

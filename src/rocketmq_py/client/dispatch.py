@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from itertools import groupby, islice
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from rocketmq_py.client.dispatch_listener import Failure, Listener, Slice
 from rocketmq_py.client.dispatch_pool import Pool, TaskPool, ThreadPool, post
@@ -32,14 +32,17 @@ SendBack = Callable[[MessageExt, int], Coroutine[Any, Any, bool]]
 """Has a message delivered again later, at a delay level; tells whether that is now certain."""
 
 
-class Listeners:
+L = TypeVar("L")
+
+
+class Listeners(Generic[L]):
     """Which listener a topic's messages go to."""
 
-    def __init__(self, default: Listener | None, by_topic: Mapping[str, Listener]) -> None:
+    def __init__(self, default: L | None, by_topic: Mapping[str, L]) -> None:
         self._default = default
         self._by_topic = by_topic
 
-    def of(self, topic: str) -> Listener | None:
+    def of(self, topic: str) -> L | None:
         return self._by_topic.get(topic, self._default)
 
     def __iter__(self) -> Any:
@@ -74,7 +77,7 @@ class ConcurrentDispatcher:
 
     def __init__(
         self,
-        listeners: Listeners,
+        listeners: Listeners[Listener],
         threads: int,
         offsets: OffsetTable,
         send_back: SendBack,

@@ -14,23 +14,25 @@ from typing import Any, NamedTuple, Protocol
 from rocketmq_py.core.processqueue import ProcessQueue
 from rocketmq_py.core.settle import ACK_ALL, read_result, settle
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.model import ConsumeResult, MessageExt, MessageQueue
+from rocketmq_py.model import ConsumeResult, MessageExt, MessageQueue, OrderlyResult
 
 _log = logging.getLogger(__name__)
 
 _SUCCESS = ConsumeResult.SUCCESS
 _LATER = ConsumeResult.RECONSUME_LATER
-_RAISED = (Exception, SystemExit, asyncio.CancelledError)
+RAISED = (Exception, SystemExit, asyncio.CancelledError)
 """What a listener may raise without ending its worker."""
 
-Returned = ConsumeResult | Awaitable[ConsumeResult | None] | None
+Result = ConsumeResult | OrderlyResult | None
+Returned = Result | Awaitable[Result]
 OneMessage = Callable[[MessageExt], Returned]
-Batch = Callable[[list[MessageExt], "ConsumeContext"], Returned]
+Batch = Callable[[list[MessageExt], Any], Returned]
 AnyListener = OneMessage | Batch
 """``listener(message)`` or ``listener(messages, context)``, a plain function or ``async def``.
 
 Returning None or ``ConsumeResult.SUCCESS`` means the messages are done. ``ConsumeResult.RECONSUME_LATER``, an
-exception, or any other value (which is logged) means: deliver them again later.
+exception, or any other value (which is logged) means: deliver them again later. The context is a
+:class:`ConsumeContext`, or an :class:`~rocketmq_py.OrderlyContext` in an orderly consumer.
 """
 
 
@@ -140,8 +142,8 @@ class _Single:
             calls += 1
             try:
                 returned = call(message)
-            except _RAISED as e:
-                returned = _raised(e, message)
+            except RAISED as e:
+                returned = raised(e, message)
             if returned is None or returned is _SUCCESS:
                 done(message)
             else:
@@ -155,8 +157,8 @@ class _Single:
             calls += 1
             try:
                 returned = await self._call(message)
-            except _RAISED as e:
-                returned = _raised(e, message)
+            except RAISED as e:
+                returned = raised(e, message)
             if returned is None or returned is _SUCCESS:
                 piece.done.append(message)
             else:
@@ -187,8 +189,8 @@ class _Batched:
             context = ConsumeContext(piece.queue.queue)
             try:
                 returned = self._call(messages.copy(), context)
-            except _RAISED as e:
-                returned = _raised(e, messages)
+            except RAISED as e:
+                returned = raised(e, messages)
             self._settle(piece, messages, returned, context)
         piece.exhausted = True
         return calls
@@ -200,8 +202,8 @@ class _Batched:
             context = ConsumeContext(piece.queue.queue)
             try:
                 returned = await self._call(messages.copy(), context)
-            except _RAISED as e:
-                returned = _raised(e, messages)
+            except RAISED as e:
+                returned = raised(e, messages)
             self._settle(piece, messages, returned, context)
         piece.exhausted = True
         return calls
@@ -212,7 +214,7 @@ class _Batched:
         piece.failed.extend([Failure(message, context.delay_level) for message in failed])
 
 
-def _raised(error: BaseException, what: object) -> ConsumeResult:
+def raised(error: BaseException, what: object) -> ConsumeResult:
     """What an exception of a listener means: again later. Only the end of the listener's own task goes on."""
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
@@ -227,7 +229,7 @@ def _understood(returned: object, function: Callable[..., Any]) -> ConsumeResult
     if result is None:
         _log.error(
             "the listener %s returned %r: a ConsumeResult or None is expected; the messages are delivered again",
-            _name(function), returned,
+            name_of(function), returned,
         )  # fmt: skip
         return _LATER
     return result
@@ -240,21 +242,39 @@ def make_listener(function: AnyListener, batch_size: int) -> Listener:
     :param batch_size: most messages a call may get.
     :raises ConfigError: it takes neither, or takes one message while ``batch_size`` asks for more.
     """
+    shape = shape_of(function, batch_size)
+    if shape.takes_batch:
+        return _Batched(function, batch_size, is_async=shape.is_async)  # type: ignore[arg-type]
+    return _Single(function, is_async=shape.is_async)  # type: ignore[arg-type]
+
+
+class Shape(NamedTuple):
+    """How a listener is to be called."""
+
+    is_async: bool
+    takes_batch: bool
+
+
+def shape_of(function: AnyListener, batch_size: int) -> Shape:
+    """The shape of a user's function.
+
+    :raises ConfigError: it is no listener, or takes one message while ``batch_size`` asks for more.
+    """
     is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
     parameters = _parameters(function)
     if parameters == 2:
-        return _Batched(function, batch_size, is_async=is_async)  # type: ignore[arg-type]
+        return Shape(is_async, takes_batch=True)
     if parameters != 1:
         raise ConfigError(
-            f"the listener {_name(function)} takes {parameters} arguments; write listener(message) or "
+            f"the listener {name_of(function)} takes {parameters} arguments; write listener(message) or "
             "listener(messages, context)"
         )
     if batch_size > 1:
         raise ConfigError(
-            f"the listener {_name(function)} takes one message, but consume_batch_size is {batch_size}; write "
+            f"the listener {name_of(function)} takes one message, but consume_batch_size is {batch_size}; write "
             "listener(messages, context)"
         )
-    return _Single(function, is_async=is_async)  # type: ignore[arg-type]
+    return Shape(is_async, takes_batch=False)
 
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -273,5 +293,6 @@ def _parameters(function: object) -> int:
     return required or int(takes_any)
 
 
-def _name(function: object) -> str:
+def name_of(function: object) -> str:
+    """What to call a listener in a message."""
     return getattr(function, "__qualname__", None) or repr(function)

@@ -1,10 +1,11 @@
-"""The offsets of a consumer group at the brokers: read, remembered in memory, persisted.
+"""The offsets of a consumer group: read, remembered in memory, persisted; here, at the brokers.
 
 Knows requests 14 and 15 and which broker takes them. When to read and persist is the consumer's decision.
 """
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import logging
 from collections.abc import Collection
@@ -48,27 +49,26 @@ async def broker_of(instance: ClientInstance, queue: MessageQueue, *, broker_id:
     return address
 
 
-class RemoteOffsets(OffsetTable):
-    """Offsets of a group in clustering mode: in memory here, stored at the brokers."""
+class Offsets(OffsetTable, abc.ABC):
+    """Offsets of a group: in memory here, kept where the message model says, bounded by what the brokers have."""
 
-    __slots__ = ("_group", "_instance")
+    __slots__ = ("_instance",)
 
-    def __init__(self, instance: ClientInstance, group: str) -> None:
+    def __init__(self, instance: ClientInstance) -> None:
         super().__init__()
         self._instance = instance
-        self._group = group
 
+    @abc.abstractmethod
     async def fetch(self, queue: MessageQueue) -> int | None:
-        """The group's offset as the broker has it, None when it has none.
+        """The offset that was persisted last, None when there is none."""
 
-        :raises NetworkError: the broker cannot be asked.
-        :raises BrokerError: it refuses.
-        """
-        header = QueryConsumerOffset(consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id)
-        try:
-            return await self._ask(queue, RequestCode.QUERY_CONSUMER_OFFSET, header)
-        except NotFound:
-            return None
+    @abc.abstractmethod
+    async def persist(self, queues: Collection[MessageQueue]) -> None:
+        """Begins to persist the offsets of ``queues``; what fails is logged."""
+
+    @abc.abstractmethod
+    async def persist_confirmed(self, queues: Collection[MessageQueue]) -> None:
+        """As :meth:`persist`, and waits until they are stored."""
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """The offset the queue's next message will get."""
@@ -84,6 +84,33 @@ class RemoteOffsets(OffsetTable):
         """The offset of the first message stored at or after a time."""
         header = SearchOffset(topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms)
         return await self._ask(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
+
+    async def _ask(self, queue: MessageQueue, code: RequestCode, header: Header) -> int:
+        address = await broker_of(self._instance, queue)
+        answer = await self._instance.connections.invoke(address, code, header, timeout=TIMEOUT)
+        return OffsetResponse.from_ext(answer.ext).offset
+
+
+class RemoteOffsets(Offsets):
+    """Offsets of a group whose members share the queues: stored at the brokers."""
+
+    __slots__ = ("_group",)
+
+    def __init__(self, instance: ClientInstance, group: str) -> None:
+        super().__init__(instance)
+        self._group = group
+
+    async def fetch(self, queue: MessageQueue) -> int | None:
+        """The group's offset as the broker has it, None when it has none.
+
+        :raises NetworkError: the broker cannot be asked.
+        :raises BrokerError: it refuses.
+        """
+        header = QueryConsumerOffset(consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id)
+        try:
+            return await self._ask(queue, RequestCode.QUERY_CONSUMER_OFFSET, header)
+        except NotFound:
+            return None
 
     async def persist(self, queues: Collection[MessageQueue]) -> None:
         """Sends the offsets of ``queues`` to their brokers without waiting for an answer; what fails is logged."""
@@ -108,8 +135,3 @@ class RemoteOffsets(OffsetTable):
                 await connections.oneway(address, RequestCode.UPDATE_CONSUMER_OFFSET, header)
         except RocketMQError as e:
             _log.warning("offset %d of %s, group %s, could not be persisted: %s", offset, queue, self._group, e)
-
-    async def _ask(self, queue: MessageQueue, code: RequestCode, header: Header) -> int:
-        address = await broker_of(self._instance, queue)
-        answer = await self._instance.connections.invoke(address, code, header, timeout=TIMEOUT)
-        return OffsetResponse.from_ext(answer.ext).offset

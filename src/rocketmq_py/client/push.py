@@ -16,18 +16,16 @@ from time import time
 from typing import Any, Self, TypeVar, Unpack
 
 from rocketmq_py.client import push_filters, push_requests, push_running
-from rocketmq_py.client.dispatch import ConcurrentDispatcher, Listeners
+from rocketmq_py.client.dispatch import Listeners
 from rocketmq_py.client.dispatch_listener import AnyListener, Listener, make_listener
+from rocketmq_py.client.dispatch_orderly_listener import OrderlyListener
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.push_group import Group, State
 from rocketmq_py.client.push_options import PushOptions, PushSettings
-from rocketmq_py.client.push_pull import PullStrategy
-from rocketmq_py.client.push_rebalance import Rebalancer
+from rocketmq_py.client.push_parts import Parts, QueuesChanged
 from rocketmq_py.client.push_running import Health
-from rocketmq_py.client.push_sendback import Retries
-from rocketmq_py.core.processqueue import ProcessQueue
 from rocketmq_py.errors import ClosedError, ConfigError, NoRouteError
-from rocketmq_py.model import MessageExt, MessageQueue
+from rocketmq_py.model import MessageExt, MessageModel, MessageQueue
 from rocketmq_py.protocol.bodies import ConsumerData
 from rocketmq_py.protocol.names import check_group, check_topic
 
@@ -35,10 +33,8 @@ _log = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-STATS_INTERVAL = 10.0
-
-QueuesChanged = Callable[[str, list[MessageQueue], list[MessageQueue]], None]
-"""Told a topic, all of its queues, and those that are now this consumer's."""
+BROADCASTING_INSTANCE = "DEFAULT"
+"""The instance name of a broadcasting consumer: a stable client id, so that it finds its offsets again."""
 
 
 class PushConsumer:
@@ -81,16 +77,18 @@ class PushConsumer:
         **options: Unpack[PushSettings],
     ) -> None:
         self._options = PushOptions(**options)
+        if self._options.message_model is MessageModel.BROADCASTING:
+            instance_name = instance_name or BROADCASTING_INSTANCE
         self._owns_instance = instance is None
         self._instance = instance or ClientInstance(
             namesrv, instance_name=instance_name, unit_name=unit_name, address_map=address_map, timeout=timeout
         )
         self._group = Group(check_group(group), self._instance, self._options)
         self._default = self._made(listener) if listener is not None else None
-        self._by_topic: dict[str, Listener] = {}
-        self._listeners = Listeners(self._default, self._by_topic)
+        self._by_topic: dict[str, Listener | OrderlyListener] = {}
+        self._listeners: Listeners[Any] = Listeners(self._default, self._by_topic)
         self._queues_changed = queues_changed
-        self._parts: _Parts | None = None
+        self._parts: Parts | None = None
         self._closed = asyncio.Event()
 
     # -- before the start
@@ -131,7 +129,9 @@ class PushConsumer:
 
         return subscribed
 
-    def _made(self, listener: AnyListener) -> Listener:
+    def _made(self, listener: AnyListener) -> Listener | OrderlyListener:
+        if self._options.orderly:
+            return OrderlyListener(listener, self._options.consume_batch_size)
         return make_listener(listener, self._options.consume_batch_size)
 
     def _check_listeners(self) -> None:
@@ -171,9 +171,10 @@ class PushConsumer:
         for topic in list(group.subscriptions):
             with contextlib.suppress(NoRouteError):  # it may come into being later
                 await instance.routes.get(topic)
-        group.subscribe(group.retry_topic, "*")
+        if not group.is_broadcasting:
+            group.subscribe(group.retry_topic, "*")
         group.started_at = time()
-        self._parts = _Parts(group, self._listeners, self._queues_changed)
+        self._parts = Parts(group, self._listeners, self._queues_changed)
         await instance.start()
         await push_filters.check_brokers(instance, group.name, list(group.subscriptions.values()))
         await group.announce()
@@ -195,6 +196,7 @@ class PushConsumer:
             if self._parts is not None:
                 await self._parts.close(timeout)
                 await self._group.offsets.persist_confirmed(self._group.queues)
+                await self._parts.holding.close()
             await self._instance.unregister(self)
         finally:
             if self._owns_instance:
@@ -262,6 +264,7 @@ class PushConsumer:
         """What brokers are to know of this member."""
         return ConsumerData(
             group_name=self.group,
+            message_model=self._options.message_model.value,
             consume_from_where=self._options.consume_from.value,
             subscription_data_set=list(self._group.subscriptions.values()),
         )
@@ -277,7 +280,7 @@ class PushConsumer:
 
     async def persist_offsets(self) -> None:
         """Sends the offsets of its queues to their brokers."""
-        self._group.offsets.retain(self._group.queues)
+        self._group.offsets.retain({*self._group.queues, *self._group.leaving})
         await self._group.offsets.persist(self._group.queues)
 
     # -- what brokers ask of it
@@ -300,52 +303,3 @@ class PushConsumer:
     async def consume_directly(self, message: MessageExt) -> dict[str, Any]:
         """Has the listener consume one message now, outside of all queues."""
         return await push_running.consume_directly(self._group, self._listeners, message)
-
-
-class _Parts:
-    """What a running consumer is made of."""
-
-    def __init__(self, group: Group, listeners: Listeners, queues_changed: QueuesChanged | None) -> None:
-        self._group = group
-        self.dispatcher = ConcurrentDispatcher(
-            listeners, group.options.consume_threads, group.offsets, Retries(group).send_back, group.stats,
-            self._settled, f"{group.name}-listener",
-        )  # fmt: skip
-        self.strategy = PullStrategy(group, self.dispatcher, self._reset)
-        self.rebalancer = Rebalancer(group, self.strategy.take, self._release, queues_changed or _nobody)
-        self._sampler = asyncio.ensure_future(self._sample())
-
-    def _settled(self, queue: ProcessQueue) -> None:
-        self.strategy.nudge(queue)
-
-    def _release(self, queue: ProcessQueue) -> None:
-        self.strategy.drop(queue)
-        self.dispatcher.drop(queue)
-
-    async def _reset(self, queue: ProcessQueue, offset: int, next_offset: int) -> None:
-        _log.warning(
-            "offset %d of %s lies outside the queue or was reset: on from %d", offset, queue.queue, next_offset
-        )
-        await self.rebalancer.reset(queue, next_offset)
-
-    async def _sample(self) -> None:
-        while True:
-            self._group.sample_stats()
-            await asyncio.sleep(STATS_INTERVAL)
-
-    async def close(self, timeout: float | None) -> None:
-        """Ends all parts, those first that make work for others."""
-        self._sampler.cancel()
-        await self.rebalancer.close()
-        await self.strategy.close()
-        try:
-            async with asyncio.timeout(timeout):
-                await self.dispatcher.close()
-        except TimeoutError:
-            _log.warning(
-                "listeners of group %s still run after %g s; they are not waited for", self._group.name, timeout
-            )
-
-
-def _nobody(topic: str, queues: list[MessageQueue], mine: list[MessageQueue]) -> None:
-    """Stands in where nobody wants to know of changes."""

@@ -14,8 +14,8 @@ from typing import Any, Self, TypeVar, Unpack
 from rocketmq_py.client import push as aio
 from rocketmq_py.client.dispatch_listener import AnyListener
 from rocketmq_py.client.portal import portal
-from rocketmq_py.client.push import QueuesChanged
 from rocketmq_py.client.push_options import PushSettings
+from rocketmq_py.client.push_parts import QueuesChanged
 from rocketmq_py.client.push_running import Health
 from rocketmq_py.model import MessageQueue
 

@@ -11,13 +11,15 @@ from time import monotonic, time
 import msgspec
 
 from rocketmq_py.client.instance import ClientInstance
-from rocketmq_py.client.offsets import RemoteOffsets
+from rocketmq_py.client.offsets import Offsets, RemoteOffsets
+from rocketmq_py.client.offsets_local import LocalOffsets
 from rocketmq_py.client.push_filters import make_subscription
 from rocketmq_py.client.push_options import PushOptions
 from rocketmq_py.core.consumestats import ConsumeStats
 from rocketmq_py.core.flow import Limits
+from rocketmq_py.core.orderly import OrderedQueue
 from rocketmq_py.core.processqueue import ProcessQueue
-from rocketmq_py.model import MessageQueue
+from rocketmq_py.model import MessageModel, MessageQueue
 from rocketmq_py.protocol.bodies import SubscriptionData
 from rocketmq_py.protocol.names import retry_topic
 
@@ -36,7 +38,8 @@ class Group:
     """One member of a consumer group.
 
     ``announced`` are the subscriptions the brokers are known to have: pulls carry their versions, since a broker
-    refuses a pull whose version is newer than the heartbeat it has seen.
+    refuses a pull whose version is newer than the heartbeat it has seen. ``queues`` are ours; ``leaving`` are ours no
+    more, but still locked, since a listener has messages of them.
     """
 
     def __init__(self, name: str, instance: ClientInstance, options: PushOptions) -> None:
@@ -50,10 +53,23 @@ class Group:
         self.subscriptions: dict[str, SubscriptionData] = {}
         self.announced: dict[str, SubscriptionData] = {}
         self.queues: dict[MessageQueue, ProcessQueue] = {}
+        self.leaving: dict[MessageQueue, ProcessQueue] = {}
         self.limits: dict[str, Limits] = {}
-        self.offsets = RemoteOffsets(instance, name)
+        self.is_broadcasting = options.message_model is MessageModel.BROADCASTING
+        self.offsets = self._make_offsets()
         self._stats: dict[str, ConsumeStats] = {}
         self.announced_at = -1.0
+
+    def _make_offsets(self) -> Offsets:
+        if self.is_broadcasting:
+            return LocalOffsets(self.instance, self.name, self.options.local_offset_dir)
+        return RemoteOffsets(self.instance, self.name)
+
+    def make_queue(self, queue: MessageQueue) -> ProcessQueue:
+        """An empty process queue of the kind this consumer needs."""
+        if self.options.orderly:
+            return OrderedQueue(queue, self.now(), needs_lock=not self.is_broadcasting)
+        return ProcessQueue(queue, self.now())
 
     def now(self) -> float:
         """Seconds of the clock event loops use."""

@@ -6,14 +6,17 @@ Names and defaults are those of Java's DefaultMQPushConsumer, in seconds and who
 from __future__ import annotations
 
 import datetime
+import os
 from dataclasses import dataclass, field
 from time import time
 from typing import TypedDict
 
 from rocketmq_py.core.allocation import Allocation, Average
 from rocketmq_py.core.flow import Limits
+from rocketmq_py.core.orderly import MAX_RECONSUME, PAUSES
+from rocketmq_py.core.settle import max_reconsume_times
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.model import ConsumeFromWhere
+from rocketmq_py.model import ConsumeFromWhere, MessageModel
 
 TIMESTAMP_FORMAT = "%Y%m%d%H%M%S"
 HALF_AN_HOUR = 1800
@@ -23,6 +26,10 @@ HALF_AN_HOUR = 1800
 class PushOptions:
     """How a push consumer consumes. Times are seconds.
 
+    :param orderly: consumes each queue's messages one after the other, in the order they were stored, by one member at
+        a time. A message that fails holds up its queue: it is consumed again after ``suspend_seconds``.
+    :param message_model: BROADCASTING: every member gets all messages; offsets are kept in a file of this machine, and
+        a message that fails is dropped.
     :param consume_from: where a group without stored offsets starts. A broker answers a young topic's first offset
         (0) for a new group, whatever is asked here, while its messages are still in memory.
     :param consume_timestamp: the time ``ConsumeFromWhere.TIMESTAMP`` starts at: an aware or local ``datetime``, or
@@ -37,13 +44,19 @@ class PushOptions:
     :param pull_threshold_for_topic: messages held of a topic, shared by its queues; -1 for no such limit.
     :param pull_threshold_size_for_topic: MiB held of a topic, shared by its queues; -1 for no such limit.
     :param consume_max_span: offsets between the first and the last message held of a queue before pulling waits.
-    :param max_reconsume_times: deliveries after the first before a message goes to the dead letters; -1 stands for 16.
+    :param max_reconsume_times: deliveries after the first before a message goes to the dead letters; -1 stands for 16,
+        and for as many as it takes in an orderly consumer.
+    :param suspend_seconds: how long an orderly consumer leaves a queue alone after a failure; 0.01 to 30.
+    :param local_offset_dir: where a broadcasting consumer keeps its offsets; ``~/.rocketmq_offsets`` by default, as
+        Java clients.
     :param first_pull_delay: pause before a queue taken over from other members is pulled first, which gives them time
         to finish and persist. A consumer that is alone in its group does not wait.
     :param post_subscription_when_pull: sends the subscription along with every pull.
     :param allocation: how the group shares queues; must be the same for all members.
     """
 
+    orderly: bool = False
+    message_model: MessageModel = MessageModel.CLUSTERING
     consume_from: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET
     consume_timestamp: datetime.datetime | str | None = None
     consume_threads: int = 20
@@ -57,6 +70,8 @@ class PushOptions:
     pull_threshold_size_for_topic: int = -1
     consume_max_span: int = 2000
     max_reconsume_times: int = -1
+    suspend_seconds: float = 1.0
+    local_offset_dir: str | os.PathLike[str] | None = None
     first_pull_delay: float = 0.5
     post_subscription_when_pull: bool = False
     allocation: Allocation = field(default_factory=Average)
@@ -68,11 +83,21 @@ class PushOptions:
                 raise ConfigError(f"{name}={value!r} is out of range: {low} to {high} is allowed")
         if not isinstance(self.consume_from, ConsumeFromWhere):
             raise ConfigError(f"consume_from={self.consume_from!r} must be a ConsumeFromWhere")
+        if not isinstance(self.message_model, MessageModel):
+            raise ConfigError(f"message_model={self.message_model!r} must be a MessageModel")
         self.start_timestamp_ms()
 
     @property
     def limits(self) -> Limits:
-        return Limits(self.pull_threshold_for_queue, self.pull_threshold_size_for_queue, self.consume_max_span)
+        span = None if self.orderly else self.consume_max_span
+        return Limits(self.pull_threshold_for_queue, self.pull_threshold_size_for_queue, span)
+
+    @property
+    def most_reconsume_times(self) -> int:
+        """Deliveries after the first, the default resolved."""
+        if self.orderly and self.max_reconsume_times == -1:
+            return MAX_RECONSUME
+        return max_reconsume_times(self.max_reconsume_times)
 
     def start_timestamp_ms(self) -> int:
         """The consume timestamp in milliseconds since the epoch.
@@ -93,6 +118,8 @@ class PushOptions:
 class PushSettings(TypedDict, total=False):
     """The names and types of :class:`PushOptions`, for keyword arguments."""
 
+    orderly: bool
+    message_model: MessageModel
     consume_from: ConsumeFromWhere
     consume_timestamp: datetime.datetime | str | None
     consume_threads: int
@@ -106,6 +133,8 @@ class PushSettings(TypedDict, total=False):
     pull_threshold_size_for_topic: int
     consume_max_span: int
     max_reconsume_times: int
+    suspend_seconds: float
+    local_offset_dir: str | os.PathLike[str] | None
     first_pull_delay: float
     post_subscription_when_pull: bool
     allocation: Allocation
@@ -123,6 +152,7 @@ _ALLOWED: dict[str, tuple[float, float]] = {
     "pull_threshold_size_for_topic": (1, 102400),
     "consume_max_span": (1, 65535),
     "max_reconsume_times": (0, 2**31 - 1),
+    "suspend_seconds": PAUSES,
     "first_pull_delay": (0, 60),
 }
 _MAY_BE_UNSET = {"pull_threshold_for_topic", "pull_threshold_size_for_topic", "max_reconsume_times"}

@@ -127,6 +127,7 @@ class Puller:
             running=group.state is State.RUNNING,
             suspended=group.suspended,
             subscribed=topic in group.announced,
+            usable=self._queue.is_usable(group.now()),
             coming=coming,
             coming_bytes=coming_bytes,
         )
@@ -216,7 +217,7 @@ class Puller:
 
     def _request(self, offset: int, subscription: SubscriptionData, *, is_master: bool) -> PullMessage:
         queue, options = self._queue.queue, self._group.options
-        commit = self._group.offsets.get(queue) or 0
+        commit = 0 if self._group.is_broadcasting else self._group.offsets.get(queue) or 0
         posted = options.post_subscription_when_pull
         flags = pull_flags(commit, from_master=is_master, with_subscription=posted)
         return PullMessage(

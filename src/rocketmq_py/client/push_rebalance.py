@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Collection
 
 from rocketmq_py.client.push_group import Group
+from rocketmq_py.client.push_holding import Holding
 from rocketmq_py.core.processqueue import ProcessQueue
 from rocketmq_py.core.rebalance import next_round, plan
 from rocketmq_py.core.route import TopicRoute, pick_address
@@ -33,6 +34,7 @@ class Rebalancer:
 
     :param take: begins to consume a queue, after a delay.
     :param release: ends the consumption of a queue.
+    :param holding: what it takes to have a queue, and to leave it.
     :param changed: told topic, all its queues and ours, when ours have changed.
     """
 
@@ -41,11 +43,13 @@ class Rebalancer:
         group: Group,
         take: Callable[[ProcessQueue, float], None],
         release: Callable[[ProcessQueue], None],
+        holding: Holding,
         changed: Callable[[str, list[MessageQueue], list[MessageQueue]], None],
     ) -> None:
         self._group = group
         self._take = take
         self._release = release
+        self._holding = holding
         self._changed = changed
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -110,21 +114,27 @@ class Rebalancer:
         if route is None or members is None:
             return route is None  # what is missing is looked for at a pace of its own
         me = self._group.instance.client_id
-        wanted = self._group.options.allocation.allocate(me, route.read_queues, members)
-        alone = members == [me]
+        wanted = self._wanted(route, members)
         change = plan(self._group.owned(topic), wanted, self._group.now())
-        if change.changes:
+        await self._let_go(change.lost)
+        taken = await self._holding.take(change.gained) if change.gained else []
+        self._take_over(taken, alone=members == [me])
+        if change.lost or taken:
             _log.info(
                 "group %s of %d members: %d of %d queues of topic %s are ours (%d gone, %d new)",
                 self._group.name, len(members), len(wanted), len(route.read_queues), topic, len(change.lost),
-                len(change.gained),
+                len(taken),
             )  # fmt: skip
-            await self._let_go(change.lost)
-            self._take_over(change.gained, alone=alone)
             self._group.renew_subscription(topic)
             self._group.share_limits(topic)
             self._changed(topic, route.read_queues, wanted)
         return set(wanted) == set(self._group.owned(topic)) and me in members
+
+    def _wanted(self, route: TopicRoute, members: list[str]) -> list[MessageQueue]:
+        if self._group.is_broadcasting:
+            return list(route.read_queues)
+        me = self._group.instance.client_id
+        return self._group.options.allocation.allocate(me, route.read_queues, members)
 
     async def _look_around(self, topic: str) -> tuple[TopicRoute | None, list[str] | None]:
         """The topic's route and the group's members in order; None for what cannot be told."""
@@ -134,6 +144,8 @@ class Rebalancer:
             self._miss(topic, e)
             return None, None
         self._missing.discard(topic)
+        if self._group.is_broadcasting:
+            return route, [self._group.instance.client_id]  # the others' queues are none of our business
         try:
             members = await self._members(route)
             if self._group.instance.client_id not in members:  # the broker has not heard of us yet
@@ -169,18 +181,21 @@ class Rebalancer:
     # -- letting go
 
     async def _let_go(self, queues: Collection[MessageQueue]) -> None:
-        for queue in queues:
-            process = self._group.queues.pop(queue)
+        left = [self._group.queues.pop(queue) for queue in queues]
+        for process in left:
             process.dropped = True
             self._release(process)
-        await self._group.offsets.persist(queues)
-        for queue in queues:
-            self._group.offsets.remove(queue)
+        await self._holding.give_up(left)
 
     async def _forget_unsubscribed(self) -> None:
         strays = [queue for queue in self._group.queues if queue.topic not in self._group.subscriptions]
         if strays:
             await self._let_go(strays)
+
+    async def lose(self, processes: Collection[ProcessQueue]) -> None:
+        """Lets go of queues that turn out to be another member's, and looks again."""
+        await self._let_go([process.queue for process in processes])
+        self.trigger()
 
     async def reset(self, process: ProcessQueue, offset: int) -> None:
         """Starts a held queue anew at ``offset``: the broker says the present one lies outside the queue.
@@ -197,12 +212,13 @@ class Rebalancer:
 
     # -- taking over
 
-    def _take_over(self, queues: Collection[MessageQueue], *, alone: bool) -> None:
-        delay = 0.0 if alone else self._group.options.first_pull_delay
-        for queue in queues:
-            self._group.offsets.remove(queue)
-            process = self._group.queues[queue] = ProcessQueue(queue, self._group.now())
-            self._gained.append((process, delay))
+    def _take_over(self, processes: Collection[ProcessQueue], *, alone: bool) -> None:
+        # Whoever had a locked queue has stored its offset before the lock could come to us.
+        at_once = alone or self._group.options.orderly
+        for process in processes:
+            self._group.offsets.remove(process.queue)
+            self._group.queues[process.queue] = process
+            self._gained.append((process, 0.0 if at_once else self._group.options.first_pull_delay))
 
     async def _begin_gained(self) -> None:
         """Pulls what was gained, once the brokers know of the new subscription versions."""

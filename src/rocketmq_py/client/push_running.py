@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from time import perf_counter, time
+from time import monotonic, perf_counter, time
 from typing import Any
 
 import msgspec
 
 from rocketmq_py.client.dispatch import Listeners
-from rocketmq_py.client.dispatch_listener import Slice
+from rocketmq_py.client.dispatch_listener import Listener, Slice
+from rocketmq_py.client.dispatch_orderly_listener import OrderlyListener
 from rocketmq_py.client.push_group import Group, State
 from rocketmq_py.core.flow import MEBIBYTE
+from rocketmq_py.core.orderly import End, OrderedQueue, Run
 from rocketmq_py.core.processqueue import ProcessQueue
 from rocketmq_py.core.received import restore_topic
 from rocketmq_py.model import MessageExt, MessageQueue
@@ -110,12 +112,12 @@ def running_info(group: Group) -> dict[str, Any]:
         "properties": {
             "PROP_NAMESERVER_ADDR": f"{group.instance.name_servers};",
             "PROP_THREADPOOL_CORE_SIZE": str(options.consume_threads),
-            "PROP_CONSUMEORDERLY": "false",
+            "PROP_CONSUMEORDERLY": str(options.orderly).lower(),
             "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
             "PROP_CLIENT_VERSION": version_name(VERSION),
             "PROP_CONSUMER_START_TIMESTAMP": str(int(group.started_at * 1000)),
             "consumerGroup": group.name,
-            "messageModel": "CLUSTERING",
+            "messageModel": options.message_model.value,
             "consumeFromWhere": options.consume_from.value,
             "consumeMessageBatchMaxSize": str(options.consume_batch_size),
             "pullBatchSize": str(options.pull_batch_size),
@@ -131,37 +133,53 @@ def running_info(group: Group) -> dict[str, Any]:
 
 def _queue_info(group: Group, process: ProcessQueue) -> dict[str, Any]:
     wall = time() - group.now()
+    kept = process.kept if isinstance(process, OrderedQueue) else ()
+    locked_at = process.locked_at if isinstance(process, OrderedQueue) else None
     return {
         "commitOffset": group.offsets.get(process.queue) or 0,
         "cachedMsgMinOffset": max(process.min_offset, 0),
         "cachedMsgMaxOffset": max(process.max_offset, 0) if process.count else 0,
         "cachedMsgCount": process.count,
         "cachedMsgSizeInMiB": process.size // MEBIBYTE,
-        "transactionMsgMinOffset": 0,
-        "transactionMsgMaxOffset": 0,
-        "transactionMsgCount": 0,
-        "locked": False,
+        "transactionMsgMinOffset": kept[0].queue_offset if kept else 0,
+        "transactionMsgMaxOffset": kept[-1].queue_offset if kept else 0,
+        "transactionMsgCount": len(kept),
+        "locked": locked_at is not None,
         "tryUnlockTimes": 0,
-        "lastLockTimestamp": 0,
+        "lastLockTimestamp": int((wall + locked_at) * 1000) if locked_at is not None else 0,
         "droped": process.dropped,
         "lastPullTimestamp": int((wall + process.pulled_at) * 1000),
         "lastConsumeTimestamp": int((wall + process.consumed_at) * 1000),
     }
 
 
-async def consume_directly(group: Group, listeners: Listeners, message: MessageExt) -> dict[str, Any]:
+async def consume_directly(group: Group, listeners: Listeners[Any], message: MessageExt) -> dict[str, Any]:
     """Has the listener of the message's topic consume it; nothing is settled."""
     restore_topic([message], group.retry_topic)
     listener = listeners.of(message.topic)
     began = perf_counter()
-    answer = {"order": False, "autoCommit": True}
+    answer = {"order": group.options.orderly, "autoCommit": True}
     if listener is None:
         return {**answer, "consumeResult": "CR_THROW_EXCEPTION", "spentTimeMills": 0,
                 "remark": f"group {group.name} has no listener for topic {message.topic}"}  # fmt: skip
-    piece = Slice(ProcessQueue(message.queue, group.now()), message.topic, [message], listener)
+    done = await (_in_order if group.options.orderly else _alone)(listener, message)
+    return {**answer, "consumeResult": "CR_SUCCESS" if done else "CR_LATER",
+            "spentTimeMills": int((perf_counter() - began) * 1000)}  # fmt: skip
+
+
+async def _alone(listener: Listener, message: MessageExt) -> bool:
+    piece = Slice(ProcessQueue(message.queue, 0.0), message.topic, [message], listener)
     if listener.is_async:
         await listener.arun(piece)
     else:
         await asyncio.to_thread(listener.run, piece)
-    return {**answer, "consumeResult": "CR_SUCCESS" if piece.done else "CR_LATER",
-            "spentTimeMills": int((perf_counter() - began) * 1000)}  # fmt: skip
+    return bool(piece.done)
+
+
+async def _in_order(listener: OrderlyListener, message: MessageExt) -> bool:
+    run = Run(OrderedQueue(message.queue, 0.0, needs_lock=False), [message], 1, monotonic())
+    if listener.is_async:
+        await listener.aconsume(run)
+    else:
+        await asyncio.to_thread(listener.consume, run)
+    return run.end is End.EMPTY

@@ -1,0 +1,105 @@
+"""What a running push consumer is made of, for each way to consume: put together here, and taken apart again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from typing import Any
+
+from rocketmq_py.client.dispatch import ConcurrentDispatcher, Listeners
+from rocketmq_py.client.dispatch_orderly import OrderlyDispatcher
+from rocketmq_py.client.push_group import Group
+from rocketmq_py.client.push_holding import FreeHolding, Holding, LockedHolding
+from rocketmq_py.client.push_pull import PullStrategy
+from rocketmq_py.client.push_rebalance import Rebalancer
+from rocketmq_py.client.push_sendback import Drops, FailureTaker, Retries
+from rocketmq_py.core.processqueue import ProcessQueue
+from rocketmq_py.model import MessageQueue
+
+_log = logging.getLogger(__name__)
+
+STATS_INTERVAL = 10.0
+
+QueuesChanged = Callable[[str, list[MessageQueue], list[MessageQueue]], None]
+"""Told a topic, all of its queues, and those that are now this consumer's."""
+
+
+class Parts:
+    """A strategy that fetches messages, a dispatcher that takes them to listeners, a rebalancer that says which queues
+    are ours, and a holding that makes sure of it.
+    """
+
+    def __init__(self, group: Group, listeners: Listeners[Any], queues_changed: QueuesChanged | None) -> None:
+        self._group = group
+        failures: FailureTaker = Drops(group) if group.is_broadcasting else Retries(group)
+        self.dispatcher: ConcurrentDispatcher | OrderlyDispatcher
+        self.holding: Holding
+        if group.options.orderly:
+            self.dispatcher, self.holding = self._in_order(listeners, failures)
+        else:
+            self.dispatcher, self.holding = self._side_by_side(listeners, failures), FreeHolding(group)
+        self.strategy = PullStrategy(group, self.dispatcher, self._reset)
+        self.rebalancer = Rebalancer(
+            group, self.strategy.take, self._release, self.holding, queues_changed or _nobody
+        )  # fmt: skip
+        self._sampler = asyncio.ensure_future(self._sample())
+
+    def _side_by_side(self, listeners: Listeners[Any], failures: FailureTaker) -> ConcurrentDispatcher:
+        group = self._group
+        return ConcurrentDispatcher(
+            listeners, group.options.consume_threads, group.offsets, failures.send_back, group.stats,
+            self._settled, f"{group.name}-listener",
+        )  # fmt: skip
+
+    def _in_order(self, listeners: Listeners[Any], failures: FailureTaker) -> tuple[OrderlyDispatcher, Holding]:
+        group = self._group
+        dispatcher = OrderlyDispatcher(
+            listeners, group.options, group.offsets, failures.bury, group.stats, self._settled, self._unlocked,
+            f"{group.name}-listener",
+        )  # fmt: skip
+        if group.is_broadcasting:
+            return dispatcher, FreeHolding(group)
+        return dispatcher, LockedHolding(group, dispatcher, self._lose)
+
+    def _settled(self, queue: ProcessQueue) -> None:
+        self.strategy.nudge(queue)
+
+    def _unlocked(self) -> None:
+        if isinstance(self.holding, LockedHolding):
+            self.holding.hurry()
+
+    async def _lose(self, queues: Collection[ProcessQueue]) -> None:
+        await self.rebalancer.lose(queues)
+
+    def _release(self, queue: ProcessQueue) -> None:
+        self.strategy.drop(queue)
+        self.dispatcher.drop(queue)
+
+    async def _reset(self, queue: ProcessQueue, offset: int, next_offset: int) -> None:
+        _log.warning(
+            "offset %d of %s lies outside the queue or was reset: on from %d", offset, queue.queue, next_offset
+        )
+        await self.rebalancer.reset(queue, next_offset)
+
+    async def _sample(self) -> None:
+        while True:
+            self._group.sample_stats()
+            await asyncio.sleep(STATS_INTERVAL)
+
+    async def close(self, timeout: float | None) -> None:
+        """Ends all parts but the holding, those first that make work for others."""
+        self._sampler.cancel()
+        await self.rebalancer.close()
+        await self.strategy.close()
+        try:
+            async with asyncio.timeout(timeout):
+                await self.dispatcher.close()
+        except TimeoutError:
+            _log.warning(
+                "listeners of group %s still run after %g s; they are not waited for", self._group.name, timeout
+            )
+
+
+def _nobody(topic: str, queues: list[MessageQueue], mine: list[MessageQueue]) -> None:
+    """Stands in where nobody wants to know of changes."""
