@@ -171,7 +171,10 @@ def record_properties(record: bytes) -> bytes:
     """
     try:
         layout = head_struct(_I32.unpack_from(record, SYS_FLAG_AT)[0])
-        at = layout.size + _I32.unpack_from(record, layout.size - 4)[0]
+        body_length: int = _I32.unpack_from(record, layout.size - 4)[0]
+        if body_length < 0:
+            raise _disagreeing(layout.size - 4)
+        at = layout.size + body_length
         is_v1 = _I32.unpack_from(record, 4)[0] == MAGIC_V1
         end = at + (1 + record[at] if is_v1 else 2 + _U16.unpack_from(record, at)[0])
     except (StructError, IndexError) as e:

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from rocketmq_py.core.sql92 import EvaluationError, compile_sql
+from rocketmq_py.core.sql92.evaluate import build
 from rocketmq_py.core.sql92.parser import MAX_DEPTH
 from rocketmq_py.errors import ConfigError, SqlIllegal
 
@@ -28,6 +29,7 @@ def verdict(expression: str) -> bool | type[EvaluationError] | None:
     ("a BETWEEN 10 AND 11", True), ("a NOT BETWEEN 5 AND 9", True), ("n BETWEEN -8 AND -6", True), ("n = - 7", True),
     ("a > +5", True), ("a > --5", True), ("a = 10L", True), ("f > 2.0", True), ("f = 2.5", True), ("f = .25e1", True),
     ("a > b", ERROR), ("a > f", True), ("f > a", False), ("a < 0x1p9", False), ("5 < 6", True), ("5 = 5.0", True),
+    ("5 < 3000000000", True), ("-3000000000 = -3000000000L", True),
     # the number decides how the property is read
     ("f > 2", ERROR), ("f BETWEEN 2 AND 3", ERROR), ("f BETWEEN 2.0 AND 3.0", True), ("b > 5", ERROR),
     ("big > 5", ERROR), ("big >= 3000000000", True), ("5 = b", ERROR), ("a - 5", False),
@@ -46,6 +48,7 @@ def verdict(expression: str) -> bool | type[EvaluationError] | None:
     ("missing > 5", None), ("missing", None), ("NOT missing", None), ("missing IS NULL", True), ("a IS NULL", False),
     ("missing IS NOT NULL", False), ("a IS NOT NULL", True), ("5 = missing", False), ("5 <> missing", True),
     ("missing = absent", True), ("NULL", None), ("NULL IS NULL", True), ("-b > 5", None), ("-'5' = 5", None),
+    ("5 > missing", None),
     ("a = 10 OR missing = 1", True), ("a = 9 OR missing = 1", None), ("missing = 1 OR a = 10", True),
     ("a = 9 AND missing = 1", False), ("a = 10 AND missing = 1", None), ("missing = 1 AND a = 9", False),
     # errors come only as far as operands are looked at
@@ -156,6 +159,11 @@ def test_depth_is_limited_and_length_is_not() -> None:
     assert compile_sql(deepest).matches(PROPERTIES)
     assert compile_sql("a = 1 OR " * 20_000 + "a = 10").matches(PROPERTIES)
     assert compile_sql("NOT " * (MAX_DEPTH - 2) + "a").evaluate(PROPERTIES) is False
+
+
+def test_only_trees_are_run() -> None:
+    with pytest.raises(TypeError, match="no part of an expression"):
+        build("a > 5")  # type: ignore[arg-type]
 
 
 def test_a_filter_is_compiled_once_and_says_what_it_is() -> None:

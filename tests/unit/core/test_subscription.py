@@ -3,10 +3,14 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from rocketmq_py.core.subscription import is_tag_type, parse_subscription, tag_filter, wants_any
+from rocketmq_py.core.sql92 import compile_sql
+from rocketmq_py.core.subscription import is_tag_type, parse_subscription, sql_filter, tag_filter, wants_any
 from rocketmq_py.errors import BadHeader
+from rocketmq_py.model import RecordHead
+from rocketmq_py.properties import encode_properties
 from rocketmq_py.protocol.bodies import SubscriptionData
 from rocketmq_py.wire.javahash import string_hash, tags_code
+from rocketmq_py.wire.record import encode_record
 
 TAGS = st.text(st.characters(exclude_characters="|", exclude_categories=["Cs", "Z", "C"]), min_size=1, max_size=6)
 
@@ -45,6 +49,19 @@ def test_kinds_of_expression(kind: str | None, tag: bool) -> None:
 def test_an_expression_of_separators_only_is_refused() -> None:
     with pytest.raises(BadHeader, match="names no tag"):
         parse_subscription("t", " || ", None)
+
+
+def stored(**properties: str) -> bytes:
+    head = RecordHead(0, 0, 0, 0, 0, 0, 0, 0, 0, bytes(8), 0, bytes(8), 0, 0, 0)
+    return encode_record(head, "t", b"body", encode_properties(properties))
+
+
+def test_expressions_are_asked_about_stored_properties() -> None:
+    wants = sql_filter(lambda properties: None if "all" in properties else compile_sql("a > 5"))
+    assert wants(stored(a="10"))
+    assert not wants(stored(a="1"))
+    assert wants(stored(a="1", all="x"))
+    assert wants(stored(a="1")[:-1])  # damaged: its reader is to see
 
 
 def test_new_messages_wake_when_any_of_them_is_wanted() -> None:

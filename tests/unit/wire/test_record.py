@@ -45,6 +45,7 @@ def test_what_is_encoded_decodes(head: RecordHead, topic: str, body: bytes, prop
         assert (message.topic, message.body, message.properties, message.broker_name) == (topic, body, properties, "b")
         assert (message.store_size, message.body_crc) == (len(data), r.body_crc(body))
         assert message.head.magic == (r.MAGIC_V1 if len(topic) <= 127 else r.MAGIC_V2)
+    assert r.record_properties(data) == encode_properties(properties)
 
 
 @pytest.mark.parametrize("name", ["ipv4", "ipv6", "bornIpv6", "prepared"])
@@ -143,6 +144,8 @@ def test_a_record_cut_off_anywhere(cut: int) -> None:
     with pytest.raises(CorruptRecord):
         r.decode_record(sample()[:cut])
     with pytest.raises(CorruptRecord):
+        r.record_properties(sample()[:cut])
+    with pytest.raises(CorruptRecord):
         r.decode_records(sample() + sample()[:cut])
     with pytest.raises(CorruptRecord):
         list(r.record_sizes(sample() + sample()[:cut]))
@@ -157,6 +160,9 @@ def test_a_record_with_a_hostile_length(at: int, value: int) -> None:
         r.decode_records(bytes(data))
     with pytest.raises(CorruptRecord):
         r.decode_record(bytes(data), len(sample()))
+    if at:
+        with pytest.raises(CorruptRecord):
+            r.record_properties(bytes(data[len(sample()) : 2 * len(sample())]))
 
 
 @given(st.data())
