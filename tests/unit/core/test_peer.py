@@ -75,7 +75,7 @@ def test_an_answer_without_header_fields(ext: bytes) -> None:
     answers, _ = peer.receive(encode_frame(header, b""))
     reply = answers[0][1]
     assert reply.ext == {}
-    assert reply.command() == Command(1, reply.opaque, 1, "why")
+    assert reply.command() == Command(1, reply.opaque, 1, "why", version=0)
     with pytest.raises(BadHeader, match="OffsetResponse"):
         reply.header(OffsetResponse)
 
