@@ -25,6 +25,7 @@ _TICK_MS = 100
 _SWEEP_MS = 5_000
 _EXPIRY_MS = 10_000
 _FILTERS_MS = 10_000
+_FIRST_CLEAN_MS = 60_000
 
 
 def wall_clock() -> int:
@@ -122,6 +123,7 @@ class Broker:
             Job(config.flush_consumer_offset_interval, services.offsets.persist),
             Job(config.flush_delay_offset_interval, services.delay.persist),
             Job(_FILTERS_MS, services.filters.persist),
+            Job(self.store_config.clean_resource_interval, services.clean_store, _FIRST_CLEAN_MS),
         ]
 
     async def stop(self) -> None:

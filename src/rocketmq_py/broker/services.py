@@ -142,6 +142,10 @@ class Services:
         self.store.tick(now)
         self.delay.deliver(now)
 
+    def clean_store(self) -> None:
+        """Due every few seconds: expired files, and whether the disk has room."""
+        self.store.clean(self._clock())
+
     def tick_clients(self) -> None:
         """Due several times a second: pulls whose time is up, samples of what went in and out."""
         now = self._clock()

@@ -11,10 +11,11 @@ _log = logging.getLogger(__name__)
 
 
 class Job(NamedTuple):
-    """Something to do every so many milliseconds; it must not block."""
+    """Something to do every so many milliseconds, first after ``first_ms`` if given; it must not block."""
 
     interval_ms: int
     run: Callable[[], object]
+    first_ms: int | None = None
 
 
 class Ticker:
@@ -25,7 +26,7 @@ class Ticker:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin; each job runs first when its interval has passed."""
+        """Begin; each job runs first when its interval or its ``first_ms`` has passed."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
@@ -37,7 +38,8 @@ class Ticker:
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
-        due = [loop.time() + job.interval_ms / 1000 for job in self._jobs]
+        now = loop.time()
+        due = [now + (job.interval_ms if job.first_ms is None else job.first_ms) / 1000 for job in self._jobs]
         while True:
             await asyncio.sleep(max(0.0, min(due) - loop.time()))
             now = loop.time()

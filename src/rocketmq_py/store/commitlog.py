@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
+from collections.abc import Callable
 from pathlib import Path
 from struct import Struct
 
@@ -69,11 +70,15 @@ class CommitLog:
         """Where the oldest file begins."""
         return self.starts[0] if self.starts else self.end
 
+    def path(self, start: int) -> Path:
+        """Where the file that begins at ``start`` is."""
+        return self._directory / segment_name(start)
+
     def file(self, start: int) -> File:
         """The file that begins at ``start``; created when absent."""
         file = self._files.get(start)
         if file is None:
-            file = self._files[start] = self._fs.open(self._directory / segment_name(start), self.file_size)
+            file = self._files[start] = self._fs.open(self.path(start), self.file_size)
         return file
 
     def buffer(self, start: int) -> Buffer | None:
@@ -160,13 +165,21 @@ class CommitLog:
 
     def remove(self, start: int) -> None:
         """Remove the file that begins at ``start``."""
+        self.detach(start)()
+
+    def detach(self, start: int) -> Callable[[], None]:
+        """Forget the file that begins at ``start``; what is returned removes it, and may be called by any thread."""
         self.starts.remove(start)
         self.buffers.pop(start, None)
-        file = self._files.pop(start, None)
-        if file is not None:
-            file.close()
-        self._fs.remove(self._directory / segment_name(start))
-        _log.info("removed commit log file %d", start)
+        file, path = self._files.pop(start, None), self.path(start)
+
+        def remove() -> None:
+            if file is not None:
+                file.close()
+            self._fs.remove(path)
+            _log.info("removed commit log file %s", path)
+
+        return remove
 
     def close(self) -> None:
         self.buffers.clear()

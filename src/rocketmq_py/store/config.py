@@ -51,6 +51,9 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True):
     disk_max_used_space_ratio: int = 75
     disk_space_clean_forcibly_ratio: int = 85
     disk_space_warning_level_ratio: int = 90
+    delete_file_batch_max: int = 10
+    clean_file_forcibly_enable: bool = True
+    clean_resource_interval: int = 10_000
 
     max_open_queue_files: int = 512
     """How many consume queue files are kept open at once (not a key of Java's)."""
@@ -64,7 +67,26 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigError(f"mappedFileSizeConsumeQueue is {self.mapped_file_size_consume_queue}: too small")
         if self.max_hash_slot_num < 1 or self.max_index_num < 2:
             raise ConfigError("maxHashSlotNum must be at least 1 and maxIndexNum at least 2")
+        if self.delete_file_batch_max < 1 or self.clean_resource_interval < 1 or self.file_reserved_time < 0:
+            raise ConfigError(
+                "deleteFileBatchMax and cleanResourceInterval must be at least 1 and fileReservedTime not negative"
+            )
         delay_levels(self.message_delay_level)
+        if not self.delete_hours:
+            raise ConfigError("deleteWhen is empty: hours are expected, 04 or 04;16 for instance")
+
+    @property
+    def delete_hours(self) -> frozenset[int]:
+        """The local hours in which expired files are removed.
+
+        :raises ConfigError: an hour is none.
+        """
+        hours = [part.strip() for part in self.delete_when.split(";") if part.strip()]
+        if not all(hour.isdecimal() and int(hour) < 24 for hour in hours):
+            raise ConfigError(
+                f"deleteWhen is {self.delete_when!r}: hours from 00 to 23, separated by ';', are expected"
+            )
+        return frozenset(map(int, hours))
 
     @property
     def consume_queue_file_size(self) -> int:

@@ -218,6 +218,9 @@ class ConsumeQueue:
     def raise_minimum(self, physical_start: int) -> None:
         """Move the minimum to the first entry whose message the log still has; to the end when it has none."""
         low, high = self.min_offset, self.max_offset
+        first = self.entry(low)
+        if first is not None and first[0] >= physical_start > 0:
+            return
         while low < high:
             middle = (low + high) // 2
             found = self.entry(middle)
@@ -227,6 +230,13 @@ class ConsumeQueue:
             else:
                 high = middle
         self.min_offset = low
+
+    def remove_expired_files(self) -> None:
+        """Remove the files that end at the minimum or before; the last one stays."""
+        while len(self._starts) > 1 and self._starts[1] <= self.min_offset:
+            path = self._path(self._starts.pop(0))
+            self._files.remove(path)
+            _log.info("removed consume queue file %s", path)
 
     def remove_files(self) -> None:
         """Remove all files."""

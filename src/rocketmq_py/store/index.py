@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from rocketmq_py.store import fields
 from rocketmq_py.store.config import StoreConfig
@@ -157,6 +158,22 @@ class MessageIndex:
         self.build()
         dirty, self._full = self._full, []
         return [(file, file.header()) for file in (*dirty, *self._files[-1:])]
+
+    def detach_before(self, physical: int) -> list[Callable[[], None]]:
+        """Forget the files with nothing from ``physical`` of the log on, but never the last.
+
+        Each of what is returned removes one of them, and may be called by any thread.
+        """
+        gone: list[IndexFile] = []
+        while len(self._files) > 1 and self._files[0].end_physical < physical:
+            gone.append(self._files.pop(0))
+        self._full = [file for file in self._full if file not in gone]
+        return [partial(self._remove, file) for file in gone]
+
+    def _remove(self, file: IndexFile) -> None:
+        file.close()
+        self._fs.remove(file.path)
+        _log.info("removed index file %s", file.path)
 
     def close(self) -> None:
         for file in self._files:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from rocketmq_py.errors import ClosedError, StoreCorrupt, StoreLocked
 from rocketmq_py.store.checkpoint import Checkpoint
+from rocketmq_py.store.cleaner import Cleaner
 from rocketmq_py.store.commitlog import CommitLog
 from rocketmq_py.store.config import SYNC_FLUSH, StoreConfig
 from rocketmq_py.store.consumequeue import ConsumeQueue
@@ -36,6 +37,7 @@ from rocketmq_py.store.records import (
     QueryResult,
 )  # fmt: skip
 from rocketmq_py.store.recovery import Recovery
+from rocketmq_py.store.retention import Limits
 from rocketmq_py.store.schedule import FlushSchedule
 from rocketmq_py.store.writer import Writer
 
@@ -75,6 +77,7 @@ class MessageStore:
         self._lock: Lock | None = None
         self._is_open = False
         self._is_refusing = False
+        self._disk_full: str | None = None
         self._flushes_at_once = self.config.flush_disk_type == SYNC_FLUSH
 
     # -- life
@@ -117,6 +120,7 @@ class MessageStore:
         self._schedule = FlushSchedule(
             config, fs, self._commit_log, self._queues, self._index, self._checkpoint, self._flusher, self._clock()
         )
+        self._cleaner = Cleaner(config, fs, layout, self._commit_log, self._queues, self._index, self._flusher)
         self._is_open = True
         _log.info("store %s is open, the commit log has %d to %d", layout.root, self._commit_log.min_offset, end)
 
@@ -236,6 +240,7 @@ class MessageStore:
                 self._queues.spill()
             self._index.build()
             self._schedule.tick(now, self._writer.last_timestamp)
+            self._cleaner.go_on()
         except OSError as e:
             self._refuse(e)
         else:
@@ -252,6 +257,13 @@ class MessageStore:
         if self._is_refusing:
             _log.warning("queues and index of %s can be written again", self.layout.root)
             self._is_refusing = False
+            self._allow()
+
+    def _allow(self) -> None:
+        """Take messages again, unless something else is against it."""
+        if self._disk_full is not None:
+            self._writer.refuse(self._disk_full)
+        elif not self._is_refusing and self._flusher.failure is None:
             self._writer.allow()
 
     # -- reading
@@ -355,6 +367,29 @@ class MessageStore:
         """Remove the queues of a topic; its records stay in the log until they expire."""
         self.settle()
         self._queues.remove_topic(topic)
+
+    def clean(self, now: int) -> None:
+        """Decide which files have expired, and whether the disk is too full to take messages. Call it every 10 s.
+
+        The next ticks remove the files.
+
+        :param now: milliseconds since the epoch.
+        :raises OSError: the disk does not say how full it is.
+        """
+        verdict = self._cleaner.check(now)
+        was_full, root = self._disk_full is not None, self.layout.root
+        self._disk_full = verdict.disk if verdict.refuse else None
+        if verdict.refuse and not was_full:
+            limit = Limits.of(self.config).refuse
+            _log.error("%s (%s): messages are refused until it is below %.0f %%", verdict.disk, root, limit * 100)
+        elif was_full and not verdict.refuse:
+            _log.warning("the disk of %s has room again: messages are taken", root)
+        if verdict.refuse or was_full:
+            self._allow()
+
+    def delete_expired(self) -> None:
+        """Let the next passes of :meth:`clean` remove files past ``fileReservedTime``, whatever the hour."""
+        self._cleaner.ask()
 
     @property
     def is_writable(self) -> bool:

@@ -129,3 +129,24 @@ def test_a_job_that_fails_is_logged_and_runs_again(caplog: pytest.LogCaptureFixt
         asyncio.run(scenario())
     assert runs["bad"] >= 2
     assert "no luck today" in caplog.text
+
+
+def test_a_job_may_have_a_first_turn_of_its_own() -> None:
+    turns: list[str] = []
+
+    async def scenario() -> None:
+        enough = asyncio.Event()
+
+        def first() -> None:
+            turns.append("first")
+            enough.set()
+
+        ticker = Ticker(
+            [Job(60_000, first, 0), Job(1, lambda: None, 60_000), Job(60_000, lambda: turns.append("late"))]
+        )
+        ticker.start()
+        await enough.wait()
+        await ticker.stop()
+
+    asyncio.run(scenario())
+    assert turns == ["first"]

@@ -98,6 +98,7 @@ class MemoryFileSystem:
         self.open_files = 0
         self.most_open = 0
         self.ratio = 0.1
+        self.modified: dict[Path, int] = {}
 
     def check(self, operation: str, path: Path) -> None:
         self.operations += 1
@@ -126,7 +127,9 @@ class MemoryFileSystem:
         return len(self.nodes[path].content) if path in self.nodes else None
 
     def modified_ms(self, path: Path) -> int:
-        return 0 if path in self.nodes else -1
+        if path not in self.nodes:
+            raise FileNotFoundError(path)
+        return self.modified.get(path, 0)
 
     def is_directory(self, path: Path) -> bool:
         return path not in self.nodes and bool(self.names(path))
