@@ -112,6 +112,8 @@ class LockedHolding:
         group, queue = self._group, process.queue
         try:
             await self._dispatcher.quiet(process)
+            if not process.is_usable(group.now()):
+                await self.renew()
             if process.is_usable(group.now()):
                 await group.offsets.persist_confirmed([queue])
                 await self._unlock([queue])

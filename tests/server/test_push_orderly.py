@@ -1,0 +1,360 @@
+"""The orderly push consumer against our own broker."""
+
+import asyncio
+import itertools
+import threading
+from collections import defaultdict
+
+import pytest
+
+from rocketmq_py import PushConsumer as BlockingConsumer
+from rocketmq_py.aio import (
+    Admin,
+    ConfigError,
+    ConsumeFromWhere,
+    Message,
+    MessageQueue,
+    OrderlyResult,
+    Producer,
+    PushConsumer,
+)
+from rocketmq_py.core import orderly
+from rocketmq_py.testing import Cluster
+
+FIRST = ConsumeFromWhere.FIRST_OFFSET
+PATIENCE = 60.0
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster() as running:
+        yield running
+
+
+@pytest.fixture
+def topic(cluster):
+    return cluster.create_topic(f"topic-{next(_numbers)}", 4)
+
+
+@pytest.fixture
+def group():
+    return f"group-{next(_numbers)}"
+
+
+class Seen:
+    """Deliveries in the order listeners got them, from whatever thread, by queue."""
+
+    def __init__(self):
+        self.messages = []
+        self._loop = asyncio.get_running_loop()
+        self._changed = asyncio.Event()
+
+    def __call__(self, message):
+        self.messages.append(message)
+        self._loop.call_soon_threadsafe(self._changed.set)
+
+    @property
+    def by_queue(self):
+        found = defaultdict(list)
+        for message in self.messages:
+            found[message.queue_id].append(message.queue_offset)
+        return dict(found)
+
+    @property
+    def bodies(self):
+        return [message.body.decode() for message in self.messages]
+
+    async def count(self, number):
+        async with asyncio.timeout(PATIENCE):
+            while len(self.messages) < number:
+                await self._changed.wait()
+                self._changed.clear()
+
+
+async def eventually(true):
+    """Waits for a state nobody announces."""
+    async with asyncio.timeout(PATIENCE):
+        while not true():  # noqa: ASYNC110 - there is no event for it
+            await asyncio.sleep(0.02)
+
+
+async def send(cluster, topic, numbers, queue_id=None):
+    queue = None if queue_id is None else MessageQueue(topic, "broker-a", queue_id)
+    async with Producer("sender", cluster.namesrv) as producer:
+        for i in numbers:
+            await producer.send(Message(topic, f"{i}"), queue=queue)
+
+
+def consumer(cluster, group, topic, listener, **options):
+    made = PushConsumer(
+        group, cluster.namesrv, **{"orderly": True, "consume_from": FIRST, "suspend_seconds": 0.01, **options}
+    )
+    made.subscribe(topic, listener=listener)
+    return made
+
+
+def own(member, topic):
+    return [queue for queue in member.queues if queue.topic == topic]
+
+
+async def offset(cluster, group, topic, queue_id=0):
+    async with Admin(cluster.namesrv) as admin:
+        return await admin.group_offset(group, MessageQueue(topic, "broker-a", queue_id))
+
+
+@pytest.mark.parametrize("listens", ["plain", "async", "batch"])
+def test_each_queue_comes_in_order_and_one_at_a_time(cluster, topic, group, listens):
+    async def scenario():
+        seen, busy, overlaps = Seen(), set(), []
+
+        def listen(message):
+            if message.queue_id in busy:
+                overlaps.append(message)
+            busy.add(message.queue_id)
+            seen(message)
+            busy.discard(message.queue_id)
+
+        async def listen_async(message):
+            if message.queue_id in busy:
+                overlaps.append(message)
+            busy.add(message.queue_id)
+            await asyncio.sleep(0)
+            seen(message)
+            busy.discard(message.queue_id)
+
+        def listen_batch(messages, context):
+            assert context.queue == messages[0].queue
+            for message in messages:
+                listen(message)
+
+        listener = {"plain": listen, "async": listen_async, "batch": listen_batch}[listens]
+        await send(cluster, topic, range(200))
+        batch = 7 if listens == "batch" else 1
+        async with consumer(cluster, group, topic, listener, consume_batch_size=batch) as member:
+            await seen.count(200)
+            assert member.health().ok
+        assert seen.by_queue == {i: list(range(50)) for i in range(4)}
+        assert not overlaps
+        assert [await offset(cluster, group, topic, i) for i in range(4)] == [50] * 4
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("fault", ["raises", "says so", "talks nonsense"])
+def test_a_failure_holds_up_its_queue_and_no_other(cluster, topic, group, fault):
+    async def scenario():
+        seen, times, others_done = Seen(), [], asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def listen(message):
+            if message.body == b"2" and len(times) < 3:
+                times.append(message.reconsume_times)
+                if fault == "raises":
+                    raise ValueError("on purpose")
+                return OrderlyResult.SUSPEND if fault == "says so" else "nonsense"
+            seen(message)
+            if len(times) == 1:
+                loop.call_soon_threadsafe(others_done.set)
+            return None
+
+        await send(cluster, topic, range(5), 0)
+        await send(cluster, topic, range(10, 15), 1)
+        async with consumer(cluster, group, topic, listen) as member:
+            await seen.count(10)
+            assert times == [0, 1, 2]
+            assert next(m for m in seen.messages if m.body == b"2").reconsume_times == 3
+            await eventually(lambda: member.health().rates[topic]["consumeFailedMsgs"] == 3)
+        assert seen.by_queue == {0: list(range(5)), 1: list(range(5))}
+
+    asyncio.run(scenario())
+
+
+def test_a_message_that_has_used_up_its_deliveries_is_dead_and_the_queue_goes_on(cluster, topic, group):
+    async def scenario():
+        seen, dead, tries = Seen(), Seen(), []
+
+        def listen(message):
+            if message.body == b"1":
+                tries.append(message.reconsume_times)
+                raise ValueError("on purpose")
+            seen(message)
+
+        await send(cluster, topic, range(4), 0)
+        async with consumer(cluster, group, topic, listen, max_reconsume_times=2):
+            await seen.count(3)
+            async with consumer(cluster, f"{group}-dead", f"%DLQ%{group}", dead):
+                await dead.count(1)
+        assert tries == [0, 1, 2]
+        assert seen.bodies == ["0", "2", "3"]
+        assert dead.messages[0].body == b"1"
+        assert dead.messages[0].properties["RETRY_TOPIC"] == topic
+        assert dead.messages[0].properties["ORIGIN_MESSAGE_ID"]
+        assert await offset(cluster, group, topic) == 4
+
+    asyncio.run(scenario())
+
+
+def test_commit_and_rollback_by_hand(cluster, topic, group):
+    async def scenario():
+        seen, rolled_back = Seen(), []
+
+        def listen(messages, context):
+            [message] = messages
+            context.auto_commit = False
+            seen(message)
+            if message.body == b"4" and not rolled_back:
+                rolled_back.append(message)
+                return OrderlyResult.ROLLBACK
+            return OrderlyResult.COMMIT if message.body in (b"1", b"5") else OrderlyResult.SUCCESS
+
+        await send(cluster, topic, range(8), 0)
+        async with consumer(cluster, group, topic, listen):
+            await seen.count(11)
+        assert seen.bodies == ["0", "1", "2", "3", "4", "2", "3", "4", "5", "6", "7"]
+        assert await offset(cluster, group, topic) == 6
+        again = Seen()
+        async with consumer(cluster, group, topic, again):
+            await again.count(2)
+        assert again.bodies == ["6", "7"]
+
+    asyncio.run(scenario())
+
+
+def test_the_listener_says_how_long_its_queue_rests(cluster, topic, group):
+    async def scenario():
+        seen = Seen()
+
+        def listen(messages, context):
+            seen(messages[0])
+            context.suspend_seconds = 0.01
+            return OrderlyResult.SUSPEND if len(seen.messages) < 20 else None
+
+        await send(cluster, topic, [1], 0)
+        async with consumer(cluster, group, topic, listen, suspend_seconds=30):
+            await seen.count(20)  # would take ten minutes otherwise
+
+    asyncio.run(scenario())
+
+
+def test_a_queue_is_handed_over_only_when_its_listener_has_ended(cluster, topic, group):
+    async def scenario():
+        here, there, release = Seen(), Seen(), threading.Event()
+
+        def slow(message):
+            here(message)
+            release.wait(PATIENCE)
+
+        for i in range(4):
+            await send(cluster, topic, range(10 * i, 10 * i + 5), i)
+        async with consumer(cluster, group, topic, slow) as first:
+            await here.count(4)
+            async with consumer(cluster, group, topic, there) as second:
+                await eventually(lambda: len(own(first, topic)) == 2)
+                await asyncio.sleep(1.2)  # time enough to take what is locked, were that possible
+                assert own(second, topic) == []
+                release.set()
+                await eventually(lambda: len(own(second, topic)) == 2)
+                await eventually(lambda: len(here.messages) + len(there.messages) == 20)
+        taken = set(there.by_queue)
+        assert len(taken) == 2
+        assert all(there.by_queue[i] == [1, 2, 3, 4] and here.by_queue[i] == [0] for i in taken)
+
+    asyncio.run(scenario())
+
+
+def test_closing_gives_the_locks_back_at_once(cluster, topic, group):
+    async def scenario():
+        here, there = Seen(), Seen()
+        await send(cluster, topic, range(8))
+        async with consumer(cluster, group, topic, here):
+            await here.count(8)
+        await send(cluster, topic, range(8))
+        async with consumer(cluster, group, topic, there) as second:
+            assert len(own(second, topic)) == 4
+            await there.count(8)
+
+    asyncio.run(scenario())
+
+
+def test_a_queue_another_member_has_locked_is_let_go(cluster, topic, group, caplog):
+    async def scenario():
+        seen = Seen()
+        async with consumer(cluster, group, topic, seen) as member:
+            queue = MessageQueue(topic, "broker-a", 0)
+            locks = cluster.brokers[0].services.locks
+            locks.unlock(group, member.client_id, [queue])
+            assert locks.lock(group, "somebody else", [queue], 2**50) == [queue]
+            await member._parts.holding.renew()
+            assert len(own(member, topic)) == 3
+            assert "has lost its locks of" in caplog.text
+            locks.unlock(group, "somebody else", [queue])
+            await eventually(lambda: len(own(member, topic)) == 4)
+            await send(cluster, topic, range(8))
+            await seen.count(8)
+
+    asyncio.run(scenario())
+
+
+def test_an_expired_lock_stops_consumption_until_it_is_renewed(cluster, topic, group):
+    async def scenario():
+        seen = Seen()
+        async with consumer(cluster, group, topic, seen) as member:
+            await send(cluster, topic, range(4))
+            await seen.count(4)
+            for process in member._group.queues.values():
+                process.lock(member._group.now() - orderly.LOCK_LIVE - 1)
+            await send(cluster, topic, range(4))
+            await seen.count(8)  # whoever finds the lock expired has it renewed
+        assert seen.by_queue == {i: [0, 1] for i in range(4)}
+
+    asyncio.run(scenario())
+
+
+def test_the_blocking_consumer_consumes_in_order_too(cluster, topic, group):
+    asyncio.run(send(cluster, topic, range(20), 2))
+    got, done = [], threading.Event()
+    with BlockingConsumer(group, cluster.namesrv, orderly=True, consume_from=FIRST) as member:
+
+        @member.on(topic)
+        def handle(message):
+            got.append(int(message.body))
+            if len(got) == 20:
+                done.set()
+
+        member.start()
+        assert done.wait(PATIENCE)
+    assert got == list(range(20))
+
+
+def test_closing_in_time_leaves_the_lock_of_a_listener_that_does_not_end(cluster, topic, group, caplog):
+    async def scenario():
+        here, release = Seen(), threading.Event()
+
+        def hangs(message):
+            here(message)
+            release.wait(PATIENCE)
+
+        await send(cluster, topic, range(2), 0)
+        member = consumer(cluster, group, topic, hangs)
+        await member.start()
+        await here.count(1)
+        await member.close(timeout=0.05)
+        assert "still run after 0.05 s" in caplog.text
+        locks = cluster.brokers[0].services.locks
+        queues = [MessageQueue(topic, "broker-a", i) for i in range(4)]
+        assert locks.lock(group, "next", queues, 0) == queues[1:]
+        release.set()
+
+    asyncio.run(scenario())
+
+
+def test_what_can_never_work_is_said_at_once(cluster, group):
+    async def scenario():
+        for options in ({"suspend_seconds": 60}, {"message_model": "BROADCASTING"}):
+            with pytest.raises(ConfigError, match=next(iter(options))):
+                PushConsumer(group, cluster.namesrv, orderly=True, **options)
+        with pytest.raises(ConfigError, match="takes one message"):
+            consumer(cluster, group, "T", lambda message: None, consume_batch_size=2)
+
+    asyncio.run(scenario())
