@@ -1,8 +1,9 @@
 """Consumer groups that filter by expression: what each asks for in each topic, and ``consumerFilter.json``.
 
 Knows Java's rules (ConsumerFilterManager): a group's expression is replaced by newer ones only, stays for a day after
-the group has gone, and is forgotten when a newer one does not compile. Refuses to know tags, and to keep Java's bloom
-filters, which make nothing different: expressions are asked about the messages themselves.
+the group has gone, and is forgotten when a newer one does not compile. Refuses to know tags, and to filter by bloom
+filters: expressions are asked about the messages themselves. A group's bits are in the file for Java brokers, which
+throw a file without them away.
 """
 
 from __future__ import annotations
@@ -17,11 +18,15 @@ from rocketmq_py.core.subscription import SQL92, is_tag_type
 from rocketmq_py.errors import BadHeader, ConfigError
 from rocketmq_py.protocol.bodies import Body, SubscriptionData
 from rocketmq_py.store.config_files import ConfigFile
+from rocketmq_py.wire.murmur import murmur3_64
 
 _log = logging.getLogger(__name__)
 
+_INT = 0xFFFFFFFF
 _ABSENT_MS = 30_000
 """How long before a start its groups are taken to have gone."""
+_BLOOM_BITS, _BLOOM_HASHES = 112, 3
+"""What 32 groups (expectConsumerNumUseFilter) and 20 % of errors (maxErrorRateOfBloomFilter) come to."""
 
 
 class FilterData(Body, kw_only=True):
@@ -52,6 +57,15 @@ def compile_filter(expression_type: str, expression: str) -> SqlFilter:
     if expression_type != SQL92:
         raise ConfigError(f"expression type {expression_type!r} is not known; TAG and SQL92 are")
     return compile_sql(expression)
+
+
+def bloom_data(group: str, topic: str) -> dict[str, Any]:
+    """The bits of a group in Java's bloom filter of a topic (BloomFilter.generate)."""
+    found = murmur3_64(f"{group}#{topic}".encode())
+    low, high = found & _INT, found >> 32
+    places = [(low + i * high) & _INT for i in range(1, _BLOOM_HASHES + 1)]
+    positive = [place ^ _INT if place > _INT >> 1 else place for place in places]
+    return {"bitNum": _BLOOM_BITS, "bitPos": [place % _BLOOM_BITS for place in positive]}
 
 
 class ConsumerFilters:
@@ -109,7 +123,7 @@ class ConsumerFilters:
         """The content of the file."""
         return {
             "filterDataByTopic": {
-                topic: {"groupFilterData": {group: bean(data) for group, data in groups.items()}, "topic": topic}
+                topic: {"groupFilterData": {group: _entry(data) for group, data in groups.items()}, "topic": topic}
                 for topic, groups in self.table.items()
             }
         }
@@ -166,7 +180,7 @@ class ConsumerFilters:
         _log.info("group %s filters topic %s by %s", group, topic, wanted.sub_string)
         self.table.setdefault(topic, {})[group] = FilterData(
             topic=topic, consumer_group=group, expression=wanted.sub_string, expression_type=wanted.expression_type,
-            client_version=wanted.sub_version, born_time=self._clock(),
+            client_version=wanted.sub_version, born_time=self._clock(), bloom_filter_data=bloom_data(group, topic),
         )  # fmt: skip
 
     def _bury(self, group: str, but: set[str]) -> None:
@@ -174,3 +188,7 @@ class ConsumerFilters:
             data = groups.get(group)
             if data is not None and topic not in but and not data.is_dead:
                 data.dead_time = self._clock()
+
+
+def _entry(data: FilterData) -> dict[str, Any]:
+    return dict(sorted({**bean(data), "dead": data.is_dead}.items()))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rocketmq_py.broker.filters import ConsumerFilters
+from rocketmq_py.broker.filters import ConsumerFilters, bloom_data
 from rocketmq_py.protocol.bodies import CheckClientConfig, ConsumerData, HeartbeatData, SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers import UnregisterClient
@@ -281,7 +281,7 @@ def test_the_file_is_javas(tmp_path: Path) -> None:
     assert json.loads((root / "config" / "consumerFilter.json").read_bytes()) == {
         "filterDataByTopic": {"t": {"topic": "t", "groupFilterData": {"g": {
             "bornTime": START_MS, "clientVersion": 1, "consumerGroup": "g", "deadTime": 0, "expression": "a > 5",
-            "expressionType": "SQL92", "topic": "t",
+            "expressionType": "SQL92", "topic": "t", "dead": False, "bloomFilterData": bloom_data("g", "t"),
         }}}},
     }  # fmt: skip
     with broker(root, enable_property_filter=True) as running:
@@ -310,7 +310,12 @@ def test_a_file_of_java_is_taken_over(tmp_path: Path) -> None:
     assert list(filters.table["t"]) == ["g0", "g1"]
     assert [data.dead_time for data in filters.table["t"].values()] == [START_MS - 30_000, 9]
     kept = filters.tree()["filterDataByTopic"]["t"]["groupFilterData"]["g0"]
-    assert kept == entry | {"deadTime": START_MS - 30_000}
+    assert kept == entry | {"deadTime": START_MS - 30_000, "dead": True}
+    assert list(kept) == sorted(kept)
+
+
+def test_the_bits_of_a_group_are_javas() -> None:
+    assert bloom_data("gg", "tt") == {"bitNum": 112, "bitPos": [66, 24, 83]}  # as a Java broker wrote them
 
 
 def test_an_emptied_table_empties_the_file(tmp_path: Path) -> None:
