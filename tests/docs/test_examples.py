@@ -30,8 +30,9 @@ def examples() -> list[tuple[Path, list[tuple[int, str]]]]:
 @pytest.mark.parametrize(("path", "blocks"), examples(), ids=lambda v: v.name if isinstance(v, Path) else "")
 def test_the_examples_run(path: Path, blocks: list[tuple[int, str]], tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "__main__"}
     with Cluster() as cluster:
         for line, source in blocks:
             here = source.replace("127.0.0.1:9876", cluster.namesrv)
             code = compile("\n" * line + here, str(path), "exec")
-            exec(code, {"__name__": "__main__"})
+            exec(code, names)
