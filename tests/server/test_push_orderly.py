@@ -311,6 +311,45 @@ def test_an_expired_lock_stops_consumption_until_it_is_renewed(cluster, topic, g
     asyncio.run(scenario())
 
 
+def test_after_a_broker_was_away_its_lock_is_asked_for_anew(group):
+    async def scenario(cluster):
+        seen = Seen()
+        topic = cluster.create_topic("away", 2)
+        await send(cluster, topic, range(4))
+        async with consumer(cluster, group, topic, seen) as member:
+            await seen.count(4)
+            await asyncio.to_thread(cluster.stop_broker)
+            now = member._group.now
+            await eventually(lambda: not any(p.is_usable(now()) for p in member._group.queues.values()))
+            await asyncio.to_thread(cluster.start_broker)
+            await send(cluster, topic, range(4))
+            await seen.count(8)
+            locks = cluster.brokers[0].services.locks
+            assert locks.lock(group, "somebody else", own(member, topic), 0) == []
+        assert seen.by_queue == {i: [0, 1, 2, 3] for i in range(2)}
+
+    with Cluster() as own_cluster:
+        asyncio.run(scenario(own_cluster))
+
+
+def test_a_queue_that_another_member_consumed_meanwhile_goes_on_from_there(cluster, topic, group, caplog):
+    async def scenario():
+        seen = Seen()
+        await send(cluster, topic, range(2), 0)
+        async with consumer(cluster, group, topic, seen) as member, Admin(cluster.namesrv) as admin:
+            await seen.count(2)
+            queue = MessageQueue(topic, "broker-a", 0)
+            await eventually(lambda: member._group.offsets.get(queue) == 2)
+            member._group.queues[queue].unlock()
+            await admin.set_group_offset(group, queue, 3)
+            await send(cluster, topic, range(2, 4), 0)
+            await seen.count(3)
+        assert "another member has had them" in caplog.text
+        assert seen.bodies == ["0", "1", "3"]
+
+    asyncio.run(scenario())
+
+
 def test_the_blocking_consumer_consumes_in_order_too(cluster, topic, group):
     asyncio.run(send(cluster, topic, range(20), 2))
     got, done = [], threading.Event()

@@ -6,6 +6,7 @@ State and nothing else; the parts that act on it stand in the other ``push_*`` m
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from time import monotonic, time
 
 import msgspec
@@ -39,7 +40,7 @@ class Group:
 
     ``announced`` are the subscriptions the brokers are known to have: pulls carry their versions, since a broker
     refuses a pull whose version is newer than the heartbeat it has seen. ``queues`` are ours; ``leaving`` are ours no
-    more, but still locked, since a listener has messages of them.
+    more, but still locked, since a listener has messages of them. ``doubt`` is told of queues whose broker was lost.
     """
 
     def __init__(self, name: str, instance: ClientInstance, options: PushOptions) -> None:
@@ -57,6 +58,7 @@ class Group:
         self.limits: dict[str, Limits] = {}
         self.is_broadcasting = options.message_model is MessageModel.BROADCASTING
         self.offsets = self._make_offsets()
+        self.doubt: Callable[[ProcessQueue], None] = _no_doubt
         self._stats: dict[str, ConsumeStats] = {}
         self.announced_at = -1.0
 
@@ -117,3 +119,7 @@ class Group:
         self.limits[topic] = options.limits.shared(
             options.pull_threshold_for_topic, options.pull_threshold_size_for_topic, len(self.owned(topic))
         )
+
+
+def _no_doubt(process: ProcessQueue) -> None:
+    """A queue without a lock can be consumed whatever becomes of its broker."""

@@ -82,11 +82,21 @@ class LockedHolding:
         self._hurry = asyncio.Event()
         self._asked_for: set[MessageQueue] = set()  # what may be locked for us
         self._leaving: set[asyncio.Task[None]] = set()
+        group.doubt = self.doubt
         self._renewal = asyncio.ensure_future(self._renew_all())
 
     def hurry(self) -> None:
         """A queue waits for its lock."""
         self._hurry.set()
+
+    def doubt(self, process: ProcessQueue) -> None:
+        """The connection to a queue's broker is gone: it may come back without its locks, and give ours to another.
+
+        Nothing of the queue is consumed until the broker has confirmed the lock.
+        """
+        if not process.dropped:
+            _ordered(process).unlock()
+            self.hurry()
 
     # -- taking and leaving
 
@@ -136,9 +146,9 @@ class LockedHolding:
 
     async def _renew_all(self) -> None:
         while True:
-            waiting = [p for p in self._held() if not p.is_usable(self._group.now())]
+            stale = [process for process in self._held() if process.is_stale(self._group.now())]
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(orderly.RELOCK_DELAY if waiting else orderly.LOCK_REFRESH):
+                async with asyncio.timeout(orderly.RELOCK_DELAY if stale else orderly.LOCK_REFRESH):
                     await self._hurry.wait()
             try:
                 await self.renew()

@@ -31,7 +31,7 @@ from rocketmq_py.core.received import (
     shift,
 )
 from rocketmq_py.core.route import MASTER_ID
-from rocketmq_py.errors import BrokerError, RocketMQError, SubscriptionError
+from rocketmq_py.errors import BrokerError, ConnectError, ConnectionLost, RocketMQError, SubscriptionError
 from rocketmq_py.model import MessageExt
 from rocketmq_py.protocol.bodies import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -149,6 +149,8 @@ class Puller:
         _log.log(level, "pulling %s at %s failed, again in %g s: %s", queue, where, delay, error)
         if isinstance(error, SubscriptionError) and self._group.now() - self._group.announced_at >= delay:
             await self._group.announce()  # the broker has forgotten us, or has not heard of us yet
+        if isinstance(error, ConnectError | ConnectionLost):
+            self._group.doubt(self._queue)
         if error.refresh_route:
             await self._group.instance.routes.refresh_all({queue.topic})
         return delay

@@ -59,6 +59,10 @@ class OrderedQueue(ProcessQueue):
         """The lock is not ours any more."""
         self._locked_at = None
 
+    def is_stale(self, now: float) -> bool:
+        """Whether the lock is due for renewal, or is to be got back."""
+        return self._locked_at is None or now - self._locked_at >= LOCK_REFRESH
+
     def is_usable(self, now: float) -> bool:
         """Whether nobody else can be consuming the queue."""
         return not self.needs_lock or (self._locked_at is not None and now - self._locked_at <= LOCK_LIVE)
