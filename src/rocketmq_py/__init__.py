@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rocketmq_py.client.blocking_admin import Admin as Admin
     from rocketmq_py.client.dispatch_listener import ConsumeContext as ConsumeContext
     from rocketmq_py.client.dispatch_orderly_listener import OrderlyContext as OrderlyContext
+    from rocketmq_py.client.lite_pull_blocking import LitePullConsumer as LitePullConsumer
     from rocketmq_py.client.push_blocking import PushConsumer as PushConsumer
     from rocketmq_py.errors import (
         BrokerError as BrokerError,
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
         MessageIllegal as MessageIllegal,
         NetworkError as NetworkError,
         NoRouteError as NoRouteError,
+        NotAssigned as NotAssigned,
+        OffsetIllegal as OffsetIllegal,
         RequestTimeout as RequestTimeout,
         RocketMQError as RocketMQError,
     )
@@ -51,6 +54,7 @@ __all__ = [
     "ConsumeFromWhere",
     "ConsumeResult",
     "ForkedError",
+    "LitePullConsumer",
     "Message",
     "MessageExt",
     "MessageIllegal",
@@ -58,6 +62,8 @@ __all__ = [
     "MessageQueue",
     "NetworkError",
     "NoRouteError",
+    "NotAssigned",
+    "OffsetIllegal",
     "OrderlyContext",
     "OrderlyResult",
     "Producer",
@@ -73,10 +79,11 @@ _HOMES = {
     "client.blocking_admin": ("Admin",),
     "client.dispatch_listener": ("ConsumeContext",),
     "client.dispatch_orderly_listener": ("OrderlyContext",),
+    "client.lite_pull_blocking": ("LitePullConsumer",),
     "client.push_blocking": ("PushConsumer",),
     "errors": (
         "BrokerError", "ClosedError", "ConfigError", "ForkedError", "MessageIllegal", "NetworkError", "NoRouteError",
-        "RequestTimeout", "RocketMQError",
+        "NotAssigned", "OffsetIllegal", "RequestTimeout", "RocketMQError",
     ),
     "model": (
         "ConsumeFromWhere", "ConsumeResult", "Message", "MessageExt", "MessageModel", "MessageQueue", "OrderlyResult",

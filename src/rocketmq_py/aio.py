@@ -6,6 +6,7 @@ from rocketmq_py.client.admin import Admin
 from rocketmq_py.client.dispatch_listener import ConsumeContext
 from rocketmq_py.client.dispatch_orderly_listener import OrderlyContext
 from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.lite_pull import LitePullConsumer
 from rocketmq_py.client.producer import Producer
 from rocketmq_py.client.push import PushConsumer
 from rocketmq_py.errors import (
@@ -16,6 +17,8 @@ from rocketmq_py.errors import (
     MessageIllegal,
     NetworkError,
     NoRouteError,
+    NotAssigned,
+    OffsetIllegal,
     RequestTimeout,
     RocketMQError,
 )
@@ -43,6 +46,7 @@ __all__ = [
     "ConsumeFromWhere",
     "ConsumeResult",
     "ForkedError",
+    "LitePullConsumer",
     "Message",
     "MessageExt",
     "MessageIllegal",
@@ -50,6 +54,8 @@ __all__ = [
     "MessageQueue",
     "NetworkError",
     "NoRouteError",
+    "NotAssigned",
+    "OffsetIllegal",
     "OrderlyContext",
     "OrderlyResult",
     "Producer",

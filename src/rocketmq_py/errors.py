@@ -52,6 +52,14 @@ class ForkedError(ClosedError):
     """The object was created in another process: sockets and threads do not survive a fork."""
 
 
+class NotAssigned(RocketMQError, ValueError):
+    """The message queue is not this consumer's: never assigned, or another member of its group has it now."""
+
+
+class OffsetIllegal(RocketMQError, ValueError):
+    """An offset outside of what the message queue holds."""
+
+
 # -- protocol
 
 

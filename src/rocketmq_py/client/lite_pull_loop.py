@@ -1,0 +1,240 @@
+"""The pull loop of one queue of a lite pull consumer: fills the cache until the queue is dropped.
+
+Carries out what ``core.flow`` and ``core.litepull`` decide. Refuses to know who takes the messages out again. While
+messages come, the next pull leaves before the answer to the last one is decoded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from time import monotonic
+from typing import NamedTuple
+
+from rocketmq_py.client.connection import Connection, settler
+from rocketmq_py.client.lite_pull_options import LitePullOptions
+from rocketmq_py.client.offsets import broker_of
+from rocketmq_py.client.push_group import Group, State
+from rocketmq_py.core.flow import STATE_DELAY, Admission, Step, failure_delay
+from rocketmq_py.core.litepull import PULL_FLAGS, Cache
+from rocketmq_py.core.peer import Reply
+from rocketmq_py.core.processqueue import ProcessQueue
+from rocketmq_py.core.rebalance import Ask, starting_point
+from rocketmq_py.core.received import annotate, matching, may_be_transactional, restore_transaction_ids, shift
+from rocketmq_py.core.route import MASTER_ID
+from rocketmq_py.core.subscription import is_tag_type
+from rocketmq_py.errors import BrokerError, RocketMQError
+from rocketmq_py.model import MessageExt
+from rocketmq_py.protocol.bodies import SubscriptionData
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.headers import PullMessage, PullResponse
+from rocketmq_py.protocol.names import is_retry_topic
+from rocketmq_py.wire.record import decode_records
+
+_log = logging.getLogger(__name__)
+
+START_DELAY = 3.0
+"""Seconds until the next try when a queue's start could not be found out."""
+UNLIMITED = 2**31 - 1
+
+_FOUND, _ILLEGAL = ResponseCode.SUCCESS, ResponseCode.PULL_OFFSET_MOVED
+_PULLED = frozenset({_FOUND, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY, _ILLEGAL})
+
+
+class _Asked(NamedTuple):
+    """A pull under way."""
+
+    offset: int
+    subscription: SubscriptionData
+    connection: Connection
+    answer: asyncio.Future[Reply]
+
+
+class PullLoop:
+    """Pulls one queue into a cache.
+
+    :param cache: takes the messages.
+    :param subscription: what is wanted of the topic; asked before every pull.
+    :param arrived: told when there is something new in the cache.
+    """
+
+    def __init__(
+        self,
+        group: Group,
+        options: LitePullOptions,
+        process: ProcessQueue,
+        cache: Cache,
+        subscription: Callable[[str], SubscriptionData],
+        arrived: Callable[[], None],
+    ) -> None:
+        self._group = group
+        self._options = options
+        self._process = process
+        self._cache = cache
+        self._subscription = subscription
+        self._arrived = arrived
+        self._offset: int | None = None
+        self._broker_id = MASTER_ID
+        self._trouble: type[RocketMQError] | None = None
+        self._changed = asyncio.Event()
+
+    def nudge(self) -> None:
+        """Something has changed that a pull may be waiting for."""
+        self._changed.set()
+
+    async def run(self, delay: float, offset: int | None) -> None:
+        """Pulls, after ``delay`` seconds, until the queue is dropped.
+
+        :param offset: where to begin; None: where the group is by then.
+        """
+        self._offset = offset
+        await asyncio.sleep(delay)
+        while not self._process.dropped:
+            self._process.pulled_at = self._group.now()
+            admission = self._admit()
+            if admission.step is Step.WAIT:
+                await self._rest(admission.delay)
+                continue
+            try:
+                if self._offset is None:
+                    self._offset = await self._start()
+                    self._cache.skip(self._process, self._offset)
+                await self._pull(self._offset)
+            except RocketMQError as e:
+                await asyncio.sleep(await self._failed(e))
+            except Exception:  # noqa: BLE001 - a fault here must not end the consumption of a queue in silence
+                _log.exception("pulling %s at %s failed", self._process.queue, self._offset)
+                await asyncio.sleep(STATE_DELAY)
+
+    def _admit(self, coming: int = 0, coming_bytes: int = 0) -> Admission:
+        running = self._group.state is State.RUNNING
+        return self._cache.admit(self._process, running=running, coming=coming, coming_bytes=coming_bytes)
+
+    async def _rest(self, seconds: float) -> None:
+        """Waits, but no longer than until something changes that a pull could wait for."""
+        self._changed.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+
+    async def _failed(self, error: RocketMQError) -> float:
+        """Looks for a way out of a failure; returns the seconds to wait before the next pull."""
+        queue = self._process.queue
+        delay = START_DELAY if self._offset is None else failure_delay(error)
+        level = logging.DEBUG if type(error) is self._trouble else logging.WARNING
+        self._trouble = type(error)
+        where = "its start" if self._offset is None else self._offset
+        _log.log(level, "pulling %s at %s failed, again in %g s: %s", queue, where, delay, error)
+        if error.refresh_route:
+            await self._group.instance.routes.refresh_all({queue.topic})
+        return delay
+
+    async def _start(self) -> int:
+        """Where the queue starts: what this consumer has committed, then what the group has, then what options say."""
+        queue, offsets, options = self._process.queue, self._group.offsets, self._group.options
+        stored = offsets.get(queue)
+        if stored is None:
+            stored = await offsets.fetch(queue)
+        start = starting_point(options.consume_from, stored, is_retry=is_retry_topic(queue.topic))
+        if start is Ask.MAX_OFFSET:
+            return await offsets.max_offset(queue)
+        if start is Ask.BY_TIMESTAMP:
+            return await offsets.offset_at(queue, options.start_timestamp_ms())
+        return start
+
+    # -- pulling
+
+    async def _pull(self, offset: int) -> None:
+        """Pulls from ``offset``, and goes on as long as messages come and nothing holds a pull back."""
+        asked: _Asked | None = await self._ask(offset)
+        try:
+            while asked is not None:
+                reply = await self._answer(asked)
+                done, header = asked, reply.header(PullResponse)
+                asked = self._ask_ahead(done, reply, header)
+                if asked is not None:
+                    await asyncio.sleep(0)  # lets it leave
+                self._take(done, reply, header)
+                self._offset = header.next_begin_offset
+                self._broker_id = header.suggest_which_broker_id
+        finally:
+            if asked is not None:
+                _forget(asked.answer)
+
+    async def _ask(self, offset: int) -> _Asked:
+        instance = self._group.instance
+        address = await broker_of(instance, self._process.queue, broker_id=self._broker_id)
+        return self._ask_over(await instance.connections.get(address), offset)
+
+    def _ask_ahead(self, done: _Asked, reply: Reply, header: PullResponse) -> _Asked | None:
+        """Begins the pull after one that found messages; None when it has to wait for those."""
+        if reply.code != _FOUND or header.suggest_which_broker_id != self._broker_id or done.connection.closed:
+            return None
+        if self._admit(header.next_begin_offset - done.offset, len(reply.body)).step is not Step.PULL:
+            return None
+        return self._ask_over(done.connection, header.next_begin_offset)
+
+    def _ask_over(self, connection: Connection, offset: int) -> _Asked:
+        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        subscription = self._subscription(self._process.queue.topic)
+        deadline = monotonic() + self._options.timeout_when_suspend
+        header = self._request(offset, subscription)
+        connection.request(RequestCode.LITE_PULL_MESSAGE, header, b"", settler(answer), deadline)
+        self._process.pulled_at = self._group.now()
+        return _Asked(offset, subscription, connection, answer)
+
+    def _request(self, offset: int, subscription: SubscriptionData) -> PullMessage:
+        queue, options = self._process.queue, self._options
+        version = 0 if is_tag_type(subscription.expression_type) else subscription.sub_version
+        return PullMessage(
+            consumer_group=self._group.name, topic=queue.topic, queue_id=queue.queue_id, queue_offset=offset,
+            max_msg_nums=options.pull_batch_size, sys_flag=PULL_FLAGS, commit_offset=0,
+            suspend_timeout_millis=int(options.broker_suspend_time * 1000), sub_version=version,
+            subscription=subscription.sub_string, expression_type=subscription.expression_type,
+            max_msg_bytes=UNLIMITED, request_source=-1, bname=queue.broker_name,
+        )  # fmt: skip
+
+    async def _answer(self, asked: _Asked) -> Reply:
+        """The answer to a pull; raises what a broker refuses it with."""
+        reply = await asked.answer
+        if reply.code not in _PULLED:
+            if reply.code == ResponseCode.GO_AWAY:
+                self._group.instance.connections.retire(asked.connection)
+            raise BrokerError.of(reply.code, reply.remark, asked.connection.address)
+        if self._trouble is not None:
+            self._trouble = None
+            _log.warning("pulling %s works again", self._process.queue)
+        return reply
+
+    # -- what was pulled
+
+    def _take(self, asked: _Asked, reply: Reply, header: PullResponse) -> None:
+        messages = self._received(asked, reply.body, header) if reply.code == _FOUND else []
+        if messages:
+            self._cache.put(self._process, messages, header.max_offset)
+            self._arrived()
+            return
+        if reply.code == _ILLEGAL:
+            _log.warning(
+                "offset %d of %s lies outside the queue or was reset: on from %d", asked.offset, self._process.queue,
+                header.next_begin_offset,
+            )  # fmt: skip
+        self._cache.skip(self._process, header.next_begin_offset)
+
+    def _received(self, asked: _Asked, body: bytes, header: PullResponse) -> list[MessageExt]:
+        messages = decode_records(body, self._process.queue.broker_name)
+        messages = matching(messages, asked.subscription.tags_set)
+        annotate(messages, header.min_offset, header.max_offset)
+        if header.offset_delta:
+            shift(messages, header.offset_delta)
+        if may_be_transactional(body):
+            restore_transaction_ids(messages)
+        return messages
+
+
+def _forget(answer: asyncio.Future[Reply]) -> None:
+    """Nobody waits for an answer any more, be it a result, an error or still to come."""
+    if not answer.cancel() and not answer.cancelled():
+        answer.exception()
