@@ -173,11 +173,15 @@ def dumps_pretty(value: Any) -> bytes:
 
 def _pretty(value: Any, depth: int) -> str:
     if isinstance(value, Mapping):
-        members = [f"{_key(k)}:{_pretty(v, depth + 1)}" for k, v in value.items() if v is not None]
+        members = [f"{_pretty_key(k, depth + 1)}:{_pretty(v, depth + 1)}" for k, v in value.items() if v is not None]
         return _pretty_items("{", members, "}", depth)
     if isinstance(value, list | tuple):
         return _pretty_items("[", [_pretty(v, depth + 1) for v in value], "]", depth)
     return _encode(value).decode()
+
+
+def _pretty_key(key: Any, depth: int) -> str:
+    return _pretty(dict(key), depth) if isinstance(key, tuple) else _key(key)
 
 
 def _pretty_items(opening: str, items: list[str], closing: str, depth: int) -> str:

@@ -12,8 +12,16 @@ from rocketmq_py.model import MessageQueue
 A0, A1, B0 = MessageQueue("t", "broker-a", 0), MessageQueue("t", "broker-a", 1), MessageQueue("t", "broker-b", 0)
 JAVA = b"""{
 \t"offsetTable":{
-\t\t{"brokerName":"broker-a","queueId":0,"topic":"t"}:5,
-\t\t{"brokerName":"broker-a","queueId":1,"topic":"t"}:17
+\t\t{
+\t\t\t"brokerName":"broker-a",
+\t\t\t"queueId":0,
+\t\t\t"topic":"t"
+\t\t}:5,
+\t\t{
+\t\t\t"brokerName":"broker-a",
+\t\t\t"queueId":1,
+\t\t\t"topic":"t"
+\t\t}:17
 \t}
 }"""
 
@@ -32,7 +40,8 @@ def test_the_bytes_are_javas():
     assert decode(JAVA) == {A0: 5, A1: 17}
 
 
-def test_keys_as_strings_are_read_too():
+def test_keys_on_one_line_and_as_strings_are_read_too():
+    assert decode(b'{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"t"}:5}}') == {A0: 5}
     text = rb'{"offsetTable":{"{\"brokerName\":\"broker-a\",\"queueId\":0,\"topic\":\"t\"}":5}}'
     assert decode(text) == {A0: 5}
     assert decode(b"{}") == {}
