@@ -1,0 +1,82 @@
+"""Lite pull crosswise: our consumer on a Java broker and on ours, Java's on ours and on its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketmq_py import Admin, ConsumeFromWhere, LitePullConsumer, Message, MessageQueue, OffsetIllegal, Producer
+from tests.interop.javapeer import JavaPeer
+from tests.interop.side import WAIT_SECONDS, Seen, Side, group
+
+FIRST = ConsumeFromWhere.FIRST_OFFSET
+COUNT = 20
+
+
+def send(side: Side, topic: str, count: int = COUNT, tags: str | None = "a") -> list[tuple[MessageQueue, int]]:
+    with Producer(group="p", namesrv=side.namesrv) as producer:
+        results = [producer.send(Message(topic, b"%03d" % i, tags=tags)) for i in range(count)]
+    return [(result.queue, result.queue_offset) for result in results]
+
+
+def polled(member: LitePullConsumer, count: int) -> list[Seen]:
+    found: list[Seen] = []
+    while len(found) < count:
+        messages = member.poll(WAIT_SECONDS)
+        assert messages, found
+        found += map(Seen.of_ours, messages)
+    return found
+
+
+def committed(side: Side, name: str, topic: str) -> int:
+    with Admin(side.namesrv) as admin:
+        return sum(admin.group_offsets(name, topic).values())
+
+
+def test_ours_subscribes_filters_and_leaves_its_offsets_to_java(java: JavaPeer, side: Side) -> None:
+    topic, name = side.topic(java), group()
+    send(side, topic, tags="other")
+    send(side, topic)
+    with LitePullConsumer(name, side.namesrv, consume_from=FIRST) as member:
+        member.subscribe(topic, "a || b")
+        found = polled(member, COUNT)
+    assert sorted(seen.body for seen in found) == [b"%03d" % i for i in range(COUNT)]
+    assert {seen.tags for seen in found} == {"a"}
+    assert committed(side, name, topic) == 2 * COUNT
+    later = send(side, topic, 4)
+    rows = java.consume(side.namesrv, topic, name, 4, mode="lite", sub="a")
+    assert {(row["queueId"], row["queueOffset"]) for row in rows} == {(queue.queue_id, at) for queue, at in later}
+
+
+def test_ours_assigns_seeks_and_commits(java: JavaPeer, side: Side) -> None:
+    topic, name = side.topic(java, 2), group()
+    send(side, topic)
+    with LitePullConsumer(name, side.namesrv, consume_from=FIRST, auto_commit=False) as member:
+        queue = member.queues(topic)[1]
+        member.assign([queue])
+        polled(member, COUNT // 2)
+        member.seek(queue, 7)
+        assert [message.queue_offset for message in member.poll()] == [7, 8, 9]
+        assert member.offset_for_timestamp(queue, 0) == 0
+        with pytest.raises(OffsetIllegal, match="ends at 10"):
+            member.seek(queue, 11)
+        member.seek_to_begin(queue)
+        assert member.poll()[0].queue_offset == 0
+        assert committed(side, name, topic) == 0
+        member.commit({queue: 6})
+        assert committed(side, name, topic) == 6
+        member.seek_to_end(queue)
+        member.commit()
+    assert committed(side, name, topic) == 10
+
+
+@pytest.mark.parametrize("assign", [False, True])
+def test_java_polls_and_ours_goes_on_where_it_stopped(java: JavaPeer, side: Side, assign: bool) -> None:
+    topic, name = side.topic(java), group()
+    sent = send(side, topic)
+    rows = java.consume(side.namesrv, topic, name, COUNT, mode="lite", assign=assign, manual_commit=True)
+    assert {(row["queueId"], row["queueOffset"]) for row in rows} == {(queue.queue_id, at) for queue, at in sent}
+    later = send(side, topic, 4)
+    with LitePullConsumer(name, side.namesrv, consume_from=FIRST) as member:
+        member.assign(member.queues(topic))
+        found = polled(member, 4)
+    assert {(seen.queue, seen.offset) for seen in found} == {(queue.queue_id, at) for queue, at in later}
