@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from struct import Struct
@@ -139,6 +139,24 @@ class IndexFile:
     def _entry(self, number: int) -> tuple[int, int, int, int]:
         at = self._entries_at + number * ENTRY_SIZE
         return _ENTRY.unpack(self._buffer[at : at + ENTRY_SIZE])
+
+    @property
+    def is_plausible(self) -> bool:
+        """Whether the header can be one of a file of this size."""
+        return 0 <= self._used_slots <= self._slots and self.count <= self._capacity
+
+    def entries(self) -> Iterator[tuple[int, int, int, int]]:
+        """Hash, physical offset, seconds and previous number of every entry, from number 1 on."""
+        end = self._entries_at + min(self.count, self._capacity) * ENTRY_SIZE
+        for at in range(self._entries_at + ENTRY_SIZE, end, _REBUILD_STEP):
+            yield from _ENTRY.iter_unpack(self._buffer[at : min(at + _REBUILD_STEP, end)])
+
+    def slots(self) -> array[int]:
+        """The number of the newest entry of each slot."""
+        slots = array("i", self._buffer[HEADER_SIZE : self._entries_at])
+        if sys.byteorder == "little":
+            slots.byteswap()
+        return slots
 
     def is_within(self, begin: int, end: int) -> bool:
         """Whether the file has entries of that time."""

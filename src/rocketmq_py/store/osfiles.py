@@ -39,11 +39,14 @@ class OsFile:
         self._map: mmap.mmap | None = None
         self._seek_lock = threading.Lock()
         try:
-            if os.fstat(self._fd).st_size != size:
-                os.ftruncate(self._fd, size)
+            self._fit()
         except OSError:
             os.close(self._fd)
             raise
+
+    def _fit(self) -> None:
+        if os.fstat(self._fd).st_size != self.size:
+            os.ftruncate(self._fd, self.size)
 
     @property
     def buffer(self) -> mmap.mmap:
