@@ -9,7 +9,6 @@ import base64
 import os
 import socket
 import subprocess
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,8 @@ from benchmarks.errors import BenchError
 from benchmarks.program import Program
 
 _POM = Path(__file__).parent / "kafka" / "pom.xml"
+_CLUSTER = base64.urlsafe_b64encode(b"rocketmq-benches").decode().rstrip("=")
+"""Any 16 bytes in base64 that do not begin with a dash, which its tool would take for an option."""
 _STARTED = "Kafka Server started"
 _START_SECONDS = 90.0
 _JVM = [
@@ -61,8 +62,7 @@ def kafka(work: Path, partitions: int) -> Iterator[tuple[str, int]]:
 
 
 def _format(java: list[str], settings: Path) -> None:
-    cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-    command = [*java, "kafka.tools.StorageTool", "format", "--standalone", "-t", cluster, "-c", str(settings)]
+    command = [*java, "kafka.tools.StorageTool", "format", "--standalone", "-t", _CLUSTER, "-c", str(settings)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BenchError(f"Kafka could not format its log directory:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")

@@ -10,7 +10,7 @@ from benchmarks.figures import Figure, at_least
 from benchmarks.frames import batch_requests, queue_shares
 from benchmarks.kafka_server import kafka, packages
 from benchmarks.load import Load
-from benchmarks.machine import paused
+from benchmarks.machine import paused, settle
 from benchmarks.program import Program, Runner
 from benchmarks.servers import Server, start_ours
 from benchmarks.session import Session
@@ -56,11 +56,15 @@ def _judge(session: Session, work: Path, ours: Server, kafka_address: str, kafka
     with Program(command, work / "spark.log") as program:
         runner = Runner(program, warm_timeout=600)
 
-        def read(side: str, idle: int) -> float:
+        def read(side: str, server: int, idle: int) -> float:
             with paused(idle):
+                settle(server)
                 return float(runner.run(side)["rate"])
 
         values = session.in_turn(
-            "spark-read", "rows/s", lambda: read("ours", kafka_pid), lambda: read("kafka", ours.pid)
+            "spark-read",
+            "rows/s",
+            lambda: read("ours", ours.pid, kafka_pid),
+            lambda: read("kafka", kafka_pid, ours.pid),
         )
     return Figure("spark-read", "rows/s", at_least(1.0), *values)
