@@ -23,7 +23,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class PushConsumer:
-    """A member of a consumer group whose listeners get the messages of its queues, several at a time, in no order.
+    """A member of a consumer group whose listeners get the messages of its queues: several at a time, in no order,
+    unless ``orderly`` says otherwise.
 
     Messages are delivered at least once. A listener is ``listener(message)`` or ``listener(messages, context)``, a
     plain function, run in one of ``consume_threads`` threads, or ``async def``. It has succeeded when it returns None
@@ -31,13 +32,18 @@ class PushConsumer:
     message is delivered again after 10 s, then 30 s and so on, ``max_reconsume_times`` times, and then kept in the
     group's dead-letter topic.
 
+    With ``orderly=True`` the messages of each queue come one after the other, to one member of the group at a time. One
+    that fails comes again after ``suspend_seconds``, and nothing of its queue before it. A listener may return an
+    :class:`~rocketmq_py.OrderlyResult`, and gets an :class:`~rocketmq_py.OrderlyContext` instead of the other one.
+    With ``message_model=MessageModel.BROADCASTING`` every member gets all messages, and failed ones are dropped.
+
     As a context manager it starts at once if something is subscribed by then, else when :meth:`start` is called.
 
     :param group: the consumer group.
     :param namesrv: name servers: ``"host:9876;other:9876"``, a sequence, or None for the environment's NAMESRV_ADDR.
     :param listener: gets the messages of all topics that have no listener of their own.
     :param queues_changed: told when the queues of this consumer change; must not block.
-    :param instance_name: the part of the client id after ``ip@``.
+    :param instance_name: the part of the client id after ``ip@``; unique by default, ``DEFAULT`` when broadcasting.
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
     :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.

@@ -223,6 +223,8 @@ class LockedHolding:
             held = LockBatchResponse.decode(body).lock_ok_mq_set
         except RocketMQError as e:
             _log.warning("%d queues cannot be locked at broker %s: %s", len(queues), broker_name, e)
+            # No pull finds out where the broker is now, since none is made without a lock.
+            await self._group.instance.routes.refresh_all({queue.topic for queue in queues})
             return None
         return {MessageQueue(mq.topic, mq.broker_name, mq.queue_id) for mq in held}
 
@@ -241,6 +243,9 @@ class LockedHolding:
     async def _invoke(self, code: RequestCode, broker_name: str, queues: list[MessageQueue]) -> bytes:
         instance = self._group.instance
         address = instance.routes.broker_address(broker_name, MASTER_ID, only_this=True)
+        if address is None:
+            await instance.routes.refresh_all({queue.topic for queue in queues})
+            address = instance.routes.broker_address(broker_name, MASTER_ID, only_this=True)
         if address is None:
             raise NoRouteError(f"broker {broker_name!r} has no master now")
         body = LockBatchRequest(
