@@ -15,7 +15,7 @@ import click
 from rocketmq_py import __version__
 from rocketmq_py.errors import ConfigError, RocketMQError, StoreError
 
-VERBS = ("namesrv", "serve")
+VERBS = ("namesrv", "serve", "store")
 """One module of this package each, with a ``command``."""
 
 

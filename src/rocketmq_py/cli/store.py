@@ -1,0 +1,199 @@
+"""``rocketmq store``: a store directory on disk, checked or looked into. Nothing is changed, no broker is needed."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from rocketmq_py.cli.tables import TABLE, Row, echo_record, echo_rows, output_option
+
+if TYPE_CHECKING:
+    from rocketmq_py.store.verify import Report
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_TIMES = ("oldestMessage", "newestMessage", "stored", "born")
+
+
+@click.group(name="store")
+def command() -> None:
+    """Check a store directory or look into it, without changing anything.
+
+    Works on a store written by this broker or by Apache RocketMQ's, also while a broker runs on it.
+    """
+
+
+def _arguments(function: F) -> F:
+    slots = click.option(
+        "--hash-slots",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="maxHashSlotNum, when it is not a quarter of maxIndexNum.",
+    )
+    directory = click.argument(
+        "directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path)
+    )
+    return directory(slots(output_option(function)))
+
+
+@command.command()
+@_arguments
+def verify(directory: Path, hash_slots: int | None, output: str) -> None:
+    """Check that log, consume queues, index, checkpoint and config files are whole and agree.
+
+    Exit status: 0 valid, 1 problems were found, 2 DIR is no store. Notes are no problems: they tell what the next start
+    mends in a store that was not closed in good order, or what a running broker has not written yet.
+    """
+    from rocketmq_py.store.offline import OfflineStore
+    from rocketmq_py.store.verify import verify as check
+
+    with OfflineStore(directory, hash_slots) as store, _progress() as progress:
+        report = check(store, progress)
+    if output == TABLE:
+        _echo_report(directory, report)
+    else:
+        echo_record(_as_row(directory, report), output)
+    sys.exit(0 if report.is_valid else 1)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int], None] | None]:
+    """Tells on a terminal how far a long walk is."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+
+    def tell(done: int, total: int) -> None:
+        click.echo(f"\r{done / max(1, total):4.0%} of {total >> 20} MiB", err=True, nl=False)
+
+    yield tell
+    click.echo("\r\033[K", err=True, nl=False)
+
+
+def _as_row(directory: Path, report: Report) -> Row:
+    counts = report.counts
+    return {
+        "store": str(directory),
+        "valid": report.is_valid,
+        "state": report.state,
+        "logBegin": report.log_begin,
+        "logEnd": report.log_end,
+        "checked": {
+            "records": counts.records,
+            "logBytes": counts.log_bytes,
+            "queues": counts.queues,
+            "queueEntries": counts.queue_entries,
+            "indexFiles": counts.index_files,
+            "indexEntries": counts.index_entries,
+            "configFiles": counts.config_files,
+        },
+        "problems": report.findings.problems,
+        "findings": [one._asdict() for one in report.findings.listed()],
+    }
+
+
+def _echo_report(directory: Path, report: Report) -> None:
+    counts = report.counts
+    for one in report.findings.listed():
+        click.echo(f"{one.severity}: {one.place}: {one.what}")
+    checked = (
+        f"{counts.records} records from {report.log_begin} to {report.log_end} of the log, "
+        f"{counts.queue_entries} entries in {counts.queues} consume queues, "
+        f"{counts.index_entries} entries in {counts.index_files} index files and {counts.config_files} config files"
+    )
+    click.echo(f"{directory} ({report.state}): checked {checked}")
+    problems = report.findings.problems
+    click.echo("valid" if not problems else f"{problems} problem{'s' if problems > 1 else ''} found")
+
+
+@command.command()
+@_arguments
+@click.option("--topic", metavar="T", help="Show the queues of this topic.")
+@click.option("--queue", type=click.IntRange(min=0), metavar="Q", help="With --topic: show messages of this queue.")
+@click.option(
+    "--offset", type=click.IntRange(min=0), metavar="N", help="With --queue: the first message; else the oldest."
+)
+@click.option(
+    "--count", type=click.IntRange(min=1), metavar="M", help="With --queue: how many messages.  [default: 32]"
+)
+@click.option("--physical", type=click.IntRange(min=0), metavar="P", help="Show the record at this offset of the log.")
+def inspect(
+    directory: Path, hash_slots: int | None, output: str, *, topic: str | None, queue: int | None, offset: int | None,
+    count: int | None, physical: int | None,
+) -> None:  # fmt: skip
+    """Show what is in a store: all of it in short, the queues of a topic, messages of a queue, or one record.
+
+    Exit status: 0 done, 1 there is no record at --physical, 2 DIR is no store or has no such topic or queue.
+    """
+    from rocketmq_py.store import inspect as look
+    from rocketmq_py.store.offline import OfflineStore
+
+    _check_options(topic, queue, offset, count, physical)
+    with OfflineStore(directory, hash_slots) as store:
+        if physical is not None:
+            _echo_physical(look.record(store, physical), output)
+        elif topic is not None and queue is not None:
+            rows = look.messages(store, topic, queue, offset, count or 32)
+            _echo_messages(rows, output)
+        elif topic is not None:
+            echo_rows(look.queues(store, topic), output)
+        else:
+            _echo_overview(look.overview(store), look.queues(store), output)
+
+
+def _check_options(
+    topic: str | None, queue: int | None, offset: int | None, count: int | None, physical: int | None
+) -> None:
+    if physical is not None and (topic is not None or queue is not None):
+        raise click.UsageError("--physical stands alone: an offset of the log says which record is meant")
+    if queue is not None and topic is None:
+        raise click.UsageError("--queue needs --topic")
+    if queue is None and (offset is not None or count is not None):
+        raise click.UsageError("--offset and --count need --topic and --queue")
+
+
+def _echo_physical(record: Row, output: str) -> None:
+    echo_record(_readable(record) if output == TABLE else record, output)
+    if "error" in record:
+        sys.exit(1)
+
+
+def _echo_messages(rows: Iterator[Row], output: str) -> None:
+    if output != TABLE:
+        echo_rows(rows, output)
+        return
+    columns = ("offset", "physical", "size", "stored", "tags", "keys", "msgId", "body")
+    echo_rows(map(_in_short, rows), output, columns)
+
+
+def _in_short(row: Row) -> Row:
+    properties = row.get("properties", {})
+    body = row.get("body", row.get("error", ""))
+    return {**_readable(row), "tags": properties.get("TAGS"), "keys": properties.get("KEYS"), "body": body}
+
+
+def _echo_overview(overview: Row, queues: list[Row], output: str) -> None:
+    if output != TABLE:
+        echo_record({**overview, "queueList": queues}, output)
+        return
+    echo_record(_readable(overview), output)
+    if queues:
+        click.echo()
+        echo_rows(queues, output)
+
+
+def _readable(row: Row) -> Row:
+    """Times as people read them."""
+    times = {name: _time(row[name]) for name in _TIMES if isinstance(row.get(name), int)}
+    return {**row, **times}
+
+
+def _time(milliseconds: int) -> str:
+    local = datetime.datetime.fromtimestamp(milliseconds / 1000).astimezone()
+    return local.isoformat(sep=" ", timespec="milliseconds")
