@@ -16,9 +16,11 @@ from time import time
 from types import TracebackType
 from typing import Self, Unpack
 
+from rocketmq_py.client import push_requests
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.lite_pull_options import LitePullOptions, LitePullSettings
 from rocketmq_py.client.lite_pull_queues import Queues
+from rocketmq_py.client.lite_pull_requests import AnswersBrokers
 from rocketmq_py.client.lite_pull_watch import TopicQueuesChanged, Watch
 from rocketmq_py.client.push_filters import check_brokers, make_subscription
 from rocketmq_py.client.push_group import Group, State
@@ -40,7 +42,7 @@ class _Mode(enum.Enum):
     ASSIGN = "assigned"
 
 
-class LitePullConsumer:
+class LitePullConsumer(AnswersBrokers):
     """A member of a consumer group that gets messages when it asks for them.
 
     Either topics are subscribed, and the group shares their queues, or queues are assigned and consumed whoever else
@@ -201,6 +203,7 @@ class LitePullConsumer:
 
     async def _join(self) -> None:
         self._instance.register(self)
+        push_requests.serve(self._instance)
         for topic in self.topics():
             with contextlib.suppress(NoRouteError):  # it may come into being later
                 await self._instance.routes.get(topic)

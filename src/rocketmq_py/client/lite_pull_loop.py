@@ -16,6 +16,7 @@ from typing import NamedTuple
 from rocketmq_py.client.connection import Connection, settler
 from rocketmq_py.client.lite_pull_options import LitePullOptions
 from rocketmq_py.client.offsets import broker_of
+from rocketmq_py.client.push_filters import check_version
 from rocketmq_py.client.push_group import Group, State
 from rocketmq_py.core.flow import STATE_DELAY, Admission, Step, failure_delay
 from rocketmq_py.core.litepull import PULL_FLAGS, Cache
@@ -58,6 +59,7 @@ class PullLoop:
     :param cache: takes the messages.
     :param subscription: what is wanted of the topic; asked before every pull.
     :param arrived: told when there is something new in the cache.
+    :param jump: has the queue begin anew at another offset, which ends this loop.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class PullLoop:
         cache: Cache,
         subscription: Callable[[str], SubscriptionData],
         arrived: Callable[[], None],
+        jump: Callable[[ProcessQueue, int], None],
     ) -> None:
         self._group = group
         self._options = options
@@ -75,6 +78,7 @@ class PullLoop:
         self._cache = cache
         self._subscription = subscription
         self._arrived = arrived
+        self._jump = jump
         self._offset: int | None = None
         self._broker_id = MASTER_ID
         self._trouble: type[RocketMQError] | None = None
@@ -166,6 +170,7 @@ class PullLoop:
     async def _ask(self, offset: int) -> _Asked:
         instance = self._group.instance
         address = await broker_of(instance, self._process.queue, broker_id=self._broker_id)
+        check_version(instance, address, self._subscription(self._process.queue.topic))
         return self._ask_over(await instance.connections.get(address), offset)
 
     def _ask_ahead(self, done: _Asked, reply: Reply, header: PullResponse) -> _Asked | None:
@@ -217,11 +222,14 @@ class PullLoop:
             self._arrived()
             return
         if reply.code == _ILLEGAL:
-            _log.warning(
-                "offset %d of %s lies outside the queue or was reset: on from %d", asked.offset, self._process.queue,
-                header.next_begin_offset,
-            )  # fmt: skip
+            self._refused(asked.offset, header.next_begin_offset)
         self._cache.skip(self._process, header.next_begin_offset)
+
+    def _refused(self, offset: int, next_offset: int) -> None:
+        queue = self._process.queue
+        _log.warning("offset %d of %s lies outside the queue or was reset: on from %d", offset, queue, next_offset)
+        if next_offset <= self._process.max_offset:  # what is held lies ahead of it and would count as consumed
+            self._jump(self._process, next_offset)
 
     def _received(self, asked: _Asked, body: bytes, header: PullResponse) -> list[MessageExt]:
         messages = decode_records(body, self._process.queue.broker_name)

@@ -36,7 +36,9 @@ class Queues:
 
     def take(self, process: ProcessQueue, delay: float = 0.0, offset: int | None = None) -> None:
         """Begins to pull a queue after ``delay`` seconds, at ``offset`` or where the group is by then."""
-        loop = PullLoop(self._group, self._options, process, self.cache, self._subscription, self.arrived.set)
+        loop = PullLoop(
+            self._group, self._options, process, self.cache, self._subscription, self.arrived.set, self.jump
+        )  # fmt: skip
         self._loops[process] = loop, asyncio.ensure_future(loop.run(delay, offset))
 
     def release(self, process: ProcessQueue) -> None:

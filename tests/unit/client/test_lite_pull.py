@@ -15,7 +15,7 @@ from rocketmq_py.model import ConsumeFromWhere, MessageQueue, RecordHead
 from rocketmq_py.protocol.bodies import HeartbeatData
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.wire.command import Command, encode_command
-from rocketmq_py.wire.record import encode_record
+from rocketmq_py.wire.record import decode_record, encode_record
 from tests.unit.client.scripted import ScriptedNetwork, route_answer
 
 GROUP, TOPIC = "g", "T"
@@ -185,6 +185,39 @@ def test_an_offset_outside_of_the_queue_is_given_up_for_the_brokers(caplog):
     scenario(run)
 
 
+def test_a_queue_that_is_set_back_is_delivered_from_there_and_what_was_held_is_not():
+    async def run(broker):
+        broker.pulls[0] = [pulled(0, 5, b"".join(record(i) for i in range(5)))]
+        async with broker.assigned() as member:
+            broker.answer_late(await broker.pull(5), pulled(ResponseCode.PULL_OFFSET_MOVED, 1))
+            broker.answer_late(await broker.pull(1), pulled(0, 3, record(1) + record(2)))
+            await broker.pull(3)
+            assert [m.queue_offset for m in await member.poll()] == [1, 2]
+            await member.commit()
+            assert await member.committed(QUEUE) == 3
+
+    scenario(run)
+
+
+def test_brokers_may_ask_for_its_state_and_set_it_back():
+    async def run(broker):
+        broker.pulls[0] = [pulled(0, 2, record(0) + record(1))]
+        async with broker.assigned() as member:
+            await member.poll()
+            await member.commit()
+            assert member.consume_offsets(TOPIC) == {QUEUE: 2}
+            info = member.running_info()
+            assert info["properties"]["PROP_CONSUME_TYPE"] == "CONSUME_ACTIVELY"
+            assert info["mqTable"][QUEUE]["commitOffset"] == 2
+            await member.reset_offsets({QUEUE: 0, MessageQueue(TOPIC, "b", 7): 0})
+            await broker.pull(0, times=2)
+            assert await member.committed(QUEUE) == 0
+            answer = await member.consume_directly(decode_record(record(0), 0))
+            assert (answer["consumeResult"], "no listener" in answer["remark"]) == ("CR_THROW_EXCEPTION", True)
+
+    scenario(run)
+
+
 def test_the_next_pull_leaves_before_the_messages_of_the_last_are_taken():
     async def run(broker):
         broker.pulls[0] = [pulled(0, 1, record(0))]
@@ -216,6 +249,31 @@ def test_hash_collisions_are_filtered_away_and_the_queue_moves_on():
             assert await member.poll(0) == []
             await member.commit()
             assert await member.committed(QUEUE) == 1
+
+    scenario(run)
+
+
+def test_an_sql_filter_is_checked_first_and_pulled_with_its_version():
+    async def run(broker):
+        member = broker.consumer()
+        member.subscribe(TOPIC, sql="a > 1")
+        async with member:
+            ext = (await broker.pull(0)).ext
+            version = member._subscription(TOPIC).sub_version
+        assert broker.asked(Code.CHECK_CLIENT_CONFIG)
+        assert (ext["subscription"], ext["expressionType"]) == ("a > 1", "SQL92")
+        assert 0 < int(ext["subVersion"]) <= version
+
+    scenario(run)
+
+
+def test_a_broker_that_does_not_filter_by_sql_is_told_of_at_the_start():
+    async def run(broker):
+        broker.special[Code.CHECK_CLIENT_CONFIG] = lambda request: Command(1, remark="not enabled")
+        member = broker.consumer()
+        member.assign([QUEUE], sql="a > 1")
+        with pytest.raises(ConfigError, match="enablePropertyFilter"):
+            await member.start()
 
     scenario(run)
 
