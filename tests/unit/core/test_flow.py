@@ -27,6 +27,7 @@ def test_the_checks_come_in_order(queue, messages):
     assert admit(queue, limits, **state) == flow.NOT_RUNNING
     assert admit(queue, limits, **{**state, "running": True}) == flow.SUSPENDED
     assert admit(queue, limits, **{**OPEN, "subscribed": False}) == flow.TOO_MANY
+    assert admit(queue, Limits(), **{**OPEN, "subscribed": False}, usable=False) == flow.NOT_LOCKED
     assert admit(queue, Limits(), **{**OPEN, "subscribed": False}) == flow.NOT_SUBSCRIBED
 
 
