@@ -54,17 +54,17 @@ def test_java_goes_on_where_we_stopped_and_we_where_java_did(java: JavaPeer, sid
     assert sum(load(path).values()) == N
 
     sent = send(side, topic, N)
-    rows = java.consume(
-        side.namesrv, topic, name, N, broadcast=True, instance="shared", java_options=directory, linger_ms=0
-    )
+    rows = java.consume(side.namesrv, topic, name, N, broadcast=True, instance="shared", java_options=directory)
     assert {base64.b64decode(row["body"]) for row in rows} == sent
     [path] = tmp_path.glob(f"*@shared/{name}/offsets.json")
-    assert sum(load(path).values()) == 2 * N
+    again = 2 * N - sum(load(path).values())  # what Java's listener had, but was not through with when it closed
+    assert 0 <= again < N
     assert lines(path.read_bytes()) == lines(encode(load(path))), "we would have written other bytes"
 
     sent = send(side, topic, 2 * N)
     with our_consumer(side, name, topic, last, tmp_path, "shared"):
-        assert {one.body for one in last.wait(N)} == sent
+        assert len(last.wait(N + again)) == N + again
+    assert {one.body for one in last.seen} >= sent
 
 
 def lines(data: bytes) -> list[bytes]:
