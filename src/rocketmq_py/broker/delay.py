@@ -55,6 +55,7 @@ class DelayService:
         self._version_step = version_step
         self._clock = clock
         self._updates = self._persisted = 0
+        self._is_refused = False
         self.version = DataVersion(timestamp=clock())
         self.offsets: dict[int, int] = {}
         """Level to the offset of the first entry not delivered."""
@@ -130,8 +131,11 @@ class DelayService:
         except CorruptRecord as e:
             _log.error("the delayed message at %d cannot be read and is dropped: %s", physical, e)
         except StoreError as e:
-            _log.warning("delayed messages wait, the store refuses them: %s", e)
+            if not self._is_refused:  # once, and not ten times a second
+                _log.warning("delayed messages wait, the store refuses them: %s", e)
+            self._is_refused = True
             return False
+        self._is_refused = False
         return True
 
     def _count_update(self) -> None:

@@ -33,10 +33,9 @@ class Cleaner:
     """Keeps one store from outgrowing its disk."""
 
     def __init__(
-        self, config: StoreConfig, fs: FileSystem, layout: StoreLayout, log: CommitLog, queues: QueueTable,
+        self, fs: FileSystem, layout: StoreLayout, log: CommitLog, queues: QueueTable,
         index: MessageIndex, flusher: Flusher,
     ) -> None:  # fmt: skip
-        self._config = config
         self._fs = fs
         self._layout = layout
         self._log = log
@@ -53,17 +52,18 @@ class Cleaner:
         """Remove expired files in the next passes, whatever the hour."""
         self._asked = _ASKED_PASSES
 
-    def check(self, now: int) -> Verdict:
+    def check(self, config: StoreConfig, now: int) -> Verdict:
         """One pass: decide what is to go.
 
+        :param config: the settings as they are now: a running broker may change them.
         :param now: milliseconds since the epoch.
         :raises OSError: the disk does not say how full it is.
         """
         hour = datetime.datetime.fromtimestamp(now // 1000).astimezone().hour
-        verdict = judge(self._config, hour, self._used(), asked=self._asked > 0)
+        verdict = judge(config, hour, self._used(), asked=self._asked > 0)
         self._asked = max(0, self._asked - 1)
         if verdict.why and not self._doomed:
-            self._doom(verdict, now)
+            self._doom(config, verdict, now)
         return verdict
 
     def _used(self) -> float:
@@ -71,8 +71,8 @@ class Cleaner:
         parts = [path for path in (self._layout.commit_log, self._layout.consume_queue) if self._fs.is_directory(path)]
         return max(self._fs.used_ratio(path) for path in parts or [self._layout.root])
 
-    def _doom(self, verdict: Verdict, now: int) -> None:
-        config, log = self._config, self._log
+    def _doom(self, config: StoreConfig, verdict: Verdict, now: int) -> None:
+        log = self._log
         # The newest file is being written; one not yet on disk as a whole may still be in the hands of a sync.
         flushed = self._flusher.flushed_offset
         files = [(start, self._modified(start)) for start in log.starts[:-1] if start + log.file_size <= flushed]
@@ -80,9 +80,11 @@ class Cleaner:
                         limit=config.delete_file_batch_max)  # fmt: skip
         self._doomed.extend(found)
         if found:
+            level = logging.WARNING if verdict.disk else logging.INFO
             age = "of any age" if verdict.at_any_age else f"not written for {config.file_reserved_time} hours"
-            _log.warning("removing %d commit log files %s: %s", len(found), age, verdict.why)
-        self._tell_if_stuck(verdict.disk if not found else "")
+            _log.log(level, "removing %d commit log files %s: %s", len(found), age, verdict.why)
+        left = "that can go" if verdict.at_any_age else f"older than {config.file_reserved_time} hours"
+        self._tell_if_stuck(verdict.disk if not found else "", left)
 
     def _modified(self, start: int) -> int:
         try:
@@ -90,11 +92,10 @@ class Cleaner:
         except FileNotFoundError:
             return 0  # somebody else removed it: forget it as the first
 
-    def _tell_if_stuck(self, disk: str) -> None:
+    def _tell_if_stuck(self, disk: str, left: str) -> None:
         """Say once that a full disk cannot be helped from here."""
         if disk and not self._is_stuck:
-            root, hours = self._layout.root, self._config.file_reserved_time
-            _log.warning("%s, and no commit log file of %s is older than %d hours: free space", disk, root, hours)
+            _log.warning("%s, and %s has no commit log file %s: free space", disk, self._layout.root, left)
         self._is_stuck = bool(disk)
 
     def go_on(self) -> None:

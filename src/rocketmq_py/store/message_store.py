@@ -120,7 +120,7 @@ class MessageStore:
         self._schedule = FlushSchedule(
             config, fs, self._commit_log, self._queues, self._index, self._checkpoint, self._flusher, self._clock()
         )
-        self._cleaner = Cleaner(config, fs, layout, self._commit_log, self._queues, self._index, self._flusher)
+        self._cleaner = Cleaner(fs, layout, self._commit_log, self._queues, self._index, self._flusher)
         self._is_open = True
         _log.info("store %s is open, the commit log has %d to %d", layout.root, self._commit_log.min_offset, end)
 
@@ -376,7 +376,7 @@ class MessageStore:
         :param now: milliseconds since the epoch.
         :raises OSError: the disk does not say how full it is.
         """
-        verdict = self._cleaner.check(now)
+        verdict = self._cleaner.check(self.config, now)
         was_full, root = self._disk_full is not None, self.layout.root
         self._disk_full = verdict.disk if verdict.refuse else None
         if verdict.refuse and not was_full:

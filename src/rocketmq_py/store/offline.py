@@ -58,7 +58,7 @@ class QueueView:
             low, high = 0, self._per_file
             while low < high:
                 middle = (low + high) // 2
-                ((physical, size, _),) = self._read(start + middle, 1)
+                physical, size, _ = next(iter(self._read(start + middle, 1)), (-1, 0, 0))
                 low, high = (middle + 1, high) if size > 0 and physical >= 0 else (low, middle)
             if low:
                 return start + low
@@ -89,7 +89,10 @@ class QueueView:
     def _read(self, offset: int, count: int) -> list[Entry]:
         number = offset % self._per_file
         path = self._directory / f"{(offset - number) * ENTRY:020d}"
-        return list(unpack_entries(self._files.get(path).read(number * ENTRY, count * ENTRY)))
+        try:
+            return list(unpack_entries(self._files.get(path).read(number * ENTRY, count * ENTRY)))
+        except FileNotFoundError:  # a running broker has removed it
+            return []
 
     def __str__(self) -> str:
         return f"consume queue {self.topic}-{self.queue_id}"
@@ -125,10 +128,15 @@ class OfflineStore:
         """A broker runs on it: what is newest may be on its way."""
         self.was_closed = self.fs.size(self.layout.abort) is None
         """It was closed in good order: nothing may be missing."""
-        self.log = self._open_log()
         self._queue_files: OpenFiles | None = None
-        self.queues = {(view.topic, view.queue_id): view for view in self._open_queues()}
-        self.indexes = list(self._open_indexes(hash_slots))
+        self.indexes: list[IndexFile] = []
+        self.log = self._open_log()
+        try:
+            self.queues = {(view.topic, view.queue_id): view for view in self._open_queues()}
+            self.indexes.extend(self._open_indexes(hash_slots))
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> Self:
         return self

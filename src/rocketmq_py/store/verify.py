@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from rocketmq_py.errors import StoreError
 from rocketmq_py.store import fields
 from rocketmq_py.store.checkpoint import Checkpoint
 from rocketmq_py.store.findings import Findings
@@ -53,8 +54,12 @@ def verify(store: OfflineStore, progress: Callable[[int, int], None] | None = No
     """Check a whole store.
 
     :param progress: called now and then with the bytes of the log walked so far, and their total.
+    :raises StoreError: a running broker has removed a file meanwhile.
     """
-    return _Verification(store, progress).run()
+    try:
+        return _Verification(store, progress).run()
+    except FileNotFoundError as e:
+        raise StoreError(f"{e.filename} has been removed meanwhile, by a broker that cleans up: try again") from e
 
 
 class _Verification:

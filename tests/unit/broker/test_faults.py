@@ -11,6 +11,7 @@ from rocketmq_py.broker.stored import read_stored
 from rocketmq_py.broker.ticker import Job, Ticker
 from rocketmq_py.errors import CorruptRecord, StoreNotWritable
 from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.store import OsFileSystem
 from rocketmq_py.wire.batch import encode_batch
 from tests.unit.broker.harness import Client, InProcess
 from tests.unit.broker.requests import pull, send
@@ -32,6 +33,21 @@ def test_a_store_that_refuses_is_told_to_the_sender_and_reads_go_on(
     assert client.ask(Code.PULL_MESSAGE, pull()).code == 0
 
 
+def test_a_full_disk_refuses_messages_until_it_has_room(
+    running: InProcess, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.ask(Code.SEND_MESSAGE_V2, send(), b"body")
+    used = 0.91
+    monkeypatch.setattr(OsFileSystem, "used_ratio", lambda *_: used)
+    running.services.clean_store()
+    answer = client.ask(Code.SEND_MESSAGE_V2, send(), b"body")
+    assert (answer.code, answer.remark) == (14, "the store refuses messages: the disk is 91 % full")
+    assert client.ask(Code.PULL_MESSAGE, pull()).code == 0
+    used = 0.5
+    running.services.clean_store()
+    assert client.ask(Code.SEND_MESSAGE_V2, send(), b"body").code == 0
+
+
 def test_delayed_messages_wait_for_a_store_that_refuses(
     running: InProcess, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -39,7 +55,8 @@ def test_delayed_messages_wait_for_a_store_that_refuses(
     with monkeypatch.context() as patched:
         patched.setattr(running.services.store, "append", refuse)
         running.turn(2_000)
-    assert "delayed messages wait, the store refuses them: the disk is full" in caplog.text
+        running.turn(100)
+    assert caplog.text.count("delayed messages wait, the store refuses them: the disk is full") == 1
     assert running.services.store.queue_range("t", 0) == (0, 0)
     running.turn(100)
     assert running.services.store.queue_range("t", 0) == (0, 1)

@@ -308,6 +308,22 @@ def test_the_shape_of_index_files_can_be_told(disk_stores):
     assert check(disk_stores.root, hash_slots=7).is_valid
 
 
+def test_a_log_file_that_is_removed_meanwhile(disk_stores):
+    root = written(disk_stores)
+    with OfflineStore(root) as store:
+        max((root / "commitlog").iterdir()).unlink()
+        with pytest.raises(StoreError, match="has been removed meanwhile"):
+            verify(store)
+
+
+def test_queue_files_that_are_removed_meanwhile(disk_stores):
+    root = written(disk_stores)
+    with OfflineStore(root) as store:
+        store._queue_files.close()
+        shutil.rmtree(root / "consumequeue")
+        assert not verify(store).is_valid
+
+
 def test_progress_is_told(disk_stores):
     root = written(disk_stores)
     seen = []
