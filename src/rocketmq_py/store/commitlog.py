@@ -118,7 +118,9 @@ class CommitLog:
 
     def close_file(self, start: int, position: int) -> None:
         """Write the blank that says that the file at ``start`` has nothing from ``position`` on."""
-        self.buffers[start][position : position + BLANK_SIZE] = _BLANK.pack(self.file_size - position, MAGIC_BLANK)
+        buffer = self.buffer(start)  # recovery may have left the file unmapped
+        assert buffer is not None
+        buffer[position : position + BLANK_SIZE] = _BLANK.pack(self.file_size - position, MAGIC_BLANK)
 
     def sync(self, begin: int, end: int) -> None:
         """Block until the bytes from ``begin`` to ``end`` are on disk. Called from the flush thread."""

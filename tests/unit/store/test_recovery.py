@@ -396,3 +396,15 @@ def test_an_index_newer_than_the_checkpoint_is_removed(stores, caplog):
     store = stores.open()
     assert "may be damaged and is removed" in caplog.text
     check(store, list(range(5)))
+
+
+@pytest.mark.parametrize("size", [100, 700])
+def test_the_first_message_after_a_crash_may_need_a_new_file(stores, size):
+    store = stores.open()
+    while store.max_physical_offset + 400 < SMALL.mapped_file_size_commit_log:
+        fill(store, 1, size=100)
+    count = store.queue_range("T", 0)[1]
+    stores.crash()
+    store = stores.open()
+    fill(store, 3, size=size)
+    assert len(read_queue(store)) == count + 3
