@@ -366,6 +366,27 @@ def test_the_blocking_consumer_consumes_in_order_too(cluster, topic, group):
     assert got == list(range(20))
 
 
+def test_an_async_listener_may_close_its_consumer(cluster, topic, group):
+    async def scenario():
+        seen, closed = Seen(), asyncio.Event()
+
+        async def listen(message):
+            seen(message)
+            if len(seen.messages) == 3:
+                await member.close()
+                closed.set()
+
+        await send(cluster, topic, range(5), 0)
+        member = consumer(cluster, group, topic, listen)
+        await member.start()
+        async with asyncio.timeout(PATIENCE):
+            await closed.wait()
+        assert seen.bodies == ["0", "1", "2"]
+        assert await offset(cluster, group, topic) == 2
+
+    asyncio.run(scenario())
+
+
 def test_closing_in_time_leaves_the_lock_of_a_listener_that_does_not_end(cluster, topic, group, caplog):
     async def scenario():
         here, release = Seen(), threading.Event()

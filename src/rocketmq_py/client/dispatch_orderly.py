@@ -37,6 +37,7 @@ class _Lane:
     def __init__(self, queue: OrderedQueue) -> None:
         self.queue = queue
         self.run: Run | None = None
+        self.task: asyncio.Task[None] | None = None
         self.began = 0.0
         self.pause: asyncio.TimerHandle | None = None
         self.idle = asyncio.Event()
@@ -131,15 +132,18 @@ class OrderlyDispatcher:
         return lane is None or lane.idle.is_set()
 
     async def close(self) -> None:
-        """Lets each listener finish its batch, and results settle."""
+        """Lets each listener finish its batch, and results settle; the one it is called by is not waited for."""
         self._closing = True
         for lane in self._lanes.values():
             lane.wake()
             if lane.run is not None:
                 lane.run.stopped = True
+        here = asyncio.current_task()
         try:
-            await asyncio.gather(*(lane.idle.wait() for lane in self._lanes.values()))
+            await asyncio.gather(*(lane.idle.wait() for lane in self._lanes.values() if lane.task is not here))
         finally:
+            for run in [lane.run for lane in self._lanes.values() if lane.run is not None]:
+                self._settle(run)  # what a listener that is not waited for has done before
             self.threads.close()
             if self._ticker is not None:
                 self._ticker.cancel()
@@ -164,7 +168,7 @@ class OrderlyDispatcher:
         self._ticker = self._ticker or self._loop.call_later(TICK, self._tick)
         done = partial(self._over, lane, run)
         if listener.is_async:
-            self._tasks.submit(partial(listener.aconsume, run), done)
+            lane.task = self._tasks.submit(partial(listener.aconsume, run), done)
         else:
             self.threads.submit(partial(listener.consume, run), done)
 
@@ -190,13 +194,13 @@ class OrderlyDispatcher:
             return
         self._stats(run.messages[0].topic).ok.add(consumed)
         queue.consumed_at = now = monotonic()
-        if offset is not None and queue.is_usable(now):  # dropped queues, too: they stay locked until handed over
+        if offset is not None and queue.may_commit(now):
             self._offsets.update(queue.queue, offset, increase_only=False)
         self._settled(queue)
 
     def _over(self, lane: _Lane, run: Run) -> None:
         """A run has come to its end, or its worker to a sudden one."""
-        lane.run = None
+        lane.run = lane.task = None
         self._settle(run)
         self._stats(run.messages[0].topic).consumed.add(run.calls, monotonic() - lane.began)
         if run.end is End.SUSPEND:
@@ -261,7 +265,7 @@ class OrderlyDispatcher:
     def _release(self, queue: OrderedQueue, messages: Sequence[MessageExt], *, auto_commit: bool) -> None:
         if not auto_commit:
             queue.discard(messages)
-        elif messages and queue.is_usable(monotonic()):
+        elif messages and queue.may_commit(monotonic()):
             self._offsets.update(queue.queue, queue.commit(messages), increase_only=False)
         self._settled(queue)
 

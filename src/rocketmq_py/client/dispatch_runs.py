@@ -72,11 +72,12 @@ class RunTasks:
         self._free = asyncio.Semaphore(size)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def submit(self, job: Callable[[], Coroutine[Any, Any, None]], done: Job) -> None:
+    def submit(self, job: Callable[[], Coroutine[Any, Any, None]], done: Job) -> asyncio.Task[None]:
         """Awaits ``job`` and calls ``done`` after that."""
         task = asyncio.ensure_future(self._work(job, done))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _work(self, job: Callable[[], Coroutine[Any, Any, None]], done: Job) -> None:
         async with self._free:

@@ -67,6 +67,10 @@ class OrderedQueue(ProcessQueue):
         """Whether nobody else can be consuming the queue."""
         return not self.needs_lock or (self._locked_at is not None and now - self._locked_at <= LOCK_LIVE)
 
+    def may_commit(self, now: float) -> bool:
+        """Whether what was consumed still counts: a queue that is being handed over is ours as long as it is locked."""
+        return self.is_usable(now) and (self.needs_lock or not self.dropped)
+
     # -- the messages
 
     @property

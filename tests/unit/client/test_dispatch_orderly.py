@@ -236,7 +236,8 @@ def test_a_dropped_queue_is_quiet_when_its_listener_has_ended_and_its_result_cou
 
     @scenario(listen)
     async def _(bench):
-        queue = bench.queue()
+        queue = OrderedQueue(MessageQueue("T", "broker-a", 0), 0.0)
+        queue.lock(asyncio.get_running_loop().time())
         bench.submit(queue, 0, 1)
         await asyncio.to_thread(begun.wait, PATIENCE)
         queue.dropped = True
