@@ -62,7 +62,9 @@ def main(data: Path, rate: float | None, limit: int | None, *, fresh: bool) -> N
 def _told(failures: BaseExceptionGroup, data: Path) -> str:
     """Every failure in a line, and where to read more."""
     words = [f"{type(e).__name__}: {str(e).partition(chr(10))[0]}" for e in _leaves(failures)]
-    return "\n".join([*words, f"{data}/client.log and {data}/server.log say more; a second run goes on from here"])
+    return "\n".join(
+        [*words, f"client.log, server.log and spark.log in {data}/ say more; a second run goes on from here"]
+    )
 
 
 def _leaves(failure: BaseException) -> list[BaseException]:

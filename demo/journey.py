@@ -96,7 +96,7 @@ class Journey:
 
     def _compute(self, loop: asyncio.AbstractEventLoop) -> tuple[int, int]:
         """The Spark part, in a thread of its own; departures counted and windows written."""
-        spark = pipeline.start_session()
+        spark = pipeline.start_session(self._data / "spark.log")
         try:
             query = pipeline.write_parquet(pipeline.windows(spark, self._namesrv), self._data)
             sent = asyncio.run_coroutine_threadsafe(self._sent.wait(), loop)

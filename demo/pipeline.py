@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
@@ -20,8 +23,29 @@ WINDOW_SCHEMA = (
 )
 
 
-def start_session() -> SparkSession:
-    """A local Spark on two cores; brings a JRE of its own where the machine has none."""
+@contextmanager
+def _errors_to(log: Path) -> Iterator[None]:
+    """Let programs started meanwhile write their standard error to a file, this process's own included."""
+    kept = os.dup(2)
+    with log.open("ab") as sink:
+        os.dup2(sink.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def start_session(log: Path) -> SparkSession:
+    """A local Spark on two cores; brings a JRE of its own where the machine has none.
+
+    What the JVM and its Python workers have to say goes to ``log``: workers report a broken pipe whenever a query ends.
+    """
+    with _errors_to(log):
+        return _session()
+
+
+def _session() -> SparkSession:
     spark: SparkSession = (
         session_builder()
         .master("local[2]")
