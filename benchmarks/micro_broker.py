@@ -31,7 +31,7 @@ QUEUES = 8
 ROUNDS = 7
 LOG_SIZE = 512 << 20
 UNIQUE_KEY = "FD00000000000000000000000000000225594E0E2F2A67D409FF0000"
-PROPERTIES = f"UNIQ_KEY\x01{UNIQUE_KEY}\x02WAIT\x01true\x02TAGS\x01A\x02KEYS\x01k-0\x02"
+PROPERTIES = f"UNIQ_KEY\x01{UNIQUE_KEY}\x02WAIT\x01true\x02TAGS\x01A\x02"
 
 
 def wall_clock() -> int:
@@ -80,7 +80,7 @@ def send(queue: int, size: int = 1024) -> Command:
 def batch(queue: int, count: int = 32, size: int = 128) -> Command:
     """A batch of messages of one size."""
     command = send(queue)
-    body = encode_batch((0, b"x" * size, PROPERTIES.encode()) for _ in range(count))
+    body = encode_batch((0, b"x" * size, PROPERTIES[:-1].encode()) for _ in range(count))
     return Command(RequestCode.SEND_BATCH_MESSAGE, 1, ext={**command.ext, "m": "true"}, body=body)
 
 

@@ -22,6 +22,7 @@ from rocketmq_py.protocol.requests import Request
 from rocketmq_py.protocol.sysflag import HOSTS_V6, INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED
 from rocketmq_py.server import Hold, Peer, Reply
 from rocketmq_py.store import MessageStore, NewBatch, NewRecord
+from rocketmq_py.wire.ids import offset_msg_ids
 
 MAX_PROPERTIES = 32767
 _UNCOMMON_FLAGS = TRANSACTION_MASK | INNER_BATCH | HOSTS_V6
@@ -31,7 +32,7 @@ _TIMER = ("TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
 class Sender:
     """Stores what clients send.
 
-    :param store_host_hex: this broker's packed address in hexadecimal, the beginning of every message id.
+    :param store_host: this broker's packed address, the beginning of every message id.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class Sender:
         delay: DelayService,
         stamper: Stamper,
         retries: RetryTopics,
-        store_host_hex: str,
+        store_host: bytes,
         clock: Callable[[], int],
     ) -> None:
         self._config = config
@@ -51,7 +52,8 @@ class Sender:
         self._delay = delay
         self._stamper = stamper
         self._stamp = stamper.stamp
-        self._host_hex = store_host_hex
+        self._host = store_host
+        self._host_hex = store_host.hex().upper()
         self._clock = clock
         self._max_body = store.config.max_message_size
         self._region = config.region_id
@@ -174,9 +176,8 @@ class Sender:
             appended = self._store.append_batch(batch)
         except (MessageIllegal, CorruptRecord) as e:
             raise self._illegal() from e
-        host = self._host_hex
         ext = {
-            "msgId": ",".join([f"{host}{offset:016X}" for offset in appended.physical_offsets]),
+            "msgId": offset_msg_ids(self._host, appended.physical_offsets),
             "queueId": target.queue_text,
             "queueOffset": str(appended.queue_offset),
             **self._extra,

@@ -99,7 +99,7 @@ class Services:
         keys = UniqueKeys(store_host[:-4], os.getpid(), random.getrandbits(32))
         stamper = Stamper(config.region_id, config.trace_on, config.broker_cluster_name, lambda: keys.next(clock()))
         retries = RetryTopics(topics, groups, self.locks, clock)
-        self.sender = Sender(config, store, topics, self.delay, stamper, retries, store_host.hex().upper(), clock)
+        self.sender = Sender(config, store, topics, self.delay, stamper, retries, store_host, clock)
         self.puller = Puller(config, store, topics, groups, self.offsets, self.clients, self.filters, self.stats, clock)
         self.holds = PullHolds(self.puller, store, soon)
 

@@ -8,8 +8,11 @@ is found may be of another key with the same hash (the one who asked looks at th
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from collections.abc import Callable
 from functools import partial
+from operator import itemgetter
+from typing import Any
 
 from rocketmq_py.store import fields
 from rocketmq_py.store.config import StoreConfig
@@ -21,8 +24,11 @@ from rocketmq_py.wire.javahash import string_hash
 
 _log = logging.getLogger(__name__)
 
+_PHYSICAL = itemgetter(2)
 _BUILD_AT = 512
 """So many waiting keys are worth putting in at once."""
+_ITEMS = 4
+"""Of a waiting key."""
 
 
 class MessageIndex:
@@ -39,10 +45,11 @@ class MessageIndex:
         self._enabled = config.message_index_enable
         self._files: list[IndexFile] = []
         self._full: list[IndexFile] = []  # and not synced since
-        self.waiting: list[tuple[int, bytes, int, int]] = []
-        """Keys not yet in a file: hash of ``topic#``, key, physical offset and store time of the message.
+        self.waiting: list[Any] = []
+        """Keys not yet in a file, four items each: hash of ``topic#``, key, physical offset and store time.
 
-        Whoever appends a message appends its keys here; this is on the hot path, so there is no method for it.
+        Whoever appends a message adds its keys here; this is on the hot path, so there is no method for it, and no
+        tuple for every key.
         """
 
     # -- files
@@ -94,23 +101,23 @@ class MessageIndex:
         """Note the keys of a message that are separated by spaces."""
         for key in keys.split(b" "):
             if key:
-                self.waiting.append((topic_hash, key, physical, timestamp))
+                self.waiting += (topic_hash, key, physical, timestamp)
 
     def add_properties(self, topic_hash: int, properties: dict[bytes, bytes], physical: int, timestamp: int) -> None:
         """Note the keys among the properties of a message."""
         uniq_key = properties.get(fields.UNIQ_KEY)
         if uniq_key is not None:
-            self.waiting.append((topic_hash, uniq_key, physical, timestamp))
+            self.waiting += (topic_hash, uniq_key, physical, timestamp)
         if fields.KEYS in properties:
             self.add_words(topic_hash, properties[fields.KEYS], physical, timestamp)
 
     def settle(self) -> None:
         """Put waiting keys into the file when there are many."""
-        if len(self.waiting) >= _BUILD_AT:
+        if len(self.waiting) >= _BUILD_AT * _ITEMS:
             self.build()
 
     def build(self) -> None:
-        """Put all waiting keys into the file.
+        """Put all waiting keys into the file, as far as they are confirmed.
 
         :raises OSError: the disk is full or fails; the keys keep waiting.
         """
@@ -118,10 +125,15 @@ class MessageIndex:
             self.waiting.clear()
         while self.waiting:
             file = self._current()
-            part = self.waiting[: min(file.room, _BUILD_AT)]
-            topics, keys, physicals, timestamps = zip(*part, strict=True)
-            file.put(key_hashes(topics, keys), physicals, timestamps)
+            part = self.waiting[: min(file.room, _BUILD_AT) * _ITEMS]
+            hashes = key_hashes(part[0::_ITEMS], part[1::_ITEMS])
+            file.put(hashes, part[2::_ITEMS], part[3::_ITEMS])
             del self.waiting[: len(part)]
+
+    def _ready(self) -> int:
+        """How many of the waiting keys may be put in."""
+        waiting = self.waiting
+        return len(waiting) if self.confirmed is None else bisect_left(waiting, self.confirmed, key=_PHYSICAL)
 
     # -- asking
 

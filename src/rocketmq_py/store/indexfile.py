@@ -96,10 +96,16 @@ class IndexFile:
         """
         count, slots, table = len(hashes), self._slots, self._table
         numbers = _native(count).unpack(_big_endian(count).pack(*range(self.count, self.count + count)))
-        previous = []
-        for slot, number in zip([value % slots for value in hashes], numbers, strict=True):
-            previous.append(table[slot])
-            table[slot] = number
+        places = [value % slots for value in hashes]
+        if len(set(places)) == count:
+            previous = [table[place] for place in places]
+            for place, number in zip(places, numbers, strict=True):
+                table[place] = number
+        else:
+            previous = []
+            for place, number in zip(places, numbers, strict=True):
+                previous.append(table[place])
+                table[place] = number
         self._used_slots += previous.count(0)
         return _big_endian(count).unpack(_native(count).pack(*previous))
 

@@ -15,10 +15,11 @@ from struct import Struct
 from rocketmq_py.wire.javahash import string_hash
 
 _MASK = 0xFFFFFFFF
+_SIGN = 0x80000000
 _WORTH = 8
 """From this many keys of one length on the side-by-side way is the faster one."""
 _LONGEST = 1024
-"""Keys up to this length: 255 * (2**32 - 1) * 1024 stays below 2**64."""
+"""Keys up to this length: 2**32 + 255 * (2**32 - 1) * 1024 stays below 2**64."""
 
 
 @lru_cache(maxsize=_LONGEST)
@@ -31,17 +32,28 @@ def _lanes(count: int) -> Struct:
     return Struct("<" + "I4x" * count)
 
 
+@lru_cache(maxsize=64)
+def _signed_lanes(count: int) -> Struct:
+    return Struct("<" + "i4x" * count)
+
+
+@lru_cache(maxsize=64)
+def _ones(count: int) -> int:
+    return int.from_bytes(_lanes(count).pack(*[1] * count), "little")
+
+
 def _positive(values: Sequence[int]) -> list[int]:
     """Hashes as an index file has them: absolute values of signed 32-bit numbers, 0 for the smallest."""
-    masked = [value & _MASK for value in values]
-    return [value if value < 0x80000000 else (0x100000000 - value) & 0x7FFFFFFF for value in masked]
+    hashes = list(map(abs, values))
+    return hashes if max(hashes, default=0) < _SIGN else [value & (_SIGN - 1) for value in hashes]
 
 
 def key_hash(prefix: int, key: bytes) -> int:
     """The index hash of ``topic#key``, given the Java hash of ``topic#``; the key in UTF-8."""
     text = key.decode("utf-8", "replace")
     units = len(text) if text.isascii() else len(text.encode("utf-16-be")) // 2
-    return _positive([prefix * _power(units) + string_hash(text)])[0]
+    value = (prefix * _power(units) + string_hash(text)) & _MASK
+    return _positive([value - ((value & _SIGN) << 1)])[0]
 
 
 def key_hashes(prefixes: Sequence[int], keys: Sequence[bytes]) -> list[int]:
@@ -63,16 +75,17 @@ def _equal_length(prefixes: Sequence[int], keys: Sequence[bytes], length: int) -
     text = b"".join(keys)
     if count < _WORTH or not 0 < length <= _LONGEST or not text.isascii():
         return list(map(key_hash, prefixes, keys))
-    lanes, same = _polynomials(text, count, length)
     power = _power(length)
     if prefixes.count(prefixes[0]) == count:
-        same += prefixes[0] * power
-        return _positive([lane + same for lane in lanes])
-    return _positive([lane + same + prefix * power for lane, prefix in zip(lanes, prefixes, strict=True)])
+        first = (prefixes[0] * power & _MASK) * _ones(count)
+    else:
+        first = int.from_bytes(_lanes(count).pack(*[prefix * power & _MASK for prefix in prefixes]), "little")
+    total = first + _polynomials(text, count, length)
+    return _positive(_signed_lanes(count).unpack(total.to_bytes(8 * count, "little")))
 
 
-def _polynomials(text: bytes, count: int, length: int) -> tuple[tuple[int, ...], int]:
-    """The sums of each key's characters times powers of 31: what differs per key, and what all have in common."""
+def _polynomials(text: bytes, count: int, length: int) -> int:
+    """The sum of each key's characters times powers of 31, each key's in its own 64 bits."""
     total = same = 0
     spread = bytearray(8 * count)
     for i in range(length):
@@ -82,4 +95,4 @@ def _polynomials(text: bytes, count: int, length: int) -> tuple[tuple[int, ...],
         else:
             spread[0::8] = column
             total += int.from_bytes(spread, "little") * _power(length - 1 - i)
-    return _lanes(count).unpack(total.to_bytes(8 * count, "little")), same
+    return total + same * _ones(count)

@@ -8,7 +8,6 @@ Refuses to know who sent a message and who waits for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import repeat
 from zlib import crc32
 
 from rocketmq_py.errors import MessageIllegal, StoreNotWritable
@@ -141,7 +140,7 @@ class Writer:
             self.touched.append(queue)
         pending += (physical, size, record.tags_code)
         if record.uniq_key is not None:
-            self._waiting.append((queue.key_hash, record.uniq_key.encode(), physical, now))
+            self._waiting += (queue.key_hash, record.uniq_key.encode(), physical, now)
         if record.keys:
             self._index.add_words(queue.key_hash, record.keys.encode(), physical, now)
         return Appended(offset, physical, now, size)
@@ -192,7 +191,9 @@ class Writer:
         physicals = list(range(physical, physical + size * count, size))
         self._enqueue_all(queue, physicals, size, shape.tags_code)
         if shape.uniq_keys is not None:
-            self._waiting += zip(repeat(queue.key_hash), shape.uniq_keys, physicals, repeat(now))
+            keys: list[object] = [queue.key_hash, None, None, now] * count
+            keys[1::4], keys[2::4] = shape.uniq_keys, physicals
+            self._waiting += keys
         for words, at in zip(shape.words or (), physicals, strict=False):
             self._index.add_words(queue.key_hash, words, at, now)
         return AppendedBatch(offset, physicals, now, size * count)
@@ -261,7 +262,7 @@ class Writer:
             self._enqueue(queue, physical, size, record.tags_code)
         if kind != TRANSACTION_ROLLBACK:
             if record.uniq_key is not None:
-                self._waiting.append((queue.key_hash, record.uniq_key.encode(), physical, now))
+                self._waiting += (queue.key_hash, record.uniq_key.encode(), physical, now)
             if record.keys:
                 self._index.add_words(queue.key_hash, record.keys.encode(), physical, now)
         return Appended(offset, physical, now, size)

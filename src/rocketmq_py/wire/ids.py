@@ -8,6 +8,9 @@ from __future__ import annotations
 import datetime
 import itertools
 import socket
+from collections.abc import Sequence
+from functools import lru_cache
+from struct import Struct
 
 from rocketmq_py.errors import ConfigError
 
@@ -15,6 +18,19 @@ from rocketmq_py.errors import ConfigError
 def offset_msg_id(store_host: bytes, physical_offset: int) -> str:
     """The broker's id of a message: packed store host (8 or 20 bytes) and commit log offset as upper-case hex."""
     return f"{store_host.hex()}{physical_offset & 0xFFFFFFFFFFFFFFFF:016x}".upper()
+
+
+def offset_msg_ids(store_host: bytes, physical_offsets: Sequence[int]) -> str:
+    """The broker's ids of several messages, separated by commas."""
+    width, count = len(store_host) + 8, len(physical_offsets)
+    parts: list[bytes | int] = [store_host] * (2 * count)
+    parts[1::2] = physical_offsets
+    return _id_parts(len(store_host), count).pack(*parts).hex(",", width).upper()
+
+
+@lru_cache(maxsize=64)
+def _id_parts(host: int, count: int) -> Struct:
+    return Struct(">" + f"{host}sq" * count)
 
 
 def parse_offset_msg_id(msg_id: str) -> tuple[str, int, int]:
