@@ -11,7 +11,6 @@ import logging
 from bisect import bisect_left
 from collections.abc import Callable
 from functools import partial
-from operator import itemgetter
 from typing import Any
 
 from rocketmq_py.store import fields
@@ -24,11 +23,10 @@ from rocketmq_py.wire.javahash import string_hash
 
 _log = logging.getLogger(__name__)
 
-_PHYSICAL = itemgetter(2)
 _BUILD_AT = 512
 """So many waiting keys are worth putting in at once."""
-_ITEMS = 4
-"""Of a waiting key."""
+_ITEMS, _PHYSICAL = 4, 2
+"""Items of a waiting key, and which of them is the physical offset."""
 
 
 class MessageIndex:
@@ -51,6 +49,10 @@ class MessageIndex:
         Whoever appends a message adds its keys here; this is on the hot path, so there is no method for it, and no
         tuple for every key.
         """
+        self.confirmed: int | None = None
+        """Where the log ends for those who ask: keys of later messages keep waiting. None sets no limit."""
+        self.confirmed: int | None = None
+        """Keys of messages from this physical offset on keep waiting; None for no such limit."""
 
     # -- files
 
@@ -123,17 +125,20 @@ class MessageIndex:
         """
         if not self._enabled:
             self.waiting.clear()
-        while self.waiting:
+        ready = self._ready()
+        while ready:
             file = self._current()
-            part = self.waiting[: min(file.room, _BUILD_AT) * _ITEMS]
+            part = self.waiting[: min(file.room, _BUILD_AT, ready) * _ITEMS]
             hashes = key_hashes(part[0::_ITEMS], part[1::_ITEMS])
             file.put(hashes, part[2::_ITEMS], part[3::_ITEMS])
             del self.waiting[: len(part)]
+            ready -= len(hashes)
 
     def _ready(self) -> int:
         """How many of the waiting keys may be put in."""
-        waiting = self.waiting
-        return len(waiting) if self.confirmed is None else bisect_left(waiting, self.confirmed, key=_PHYSICAL)
+        if self.confirmed is None:
+            return len(self.waiting) // _ITEMS
+        return bisect_left(self.waiting[2::_ITEMS], self.confirmed)
 
     # -- asking
 
