@@ -2,7 +2,6 @@
 
 import asyncio
 import datetime
-import itertools
 
 import pytest
 
@@ -19,27 +18,7 @@ from rocketmq_py.aio import (
     OffsetIllegal,
     Producer,
 )
-from rocketmq_py.testing import Cluster
-
-FIRST = ConsumeFromWhere.FIRST_OFFSET
-PATIENCE = 30.0
-_numbers = itertools.count(1)
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with Cluster() as running:
-        yield running
-
-
-@pytest.fixture
-def topic(cluster):
-    return cluster.create_topic(f"topic-{next(_numbers)}", 4)
-
-
-@pytest.fixture
-def group():
-    return f"group-{next(_numbers)}"
+from tests.server.consuming import FIRST, PATIENCE
 
 
 async def send(namesrv, topic, count, queue=None, **properties):

@@ -1,7 +1,6 @@
 """The asyncio push consumer against our own broker."""
 
 import asyncio
-import itertools
 import threading
 
 import pytest
@@ -11,7 +10,6 @@ from rocketmq_py.aio import (
     BrokerError,
     ClosedError,
     ConfigError,
-    ConsumeFromWhere,
     ConsumeResult,
     Message,
     MessageQueue,
@@ -22,59 +20,7 @@ from rocketmq_py.aio import (
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.testing import Cluster
-
-FIRST = ConsumeFromWhere.FIRST_OFFSET
-PATIENCE = 30.0
-_numbers = itertools.count(1)
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with Cluster() as running:
-        yield running
-
-
-@pytest.fixture
-def topic(cluster):
-    return cluster.create_topic(f"topic-{next(_numbers)}", 4)
-
-
-@pytest.fixture
-def group():
-    return f"group-{next(_numbers)}"
-
-
-class Seen:
-    """Collects what listeners get, from whatever thread, and lets the test wait for it."""
-
-    def __init__(self):
-        self.messages = []
-        self._loop = asyncio.get_running_loop()
-        self._changed = asyncio.Event()
-
-    def __call__(self, message):
-        self.messages.append(message)
-        self._loop.call_soon_threadsafe(self._changed.set)
-
-    @property
-    def bodies(self):
-        return sorted(message.body.decode() for message in self.messages)
-
-    async def until(self, true):
-        async with asyncio.timeout(PATIENCE):
-            while not true(self):
-                await self._changed.wait()
-                self._changed.clear()
-
-    async def count(self, number):
-        await self.until(lambda seen: len(seen.messages) >= number)
-
-
-async def eventually(true):
-    """Waits for a state nobody announces."""
-    async with asyncio.timeout(PATIENCE):
-        while not true():  # noqa: ASYNC110 - there is no event for it
-            await asyncio.sleep(0.02)
+from tests.server.consuming import FIRST, PATIENCE, Seen, eventually
 
 
 async def send(namesrv, topic, count, **properties):
@@ -98,7 +44,7 @@ def test_every_message_comes_once_with_what_was_sent_and_where_it_lies(cluster, 
         results = await send(cluster.namesrv, topic, 40, tags="a", keys=["k1", "k2"], properties={"mine": "1"})
         async with consumer(cluster, group, topic, seen) as member:
             await seen.count(40)
-            assert seen.bodies == numbers(40)
+            assert sorted(seen.bodies) == numbers(40)
             assert {(m.queue_id, m.queue_offset) for m in seen.messages} == {(r.queue[2], r[3]) for r in results}
             one = seen.messages[0]
             assert (one.tags, one.keys, one.properties["mine"], one.broker_name) == ("a", "k1 k2", "1", "broker-a")
@@ -122,7 +68,7 @@ def test_a_group_goes_on_where_it_stopped(cluster, topic, group):
         await send(cluster.namesrv, topic, 10)
         async with consumer(cluster, group, topic, again):
             await again.count(10)
-        assert again.bodies == numbers(10)
+        assert sorted(again.bodies) == numbers(10)
 
     asyncio.run(scenario())
 
@@ -201,7 +147,7 @@ def test_a_batch_is_done_up_to_its_ack_index(cluster, topic, group):
         async with consumer(cluster, group, topic, listen, consume_batch_size=5):
             await seen.count(8)
         assert calls[0] == 5
-        assert seen.bodies == ["000", "001", "002", "002", "003", "003", "004", "004"]
+        assert sorted(seen.bodies) == ["000", "001", "002", "002", "003", "003", "004", "004"]
 
     asyncio.run(scenario())
 
@@ -300,7 +246,7 @@ def test_an_offset_outside_the_queue_is_put_right(cluster, topic, group, caplog)
                 await seen.count(3)
                 async with Producer("sender", cluster.namesrv) as producer:
                     await producer.send(Message(topic, "new"), queue=queue)
-                await seen.until(lambda seen: "new" in seen.bodies)
+                await seen.until(lambda seen: "new" in sorted(seen.bodies))
             assert await admin.group_offset(group, queue) == 2
 
     asyncio.run(scenario())
@@ -322,7 +268,7 @@ def test_a_slow_listener_holds_pulling_back(cluster, group):
             assert 20 < held[0] <= 20 + 32
             release.set()
             await seen.count(100)
-        assert seen.bodies == numbers(100)
+        assert sorted(seen.bodies) == numbers(100)
 
     asyncio.run(scenario())
 

@@ -1,33 +1,12 @@
 """The broadcasting push consumer against our own broker: everyone gets everything, offsets stay at home."""
 
 import asyncio
-import itertools
 
 import pytest
 
-from rocketmq_py.aio import Admin, ConsumeFromWhere, Message, MessageModel, MessageQueue, Producer, PushConsumer
+from rocketmq_py.aio import Admin, Message, MessageModel, MessageQueue, Producer, PushConsumer
 from rocketmq_py.client.offsets_local import load
-from rocketmq_py.testing import Cluster
-
-FIRST = ConsumeFromWhere.FIRST_OFFSET
-PATIENCE = 60.0
-_numbers = itertools.count(1)
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with Cluster() as running:
-        yield running
-
-
-@pytest.fixture
-def topic(cluster):
-    return cluster.create_topic(f"topic-{next(_numbers)}", 4)
-
-
-@pytest.fixture
-def group():
-    return f"group-{next(_numbers)}"
+from tests.server.consuming import FIRST, PATIENCE
 
 
 class Seen(list):

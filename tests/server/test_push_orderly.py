@@ -1,9 +1,7 @@
 """The orderly push consumer against our own broker."""
 
 import asyncio
-import itertools
 import threading
-from collections import defaultdict
 
 import pytest
 
@@ -11,7 +9,6 @@ from rocketmq_py import PushConsumer as BlockingConsumer
 from rocketmq_py.aio import (
     Admin,
     ConfigError,
-    ConsumeFromWhere,
     Message,
     MessageQueue,
     OrderlyResult,
@@ -20,63 +17,7 @@ from rocketmq_py.aio import (
 )
 from rocketmq_py.core import orderly
 from rocketmq_py.testing import Cluster
-
-FIRST = ConsumeFromWhere.FIRST_OFFSET
-PATIENCE = 60.0
-_numbers = itertools.count(1)
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with Cluster() as running:
-        yield running
-
-
-@pytest.fixture
-def topic(cluster):
-    return cluster.create_topic(f"topic-{next(_numbers)}", 4)
-
-
-@pytest.fixture
-def group():
-    return f"group-{next(_numbers)}"
-
-
-class Seen:
-    """Deliveries in the order listeners got them, from whatever thread, by queue."""
-
-    def __init__(self):
-        self.messages = []
-        self._loop = asyncio.get_running_loop()
-        self._changed = asyncio.Event()
-
-    def __call__(self, message):
-        self.messages.append(message)
-        self._loop.call_soon_threadsafe(self._changed.set)
-
-    @property
-    def by_queue(self):
-        found = defaultdict(list)
-        for message in self.messages:
-            found[message.queue_id].append(message.queue_offset)
-        return dict(found)
-
-    @property
-    def bodies(self):
-        return [message.body.decode() for message in self.messages]
-
-    async def count(self, number):
-        async with asyncio.timeout(PATIENCE):
-            while len(self.messages) < number:
-                await self._changed.wait()
-                self._changed.clear()
-
-
-async def eventually(true):
-    """Waits for a state nobody announces."""
-    async with asyncio.timeout(PATIENCE):
-        while not true():  # noqa: ASYNC110 - there is no event for it
-            await asyncio.sleep(0.02)
+from tests.server.consuming import FIRST, PATIENCE, Seen, eventually
 
 
 async def send(cluster, topic, numbers, queue_id=None):

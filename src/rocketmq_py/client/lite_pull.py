@@ -17,13 +17,14 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from rocketmq_py.client import push_requests
+from rocketmq_py.client.group_member import GroupMember
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.lite_pull_options import LitePullOptions, LitePullSettings
 from rocketmq_py.client.lite_pull_queues import Queues
 from rocketmq_py.client.lite_pull_requests import AnswersBrokers
 from rocketmq_py.client.lite_pull_watch import TopicQueuesChanged, Watch
 from rocketmq_py.client.push_filters import check_brokers, make_subscription
-from rocketmq_py.client.push_group import Group, State
+from rocketmq_py.client.push_group import State
 from rocketmq_py.client.push_holding import FreeHolding
 from rocketmq_py.client.push_rebalance import Rebalancer
 from rocketmq_py.core.litepull import Batch
@@ -31,7 +32,7 @@ from rocketmq_py.core.processqueue import ProcessQueue
 from rocketmq_py.errors import ClosedError, ConfigError, NoRouteError, NotAssigned, OffsetIllegal
 from rocketmq_py.model import ConsumeFromWhere, MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies import ConsumerData, SubscriptionData
-from rocketmq_py.protocol.names import check_group, check_topic
+from rocketmq_py.protocol.names import check_topic
 
 
 class _Mode(enum.Enum):
@@ -42,7 +43,7 @@ class _Mode(enum.Enum):
     ASSIGN = "assigned"
 
 
-class LitePullConsumer(AnswersBrokers):
+class LitePullConsumer(AnswersBrokers, GroupMember):
     """A member of a consumer group that gets messages when it asks for them.
 
     Either topics are subscribed, and the group shares their queues, or queues are assigned and consumed whoever else
@@ -79,11 +80,10 @@ class LitePullConsumer(AnswersBrokers):
         **options: Unpack[LitePullSettings],
     ) -> None:
         self._options = LitePullOptions(**options)
-        self._owns_instance = instance is None
-        self._instance = instance or ClientInstance(
-            namesrv, instance_name=instance_name, unit_name=unit_name, address_map=address_map, timeout=timeout
-        )
-        self._group = Group(check_group(group), self._instance, self._options.shared())
+        super().__init__(
+            group, self._options.shared(), instance, namesrv, instance_name=instance_name, unit_name=unit_name,
+            address_map=address_map, timeout=timeout,
+        )  # fmt: skip
         self._queues = Queues(self._group, self._options, self._subscription)
         self._watch = Watch(self._instance, self._options.metadata_check_interval)
         self._mode = _Mode.NONE
@@ -91,7 +91,6 @@ class LitePullConsumer(AnswersBrokers):
         self._rebalancer: Rebalancer | None = None
         self._joining: asyncio.Task[None] | None = None
         self._commit_at = 0.0
-        self._closed = asyncio.Event()
 
     # -- which queues
 
@@ -166,7 +165,7 @@ class LitePullConsumer(AnswersBrokers):
         self._watch.add(check_topic(topic), listener)
 
     def _become(self, mode: _Mode) -> None:
-        if self._group.state in (State.CLOSING, State.CLOSED):
+        if self._is_ending:
             raise self._closed_error()
         if self._mode not in (_Mode.NONE, mode):
             raise ConfigError(
@@ -190,11 +189,8 @@ class LitePullConsumer(AnswersBrokers):
         :raises NetworkError: no name server answers.
         :raises ClosedError: it was closed before.
         """
-        if self._group.state is not State.NEW:
-            if self._group.state in (State.CLOSING, State.CLOSED):
-                raise self._closed_error()
+        if not self._may_start():
             return
-        self._group.state = State.STARTING
         try:
             await self._join()
         except BaseException:
@@ -230,7 +226,7 @@ class LitePullConsumer(AnswersBrokers):
 
         :param commit: with ``auto_commit``, whether everything polled so far is committed, too.
         """
-        if self._group.state in (State.CLOSING, State.CLOSED):
+        if self._is_ending:
             await self._closed.wait()
             return
         self._group.state = State.CLOSING
@@ -241,11 +237,7 @@ class LitePullConsumer(AnswersBrokers):
             await self._group.offsets.persist_confirmed([queue for queue, _ in self._group.offsets])
             await self._instance.unregister(self)
         finally:
-            if self._owns_instance:
-                await self._instance.stop()
-            self._group.state = State.CLOSED
-            self._group.queues.clear()
-            self._closed.set()
+            await self._end()
 
     async def _end_parts(self) -> None:
         await self._watch.close()
@@ -312,7 +304,7 @@ class LitePullConsumer(AnswersBrokers):
         try:
             await self._wait(None)
         except ClosedError:
-            if self._group.state in (State.CLOSING, State.CLOSED):
+            if self._is_ending:
                 return False
             raise
         return True
@@ -331,15 +323,6 @@ class LitePullConsumer(AnswersBrokers):
                     self._queues.arrived.clear()
                     await self._queues.arrived.wait()
                     self._check_running()
-
-    def _check_running(self) -> None:
-        if self._group.state in (State.CLOSING, State.CLOSED):
-            raise self._closed_error()
-        if self._group.state is not State.RUNNING:
-            raise ClosedError(f"the consumer of group {self.group} is not started; call start() or use it as a context")
-
-    def _closed_error(self) -> ClosedError:
-        return ClosedError(f"the consumer of group {self.group} is closed; make a new one")
 
     def pause(self, queues: Collection[MessageQueue]) -> None:
         """Pulls nothing more of these queues until :meth:`resume`; what is held of them is still polled.
@@ -440,16 +423,6 @@ class LitePullConsumer(AnswersBrokers):
         await self._queues.store(wanted)
 
     # -- a member of the client instance
-
-    @property
-    def group(self) -> str:
-        """The consumer group."""
-        return self._group.name
-
-    @property
-    def client_id(self) -> str:
-        """What brokers and other members know this consumer by."""
-        return self._instance.client_id
 
     def heartbeat(self) -> ConsumerData:
         """What brokers are to know of this member."""

@@ -17,6 +17,7 @@ from rocketmq_py.client import lite_pull as aio
 from rocketmq_py.client.lite_pull_options import LitePullSettings
 from rocketmq_py.client.lite_pull_watch import TopicQueuesChanged
 from rocketmq_py.client.portal import portal
+from rocketmq_py.client.push_running import Health
 from rocketmq_py.model import MessageExt, MessageQueue
 
 
@@ -247,6 +248,17 @@ class LitePullConsumer:
     def client_id(self) -> str:
         """What brokers and other members know this consumer by."""
         return self._aio.client_id
+
+    def health(self) -> Health:
+        """State, queues and rates as they are now."""
+        return self._portal.call(self._aio.health)
+
+    def lag(self) -> dict[MessageQueue, int]:
+        """Messages not yet committed of each of its queues, as the brokers count now.
+
+        :raises NetworkError: a broker cannot be asked.
+        """
+        return self._portal.run(self._aio.lag())
 
     def __repr__(self) -> str:
         return repr(self._aio)

@@ -28,10 +28,6 @@ class AnswersBrokers:
                 self._queues.jump(process, offset)
                 self._queues.commit({queue: offset})
 
-    def consume_offsets(self, topic: str) -> dict[MessageQueue, int]:
-        """The committed offsets held in memory of a topic's queues."""
-        return {queue: offset for queue, offset in self._group.offsets if queue.topic == topic}
-
     def running_info(self) -> dict[str, Any]:
         """Its state, as Java's ConsumerRunningInfo."""
         info = push_running.running_info(self._group)

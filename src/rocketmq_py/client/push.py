@@ -7,7 +7,6 @@ programs without an event loop.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import threading
@@ -19,25 +18,22 @@ from rocketmq_py.client import push_filters, push_requests, push_running
 from rocketmq_py.client.dispatch import Listeners
 from rocketmq_py.client.dispatch_listener import AnyListener, Listener, make_listener
 from rocketmq_py.client.dispatch_orderly_listener import OrderlyListener
+from rocketmq_py.client.group_member import GroupMember
 from rocketmq_py.client.instance import ClientInstance
-from rocketmq_py.client.push_group import Group, State
+from rocketmq_py.client.push_group import State
 from rocketmq_py.client.push_options import PushOptions, PushSettings
 from rocketmq_py.client.push_parts import Parts, QueuesChanged
-from rocketmq_py.client.push_running import Health
-from rocketmq_py.errors import ClosedError, ConfigError, NoRouteError
-from rocketmq_py.model import MessageExt, MessageModel, MessageQueue
+from rocketmq_py.errors import ConfigError, NoRouteError
+from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies import ConsumerData
-from rocketmq_py.protocol.names import check_group, check_topic
+from rocketmq_py.protocol.names import check_topic
 
 _log = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-BROADCASTING_INSTANCE = "DEFAULT"
-"""The instance name of a broadcasting consumer: a stable client id, so that it finds its offsets again."""
 
-
-class PushConsumer:
+class PushConsumer(GroupMember):
     """A member of a consumer group whose listeners get the messages of its queues: several at a time, in no order,
     unless ``orderly`` says otherwise.
 
@@ -83,19 +79,15 @@ class PushConsumer:
         **options: Unpack[PushSettings],
     ) -> None:
         self._options = PushOptions(**options)
-        if self._options.message_model is MessageModel.BROADCASTING:
-            instance_name = instance_name or BROADCASTING_INSTANCE
-        self._owns_instance = instance is None
-        self._instance = instance or ClientInstance(
-            namesrv, instance_name=instance_name, unit_name=unit_name, address_map=address_map, timeout=timeout
-        )
-        self._group = Group(check_group(group), self._instance, self._options)
+        super().__init__(
+            group, self._options, instance, namesrv, instance_name=instance_name, unit_name=unit_name,
+            address_map=address_map, timeout=timeout,
+        )  # fmt: skip
         self._default = self._made(listener) if listener is not None else None
         self._by_topic: dict[str, Listener | OrderlyListener] = {}
         self._listeners: Listeners[Any] = Listeners(self._default, self._by_topic)
         self._queues_changed = queues_changed
         self._parts: Parts | None = None
-        self._closed = asyncio.Event()
 
     # -- before the start
 
@@ -158,12 +150,10 @@ class PushConsumer:
         :raises NetworkError: no name server answers.
         :raises ClosedError: it was closed before.
         """
-        if self._group.state is not State.NEW:
-            if self._group.state in (State.CLOSING, State.CLOSED):
-                raise ClosedError(f"the consumer of group {self.group} is closed; make a new one")
+        if self._group.state is State.NEW:
+            self._check_listeners()
+        if not self._may_start():
             return
-        self._check_listeners()
-        self._group.state = State.STARTING
         try:
             await self._join()
         except BaseException:
@@ -194,7 +184,7 @@ class PushConsumer:
         :param timeout: seconds to wait for running listeners; None: as long as they take. What a listener has not
             finished by then is delivered again, to this or another member.
         """
-        if self._group.state in (State.CLOSING, State.CLOSED):
+        if self._is_ending:
             await self._closed.wait()
             return
         self._group.state = State.CLOSING
@@ -205,11 +195,7 @@ class PushConsumer:
                 await self._parts.holding.close()
             await self._instance.unregister(self)
         finally:
-            if self._owns_instance:
-                await self._instance.stop()
-            self._group.state = State.CLOSED
-            self._group.queues.clear()
-            self._closed.set()
+            await self._end()
 
     async def __aenter__(self) -> Self:
         if self._group.subscriptions:
@@ -232,25 +218,9 @@ class PushConsumer:
     # -- looking at it
 
     @property
-    def client_id(self) -> str:
-        """What brokers and other members know this consumer by."""
-        return self._instance.client_id
-
-    @property
     def queues(self) -> list[MessageQueue]:
         """The queues this consumer has now, those of the retry topic included."""
         return sorted(self._group.queues)
-
-    def health(self) -> Health:
-        """State, queues and rates as they are now."""
-        return push_running.health(self._group)
-
-    async def lag(self) -> dict[MessageQueue, int]:
-        """Messages not yet consumed of each of its queues, as the brokers count now.
-
-        :raises NetworkError: a broker cannot be asked.
-        """
-        return await push_running.lag(self._group)
 
     def is_listener_thread(self, thread: threading.Thread) -> bool:
         """Whether ``thread`` runs listeners, and so must not wait for them to end."""
@@ -261,10 +231,6 @@ class PushConsumer:
         return f"PushConsumer(group={self.group!r}, {state}, topics={sorted(self.topics())}, {len(self.queues)} queues)"
 
     # -- a member of the client instance
-
-    @property
-    def group(self) -> str:
-        return self._group.name
 
     def heartbeat(self) -> ConsumerData:
         """What brokers are to know of this member."""
@@ -297,10 +263,6 @@ class PushConsumer:
             process = self._group.queues.get(queue)
             if process is not None and self._parts is not None:
                 await self._parts.rebalancer.reset(process, offset)
-
-    def consume_offsets(self, topic: str) -> dict[MessageQueue, int]:
-        """The offsets held in memory of a topic's queues."""
-        return {queue: offset for queue, offset in self._group.offsets if queue.topic == topic}
 
     def running_info(self) -> dict[str, Any]:
         """Its state, as Java's ConsumerRunningInfo."""

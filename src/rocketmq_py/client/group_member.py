@@ -1,0 +1,111 @@
+"""What every consumer of a group has, however it comes by its messages: a client, a name, its life, health and lag.
+
+Refuses to know how queues are taken and messages fetched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from rocketmq_py.client import push_running
+from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.push_group import Group, State
+from rocketmq_py.client.push_options import PushOptions
+from rocketmq_py.client.push_running import Health
+from rocketmq_py.errors import ClosedError
+from rocketmq_py.model import MessageModel, MessageQueue
+from rocketmq_py.protocol.names import check_group
+
+BROADCASTING_INSTANCE = "DEFAULT"
+"""The instance name of a broadcasting consumer: a stable client id, so that it finds its offsets again."""
+
+
+class GroupMember:
+    """A member of a consumer group.
+
+    :param instance: a client to share; None for one of its own, made from the arguments behind it.
+    :raises ConfigError: an illegal group name, or no name server.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        options: PushOptions,
+        instance: ClientInstance | None,
+        namesrv: str | Sequence[str] | None,
+        *,
+        instance_name: str | None,
+        unit_name: str | None,
+        address_map: Mapping[str, str] | None,
+        timeout: float,
+    ) -> None:
+        if options.message_model is MessageModel.BROADCASTING:
+            instance_name = instance_name or BROADCASTING_INSTANCE
+        self._owns_instance = instance is None
+        self._instance = instance or ClientInstance(
+            namesrv, instance_name=instance_name, unit_name=unit_name, address_map=address_map, timeout=timeout
+        )
+        self._group = Group(check_group(group), self._instance, options)
+        self._closed = asyncio.Event()
+
+    @property
+    def group(self) -> str:
+        """The consumer group."""
+        return self._group.name
+
+    @property
+    def client_id(self) -> str:
+        """What brokers and other members know this consumer by."""
+        return self._instance.client_id
+
+    def health(self) -> Health:
+        """State, queues, rates and stuck listeners as they are now."""
+        return push_running.health(self._group)
+
+    async def lag(self) -> dict[MessageQueue, int]:
+        """Messages not yet consumed of each of its queues, as the brokers count now.
+
+        :raises NetworkError: a broker cannot be asked.
+        """
+        return await push_running.lag(self._group)
+
+    def consume_offsets(self, topic: str) -> dict[MessageQueue, int]:
+        """The offsets held in memory of a topic's queues."""
+        return {queue: offset for queue, offset in self._group.offsets if queue.topic == topic}
+
+    # -- life
+
+    @property
+    def _is_ending(self) -> bool:
+        return self._group.state in (State.CLOSING, State.CLOSED)
+
+    def _may_start(self) -> bool:
+        """Whether it is to be started, and not running already; it counts as starting from now on.
+
+        :raises ClosedError: it was closed before.
+        """
+        self._instance.connections.check_usable()
+        if self._is_ending:
+            raise self._closed_error()
+        if self._group.state is not State.NEW:
+            return False
+        self._group.state = State.STARTING
+        return True
+
+    def _check_running(self) -> None:
+        if self._is_ending:
+            raise self._closed_error()
+        if self._group.state is not State.RUNNING:
+            raise ClosedError(f"the consumer of group {self.group} is not started; call start() or use it as a context")
+
+    def _closed_error(self) -> ClosedError:
+        return ClosedError(f"the consumer of group {self.group} is closed; make a new one")
+
+    async def _end(self) -> None:
+        """The last of closing: the client stops if it is ours, and whoever waits for the end hears of it."""
+        if self._owns_instance:
+            await self._instance.stop()
+        self._group.state = State.CLOSED
+        self._group.queues.clear()
+        self._closed.set()
