@@ -74,7 +74,7 @@ def _value(kind: object) -> st.SearchStrategy[object]:
 def test_every_header_travels_in_both_forms(code: RequestCode, data: st.DataObject) -> None:
     header = data.draw(header_of(REQUEST_HEADERS[code]))
     command = Command(code, opaque=7, flag=2, ext=header.to_ext(), remark="r")
-    for serialize_type in (JSON, ROCKETMQ):
+    for serialize_type in (JSON, ROCKETMQ) if code < 2**15 else (JSON,):
         request = ALL.decode(frame(encode_command(command, serialize_type)))
         assert (request.code, request.opaque, request.remark, request.is_oneway) == (code, 7, "r", True)
         assert request.header == header

@@ -1,0 +1,218 @@
+"""The texts POP requests carry: the handle of a popped message, and where the messages of a pop came from.
+
+Knows the formats (ExtraInfoUtil, KeyBuilder) and the names of pop retry topics. Refuses to know what a broker keeps of
+a pop. Words are separated by blanks, entries by semicolons; a *retry flag* says in place of the topic's name which kind
+it is: ``"0"`` the topic itself, ``"1"`` and ``"2"`` the group's retry topic of it in the first and the second form.
+"""
+
+from __future__ import annotations
+
+import base64
+import enum
+from collections.abc import Iterable
+from typing import NamedTuple, Self
+
+from rocketmq_py.errors import BadHeader
+from rocketmq_py.protocol.names import RETRY_PREFIX
+
+NORMAL = "0"
+RETRY_V1 = "1"
+RETRY_V2 = "2"
+
+ORDER_REVIVE_QUEUE = 999
+"""Stands for the revive queue of an orderly pop, which needs none."""
+
+Place = tuple[str, int]
+"""Retry flag and queue."""
+
+
+class InitMode(enum.IntEnum):
+    """Where a group begins that has no offset yet."""
+
+    MIN = 0
+    MAX = 1
+
+
+# -- retry topics
+
+
+def pop_retry_topic(topic: str, group: str, *, v2: bool = False) -> str:
+    """The topic messages of ``topic`` come to that a group has popped and not acked."""
+    return f"{RETRY_PREFIX}{group}{'+' if v2 else '_'}{topic}"
+
+
+def retry_flag(topic: str) -> str:
+    """The retry flag of a topic."""
+    if not topic.startswith(RETRY_PREFIX):
+        return NORMAL
+    return RETRY_V2 if "+" in topic else RETRY_V1
+
+
+def normal_topic(topic: str, group: str) -> str:
+    """The topic a pop retry topic of a group belongs to; any other topic itself."""
+    for mark in "+_":
+        prefix = f"{RETRY_PREFIX}{group}{mark}"
+        if topic.startswith(prefix):
+            return topic.removeprefix(prefix)
+    return topic
+
+
+def real_topic(topic: str, group: str, flag: str) -> str:
+    """The topic a retry flag means.
+
+    :raises BadHeader: there is no such flag.
+    """
+    if flag == NORMAL:
+        return topic
+    if flag in (RETRY_V1, RETRY_V2):
+        return pop_retry_topic(topic, group, v2=flag == RETRY_V2)
+    raise BadHeader(f"retry flag {flag!r} of topic {topic}, group {group} is not known; 0, 1 and 2 are")
+
+
+# -- the handle
+
+
+class ExtraInfo(NamedTuple):
+    """The handle of a popped message (``POP_CK``, ``extraInfo``): by it the message is acked or kept invisible.
+
+    ``start_offset`` is the offset the pop of its queue began at, ``pop_time`` when, ``invisible_ms`` for how long;
+    ``offset`` that of the message, which handles of some requests lack.
+    """
+
+    start_offset: int
+    pop_time: int
+    invisible_ms: int
+    revive_queue: int
+    retry: str
+    broker_name: str
+    queue_id: int
+    offset: int | None = None
+
+    @property
+    def is_order(self) -> bool:
+        """Whether the message was popped in order."""
+        return self.revive_queue == ORDER_REVIVE_QUEUE
+
+    def encode(self) -> str:
+        """The handle as it travels."""
+        return " ".join([str(word) for word in self if word is not None])
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The handle of its text.
+
+        :raises BadHeader: it is no handle of a popped message.
+        """
+        words = text.split(" ")
+        try:
+            start, pop_time, invisible, revive, retry, broker, queue, *offset = words
+            return cls(
+                int(start), int(pop_time), int(invisible), int(revive), retry, broker, int(queue),
+                int(offset[0]) if offset else None,
+            )  # fmt: skip
+        except ValueError:
+            raise BadHeader(
+                f"{text!r} is no handle of a popped message: it has 7 or 8 words, most of them numbers"
+            ) from None
+
+
+# -- where messages came from
+
+
+def start_offset_entry(topic: str, queue_id: int, start: int) -> str:
+    """An entry of startOffsetInfo."""
+    return f"{retry_flag(topic)} {queue_id} {start}"
+
+
+def msg_offset_entry(topic: str, queue_id: int, offsets: Iterable[int]) -> str:
+    """An entry of msgOffsetInfo."""
+    return f"{retry_flag(topic)} {queue_id} {','.join(map(str, offsets))}"
+
+
+def queue_count_entry(topic: str, queue_id: int, count: int) -> str:
+    """An entry of orderCountInfo for all messages of a queue."""
+    return f"{retry_flag(topic)} {queue_id} {count}"
+
+
+def offset_count_entry(topic: str, queue_id: int, offset: int, count: int) -> str:
+    """An entry of orderCountInfo for one message."""
+    return f"{retry_flag(topic)} {offset_count_key(queue_id, offset)} {count}"
+
+
+def offset_count_key(queue_id: int, offset: int) -> str:
+    """What :func:`parse_order_counts` files a single message under, beside the retry flag."""
+    return f"qo{queue_id}%{offset}"
+
+
+def join_entries(entries: Iterable[str]) -> str:
+    """Entries as they travel."""
+    return ";".join(entries)
+
+
+def parse_start_offsets(text: str | None) -> dict[Place, int]:
+    """Where each queue's pop began.
+
+    :raises BadHeader: the text is of another kind.
+    """
+    return {(flag, _number(key, text)): _number(value, text) for flag, key, value in _entries(text)}
+
+
+def parse_msg_offsets(text: str | None) -> dict[Place, list[int]]:
+    """Offsets of the messages popped from each queue.
+
+    :raises BadHeader: the text is of another kind.
+    """
+    return {
+        (flag, _number(key, text)): [_number(offset, text) for offset in value.split(",")]
+        for flag, key, value in _entries(text)
+    }
+
+
+def parse_order_counts(text: str | None) -> dict[tuple[str, str], int]:
+    """How often messages were popped in order before: by retry flag, and queue or :func:`offset_count_key`.
+
+    :raises BadHeader: the text is of another kind.
+    """
+    return {(flag, key): _number(value, text) for flag, key, value in _entries(text)}
+
+
+def _entries(text: str | None) -> list[tuple[str, str, str]]:
+    found: dict[tuple[str, str], tuple[str, str, str]] = {}
+    for entry in text.split(";") if text else ():
+        words = entry.split(" ")
+        if len(words) != 3 or (words[0], words[1]) in found:
+            raise BadHeader(
+                f"the offset info {text!r} is wrong at {entry!r}: retry flag, key and value, each pair once"
+            )
+        found[words[0], words[1]] = (words[0], words[1], words[2])
+    return list(found.values())
+
+
+def _number(word: str, text: str | None) -> int:
+    try:
+        return int(word)
+    except ValueError:
+        raise BadHeader(f"the offset info {text!r} has {word!r} where a number belongs") from None
+
+
+# -- sets of small numbers
+
+
+def encode_bits(numbers: Iterable[int]) -> str:
+    """A set of small numbers as base64 of little-endian bits: {0, 3, 9} is ``CQI=``."""
+    value = 0
+    for number in numbers:
+        value |= 1 << number
+    return base64.b64encode(value.to_bytes((value.bit_length() + 7) // 8, "little")).decode()
+
+
+def decode_bits(text: str) -> list[int]:
+    """The numbers of such a set, in order.
+
+    :raises BadHeader: the text is not base64.
+    """
+    try:
+        value = int.from_bytes(base64.b64decode(text, validate=True), "little")
+    except ValueError as e:
+        raise BadHeader(f"{text!r} is no set of bits: {e}") from e
+    return [place for place in range(value.bit_length()) if value >> place & 1]
