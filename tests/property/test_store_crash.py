@@ -11,10 +11,11 @@ import random
 import threading
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from rocketmq_py.store import MessageStore, NewBatch, StoreConfig
+from rocketmq_py.store import SYNC_FLUSH, MessageStore, NewBatch, StoreConfig
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.record import decode_records
 from tests.unit.store.helpers import HOST, NOW, Clock, numbers, read_queue, record
@@ -25,6 +26,7 @@ CONFIG = StoreConfig(
     flush_interval_commit_log=1, flush_commit_log_least_pages=1, flush_commit_log_thorough_interval=5,
     flush_consume_queue_thorough_interval=20, max_open_queue_files=2,
 )  # fmt: skip
+SYNC = msgspec.structs.replace(CONFIG, flush_disk_type=SYNC_FLUSH)
 ROOT = Path("/store")
 
 
@@ -51,19 +53,21 @@ steps = st.lists(
 class World:
     """A store, its disk, and what should be in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: StoreConfig = CONFIG) -> None:
+        self.config = config
         self.fs = MemoryFileSystem()
         self.clock = Clock(NOW)
         self.appended: dict[int, list[tuple[int, int]]] = {0: [], 1: [], 2: []}  # number of the message, end in the log
         self.first = {0: 0, 1: 0, 2: 0}
         self.next_number = 0
         self.flushed = 0  # when the store was last open
-        self.lost_at: tuple[int, MemoryFileSystem] | None = None
+        self.lost_at: tuple[int, MemoryFileSystem, dict[int, int]] | None = None
+        self.shown: dict[int, int] = {}  # the end of each queue as readers saw it when power was lost
         self.open()
 
     def open(self) -> None:
         self.is_open = False
-        self.store = MessageStore(ROOT, CONFIG, store_host=HOST, fs=self.fs, clock=self.clock)
+        self.store = MessageStore(ROOT, self.config, store_host=HOST, fs=self.fs, clock=self.clock)
         self.store.open()
         self.is_open = True
 
@@ -97,6 +101,7 @@ class World:
         assert done.wait(10)
 
     def reopen(self, *_: int) -> None:
+        self.shown = self.visible()
         self.store.close()
         self.flushed = self.store.flushed_offset
         self.open()
@@ -112,10 +117,11 @@ class World:
             flushed = self.store.max_physical_offset
             fs = self.fs.after_kill()
         elif self.lost_at is not None:
-            flushed, fs = self.lost_at
+            flushed, fs, self.shown = self.lost_at
             self.flushed = flushed
         else:
             flushed, fs = self.store.flushed_offset, self.fs.after_power_loss(chance)
+            self.shown = self.visible()
         self.store._flusher.stop()
         self.fs, self.lost_at = fs, None
         self.open()
@@ -126,10 +132,23 @@ class World:
 
         def snapshot() -> None:
             flushed = self.store.flushed_offset if self.is_open else self.flushed
-            self.lost_at = flushed, self.fs.after_power_loss(chance)
+            self.lost_at = flushed, self.fs.after_power_loss(chance), self.visible()
 
         self.fs.snapshot = snapshot
         self.fs.snapshot_at = self.fs.operations + operation
+
+    def visible(self) -> dict[int, int]:
+        """The end of each queue as readers see it; called from within the store, so that it must not be asked."""
+        if not self.is_open:
+            return self.shown  # what they saw before
+        queues = self.store._queues.by_key
+        return {queue_id: queue.max_offset for (_, queue_id), queue in queues.items()}
+
+    def check_shown(self) -> None:
+        """Whatever a reader saw before the power was lost is there."""
+        for queue_id, end in self.shown.items():
+            assert self.store.queue_range("T", queue_id)[1] >= end
+        self.shown = {}
 
     def check(self, flushed: int) -> None:
         """Every queue is a beginning of what was appended, at least as far as flushed; forget what is lost."""
@@ -167,6 +186,20 @@ def test_after_a_loss_of_power_what_was_flushed_is_there(before, after, seed, op
         world.lose_power_before(operation, chance)
         world.run(script)
         world.check(world.crash(chance))
+    world.store.close()
+
+
+@settings(max_examples=100, deadline=None)
+@given(before=steps, after=steps, seed=st.integers(0, 1 << 32), operations=st.lists(st.integers(1, 60), min_size=3))
+def test_with_sync_flush_no_loss_of_power_takes_away_what_a_reader_saw(before, after, seed, operations):
+    world = World(SYNC)
+    chance = random.Random(seed)
+    for script, operation in zip((before, after, after), operations, strict=False):
+        world.lose_power_before(operation, chance)
+        world.run(script)
+        flushed = world.crash(chance)
+        world.check_shown()
+        world.check(flushed)
     world.store.close()
 
 

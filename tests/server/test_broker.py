@@ -341,6 +341,24 @@ def test_with_sync_flush_an_answer_means_that_it_is_on_disk(tmp_path: Path) -> N
     asyncio.run(scenario())
 
 
+def test_with_sync_flush_a_pull_waits_for_the_disk_and_no_longer(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path, store=SYNC) as (broker, consumer):
+            producer = Outward()
+            await ask(producer, broker.address, send_command())
+            for offset in range(1, 6):
+                waiting = asyncio.create_task(ask(consumer, broker.address, pull_command(offset)))
+                await until(lambda: len(broker.services.holds))
+                await ask(producer, broker.address, send_command(wait=offset % 2 == 0))
+                answer = await waiting
+                assert (answer.code, answer.ext["nextBeginOffset"]) == (0, str(offset + 1))
+                store = broker.services.store
+                assert store.flushed_offset == store.max_physical_offset
+            producer.close()
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize(("wait", "code"), [(True, 10), (False, 0)])
 def test_a_disk_that_takes_too_long_is_told_to_who_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait: bool, code: int

@@ -38,6 +38,7 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True):
     flush_commit_log_thorough_interval: int = 10_000
     flush_consume_queue_thorough_interval: int = 60_000
     check_crc_on_recover: bool = True
+    read_un_committed: bool = False
 
     max_transfer_bytes_on_message_in_memory: int = 256 * 1024
     max_transfer_count_on_message_in_memory: int = 32

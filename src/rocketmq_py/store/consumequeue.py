@@ -32,7 +32,7 @@ class ConsumeQueue:
     """The consume queue of one topic and queue id.
 
     ``next_offset`` counts messages appended, ``max_offset`` those readable: the difference is in ``pending``, which the
-    writer fills with flat entries until the next :meth:`settle`.
+    writer fills with flat entries until the next :meth:`settle`, or was taken from there to be published later.
     """
 
     __slots__ = (
@@ -64,6 +64,11 @@ class ConsumeQueue:
         self.tail += _pack_entries(self.pending)
         self.max_offset = self.next_offset
         self.pending = []
+
+    def publish(self, flat: list[int], next_offset: int) -> None:
+        """Make entries readable that were taken out of ``pending``; ``next_offset`` is the one after the last."""
+        self.tail += _pack_entries(flat)
+        self.max_offset = next_offset
 
     def spill(self) -> None:
         """Write the tail to its files.

@@ -50,8 +50,6 @@ class MessageIndex:
         tuple for every key.
         """
         self.confirmed: int | None = None
-        """Where the log ends for those who ask: keys of later messages keep waiting. None sets no limit."""
-        self.confirmed: int | None = None
         """Keys of messages from this physical offset on keep waiting; None for no such limit."""
 
     # -- files

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -39,6 +40,7 @@ from rocketmq_py.store.records import (
 from rocketmq_py.store.recovery import Recovery
 from rocketmq_py.store.retention import Limits
 from rocketmq_py.store.schedule import FlushSchedule
+from rocketmq_py.store.unconfirmed import Unconfirmed
 from rocketmq_py.store.writer import Writer
 
 _log = logging.getLogger(__name__)
@@ -79,6 +81,7 @@ class MessageStore:
         self._is_refusing = False
         self._disk_full: str | None = None
         self._flushes_at_once = self.config.flush_disk_type == SYNC_FLUSH
+        self._unconfirmed: Unconfirmed | None = None
 
     # -- life
 
@@ -117,6 +120,9 @@ class MessageStore:
         self._writer = Writer(config, self._commit_log, self._queues, self._index, self._store_host, self._clock)
         self._writer.resume(end, recovery.last_timestamp)
         self._flusher = Flusher(self._commit_log.sync, self._commit_log.min_offset if not clean else end)
+        if self._flushes_at_once and not config.read_un_committed:
+            self._unconfirmed = Unconfirmed(end, recovery.last_timestamp)
+            self._index.confirmed = end
         self._schedule = FlushSchedule(
             config, fs, self._commit_log, self._queues, self._index, self._checkpoint, self._flusher, self._clock()
         )
@@ -146,8 +152,13 @@ class MessageStore:
     def _flush_everything(self) -> OSError | None:
         """Put everything on disk and end the flush thread; what went wrong."""
         failure = None
+        if self._unconfirmed:
+            flushed = threading.Event()
+            self._flusher.request(self._commit_log.end, flushed.set)
+            flushed.wait()
+            self._confirm()
         try:
-            self._schedule.everything(self._writer.last_timestamp)
+            self._schedule.everything(self._readable_timestamp)
         except OSError as e:
             failure = e
         self._flusher.stop()
@@ -178,18 +189,23 @@ class MessageStore:
         return self._writer.append_batch(batch)
 
     def settle(self) -> None:
-        """Write what was appended and make it readable.
+        """Write what was appended and make it readable; under SYNC_FLUSH as soon as it is on disk.
 
         A disk that fails here shows in the next append, which is refused: what is in the log is safe.
         """
         writer = self._writer
         touched = writer.touched
         if not touched and not writer.has_chunks:
+            if self._unconfirmed:
+                self._confirm()
             return
         writer.flush()
         writer.touched = []
         if self._flushes_at_once:
             self._flusher.request(self._commit_log.end)
+        if self._unconfirmed is not None:
+            self._hold_back(self._unconfirmed, touched)
+            return
         arrivals = self._arrivals(touched) if self.on_arrival is not None else []
         try:
             self._queues.settle(touched)
@@ -202,6 +218,42 @@ class MessageStore:
     def _arrivals(self, touched: list[ConsumeQueue]) -> list[Arrival]:
         now = self._writer.last_timestamp
         return [Arrival(q.topic, q.queue_id, q.max_offset, q.next_offset, now, q.pending) for q in touched]
+
+    def _hold_back(self, unconfirmed: Unconfirmed, touched: list[ConsumeQueue]) -> None:
+        """Let what was written wait for its flush."""
+        end = self._commit_log.end
+        unconfirmed.add(end, self._writer.last_timestamp, touched)
+        try:
+            flushed = self._flusher.wait(end)
+        except RuntimeError:  # no event loop runs in which to be told: the next to read or to settle looks again
+            flushed = None
+        if flushed is not None:
+            flushed.add_done_callback(self._flush_ended)
+        self._confirm()
+
+    def _flush_ended(self, flushed: asyncio.Future[None]) -> None:
+        if not flushed.cancelled() and flushed.exception() is None:
+            self._confirm()
+
+    def _confirm(self) -> None:
+        """Make readable what is on disk by now."""
+        unconfirmed = self._unconfirmed
+        parts = unconfirmed.take(self._flusher.flushed_offset) if unconfirmed is not None else []
+        for end, timestamp, entries in parts:
+            arrivals = [Arrival(q.topic, q.queue_id, q.max_offset, n, timestamp, flat) for q, flat, n in entries]
+            self._index.confirmed = end
+            try:
+                self._queues.publish(entries)
+                self._index.settle()
+            except OSError as e:
+                self._refuse(e)
+            if self.on_arrival is not None and arrivals:
+                self.on_arrival(arrivals)
+
+    @property
+    def _readable_timestamp(self) -> int:
+        """The store time of the newest message that may be read."""
+        return self._writer.last_timestamp if self._unconfirmed is None else self._unconfirmed.timestamp
 
     # -- durability
 
@@ -239,7 +291,7 @@ class MessageStore:
             if self._is_refusing:
                 self._queues.spill()
             self._index.build()
-            self._schedule.tick(now, self._writer.last_timestamp)
+            self._schedule.tick(now, self._readable_timestamp)
             self._cleaner.go_on()
         except OSError as e:
             self._refuse(e)

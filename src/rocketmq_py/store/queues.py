@@ -13,6 +13,7 @@ from rocketmq_py.store.consumequeue import ConsumeQueue
 from rocketmq_py.store.filesystem import FileSystem
 from rocketmq_py.store.layout import StoreLayout
 from rocketmq_py.store.openfiles import OpenFiles
+from rocketmq_py.store.unconfirmed import Entries
 
 _log = logging.getLogger(__name__)
 
@@ -79,6 +80,20 @@ class QueueTable:
         # Afterwards, so that a disk that fails leaves no queue behind.
         for queue in long:
             queue.spill()
+
+    def publish(self, entries: Iterable[Entries]) -> None:
+        """As :meth:`settle`, for entries held back so far; what is of a queue removed since is dropped.
+
+        :raises OSError: the disk is full or fails; everything is readable nevertheless.
+        """
+        long = []
+        for queue, flat, next_offset in entries:
+            if self.by_key.get((queue.topic, queue.queue_id)) is queue:
+                queue.publish(flat, next_offset)
+                long.append(queue)
+        for queue in long:
+            if len(queue.tail) >= _SPILL_AT:
+                queue.spill()
 
     def spill(self) -> None:
         """Write every tail to its files."""
