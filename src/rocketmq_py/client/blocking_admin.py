@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
 from rocketmq_py.client import admin as aio
+from rocketmq_py.client.admin_messages import FOREVER, Pulled
 from rocketmq_py.client.portal import portal
 from rocketmq_py.core.route import TopicRoute
-from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies import ClusterInfo, SubscriptionGroupConfig
+from rocketmq_py.model import MessageExt, MessageQueue
+from rocketmq_py.protocol.bodies import ClusterInfo, ConsumerConnection, SubscriptionGroupConfig, TopicConfig
+from rocketmq_py.protocol.bodies_admin import OffsetWrapper, TopicOffset
 from rocketmq_py.protocol.sysflag import PERM_RW
 
 
 class Admin:
-    """Manages a cluster, from any number of threads: ``with Admin("127.0.0.1:9876") as admin``.
+    """Manages a cluster and looks into it, from any number of threads: ``with Admin("127.0.0.1:9876") as admin``.
 
     :param namesrv: name servers: ``"h:p;h:p"``, a sequence, or None for the environment's NAMESRV_ADDR.
     :param timeout: seconds to wait for each answer.
@@ -51,15 +53,54 @@ class Admin:
     ) -> None:
         self.close()
 
-    # -- cluster and topics
+    # -- brokers and topics
 
     def cluster(self) -> ClusterInfo:
         """Which brokers the name server knows, by name and by cluster."""
         return self._run(self._aio.cluster())
 
+    def broker_state(self, address: str) -> dict[str, str]:
+        """How a broker is doing, under Java's names: version, rates, disk, boot time and more.
+
+        :param address: ``host:port`` as it is registered, see :meth:`cluster`.
+        """
+        return self._run(self._aio.broker_state(address))
+
+    def broker_config(self, address: str) -> dict[str, str]:
+        """The settings of a broker, under the keys of broker.conf."""
+        return self._run(self._aio.broker_config(address))
+
     def topics(self) -> list[str]:
         """The names of all topics, sorted, system topics included."""
         return self._run(self._aio.topics())
+
+    def topic_configs(self, cluster: str | None = None) -> dict[str, dict[str, TopicConfig]]:
+        """The configuration of every topic: by topic, then by broker name.
+
+        :param cluster: only on brokers of this cluster.
+        """
+        return self._run(self._aio.topic_configs(cluster))
+
+    def topic_config(self, topic: str) -> dict[str, TopicConfig]:
+        """The configuration of a topic, by broker name.
+
+        :raises NoRouteError: the name server does not know the topic.
+        """
+        return self._run(self._aio.topic_config(topic))
+
+    def topic_stats(self, topic: str) -> dict[MessageQueue, TopicOffset]:
+        """The extent of each queue of a topic.
+
+        :raises NoRouteError: the name server does not know the topic.
+        """
+        return self._run(self._aio.topic_stats(topic))
+
+    def topic_groups(self, topic: str) -> list[str]:
+        """The consumer groups that consume a topic now or have consumed it, sorted.
+
+        :raises NoRouteError: the name server does not know the topic.
+        """
+        return self._run(self._aio.topic_groups(topic))
 
     def route(self, topic: str) -> TopicRoute:
         """Where the queues of a topic are, as the name server has it now.
@@ -84,26 +125,38 @@ class Admin:
         read_queues: int | None = None,
         write_queues: int | None = None,
         order: bool = False,
+        attributes: Mapping[str, str | None] | None = None,
         cluster: str | None = None,
+        brokers: Collection[str] | None = None,
     ) -> None:
         """Create a topic, or change it, on every master.
 
         :param queues: queues on each broker, unless ``read_queues`` or ``write_queues`` says otherwise.
         :param perm: 4 read, 2 write, 6 both.
+        :param attributes: to set, for example ``{"message.type": "FIFO"}``; None as a value takes one away.
         :param cluster: only on brokers of this cluster.
-        :raises ConfigError: an illegal name, or no such cluster.
+        :param brokers: only on these brokers.
+        :raises ConfigError: an illegal name, or no such cluster or broker.
         """
         self._run(
             self._aio.create_topic(
-                topic, queues, perm, read_queues=read_queues, write_queues=write_queues, order=order, cluster=cluster
+                topic, queues, perm, read_queues=read_queues, write_queues=write_queues, order=order,
+                attributes=attributes, cluster=cluster, brokers=brokers,
             )
-        )
+        )  # fmt: skip
 
     def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
         """Delete a topic from every master, and its route from every name server."""
         self._run(self._aio.delete_topic(topic, cluster=cluster))
 
     # -- groups
+
+    def groups(self, cluster: str | None = None) -> dict[str, dict[str, SubscriptionGroupConfig]]:
+        """The configuration of every consumer group: by group, then by broker name.
+
+        :param cluster: only on brokers of this cluster.
+        """
+        return self._run(self._aio.groups(cluster))
 
     def create_group(
         self, group: str | SubscriptionGroupConfig, *, retry_max_times: int = 16, cluster: str | None = None
@@ -122,6 +175,18 @@ class Admin:
         :param clean_offsets: delete its offsets, too.
         """
         self._run(self._aio.delete_group(group, clean_offsets=clean_offsets, cluster=cluster))
+
+    def members(self, group: str) -> ConsumerConnection | None:
+        """The members of a group that are connected and what they subscribe to; None when nobody is."""
+        return self._run(self._aio.members(group))
+
+    def group_topics(self, group: str) -> list[str]:
+        """The topics a group has committed offsets of, sorted."""
+        return self._run(self._aio.group_topics(group))
+
+    def progress(self, group: str, topic: str | None = None) -> dict[MessageQueue, OffsetWrapper]:
+        """How far a group has come in each queue of a topic, or of every topic it has committed offsets of."""
+        return self._run(self._aio.progress(group, topic))
 
     # -- offsets
 
@@ -152,6 +217,16 @@ class Admin:
         """Make a group consume a queue from ``offset`` on; members that are running keep to their own count."""
         self._run(self._aio.set_group_offset(group, queue, offset))
 
+    def reset_group_offset(self, group: str, queue: MessageQueue, offset: int) -> int:
+        """Make a group consume a queue from ``offset`` on, its running members included; returns where it is now.
+
+        Members hear of it with their next pull, or from the broker. Needs brokers from 5.0 on.
+
+        :raises BrokerError: the queue does not reach from or to ``offset``, or there is no such group or topic.
+        :raises ConfigError: the broker is too old to set a single queue.
+        """
+        return self._run(self._aio.reset_group_offset(group, queue, offset))
+
     def lags(self, group: str, topic: str) -> dict[MessageQueue, int]:
         """How many messages of each queue a group has not committed yet; all, where it has committed none.
 
@@ -163,5 +238,88 @@ class Admin:
         """How many messages of a topic a group has not committed yet. See :meth:`lags`."""
         return self._run(self._aio.lag(group, topic))
 
+    # -- messages
+
+    def message(self, offset_msg_id: str) -> MessageExt:
+        """The message with an offset message id, which names its broker and its place in the broker's log.
+
+        :raises ConfigError: it is no such id, or of a broker that this cluster does not have.
+        :raises BrokerError: the broker has no message there.
+        """
+        return self._run(self._aio.message(offset_msg_id))
+
+    def messages_by_key(
+        self,
+        topic: str,
+        key: str,
+        *,
+        max_messages: int = 64,
+        begin_ms: int = 0,
+        end_ms: int = FOREVER,
+        unique: bool = False,
+    ) -> list[MessageExt]:
+        """Messages of a topic with a key, the oldest first; from the index, which has them a moment after they came.
+
+        :param key: one of the message's keys, or its unique key.
+        :param max_messages: at most this many of each broker; the newest, if there are more.
+        :param begin_ms: stored at this time or later, in milliseconds since the epoch.
+        :param end_ms: stored at this time or earlier.
+        :param unique: look for the unique key only, which producers give every message.
+        :raises NoRouteError: the name server does not know the topic.
+        """
+        return self._run(
+            self._aio.messages_by_key(
+                topic, key, max_messages=max_messages, begin_ms=begin_ms, end_ms=end_ms, unique=unique
+            )
+        )
+
+    def pull(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        *,
+        max_messages: int = 32,
+        tags: str = "*",
+        sql: str | None = None,
+        wait: float = 0.0,
+    ) -> Pulled:
+        """What a queue holds from ``offset`` on; nothing is committed anywhere.
+
+        :param max_messages: at most this many; brokers have a limit of their own (32, and 256 KiB).
+        :param tags: ``"*"`` for all messages, or tags separated by ``||``.
+        :param sql: an SQL92 expression over message properties instead; brokers need ``enablePropertyFilter=true``.
+        :param wait: seconds the broker may wait for a message when it has none yet.
+        :raises ConfigError: an illegal expression.
+        :raises NoRouteError: the queue's broker is unknown.
+        """
+        return self._run(self._aio.pull(queue, offset, max_messages=max_messages, tags=tags, sql=sql, wait=wait))
+
+    def read(
+        self, queue: MessageQueue, start: int | None = None, stop: int | None = None, *, tags: str = "*",
+        sql: str | None = None,
+    ) -> Iterator[MessageExt]:  # fmt: skip
+        """The messages of a queue, one after the other; arguments and errors as :meth:`pull`.
+
+        :param start: the first offset; without it, or where it is gone already, the oldest message there is.
+        :param stop: the offset to end before; the queue's end as it is now, by default.
+        """
+        messages = self._aio.read(queue, start, stop, tags=tags, sql=sql)
+        while (message := self._run(_next(messages))) is not None:
+            yield message
+
+    def newest(
+        self, topic: str, count: int, *, tags: str = "*", sql: str | None = None
+    ) -> tuple[list[MessageExt], dict[MessageQueue, int]]:
+        """The newest ``count`` messages of a topic that the filter wants, the oldest of them first.
+
+        :returns: the messages, and where each queue ended when it was looked at.
+        Arguments and errors as :meth:`pull`.
+        """
+        return self._run(self._aio.newest(topic, count, tags=tags, sql=sql))
+
     def __repr__(self) -> str:
         return repr(self._aio)
+
+
+async def _next(messages: AsyncIterator[MessageExt]) -> MessageExt | None:
+    return await anext(messages, None)
