@@ -59,9 +59,11 @@ class OurServers:
         pairs = [arg for key, value in settings.items() for arg in ("--set", f"{key}={value}")]
         return self._start("serve", "--store", str(store), "--namesrv-port", "0", "--port", "0", *flags, *pairs)
 
-    def namesrv(self) -> OurServer:
-        """A name server alone."""
-        return self._start("namesrv", "--port", "0")
+    def namesrv(self, *flags: str, **settings: Any) -> OurServer:
+        """A name server alone; ``settings`` are keys of namesrv.conf."""
+        settings = {"kvConfigPath": self.work / f"kv-{len(self._running) + 1}.json", **settings}
+        pairs = [arg for key, value in settings.items() for arg in ("--set", f"{key}={value}")]
+        return self._start("namesrv", "--port", "0", *flags, *pairs)
 
     def _start(self, *args: str) -> OurServer:
         command = [str(Path(sys.executable).with_name("rocketmq")), *args]

@@ -46,6 +46,7 @@ class Connection(asyncio.Protocol):
         self._paused = False
         self._retiring = False
         self._ended = False
+        self._closed_here = False
         self._cause: Exception | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = NEVER
@@ -103,7 +104,7 @@ class Connection(asyncio.Protocol):
     def close(self) -> None:
         """End the connection once what was written has left; requests under way fail."""
         self._write_out()
-        self.closed = True
+        self.closed = self._closed_here = True
         self._transport.close()
 
     def retire(self) -> None:
@@ -182,7 +183,7 @@ class Connection(asyncio.Protocol):
         self._fail(self._peer.abandon(), self._lost)
 
     def _lost(self) -> ConnectionLost:
-        why = self._cause or ("it was closed" if self.closed else "the peer closed it")
+        why = self._cause or ("it was closed here" if self._closed_here else "the other end closed it")
         lost = ConnectionLost(f"the connection to {self.address} ended: {why}")
         lost.__cause__ = self._cause
         return lost

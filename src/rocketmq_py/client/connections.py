@@ -50,6 +50,8 @@ class Connections:
         self._open: dict[str, Connection] = {}
         self._opening: dict[str, asyncio.Task[Connection]] = {}
         self._push_handlers: dict[int, PushHandler] = {}
+        self.on_open: Callable[[Connection], None] = lambda _: None
+        """Hears of every new connection before anything is sent over it."""
         self._answering: set[asyncio.Task[None]] = set()
         self._closed = False
         self._process = Process()
@@ -199,6 +201,7 @@ class Connections:
         except OSError as e:
             raise self.cannot_connect(address, e) from e
         self._open[address] = connection
+        self.on_open(connection)
         return connection
 
     def _opened(self, address: str, task: asyncio.Task[Connection]) -> None:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
+from rocketmq_py.client.connection import Connection
 from rocketmq_py.client.connections import Connections
 from rocketmq_py.client.routes import NameServers, Routes, name_servers
 from rocketmq_py.core.route import MASTER_ID
@@ -91,6 +92,7 @@ class ClientInstance:
         self._versions: dict[str, int] = {}
         self._jobs: list[asyncio.Task[None]] = []
         self.connections.on_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, self._ids_changed)
+        self.connections.on_open = self._greet
 
     # -- members
 
@@ -165,14 +167,22 @@ class ClientInstance:
         """
         if not self.members:
             return
+        brokers = self._all_brokers() if self._consumers else self._masters()
+        await self._tell_brokers(RequestCode.HEART_BEAT, None, self._heartbeat(), brokers)
+
+    def _heartbeat(self) -> bytes:
         beats = [member.heartbeat() for member in self.members]
-        body = HeartbeatData(
+        return HeartbeatData(
             client_id=self.client_id,
             producer_data_set=[beat for beat in beats if isinstance(beat, ProducerData)],
             consumer_data_set=[beat for beat in beats if isinstance(beat, ConsumerData)],
         ).encode()
-        brokers = self._all_brokers() if self._consumers else self._masters()
-        await self._tell_brokers(RequestCode.HEART_BEAT, None, body, brokers)
+
+    def _greet(self, connection: Connection) -> None:
+        """A broker that had to be connected to again may have been started anew and would refuse a stranger's pulls."""
+        if connection.address in self._versions and self.members:
+            deadline = time.monotonic() + self.timeout
+            connection.request(RequestCode.HEART_BEAT, None, self._heartbeat(), lambda _: None, deadline)
 
     async def _persist_offsets(self) -> None:
         for member in self.members:

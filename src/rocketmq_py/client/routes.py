@@ -80,6 +80,27 @@ class NameServers:
             f"none of {len(failures)} name servers answers: " + "; ".join(map(str, failures))
         ) from failures[-1]
 
+    async def invoke_any(self, code: int, header: Header | None = None) -> Command:
+        """A request that any of them may be able to answer: who refuses it is not believed until all have.
+
+        One that has just started knows no topics yet.
+
+        :raises BrokerError: they refuse it; the first refusal.
+        :raises NetworkError: none of them answers.
+        """
+        refusal: BrokerError | None = None
+        for _ in self.addresses:
+            try:
+                return await self.invoke(code, header)
+            except BrokerError as e:
+                refusal = refusal or e
+                self._current = (self._current + 1) % len(self.addresses)
+            except NetworkError:
+                if refusal is None:
+                    raise
+        assert refusal is not None
+        raise refusal
+
     def __str__(self) -> str:
         return ";".join(self.addresses)
 
@@ -93,6 +114,8 @@ class Routes:
         self._provisional: dict[str, TopicRoute] = {}
         self._asking: dict[str, asyncio.Task[TopicRoute]] = {}
         self._brokers: dict[str, dict[int, str]] = {}
+        self._doubtful: set[str] = set()
+        """Topics with a known route that name servers no longer know; other routes know better where a broker is."""
 
     def known(self, topic: str) -> TopicRoute | None:
         """The route of a topic as far as it is known already; provisional ones included."""
@@ -109,8 +132,8 @@ class Routes:
     async def refresh(self, topic: str) -> TopicRoute:
         """The route of a topic as the name server has it now. Callers at the same time share one request.
 
-        A topic that is gone is forgotten; a name server that does not answer leaves the known route in place.
-        Errors as :meth:`get`.
+        What goes wrong leaves the known route in place, also when the topic is unknown there: its brokers have yet to
+        register at name servers that were started anew. Errors as :meth:`get`.
         """
         task = self._asking.get(topic)
         if task is None:
@@ -165,16 +188,19 @@ class Routes:
         return next((name for name, ids in self._brokers.items() if address in ids.values()), None)
 
     def _changed(self) -> None:
-        routes = [*self._routes.values(), *self._provisional.values()]
+        routes = sorted(self._routes.values(), key=lambda route: route.topic not in self._doubtful)
+        routes += self._provisional.values()
         self._brokers = {name: ids for route in routes for name, ids in route.brokers.items() if ids}
 
     async def _ask(self, topic: str) -> TopicRoute:
         try:
             route = TopicRoute(topic, await self._fetch(topic))
         except NoRouteError:
-            if self._routes.pop(topic, None) is not None:
+            if topic in self._routes and topic not in self._doubtful:
+                self._doubtful.add(topic)
                 self._changed()
             raise
+        self._doubtful.discard(topic)
         known = self._routes.get(topic)
         if known == route:
             return known
@@ -186,7 +212,7 @@ class Routes:
     async def _fetch(self, topic: str) -> TopicRouteData:
         header = GetRouteInfo(topic=topic, accept_standard_json_only=True)
         try:
-            answer = await self.name_servers.invoke(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
+            answer = await self.name_servers.invoke_any(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
         except TopicNotExist as e:
             raise NoRouteError(
                 f"no route for topic {topic!r}: name server {e.address} does not know it. Create the topic, or check "

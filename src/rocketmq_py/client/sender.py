@@ -89,6 +89,7 @@ class Sender:
         self._turns: dict[str, RoundRobin] = {}
         self._under_way: set[Delivery] = set()
         self._tasks: set[asyncio.Task[SendResult]] = set()
+        self._refreshing: dict[str, asyncio.Task[None]] = {}
         self._loop = asyncio.get_running_loop()
         self._idle: asyncio.Event | None = None
 
@@ -265,14 +266,33 @@ class Sender:
             ) from e
 
     async def _refresh_after(self, failure: RocketMQError, delivery: Delivery) -> None:
-        """A broker that fails may have moved: look, as far as the time allows, before the next attempt."""
+        """A broker that fails may have moved: look.
+
+        The next attempt waits for that only if it has no other broker to go to, and then for half of what time is left:
+        the name server may be as lost as the broker.
+        """
         if not failure.refresh_route:
             return
+        topic = delivery.outgoing.topic
+        refresh = self._refreshing.get(topic)
+        if refresh is None:
+            refresh = self._refreshing[topic] = asyncio.ensure_future(self._refresh(topic))
+            refresh.add_done_callback(lambda _: self._refreshing.pop(topic, None))
+        if not self._has_another(delivery):
+            await asyncio.wait((refresh,), timeout=delivery.remaining(time.monotonic()) / 2)
+
+    async def _refresh(self, topic: str) -> None:
         try:
-            async with asyncio.timeout(delivery.remaining(time.monotonic())):
-                await self._routes.refresh(delivery.outgoing.topic)
-        except (NoRouteError, NetworkError, TimeoutError) as e:
-            _log.debug("sending again over the route of %s as known: %s", delivery.outgoing.topic, e)
+            await self._routes.refresh(topic)
+        except (NoRouteError, NetworkError, ClosedError) as e:
+            _log.debug("sending again over the route of %s as known: %s", topic, e)
+
+    def _has_another(self, delivery: Delivery) -> bool:
+        """Whether the known route has a broker that this message was not sent to yet."""
+        if delivery.queue is not None:
+            return False
+        route = self._routes.known(delivery.outgoing.topic)
+        return route is not None and any(queue.broker_name not in delivery.tried for queue in route.write_queues)
 
     # -- the end
 
@@ -292,6 +312,8 @@ class Sender:
             self._idle = asyncio.Event()
         self._check_idle()
         await self._idle.wait()
+        for refresh in self._refreshing.values():
+            refresh.cancel()
 
     def _check_idle(self) -> None:
         if self._idle is not None and not self._under_way:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 
 import pytest
 
@@ -108,11 +109,63 @@ def test_addresses_follow_the_routes() -> None:
         await asyncio.gather(routes.get("t"), routes.get("u"))
         assert routes.broker_addresses() == {"a": {0: "a:1"}, "b": {0: "b:1"}}
         assert (routes.master("a"), routes.broker_address("b"), routes.broker_name("b:1")) == ("a:1", "b:1", "b")
+        await instance.stop()
+
+    asyncio.run(main())
+
+
+def test_a_route_stays_known_while_its_brokers_have_not_registered_anew() -> None:
+    topics = {"t": {"a": 1}, "u": {"b": 1}}
+
+    async def main() -> None:
+        instance, _ = made(cluster(topics))
+        routes = instance.routes
+        route, _ = await asyncio.gather(routes.get("u"), routes.get("t"))
         del topics["u"]
         with pytest.raises(NoRouteError):
             await routes.refresh("u")
-        assert routes.known("u") is None
+        assert routes.known("u") is route
+        assert routes.master("b") == "b:1"
+        topics["u"] = {"a": 2}
+        assert len((await routes.refresh("u")).read_queues) == 2
         assert routes.master("b") is None
+        await instance.stop()
+
+    asyncio.run(main())
+
+
+def test_a_broker_that_is_back_hears_first_who_speaks() -> None:
+    async def main() -> None:
+        instance, network = made(cluster(t={"a": 1}))
+        instance.register(consumer())
+        await instance.routes.get("t")
+        await instance.heartbeat_all()
+        network.transports["a:1"].close()
+        await asyncio.sleep(0)
+        network.requests.clear()
+        await instance.connections.invoke("a:1", RequestCode.GET_MAX_OFFSET)
+        assert network.codes("a:1") == [RequestCode.HEART_BEAT, RequestCode.GET_MAX_OFFSET]
+        await instance.stop()
+
+    asyncio.run(main())
+
+
+def test_a_name_server_that_knows_nothing_yet_is_not_believed() -> None:
+    full = cluster(t={"a": 1})
+
+    def answer(where: str, request: Command) -> Command | None:
+        return full(where, request) if where == "ns:3" else Command(17, remark="no route")
+
+    async def main() -> None:
+        instance, network = made(answer, "ns:1;ns:2;ns:3")
+        assert (await instance.routes.get("t")).topic == "t"
+        with pytest.raises(NoRouteError, match="'v'"):
+            await instance.routes.get("v")
+        assert Counter(where for where, _ in network.requests[-3:]) == {"ns:1": 1, "ns:2": 1, "ns:3": 1}
+        network.unreachable = {"ns:3"}
+        instance.connections.drop("ns:3")
+        with pytest.raises(NoRouteError, match="'t'"):
+            await instance.routes.refresh("t")
         await instance.stop()
 
     asyncio.run(main())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
@@ -163,6 +164,23 @@ def test_a_given_queue_is_tried_once() -> None:
             await producer.send(message(), MessageQueue("t", "gone", 1))
 
     with_producer(body, refusing(2, "a:1"))
+
+
+def test_another_broker_is_tried_while_no_name_server_answers() -> None:
+    routes = itertools.count()
+
+    def answer(where: str, request: Command) -> Command | None:
+        if request.code == RequestCode.GET_ROUTEINFO_BY_TOPIC and next(routes):
+            return None
+        return cluster(t={"a": 4, "b": 4})(where, request)
+
+    async def body(producer: Producer, network: ScriptedNetwork) -> None:
+        network.unreachable = {"a:1"}
+        for _ in range(4):
+            assert (await producer.send(message())).queue.broker_name == "b"
+        assert network.codes("ns:1").count(RequestCode.GET_ROUTEINFO_BY_TOPIC) == 2
+
+    with_producer(body, answer)
 
 
 def test_an_unreachable_broker_is_left_for_another_and_explained() -> None:
