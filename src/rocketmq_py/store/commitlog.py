@@ -116,6 +116,15 @@ class CommitLog:
             self._allocated = start + begin + length
         return self._allocated - start
 
+    def write(self, start: int, position: int, data: bytes) -> None:
+        """Put bytes into the file at ``start``, where there is room for them.
+
+        Not through the mapping: the kernel would first zero every page that is about to be overwritten.
+
+        :raises OSError: the disk fails.
+        """
+        self._files[start].write(position, data)
+
     def close_file(self, start: int, position: int) -> None:
         """Write the blank that says that the file at ``start`` has nothing from ``position`` on."""
         buffer = self.buffer(start)  # recovery may have left the file unmapped

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rocketmq_py.errors import ClosedError, StoreCorrupt, StoreLocked
+from rocketmq_py.errors import ClosedError, StoreCorrupt, StoreLocked, StoreNotWritable
 from rocketmq_py.store.checkpoint import Checkpoint
 from rocketmq_py.store.cleaner import Cleaner
 from rocketmq_py.store.commitlog import CommitLog
@@ -39,7 +39,7 @@ from rocketmq_py.store.records import (
 )  # fmt: skip
 from rocketmq_py.store.recovery import Recovery
 from rocketmq_py.store.retention import Limits
-from rocketmq_py.store.schedule import FlushSchedule
+from rocketmq_py.store.schedule import FlushSchedule, Readable
 from rocketmq_py.store.unconfirmed import Unconfirmed
 from rocketmq_py.store.writer import Writer
 
@@ -134,10 +134,10 @@ class MessageStore:
         """Put everything on disk, say so, and let go of the directory. Idempotent."""
         if not self._is_open:
             return
-        self.settle()
+        unwritten = self._settle()
         self._is_open = False
         self._writer.refuse("it is closing")
-        failure = self._flush_everything()
+        failure = self._flush_everything() or unwritten
         if failure is None:
             self._fs.remove(self.layout.abort)
         else:
@@ -158,7 +158,7 @@ class MessageStore:
             flushed.wait()
             self._confirm()
         try:
-            self._schedule.everything(self._readable_timestamp)
+            self._schedule.everything(self._readable())
         except OSError as e:
             failure = e
         self._flusher.stop()
@@ -191,21 +191,35 @@ class MessageStore:
     def settle(self) -> None:
         """Write what was appended and make it readable; under SYNC_FLUSH as soon as it is on disk.
 
-        A disk that fails here shows in the next append, which is refused: what is in the log is safe.
+        A disk on which queues and index cannot be written shows in the next append, which is refused: what is in the
+        log is safe.
+
+        :raises StoreNotWritable: the log cannot be written. What was appended is kept, and becomes readable if a later
+            call succeeds; until then no producer may be told that it is stored.
         """
+        failure = self._settle()
+        if failure is not None:
+            raise StoreNotWritable(f"the commit log cannot be written: {failure}") from failure
+
+    def _settle(self) -> OSError | None:
+        """As :meth:`settle`; what was against it, for those who only want to read."""
         writer = self._writer
         touched = writer.touched
         if not touched and not writer.has_chunks:
             if self._unconfirmed:
                 self._confirm()
-            return
-        writer.flush()
+            return None
+        try:
+            writer.flush()
+        except OSError as e:
+            self._refuse(e)
+            return e
         writer.touched = []
         if self._flushes_at_once:
             self._flusher.request(self._commit_log.end)
         if self._unconfirmed is not None:
             self._hold_back(self._unconfirmed, touched)
-            return
+            return None
         arrivals = self._arrivals(touched) if self.on_arrival is not None else []
         try:
             self._queues.settle(touched)
@@ -214,6 +228,7 @@ class MessageStore:
             self._refuse(e)
         if self.on_arrival is not None and arrivals:
             self.on_arrival(arrivals)
+        return None
 
     def _arrivals(self, touched: list[ConsumeQueue]) -> list[Arrival]:
         now = self._writer.last_timestamp
@@ -250,10 +265,11 @@ class MessageStore:
             if self.on_arrival is not None and arrivals:
                 self.on_arrival(arrivals)
 
-    @property
-    def _readable_timestamp(self) -> int:
-        """The store time of the newest message that may be read."""
-        return self._writer.last_timestamp if self._unconfirmed is None else self._unconfirmed.timestamp
+    def _readable(self) -> Readable:
+        """Up to where messages may be read."""
+        if self._unconfirmed is not None:
+            return Readable(self._unconfirmed.end, self._unconfirmed.timestamp)
+        return Readable(self._commit_log.end, self._writer.last_timestamp)
 
     # -- durability
 
@@ -283,15 +299,17 @@ class MessageStore:
 
         :param now: milliseconds since the epoch.
         """
-        self.settle()
+        unwritten = self._settle()
         if self._flusher.failure is not None:
             self._writer.refuse(f"the disk failed: {self._flusher.failure}")
+            return
+        if unwritten is not None:
             return
         try:
             if self._is_refusing:
                 self._queues.spill()
             self._index.build()
-            self._schedule.tick(now, self._readable_timestamp)
+            self._schedule.tick(now, self._readable())
             self._cleaner.go_on()
         except OSError as e:
             self._refuse(e)
@@ -299,15 +317,15 @@ class MessageStore:
             self._accept()
 
     def _refuse(self, why: OSError) -> None:
-        """Refuse messages while queues or index cannot be written; a tick tries again."""
+        """Refuse messages while log, queues or index cannot be written; a tick tries again."""
         if not self._is_refusing:
-            _log.error("queues or index of %s cannot be written, messages are refused: %s", self.layout.root, why)
+            _log.error("the store %s cannot be written, messages are refused: %s", self.layout.root, why)
         self._is_refusing = True
-        self._writer.refuse(f"queues or index cannot be written: {why}")
+        self._writer.refuse(f"log, queues or index cannot be written: {why}")
 
     def _accept(self) -> None:
         if self._is_refusing:
-            _log.warning("queues and index of %s can be written again", self.layout.root)
+            _log.warning("the store %s can be written again", self.layout.root)
             self._is_refusing = False
             self._allow()
 
@@ -323,7 +341,7 @@ class MessageStore:
     def _queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         if not self._is_open:
             raise ClosedError(f"the store {self.layout.root} is closed")
-        self.settle()
+        self._settle()
         return self._queues.by_key.get((topic, queue_id))
 
     def get(
@@ -374,12 +392,12 @@ class MessageStore:
 
     def earliest_message_time(self) -> int:
         """When the oldest message of the log was stored; -1 when there is none."""
-        self.settle()
+        self._settle()
         return self._reader.store_time_at(self._commit_log.min_offset)
 
     def message_at(self, physical_offset: int, size: int | None = None) -> bytes | None:
         """The record at an offset of the log; None when there is none."""
-        self.settle()
+        self._settle()
         return self._reader.message_at(physical_offset, size)
 
     def record_at_queue(self, topic: str, queue_id: int, offset: int) -> bytes | None:
@@ -399,7 +417,7 @@ class MessageStore:
 
     def query(self, topic: str, key: str, max_num: int, begin: int, end: int) -> QueryResult:
         """Records filed under a key and stored between ``begin`` and ``end``; a hash may bring in another key's."""
-        self.settle()
+        self._settle()
         return self._reader.query(topic, key, max_num, begin, end)
 
     @property
@@ -410,14 +428,14 @@ class MessageStore:
     @property
     def max_physical_offset(self) -> int:
         """Where the commit log ends, appends that are not settled included."""
-        self.settle()
+        self._settle()
         return self._commit_log.end
 
     # -- administration
 
     def delete_topic(self, topic: str) -> None:
         """Remove the queues of a topic; its records stay in the log until they expire."""
-        self.settle()
+        self._settle()
         self._queues.remove_topic(topic)
 
     def clean(self, now: int) -> None:

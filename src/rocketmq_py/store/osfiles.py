@@ -71,7 +71,10 @@ class OsFile:
     def _write_some(self, position: int, view: memoryview) -> int:
         if hasattr(os, "pwrite"):
             return os.pwrite(self._fd, view, position)
-        with self._seek_lock:  # Windows
+        if self._map is not None:  # Windows, where a mapping need not see what is written beside it
+            self._map[position : position + len(view)] = view
+            return len(view)
+        with self._seek_lock:
             os.lseek(self._fd, position, os.SEEK_SET)
             return os.write(self._fd, view)
 

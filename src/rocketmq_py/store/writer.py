@@ -318,9 +318,12 @@ class Writer:
         self._log.end = following
 
     def flush(self) -> None:
-        """Put gathered bytes into the log."""
+        """Put gathered bytes into the log.
+
+        :raises OSError: the disk fails; the bytes are kept, and the next call tries again.
+        """
         if self._chunks:
-            self._log.buffers[self._start][self._written : self._position] = b"".join(self._chunks)
+            self._log.write(self._start, self._written, b"".join(self._chunks))
             self._chunks.clear()
             self._written = self._position
             self._log.end = self._start + self._position

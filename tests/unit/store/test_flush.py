@@ -164,13 +164,32 @@ def test_a_disk_that_refuses_queue_files_stops_appends_but_not_reads(stores):
     stores.fs.failing.add("write")
     store.tick(stores.clock.now + 60_000)
     assert numbers(read_queue(store)) == list(range(5))
-    with pytest.raises(StoreNotWritable, match="queues or index cannot be written"):
+    with pytest.raises(StoreNotWritable, match="log, queues or index cannot be written"):
         store.append(record(5))
     stores.fs.failing.clear()
     store.tick(stores.clock.now + 60_100)
     assert store.append(record(5)).queue_offset == 5
     store.close()
     assert numbers(read_queue(stores.open())) == list(range(6))
+
+
+def test_what_the_log_did_not_take_is_no_success_and_not_readable_and_comes_later(stores):
+    store = stores.open()
+    fill(store, 5)
+    store.append(record(5))
+    stores.fs.fails = lambda operation, path: operation == "write" and path.parent.name == "commitlog"
+    with pytest.raises(StoreNotWritable, match=r"the commit log cannot be written: .*No space left"):
+        store.settle()
+    assert numbers(read_queue(store)) == list(range(5))
+    with pytest.raises(StoreNotWritable):
+        store.append(record(6))
+    store.tick(stores.clock.now + 1_000)
+    stores.fs.fails = lambda operation, path: False
+    store.tick(stores.clock.now + 2_000)
+    assert store.append(record(6)).queue_offset == 6
+    assert numbers(read_queue(store)) == list(range(7))
+    store.close()
+    assert numbers(read_queue(stores.open())) == list(range(7))
 
 
 def test_a_disk_that_is_full_at_the_end_leaves_the_rest_to_recovery(stores, caplog):
