@@ -12,14 +12,14 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from itertools import groupby, islice
 from time import monotonic
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from rocketmq_py.client.dispatch_listener import Failure, Listener, Slice
-from rocketmq_py.client.dispatch_pool import Pool, TaskPool, ThreadPool, post
+from rocketmq_py.client.dispatch_pool import Pool, TaskPool, ThreadPool, Worker, post
 from rocketmq_py.core.consumestats import ConsumeStats
 from rocketmq_py.core.offsettable import OffsetTable
 from rocketmq_py.core.processqueue import ProcessQueue
-from rocketmq_py.core.settle import RESUBMIT_DELAY
+from rocketmq_py.core.settle import EXPIRED_DELAY_LEVEL, MOST_EXPIRED, RESUBMIT_DELAY
 from rocketmq_py.model import MessageExt
 from rocketmq_py.protocol.names import is_retry_topic
 
@@ -49,6 +49,14 @@ class Listeners(Generic[L]):
         return iter([*self._by_topic.values(), *([self._default] if self._default else [])])
 
 
+class Call(NamedTuple):
+    """A call of a listener that is under way: whose messages, which, and who makes it, as far as that is known."""
+
+    queue: ProcessQueue
+    messages: Sequence[MessageExt]
+    workers: Sequence[Worker]
+
+
 class Dispatcher(Protocol):
     """What the consumer needs of a way to dispatch messages."""
 
@@ -58,6 +66,18 @@ class Dispatcher(Protocol):
 
     def drop(self, queue: ProcessQueue) -> None:
         """Begins no further message of a queue that is no longer ours."""
+        ...
+
+    def under_way(self) -> list[Call]:
+        """The calls of listeners that began before the last time this was asked, at the latest soon after."""
+        ...
+
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """The tasks that await listeners."""
+        ...
+
+    def resize(self, threads: int) -> None:
+        """From now on at most so many listeners are at work at one time."""
         ...
 
     async def close(self) -> None:
@@ -99,8 +119,8 @@ class ConcurrentDispatcher:
         self._ticker: asyncio.TimerHandle | None = None
         self._sending: set[asyncio.Task[None]] = set()
         self._closing = False
-        # Slices begin in order, and each that is not at the head any more keeps a worker busy.
-        self._most_begun = 2 * (threads + 1)
+        self._looked_at: set[Slice] = set()
+        self._most_begun = _most_begun(threads)
 
     # -- in
 
@@ -134,6 +154,24 @@ class ConcurrentDispatcher:
             if self._ticker is not None:
                 self._ticker.cancel()
         await asyncio.gather(*self._sending)
+
+    def under_way(self) -> list[Call]:
+        begun = list(islice(self._active, self._most_begun))
+        old = [piece for piece in begun if piece in self._looked_at]  # the others are too young to be of interest
+        self._looked_at = set(begun)
+        return [
+            Call(piece.queue, messages, self._pool(piece.listener).at_work_on(piece))
+            for piece in old
+            for messages in piece.under_way()
+        ]
+
+    def tasks(self) -> list[asyncio.Task[None]]:
+        return self._tasks.tasks
+
+    def resize(self, threads: int) -> None:
+        self._most_begun = max(self._most_begun, _most_begun(threads))  # more may be at work for a while yet
+        self.threads.resize(threads)
+        self._tasks.resize(threads)
 
     def _pool(self, listener: Listener) -> Pool:
         return self._tasks if listener.is_async else self.threads
@@ -192,6 +230,21 @@ class ConcurrentDispatcher:
             self._offsets.update(queue.queue, offset)
         self._settled(queue)
 
+    async def expire(self, queue: ProcessQueue, is_expired: Callable[[MessageExt], bool]) -> int:
+        """Has messages at the head of a queue delivered again whose listeners take too long; returns how many.
+
+        The listener may end yet, but its result does not count any more, and offsets no longer wait for it.
+        """
+        for count in range(min(queue.count, MOST_EXPIRED)):
+            oldest = queue.oldest()
+            if oldest is None or queue.dropped or not is_expired(oldest):
+                return count
+            if not await self._send_back(oldest, EXPIRED_DELAY_LEVEL):
+                return count
+            if queue.oldest() is oldest:
+                self._release(queue, [oldest])
+        return MOST_EXPIRED
+
     async def _deliver_again(self, queue: ProcessQueue, failures: Sequence[Failure]) -> None:
         stats = self._stats(failures[0].message.topic)
         stats.failed.add(len(failures))
@@ -218,6 +271,11 @@ class ConcurrentDispatcher:
         task = asyncio.ensure_future(work)
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
+
+
+def _most_begun(threads: int) -> int:
+    """Slices begin in order, and each that is not at the head any more keeps a worker busy."""
+    return 2 * (threads + 1)
 
 
 def _runs(topic: str, messages: Sequence[MessageExt]) -> Iterable[tuple[str, Sequence[MessageExt]]]:

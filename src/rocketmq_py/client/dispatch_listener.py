@@ -9,6 +9,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from operator import length_hint
 from typing import Any, NamedTuple, Protocol
 
 from rocketmq_py.core.processqueue import ProcessQueue
@@ -68,8 +69,8 @@ class Slice:
     own worker. ``done`` and ``failed`` only ever grow; the owner, in another thread, reads what is new of them.
     """
 
-    __slots__ = ("_seen_done", "_seen_failed", "calls", "done", "exhausted", "failed", "listener", "pending", "queue",
-                 "seconds", "size", "topic")  # fmt: skip
+    __slots__ = ("_arguments", "_seen_done", "_seen_failed", "calls", "done", "exhausted", "failed", "listener",
+                 "pending", "queue", "seconds", "size", "topic")  # fmt: skip
 
     def __init__(self, queue: ProcessQueue, topic: str, messages: Sequence[MessageExt], listener: Listener) -> None:
         arguments = listener.arguments(messages)
@@ -78,6 +79,7 @@ class Slice:
         self.listener = listener
         self.size = len(messages)
         self.calls = len(arguments)
+        self._arguments = arguments
         self.pending: Iterator[Any] = iter(arguments)
         self.exhausted = False
         self.seconds = 0.0  # of all workers; for statistics, so that two may add at once
@@ -100,6 +102,14 @@ class Slice:
         self._seen_done += len(done)
         self._seen_failed += len(failed)
         return done, failed
+
+    def under_way(self) -> list[Sequence[MessageExt]]:
+        """The messages of each call that has begun and not ended. For the owner only, and not once abandoned."""
+        begun = self._arguments[: self.calls - length_hint(self.pending)]
+        results = {message.queue_offset for message in self.done}
+        results.update(failure.message.queue_offset for failure in self.failed)
+        calls = [[argument] if isinstance(argument, MessageExt) else argument for argument in begun]
+        return [call for call in calls if call[0].queue_offset not in results]
 
     def abandon(self) -> None:
         """Lets no worker begin another message; those begun go on. Messages not begun never get a result."""
@@ -212,6 +222,10 @@ class _Batched:
         done, failed = settle(_understood(returned, self._call), messages, context.ack_index)
         piece.done.extend(done)
         piece.failed.extend([Failure(message, context.delay_level) for message in failed])
+
+
+RUNS_ASYNC = frozenset({_Single.arun.__code__, _Batched.arun.__code__})
+"""The functions that await listeners: whatever blocks above them in a stack is a listener."""
 
 
 def raised(error: BaseException, what: object) -> ConsumeResult:

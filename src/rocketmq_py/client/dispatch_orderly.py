@@ -14,7 +14,7 @@ from itertools import takewhile
 from time import monotonic
 from typing import Any
 
-from rocketmq_py.client.dispatch import TICK, Listeners
+from rocketmq_py.client.dispatch import TICK, Call, Listeners
 from rocketmq_py.client.dispatch_orderly_listener import OrderlyListener
 from rocketmq_py.client.dispatch_runs import RunTasks, RunThreads
 from rocketmq_py.client.push_options import PushOptions
@@ -60,8 +60,9 @@ class _Lane:
 class OrderlyDispatcher:
     """Messages of a queue are consumed one after the other; queues side by side.
 
-    :param options: of the consumer: how many listeners may be at work, how often a message may fail, how long its
-        queue then rests unless the listener says otherwise.
+    :param threads: the most listeners at work at one time.
+    :param options: of the consumer: how often a message may fail, how long its queue then rests unless the listener
+        says otherwise.
     :param offsets: where commit offsets go.
     :param bury: takes messages away that have used up their deliveries.
     :param stats: the meters of a topic.
@@ -72,6 +73,7 @@ class OrderlyDispatcher:
     def __init__(
         self,
         listeners: Listeners[OrderlyListener],
+        threads: int,
         options: PushOptions,
         offsets: OffsetTable,
         bury: Bury,
@@ -89,8 +91,8 @@ class OrderlyDispatcher:
         self._max_times = options.most_reconsume_times
         self._suspend = options.suspend_seconds
         self._loop = asyncio.get_running_loop()
-        self.threads = RunThreads(options.consume_threads, name)
-        self._tasks = RunTasks(options.consume_threads)
+        self.threads = RunThreads(threads, name)
+        self._tasks = RunTasks(threads)
         self._lanes: dict[ProcessQueue, _Lane] = {}
         self._ticker: asyncio.TimerHandle | None = None
         self._burials: set[asyncio.Task[None]] = set()
@@ -119,6 +121,21 @@ class OrderlyDispatcher:
             lane.wake()
             if lane.idle.is_set():
                 del self._lanes[queue]
+
+    def under_way(self) -> list[Call]:
+        """The calls of listeners that are under way."""
+        return [
+            Call(lane.queue, messages, [lane.task] if lane.task else self.threads.at_work_on(lane.run))
+            for lane in self._lanes.values()
+            if lane.run is not None and (messages := lane.run.under_way())
+        ]
+
+    def tasks(self) -> list[asyncio.Task[None]]:
+        return self._tasks.tasks
+
+    def resize(self, threads: int) -> None:
+        self.threads.resize(threads)
+        self._tasks.resize(threads)
 
     async def quiet(self, queue: ProcessQueue) -> None:
         """Returns when no listener has messages of a dropped queue any more, and the last result is settled."""
@@ -170,7 +187,7 @@ class OrderlyDispatcher:
         if listener.is_async:
             lane.task = self._tasks.submit(partial(listener.aconsume, run), done)
         else:
-            self.threads.submit(partial(listener.consume, run), done)
+            self.threads.submit(run, partial(listener.consume, run), done)
 
     def _next_messages(self, queue: OrderedQueue) -> list[MessageExt]:
         """All that wait, up to a change of topic, which there is in a retry queue only."""

@@ -77,3 +77,7 @@ class OrderlyListener:
             )  # fmt: skip
             result = OrderlyResult.SUSPEND
         run.report(batch, result, auto_commit=context.auto_commit, pause=context.suspend_seconds)
+
+
+RUNS_ASYNC = frozenset({OrderlyListener.aconsume.__code__})
+"""The function that awaits listeners: whatever blocks above it in a stack is a listener."""

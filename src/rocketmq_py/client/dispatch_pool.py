@@ -10,14 +10,18 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Protocol
+from typing import Any, Protocol
 
 from rocketmq_py.client.dispatch_listener import Slice
 from rocketmq_py.core.width import Width
 
 _log = logging.getLogger(__name__)
+
+
+Worker = threading.Thread | asyncio.Task[Any]
+"""What runs a listener."""
 
 
 class Pool(Protocol):
@@ -29,6 +33,14 @@ class Pool(Protocol):
 
     def relieve(self) -> None:
         """Calls more workers if nothing has moved since the last time; to be called every few milliseconds."""
+        ...
+
+    def resize(self, size: int) -> None:
+        """From now on at most ``size`` workers; those too many stop when their listener has ended."""
+        ...
+
+    def at_work_on(self, piece: Slice) -> Sequence[Worker]:
+        """Who took up a slice last."""
         ...
 
     async def close(self) -> None:
@@ -92,6 +104,7 @@ class ThreadPool:
         self._guard = threading.Lock()
         self._asleep: list[threading.Lock] = []  # the one that fell asleep last is woken first: its caches are warm
         self._threads: list[threading.Thread] = []
+        self._at: dict[threading.Thread, Slice] = {}
         self._loop = asyncio.get_running_loop()
         self._quiet = asyncio.Event()
 
@@ -115,6 +128,15 @@ class ThreadPool:
         """Whether ``thread`` is one of the workers, which must not wait for the pool's end."""
         return thread in self._threads
 
+    def at_work_on(self, piece: Slice) -> list[threading.Thread]:
+        """The threads that took a slice up last."""
+        return [thread for thread, its in self._at.copy().items() if its is piece]
+
+    def resize(self, size: int) -> None:
+        """From now on at most ``size`` threads; those too many sleep as soon as their listener has ended."""
+        with self._guard:
+            self._line.width.limit = size
+
     def _call_up(self, workers: int) -> None:
         for _ in range(workers):
             if self._asleep:
@@ -127,10 +149,12 @@ class ThreadPool:
     def _work(self) -> None:
         gate = threading.Lock()
         gate.acquire()
+        at, me = self._at, threading.current_thread()
         while True:
-            piece = self._next(gate)
+            piece = self._next(gate, me)
             if piece is None:
                 return
+            at[me] = piece
             began = perf_counter()
             calls = piece.listener.run(piece)
             spent = perf_counter() - began
@@ -139,14 +163,15 @@ class ThreadPool:
                 self._completed(piece)
             self._line.width.learn(calls, spent)
 
-    def _next(self, gate: threading.Lock) -> Slice | None:
+    def _next(self, gate: threading.Lock, me: threading.Thread) -> Slice | None:
         """The slice to work on, after a sleep if need be; None at the end."""
         while True:
             with self._guard:
                 piece = self._line.first()
-                if piece is not None:
+                if piece is not None and self._line.awake <= self._line.width.limit:
                     return piece
                 self._line.awake -= 1
+                self._at.pop(me, None)
                 if self._line.closed:
                     if not self._line.awake:
                         post(self._loop, self._quiet.set)
@@ -175,6 +200,7 @@ class TaskPool:
         self._line = _Line(size)
         self._completed = completed
         self._tasks: set[asyncio.Task[None]] = set()
+        self._at: dict[asyncio.Task[None], Slice] = {}
 
     def submit(self, piece: Slice) -> None:
         self._call_up(self._line.add(piece))
@@ -187,15 +213,35 @@ class TaskPool:
         others = self._tasks - {asyncio.current_task()}
         await asyncio.gather(*others)
 
+    @property
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """The workers there are now."""
+        return list(self._tasks)
+
+    def at_work_on(self, piece: Slice) -> list[asyncio.Task[None]]:
+        """The tasks that are at a slice."""
+        return [task for task, its in self._at.items() if its is piece]
+
+    def resize(self, size: int) -> None:
+        """From now on at most ``size`` tasks; those too many end as soon as their listener has."""
+        self._line.width.limit = size
+
     def _call_up(self, workers: int) -> None:
         for _ in range(workers):
             task = asyncio.ensure_future(self._work())
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(self._gone)
+
+    def _gone(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._at.pop(task, None)
 
     async def _work(self) -> None:
+        me = asyncio.current_task()
+        assert me is not None
         try:
-            while (piece := self._line.first()) is not None:
+            while (piece := self._line.first()) is not None and self._line.awake <= self._line.width.limit:
+                self._at[me] = piece
                 began = perf_counter()
                 calls = await piece.listener.arun(piece)
                 spent = perf_counter() - began

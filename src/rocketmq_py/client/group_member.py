@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from rocketmq_py.client import push_running
+from rocketmq_py.client import push_running, stacks
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.push_group import Group, State
 from rocketmq_py.client.push_options import PushOptions
@@ -73,6 +73,10 @@ class GroupMember:
     def consume_offsets(self, topic: str) -> dict[MessageQueue, int]:
         """The offsets held in memory of a topic's queues."""
         return {queue: offset for queue, offset in self._group.offsets if queue.topic == topic}
+
+    def stacks(self) -> str:
+        """Where all threads of the process are."""
+        return stacks.everything()
 
     # -- life
 

@@ -8,13 +8,14 @@ programs without an event loop.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from time import time
 from typing import Any, Self, TypeVar, Unpack
 
-from rocketmq_py.client import push_filters, push_requests, push_running
+from rocketmq_py.client import push_filters, push_requests, push_running, stacks
 from rocketmq_py.client.dispatch import Listeners
 from rocketmq_py.client.dispatch_listener import AnyListener, Listener, make_listener
 from rocketmq_py.client.dispatch_orderly_listener import OrderlyListener
@@ -215,6 +216,16 @@ class PushConsumer(GroupMember):
         if self._parts is not None:
             self._parts.strategy.nudge_all()
 
+    def resize(self, consume_threads: int) -> None:
+        """Has at most ``consume_threads`` listeners at work at one time from now on, running ones aside.
+
+        :raises ConfigError: out of range.
+        """
+        dataclasses.replace(self._options, consume_threads=consume_threads)
+        self._group.threads = consume_threads
+        if self._parts is not None:
+            self._parts.resize(consume_threads)
+
     # -- looking at it
 
     @property
@@ -267,6 +278,10 @@ class PushConsumer(GroupMember):
     def running_info(self) -> dict[str, Any]:
         """Its state, as Java's ConsumerRunningInfo."""
         return push_running.running_info(self._group)
+
+    def stacks(self) -> str:
+        """Where all threads of the process are, and the tasks of its listeners."""
+        return stacks.everything(self._parts.dispatcher.tasks() if self._parts is not None else ())
 
     async def consume_directly(self, message: MessageExt) -> dict[str, Any]:
         """Has the listener consume one message now, outside of all queues."""

@@ -148,6 +148,13 @@ class PushConsumer:
         """Pulls again."""
         self._portal.call(self._aio.resume)
 
+    def resize(self, consume_threads: int) -> None:
+        """Has at most ``consume_threads`` listeners at work at one time from now on, running ones aside.
+
+        :raises ConfigError: out of range.
+        """
+        self._portal.call(self._aio.resize, consume_threads)
+
     # -- looking at it
 
     @property

@@ -20,6 +20,7 @@ from rocketmq_py.core.consumestats import ConsumeStats
 from rocketmq_py.core.flow import Limits
 from rocketmq_py.core.orderly import OrderedQueue
 from rocketmq_py.core.processqueue import ProcessQueue
+from rocketmq_py.core.stuck import Stopwatch
 from rocketmq_py.model import MessageModel, MessageQueue
 from rocketmq_py.protocol.bodies import SubscriptionData
 from rocketmq_py.protocol.names import retry_topic
@@ -41,6 +42,7 @@ class Group:
     ``announced`` are the subscriptions the brokers are known to have: pulls carry their versions, since a broker
     refuses a pull whose version is newer than the heartbeat it has seen. ``queues`` are ours; ``leaving`` are ours no
     more, but still locked, since a listener has messages of them. ``doubt`` is told of queues whose broker was lost.
+    ``threads`` is how many listeners may be at work at one time, ``stopwatch`` knows how long they have been.
     """
 
     def __init__(self, name: str, instance: ClientInstance, options: PushOptions) -> None:
@@ -58,6 +60,8 @@ class Group:
         self.limits: dict[str, Limits] = {}
         self.is_broadcasting = options.message_model is MessageModel.BROADCASTING
         self.offsets = self._make_offsets()
+        self.threads = options.consume_threads
+        self.stopwatch = Stopwatch(options.stuck_after)
         self.doubt: Callable[[ProcessQueue], None] = _no_doubt
         self._stats: dict[str, ConsumeStats] = {}
         self.announced_at = -1.0

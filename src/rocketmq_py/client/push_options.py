@@ -46,6 +46,9 @@ class PushOptions:
     :param consume_max_span: offsets between the first and the last message held of a queue before pulling waits.
     :param max_reconsume_times: deliveries after the first before a message goes to the dead letters; -1 stands for 16,
         and for as many as it takes in an orderly consumer.
+    :param consume_timeout: how long a listener may take. Every so often, messages at the head of a queue that took
+        longer are sent back, 16 of a queue at most, and delivered again; not in an orderly consumer.
+    :param stuck_after: after how long a listener that is still at work on a message is warned of, once.
     :param suspend_seconds: how long an orderly consumer leaves a queue alone after a failure; 0.01 to 30.
     :param local_offset_dir: where a broadcasting consumer keeps its offsets; ``~/.rocketmq_offsets`` by default, as
         Java clients.
@@ -70,6 +73,8 @@ class PushOptions:
     pull_threshold_size_for_topic: int = -1
     consume_max_span: int = 2000
     max_reconsume_times: int = -1
+    consume_timeout: float = 900.0
+    stuck_after: float = 60.0
     suspend_seconds: float = 1.0
     local_offset_dir: str | os.PathLike[str] | None = None
     first_pull_delay: float = 0.5
@@ -133,6 +138,8 @@ class PushSettings(TypedDict, total=False):
     pull_threshold_size_for_topic: int
     consume_max_span: int
     max_reconsume_times: int
+    consume_timeout: float
+    stuck_after: float
     suspend_seconds: float
     local_offset_dir: str | os.PathLike[str] | None
     first_pull_delay: float
@@ -152,6 +159,8 @@ _ALLOWED: dict[str, tuple[float, float]] = {
     "pull_threshold_size_for_topic": (1, 102400),
     "consume_max_span": (1, 65535),
     "max_reconsume_times": (0, 2**31 - 1),
+    "consume_timeout": (0.01, 10 * 86400),
+    "stuck_after": (0.01, 10 * 86400),
     "suspend_seconds": PAUSES,
     "first_pull_delay": (0, 60),
 }

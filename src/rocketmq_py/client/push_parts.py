@@ -14,6 +14,7 @@ from rocketmq_py.client.push_holding import FreeHolding, Holding, LockedHolding
 from rocketmq_py.client.push_pull import PullStrategy
 from rocketmq_py.client.push_rebalance import Rebalancer
 from rocketmq_py.client.push_sendback import Drops, FailureTaker, Retries
+from rocketmq_py.client.push_watch import ListenerWatch
 from rocketmq_py.core.processqueue import ProcessQueue
 from rocketmq_py.model import MessageQueue
 
@@ -43,20 +44,21 @@ class Parts:
         self.rebalancer = Rebalancer(
             group, self.strategy.take, self._release, self.holding, queues_changed or _nobody
         )  # fmt: skip
+        self._watch = ListenerWatch(group, self.dispatcher, lambda: any(each.is_async for each in listeners))
         self._sampler = asyncio.ensure_future(self._sample())
 
     def _side_by_side(self, listeners: Listeners[Any], failures: FailureTaker) -> ConcurrentDispatcher:
         group = self._group
         return ConcurrentDispatcher(
-            listeners, group.options.consume_threads, group.offsets, failures.send_back, group.stats,
+            listeners, group.threads, group.offsets, failures.send_back, group.stats,
             self._settled, f"{group.name}-listener",
         )  # fmt: skip
 
     def _in_order(self, listeners: Listeners[Any], failures: FailureTaker) -> tuple[OrderlyDispatcher, Holding]:
         group = self._group
         dispatcher = OrderlyDispatcher(
-            listeners, group.options, group.offsets, failures.bury, group.stats, self._settled, self._unlocked,
-            f"{group.name}-listener",
+            listeners, group.threads, group.options, group.offsets, failures.bury, group.stats, self._settled,
+            self._unlocked, f"{group.name}-listener",
         )  # fmt: skip
         if group.is_broadcasting:
             return dispatcher, FreeHolding(group)
@@ -87,9 +89,15 @@ class Parts:
             self._group.sample_stats()
             await asyncio.sleep(STATS_INTERVAL)
 
+    def resize(self, threads: int) -> None:
+        """Has at most so many listeners at work at one time."""
+        self._group.threads = threads
+        self.dispatcher.resize(threads)
+
     async def close(self, timeout: float | None) -> None:
         """Ends all parts but the holding, those first that make work for others."""
         self._sampler.cancel()
+        await self._watch.close()
         await self.rebalancer.close()
         await self.strategy.close()
         try:

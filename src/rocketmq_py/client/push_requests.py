@@ -36,6 +36,10 @@ class Consumer(Protocol):
         """Its state, as Java's ConsumerRunningInfo; queues as keys."""
         ...
 
+    def stacks(self) -> str:
+        """Where its threads are, as text for people."""
+        ...
+
     async def consume_directly(self, message: MessageExt) -> dict[str, Any]:
         """Has the listener consume a message, outside of all queues; Java's ConsumeMessageDirectlyResult."""
         ...
@@ -81,6 +85,8 @@ class _Requests:
             return self._unknown(header.consumer_group)
         info = consumer.running_info()
         info["mqTable"] = {_key(queue): state for queue, state in info["mqTable"].items()}
+        if header.jstack_enable:
+            info["jstack"] = consumer.stacks()
         return _json(info)
 
     async def consume_directly(self, _: str, request: Command) -> Command:

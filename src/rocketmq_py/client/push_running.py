@@ -6,6 +6,7 @@ Reads the state of the parts, changes nothing but by consuming one message on re
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from time import monotonic, perf_counter, time
 from typing import Any
@@ -47,8 +48,19 @@ class QueueHealth:
 
 
 @dataclass(frozen=True, slots=True)
+class StuckListener:
+    """A listener that has been at work for ``seconds`` on the message of ``queue`` at ``offset``."""
+
+    queue: MessageQueue
+    offset: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
-    """A consumer at one moment. ``rates`` holds per topic the figures of Java's ConsumeStatus, over the last minute."""
+    """A consumer at one moment. ``rates`` holds per topic the figures of Java's ConsumeStatus, over the last minute;
+    ``stuck`` the listeners at work for longer than ``stuck_after``, the longest first.
+    """
 
     state: str
     suspended: bool
@@ -56,11 +68,13 @@ class Health:
     group: str
     queues: list[QueueHealth]
     rates: dict[str, dict[str, float]]
+    stuck: list[StuckListener]
 
     @property
     def ok(self) -> bool:
-        """Whether it runs and every queue is being pulled."""
-        return self.state == State.RUNNING.value and all(queue.since_pull < _SILENT for queue in self.queues)
+        """Whether it runs, every queue is being pulled and no listener is stuck."""
+        pulled = all(queue.since_pull < _SILENT for queue in self.queues)
+        return self.state == State.RUNNING.value and pulled and not self.stuck
 
 
 def health(group: Group) -> Health:
@@ -73,6 +87,9 @@ def health(group: Group) -> Health:
         group=group.name,
         queues=[_queue_health(group, process, now) for _, process in sorted(group.queues.items())],
         rates=_rates(group),
+        stuck=[
+            StuckListener(process.queue, offset, seconds) for (process, offset), seconds in group.stopwatch.stuck(now)
+        ],
     )
 
 
@@ -90,7 +107,11 @@ def _rates(group: Group) -> dict[str, dict[str, float]]:
 
 async def lag(group: Group) -> dict[MessageQueue, int]:
     """Messages of each assigned queue that are not yet consumed, as the brokers count now."""
-    queues = sorted(group.queues)
+    return await lag_of(group, sorted(group.queues))
+
+
+async def lag_of(group: Group, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
+    """Messages of some queues that the group has not yet consumed, as the brokers count now."""
     return dict(zip(queues, await asyncio.gather(*(_lag_of(group, queue) for queue in queues)), strict=True))
 
 
@@ -111,7 +132,7 @@ def running_info(group: Group) -> dict[str, Any]:
     return {
         "properties": {
             "PROP_NAMESERVER_ADDR": f"{group.instance.name_servers};",
-            "PROP_THREADPOOL_CORE_SIZE": str(options.consume_threads),
+            "PROP_THREADPOOL_CORE_SIZE": str(group.threads),
             "PROP_CONSUMEORDERLY": str(options.orderly).lower(),
             "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
             "PROP_CLIENT_VERSION": version_name(VERSION),

@@ -243,6 +243,12 @@ class Run:
 
     # -- the owner's
 
+    def under_way(self) -> Sequence[MessageExt]:
+        """The batch a listener has now; empty before the first and after the last."""
+        if not self.calls or self.end is not None:
+            return ()
+        return self.messages[self._consumed : self._consumed + self._size]
+
     def settle(self) -> tuple[int, int | None]:
         """Brings the queue up to date; returns how many more messages are consumed and the offset to commit, if any."""
         committed = self._committed  # before the other, which is then at least as great

@@ -23,6 +23,9 @@ RESUBMIT_DELAY = 5.0
 EXPIRED_DELAY_LEVEL = 3
 """Delay level of a message whose listener has taken longer than the consume timeout."""
 
+MOST_EXPIRED = 16
+"""The most such messages of a queue that are sent back in one pass."""
+
 
 class Settlement(NamedTuple):
     """``done`` messages need nothing more; ``failed`` ones are to be delivered again."""

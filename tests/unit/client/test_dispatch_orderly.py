@@ -35,8 +35,8 @@ class Bench:
         self.changed = asyncio.Event()
         made = OrderlyListener(listener, self.options.consume_batch_size)
         self.dispatcher = OrderlyDispatcher(
-            Listeners(None, dict.fromkeys(topics, made)), self.options, self.offsets, self.bury,
-            lambda _: self.stats, lambda _: self.changed.set(), self.is_unlocked, "test",
+            Listeners(None, dict.fromkeys(topics, made)), self.options.consume_threads, self.options, self.offsets,
+            self.bury, lambda _: self.stats, lambda _: self.changed.set(), self.is_unlocked, "test",
         )  # fmt: skip
 
     def queue(self, queue_id=0, topic="T"):
