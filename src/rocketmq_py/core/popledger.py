@@ -1,0 +1,110 @@
+"""Messages that were popped and are not acked yet.
+
+Knows which of a pop's messages are still out, when they are to come back, and up to where the revive log is dealt with.
+Refuses to know logs and messages: check-points come in as they are read or written, time is milliseconds, passed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from rocketmq_py.protocol.checkpoints import CheckPoint, CkKey
+
+REVIVE_AFTER_MS = 2_000
+"""How long after its invisible time a message comes back, so that an ack under way still counts (PopReviveService)."""
+
+_BUCKET_MS = 256
+
+
+class Outstanding(msgspec.Struct, eq=False):
+    """One pop with messages that are still out.
+
+    ``revive_queue`` and ``revive_offset`` are the place of its check-point; ``left`` the offsets of the messages.
+    """
+
+    check_point: CheckPoint
+    revive_queue: int
+    revive_offset: int
+    left: set[int]
+    bucket: int = 0
+
+
+class Ledger:
+    """All pops with messages that are still out."""
+
+    def __init__(self) -> None:
+        self._all: dict[CkKey, Outstanding] = {}
+        self._by_queue: dict[int, dict[CkKey, Outstanding]] = {}
+        self._due: dict[int, dict[CkKey, Outstanding]] = {}
+        self._swept = 0
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __contains__(self, key: CkKey) -> bool:
+        return key in self._all
+
+    def add(self, check_point: CheckPoint, revive_queue: int, revive_offset: int) -> None:
+        """A pop was written down; one that is known already replaces what was known of it."""
+        key, acked, offsets = check_point.key, check_point.bit_map, check_point.offsets
+        self.finish(key)
+        left = {offset for bit, offset in enumerate(offsets) if not acked >> bit & 1} if acked else set(offsets)
+        if left:
+            one = Outstanding(check_point, revive_queue, revive_offset, left)
+            self._all[key] = self._by_queue.setdefault(revive_queue, {})[key] = one
+            self._file(key, one, check_point.revive_time + REVIVE_AFTER_MS)
+
+    def left(self, key: CkKey) -> frozenset[int]:
+        """Offsets of the messages of a pop that are still out."""
+        one = self._all.get(key)
+        return frozenset() if one is None else frozenset(one.left)
+
+    def ack(self, key: CkKey, offsets: Iterable[int]) -> None:
+        """Messages of a pop are done."""
+        one = self._all.get(key)
+        if one is not None:
+            one.left.difference_update(offsets)
+            if not one.left:
+                self.finish(key)
+
+    def finish(self, key: CkKey) -> None:
+        """Nothing of a pop is out any more. Harmless when that is known."""
+        one = self._all.pop(key, None)
+        if one is None:
+            return
+        del self._by_queue[one.revive_queue][key]
+        bucket = self._due.get(one.bucket)
+        if bucket is not None and bucket.pop(key, None) is not None and not bucket:
+            del self._due[one.bucket]
+
+    # -- coming back
+
+    def take_due(self, now_ms: int) -> list[Outstanding]:
+        """Pops whose messages are to come back now. Each is then either finished or postponed."""
+        end = now_ms // _BUCKET_MS + 1
+        if end <= self._swept:
+            return []
+        if end - self._swept > len(self._due):
+            buckets = sorted(bucket for bucket in self._due if bucket < end)
+        else:
+            buckets = [bucket for bucket in range(self._swept, end) if bucket in self._due]
+        self._swept = end
+        return [one for bucket in buckets for one in self._due.pop(bucket).values()]
+
+    def postpone(self, one: Outstanding, until_ms: int) -> None:
+        """Messages could not come back; the time is tried next."""
+        self._file(one.check_point.key, one, until_ms)
+
+    def _file(self, key: CkKey, one: Outstanding, due_ms: int) -> None:
+        # Rounded up, and never into a bucket that was taken: nothing comes back early, and nothing is forgotten.
+        one.bucket = max(-(-due_ms // _BUCKET_MS), self._swept)
+        self._due.setdefault(one.bucket, {})[key] = one
+
+    # -- progress
+
+    def first_offset(self, revive_queue: int) -> int | None:
+        """Where the oldest check-point of a revive queue is that has messages out; None when there is none."""
+        one = next(iter(self._by_queue.get(revive_queue, {}).values()), None)
+        return None if one is None else one.revive_offset
