@@ -1,7 +1,7 @@
 """One TCP connection: bytes in, bytes out, and when to end it.
 
-Knows the transport: a slow reader is first kept from asking for more, and cut off when what it does not take piles up.
-Refuses to know requests.
+Knows the transport: a slow reader is first kept from asking for more, and cut off when what it does not take piles up,
+here or over all connections together (``buffers``). Refuses to know requests.
 """
 
 from __future__ import annotations
@@ -12,20 +12,25 @@ import socket
 from typing import Protocol, cast
 
 from rocketmq_py.errors import CorruptFrame
-from rocketmq_py.server.dispatch import Dispatcher
+from rocketmq_py.server.buffers import Buffers
+from rocketmq_py.server.dispatch import Dispatcher, Served
 from rocketmq_py.server.peer import Peer
-from rocketmq_py.wire.frame import FrameDecoder
+from rocketmq_py.wire.frame import Frame, FrameDecoder
 
 log = logging.getLogger(__name__)
 
 HIGH_WATER = 4 * 1024 * 1024
 """Bytes not yet taken by the other end at which this end stops reading from it."""
 
+_LARGE = 1024 * 1024
+"""Bytes of a frame that is not whole yet from which on they are counted."""
+
 
 class Owner(Protocol):
     """What a connection needs of its server."""
 
     dispatcher: Dispatcher
+    buffers: Buffers
     max_frame: int
     write_limit: int
 
@@ -37,15 +42,19 @@ class Owner(Protocol):
 class Connection(asyncio.Protocol):
     """Feeds what arrives to the dispatcher and writes what comes back, once per read."""
 
-    __slots__ = ("_feed", "_owner", "_paused", "_serve", "_transport", "_write", "peer", "quiet_sweeps")
+    __slots__ = (
+        "_feed", "_frames", "_owner", "_paused", "_rest", "_serve", "_transport", "_write", "peer", "quiet_sweeps",
+    )  # fmt: skip
 
     peer: Peer
     _transport: asyncio.Transport
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
-        self._feed = FrameDecoder(owner.max_frame).feed
+        self._frames = FrameDecoder(owner.max_frame)
+        self._feed = self._frames.feed
         self._serve = owner.dispatcher.serve
+        self._rest: list[Frame] = []
         self._paused = False
         self.quiet_sweeps = 0
         """Sweeps over all connections since something last arrived on this one."""
@@ -65,7 +74,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.quiet_sweeps = 0
         try:
-            output, fault = self._serve(self.peer, self._feed(data))
+            output, fault, rest = self._serve(self.peer, self._feed(data))
         except CorruptFrame as e:
             self._fail(e, data)
             return
@@ -73,8 +82,12 @@ class Connection(asyncio.Protocol):
             self._write(output[0])
         elif output:
             self._transport.writelines(output)
+        elif self._frames.buffered > _LARGE:
+            self._owner.buffers.grown(self)
         if self._paused:
             self._check_backlog()
+        if rest:
+            self._put_off(rest)
         if fault is not None:
             self._fail(fault, data)
 
@@ -82,19 +95,70 @@ class Connection(asyncio.Protocol):
         self._paused = True
         if not self._transport.is_closing():
             self._transport.pause_reading()
+            self._owner.buffers.grown(self)
 
     def resume_writing(self) -> None:
         self._paused = False
-        if not self._transport.is_closing():
+        self._owner.buffers.forget(self)
+        if self._transport.is_closing():
+            return
+        if self._rest:
+            asyncio.get_running_loop().call_soon(self._go_on)
+        else:
             self._transport.resume_reading()
+
+    # -- frames that have to wait until the other end has taken the answers to those before them
+
+    def _put_off(self, rest: list[Frame]) -> None:
+        self._rest = rest
+        self._serve = self._add_to_rest
+        if self._transport.is_closing():
+            return
+        self._transport.pause_reading()
+        if not self._paused:
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _add_to_rest(self, _: Peer, frames: list[Frame]) -> Served:
+        """Serves nothing as long as others wait: a loop may still deliver what it has read already."""
+        self._rest += frames
+        return Served([], None, [])
+
+    def _go_on(self) -> None:
+        if self._paused or self._transport.is_closing():
+            return  # resume_writing comes back
+        frames, self._rest = self._rest, []
+        self._serve = self._owner.dispatcher.serve
+        output, fault, rest = self._serve(self.peer, frames)
+        if output:
+            self._transport.writelines(output)
+        if rest:
+            self._put_off(rest)
+        elif not self._paused and not self._transport.is_closing():
+            self._transport.resume_reading()
+        if fault is not None:
+            self._fail(fault)
+
+    # -- the end
 
     def connection_lost(self, exc: Exception | None) -> None:
         if exc is not None:
             log.debug("connection of %s broke: %s", self.peer.address, exc)
         self.peer.lost()
+        self._owner.buffers.forget(self)
         self._owner.disconnected(self)
 
     # -- for the server and the peer
+
+    @property
+    def buffered(self) -> int:
+        """Bytes kept for this connection: answers the other end has not taken, and a frame that is not whole."""
+        return self._transport.get_write_buffer_size() + self._frames.buffered
+
+    def cut_off(self, why: str) -> None:
+        """End the connection at once: it takes memory that others need."""
+        if not self._transport.is_closing():
+            log.warning("closing the connection of %s: %s", self.peer.address, why)
+            self.abort()
 
     def close(self, why: str | None = None) -> None:
         """End the connection once what was written has left; at once if the other end takes nothing."""
@@ -116,11 +180,12 @@ class Connection(asyncio.Protocol):
 
     def _check_backlog(self) -> None:
         waiting = self._transport.get_write_buffer_size()
-        if waiting > self._owner.write_limit and not self._transport.is_closing():
-            log.warning("closing the connection of %s: %d bytes wait for it to read", self.peer.address, waiting)
-            self.abort()
+        if waiting > self._owner.write_limit:
+            self.cut_off(f"{waiting} bytes wait for it to read")
+        else:
+            self._owner.buffers.grown(self)
 
-    def _fail(self, fault: CorruptFrame, data: bytes) -> None:
+    def _fail(self, fault: CorruptFrame, data: bytes = b"") -> None:
         hint = "; these bytes look like TLS, which this port does not speak" if data[:1] == b"\x16" else ""
         log.warning("closing the connection of %s: %s%s", self.peer.address, fault, hint)
         self._transport.close()

@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from time import monotonic
 from typing import NamedTuple, cast
 
 from rocketmq_py.errors import BadHeader, CorruptFrame
+from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.requests import Request, RequestDecoder
 from rocketmq_py.server.failures import failure, overloaded, unsupported
 from rocketmq_py.server.lanes import Lane, LaneLimit, Lanes
@@ -27,11 +29,20 @@ log = logging.getLogger(__name__)
 OnHold = Callable[[Hold, Responder], None]
 
 
+_BODIES = 32
+"""Answers with a body that are made at one go. A body may be hundreds of KiB (a pull's), and one read may ask for
+hundreds of them: the rest has to wait until the other end has taken these."""
+
+
 class Served(NamedTuple):
-    """What came of the frames of a read: buffers to write, and the fault that ends the connection, if there was one."""
+    """What came of the frames of a read.
+
+    ``output`` is to be written. ``rest`` are frames to serve once it has been. ``fault`` ends the connection.
+    """
 
     output: list[Buffer]
     fault: CorruptFrame | None
+    rest: list[Frame]
 
 
 class Dispatcher:
@@ -52,19 +63,27 @@ class Dispatcher:
         on_hold: OnHold | None = None,
         lanes: Mapping[str, LaneLimit] | None = None,
     ) -> None:
-        self._routes = {int(route.code): route for route in router.routes}
+        self._all_routes = self._routes = {int(route.code): route for route in router.routes}
         self._decoder = RequestDecoder(router.codes)
         self._decode = self._decoder.decode
         self._after_read = after_read
         self._on_hold = on_hold
+        self._settle_store = after_read
         self._lanes = Lanes(lanes)
         self._tasks: set[asyncio.Task[None]] = set()
+        self.refused = 0
+        """Requests answered as busy by :meth:`refuse`."""
+        self.longest_write = 0.0
+        """Seconds of the longest ``after_read`` since :meth:`time_writes`."""
 
     def serve(self, peer: Peer, frames: list[Frame]) -> Served:
         """Handle the frames of one read, in order."""
         answers: list[tuple[int, Reply]] = []
         fault = None
-        for frame in frames:
+        rest: list[Frame] = []
+        room = _BODIES
+        left = iter(frames)
+        for frame in left:
             try:
                 request = self._read(peer, frame) if peer.calls else self._decode(frame)
                 if request is None or request.flag & RESPONSE_FLAG:
@@ -78,12 +97,17 @@ class Dispatcher:
                 break
             if reply is not None and not request.flag & ONEWAY_FLAG:
                 answers.append((request.opaque, reply))
+                if reply.body:
+                    room -= 1
+                    if not room:
+                        rest = list(left)
+                        break
         if self._after_read is not None:
             answers = self._settle(peer, answers)
         output: list[Buffer] = []
         for opaque, reply in answers:
             output += reply_buffers(reply, opaque)
-        return Served(output, fault)
+        return Served(output, fault, rest)
 
     async def drain(self, timeout: float) -> None:
         """Let the asynchronous handlers under way finish; cancel those that have not after ``timeout`` seconds."""
@@ -92,6 +116,46 @@ class Dispatcher:
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
+
+    # -- falling behind
+
+    @property
+    def waits(self) -> dict[str, int]:
+        """How long requests may wait before they are refused, in milliseconds, by lane."""
+        return self._lanes.waits
+
+    @property
+    def refuses(self) -> bool:
+        """Whether requests are refused at present."""
+        return self._routes is not self._all_routes
+
+    def refuse(self, remarks: Mapping[str, str]) -> None:
+        """From now on, answer the requests of these lanes as busy, in these words; all others are served."""
+        routes = self._all_routes
+        if remarks:
+            refused = {code: route for code, route in routes.items() if route.lane in remarks}
+            routes = routes | {code: self._refusing(route, remarks[route.lane]) for code, route in refused.items()}
+        self._routes = routes
+
+    def _refusing(self, route: Route, remark: str) -> Route:
+        def refuse(peer: Peer, request: Request, body: bytes) -> Reply:  # noqa: ARG001 - a handler
+            self.refused += 1
+            return Reply(ResponseCode.SYSTEM_BUSY, remark)
+
+        return Route(route.code, refuse, route.lane, is_async=False)
+
+    def time_writes(self, *, on: bool) -> None:
+        """Note from now on, or no longer, how long ``after_read`` takes."""
+        self.longest_write = 0.0
+        self._after_read = self._settle_timed if on and self._settle_store is not None else self._settle_store
+
+    def _settle_timed(self) -> None:
+        assert self._settle_store is not None
+        begin = monotonic()
+        try:
+            self._settle_store()
+        finally:
+            self.longest_write = max(self.longest_write, monotonic() - begin)
 
     # -- one request
 
@@ -147,13 +211,20 @@ class Dispatcher:
     def _start(self, route: Route, peer: Peer, request: Request, body: bytes) -> Reply | None:
         lane = self._lanes[route.lane]
         if lane.is_full:
-            return overloaded(lane.name, lane.limit)
+            self._tell_full(lane)
+            return overloaded()
         lane.running += 1
         outcome = cast("Awaitable[Outcome]", route.method(peer, request, body))
         task = asyncio.get_running_loop().create_task(self._finish(route, peer, request, outcome, lane))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return None
+
+    def _tell_full(self, lane: Lane) -> None:
+        """Once, until the lane has been empty in between."""
+        if not lane.told:
+            lane.told = True
+            log.warning("%d requests of lane %s are under way: more are refused as busy", lane.limit, lane.name)
 
     async def _finish(
         self, route: Route, peer: Peer, request: Request, outcome: Awaitable[Outcome], lane: Lane
@@ -164,6 +235,7 @@ class Dispatcher:
             reply = failure(e, route.code.name, peer.address)
         finally:
             lane.running -= 1
+            lane.told = lane.told and lane.running > 0
         answers = [] if reply is None or request.flag & ONEWAY_FLAG else [(request.opaque, reply)]
         if self._after_read is not None:
             answers = self._settle(peer, answers)

@@ -20,10 +20,9 @@ def unsupported(code: int) -> Reply:
     return Reply(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {code} not supported")
 
 
-def overloaded(lane: str, limit: int) -> Reply:
-    """The answer to a request whose lane is full."""
-    return Reply(ResponseCode.SYSTEM_BUSY, f"[OVERLOAD]system busy, start flow control for a while: {limit} requests "
-                                           f"of lane {lane} are under way")  # fmt: skip
+def overloaded() -> Reply:
+    """The answer to a request whose lane is full, in Java's words."""
+    return Reply(ResponseCode.SYSTEM_BUSY, "[OVERLOAD]system busy, start flow control for a while")
 
 
 def failure(error: Exception, what: str, address: str) -> Reply:

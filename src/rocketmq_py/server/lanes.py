@@ -1,4 +1,4 @@
-"""Lanes: how many asynchronous handlers of one kind may run at a time.
+"""Lanes: how much work of one kind may be under way, and how long it may wait before it begins.
 
 A kind of work that stalls (a slow disk, a client that does not answer) then fills its own lane only; further requests
 of that lane are refused at once as busy, which clients take as a reason to go elsewhere.
@@ -11,20 +11,27 @@ from typing import NamedTuple
 
 
 class LaneLimit(NamedTuple):
-    """How many handlers of a lane may be under way at once; the default is the length of Java's queues."""
+    """What a lane may take.
+
+    ``in_flight``: asynchronous handlers under way at once; the default is the length of Java's queues. ``wait_ms``: how
+    long a request may wait for its handler in a server that has fallen behind; None for as long as it takes.
+    """
 
     in_flight: int = 10_000
+    wait_ms: int | None = None
 
 
 class Lane:
     """The handlers of one lane that are under way."""
 
-    __slots__ = ("limit", "name", "running")
+    __slots__ = ("limit", "name", "running", "told")
 
     def __init__(self, name: str, limit: LaneLimit) -> None:
         self.name = name
         self.limit = limit.in_flight
         self.running = 0
+        self.told = False
+        """Whether it was said that the lane is full."""
 
     @property
     def is_full(self) -> bool:
@@ -40,6 +47,11 @@ class Lanes:
     def __init__(self, limits: Mapping[str, LaneLimit] | None = None) -> None:
         self._limits = dict(limits or {})
         self._lanes: dict[str, Lane] = {}
+
+    @property
+    def waits(self) -> dict[str, int]:
+        """How long requests may wait, in milliseconds, for the lanes that have such a limit."""
+        return {name: limit.wait_ms for name, limit in self._limits.items() if limit.wait_ms is not None}
 
     def __getitem__(self, name: str) -> Lane:
         lane = self._lanes.get(name)

@@ -11,9 +11,11 @@ import logging
 from collections.abc import Callable, Mapping
 
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.server.buffers import Buffers
 from rocketmq_py.server.connection import Connection
 from rocketmq_py.server.dispatch import Dispatcher, OnHold
 from rocketmq_py.server.lanes import LaneLimit
+from rocketmq_py.server.pace import Pace
 from rocketmq_py.server.peer import Peer
 from rocketmq_py.server.router import Router
 from rocketmq_py.wire.frame import MAX_FRAME
@@ -43,7 +45,9 @@ class Server:
     :param idle_timeout: seconds without a byte from the other end after which its connection is closed.
     :param max_frame: limit of an incoming frame, in bytes.
     :param write_limit: bytes that may wait for a slow reader before its connection is closed.
-    :param lanes: limits of asynchronous work by lane name.
+    :param buffer_limit: bytes that all connections together may make the server keep before the largest is closed.
+    :param lanes: limits of work by lane name.
+    :param writing_limit_ms: how long ``after_read`` may take before requests of lane ``send`` are refused.
     """
 
     def __init__(  # noqa: PLR0913 - what a server can be told, by keyword
@@ -58,9 +62,13 @@ class Server:
         idle_timeout: float = 120.0,
         max_frame: int = MAX_FRAME,
         write_limit: int = 64 * 1024 * 1024,
+        buffer_limit: int = 512 * 1024 * 1024,
         lanes: Mapping[str, LaneLimit] | None = None,
+        writing_limit_ms: int = 1_000,
     ) -> None:
         self.dispatcher = Dispatcher(router, after_read=after_read, on_hold=on_hold, lanes=lanes)
+        self.buffers = Buffers(buffer_limit)
+        self._pace = Pace(self.dispatcher, writing_limit_ms)
         self.host = host
         self.port = port
         self.max_frame = max_frame
@@ -84,6 +92,7 @@ class Server:
         """
         self.port = await self.listen(self.port)
         self._sweep = asyncio.get_running_loop().call_later(self._sweep_interval, self._sweep_idle)
+        self._pace.start()
         return self.port
 
     async def listen(self, port: int) -> int:
@@ -105,6 +114,7 @@ class Server:
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None
+        self._pace.stop()
         for listener in self._listeners:
             listener.close()
         self._listeners.clear()

@@ -1,9 +1,12 @@
 """A connection over a transport that only remembers: one write per read, slow readers, faults."""
 
+import asyncio
+
 import pytest
 
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.server import Peer, Reply, Router, handles
+from rocketmq_py.server.buffers import Buffers
 from rocketmq_py.server.connection import Connection
 from rocketmq_py.server.dispatch import Dispatcher
 from rocketmq_py.wire.command import Command, encode_command
@@ -61,6 +64,7 @@ class Owner:
 
     def __init__(self):
         self.dispatcher = Dispatcher(Router(Echo()))
+        self.buffers = Buffers(1_000_000)
         self.events = []
 
     def connected(self, connection):
@@ -96,6 +100,67 @@ def test_whoever_does_not_read_is_not_read_from(connection):
     connection.pause_writing()
     connection.resume_writing()
     assert connection._transport.done == ["pause_reading", "resume_reading"]
+
+
+def answered(connection):
+    return sum(write.count(b"hello") for write in connection._transport.writes)
+
+
+def test_who_asks_for_much_gets_the_rest_when_the_first_part_was_taken():
+    async def scenario():
+        connection = Connection(Owner())
+        connection.connection_made(Transport())
+        connection.data_received(ASK * 40)
+        assert answered(connection) == 32
+        connection.pause_writing()
+        await asyncio.sleep(0)
+        assert answered(connection) == 32
+        connection.data_received(ASK)  # what the loop had read already
+        connection.resume_writing()
+        await asyncio.sleep(0)
+        assert answered(connection) == 41
+        assert connection._transport.done[-1] == "resume_reading"
+        connection.data_received(ASK)
+        assert answered(connection) == 42
+
+    asyncio.run(scenario())
+
+
+def test_the_rest_of_a_read_is_served_at_once_to_who_takes_all():
+    async def scenario():
+        connection = Connection(Owner())
+        connection.connection_made(Transport())
+        connection.data_received(ASK * 70 + b"\x00\x00\x00\x06\x07\x00\x00\x02{}")
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert answered(connection) == 70
+        assert connection._transport.done == ["pause_reading", "pause_reading", "resume_reading", "close"]
+
+    asyncio.run(scenario())
+
+
+def test_the_rest_is_dropped_with_the_connection():
+    async def scenario():
+        connection = Connection(Owner())
+        connection.connection_made(Transport())
+        connection.data_received(ASK * 40)
+        connection.close("test")
+        await asyncio.sleep(0)
+        assert answered(connection) == 32
+
+    asyncio.run(scenario())
+
+
+def test_frames_that_do_not_become_whole_count_for_all_connections_together(caplog):
+    owner = Owner()
+    owner.max_frame = 4_000_000
+    owner.buffers = Buffers(4_000_000)
+    connections = [Connection(owner) for _ in range(3)]
+    for size, connection in zip((1_500_000, 2_000_000, 1_200_000), connections, strict=True):
+        connection.connection_made(Transport())
+        connection.data_received((3_000_000).to_bytes(4, "big") + bytes(4 + size))
+    assert [connection._transport.done for connection in connections] == [[], ["abort"], []]
+    assert "holds most of the 4000000 bytes" in caplog.text
 
 
 @pytest.mark.parametrize("push", [False, True], ids=["answers", "pushes"])

@@ -259,7 +259,7 @@ def test_a_full_lane_refuses_at_once_and_takes_again_when_there_is_room():
     async def scenario(harness):
         answers = harness.serve(*(Command(12, opaque=n, ext=KEY) for n in range(3)))
         assert [(answer.opaque, answer.code) for answer in answers] == [(2, 2)]
-        assert answers[0].remark.startswith("[OVERLOAD]system busy")
+        assert answers[0].remark == "[OVERLOAD]system busy, start flow control for a while"
         harness.handlers.gate.set()
         await harness.dispatcher.drain(5)
         assert harness.serve(Command(12, opaque=9, ext=KEY)) == []
@@ -329,3 +329,22 @@ def test_whoever_asked_hears_of_a_lost_connection():
             await task
 
     run_async(scenario)
+
+
+def test_a_read_that_asks_for_many_bodies_is_served_in_parts():
+    harness = Harness()
+    requests = [Command(30, opaque=n, ext=QUEUE, body=b"x") for n in range(70)]
+    answers = harness.serve(*requests)
+    parts = [len(answers)]
+    while harness.served.rest:
+        harness.served = harness.dispatcher.serve(harness.peer, harness.served.rest)
+        more = decode(b"".join(harness.served.output))
+        parts.append(len(more))
+        answers += more
+    assert parts == [32, 32, 6]
+    assert [answer.opaque for answer in answers] == list(range(70))
+
+
+def test_answers_without_a_body_all_leave_at_once():
+    harness = Harness()
+    assert len(harness.serve(*(Command(30, opaque=n, ext=QUEUE) for n in range(70)))) == 70
