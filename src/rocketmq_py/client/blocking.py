@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from rocketmq_py.client import producer as aio
 from rocketmq_py.client.direct import DirectConnections
+from rocketmq_py.client.hooks import SendHook
 from rocketmq_py.client.portal import portal
 from rocketmq_py.client.producer import QueueSelector, chooser
 from rocketmq_py.client.sender import Target, outcome_of
@@ -39,6 +40,7 @@ class Producer:
     :param create_topic: the topic brokers copy when a first message creates one.
     :param instance_name: part of the client id after ``ip@``; by default unique.
     :param address_map: other addresses for those brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
+    :param hooks: called before and after every send.
     :raises ConfigError: an option that can never work.
 
     In a forked child every call raises ForkedError; make a producer of its own there.
@@ -59,6 +61,7 @@ class Producer:
         create_topic: str = names.AUTO_CREATE_TOPIC,
         instance_name: str | None = None,
         address_map: Mapping[str, str] | None = None,
+        hooks: Sequence[SendHook] = (),
     ) -> None:
         self._aio = aio.Producer(
             group,
@@ -73,6 +76,7 @@ class Producer:
             create_topic=create_topic,
             instance_name=instance_name,
             address_map=address_map,
+            hooks=hooks,
         )
         self._portal = portal()
         self._direct: DirectConnections | None = None
@@ -118,6 +122,10 @@ class Producer:
         :raises BrokerError: the broker refused it.
         :raises NetworkError: no broker was reached or answered in time; it may have been stored nonetheless.
         """
+        if self._aio.hooks is not None:
+            return self._aio.hooks.around(
+                [message], lambda: self._send(self._aio.sender.delivery(message, queue, timeout))
+            )
         return self._send(self._aio.sender.delivery(message, queue, timeout))
 
     def send_async(
@@ -128,6 +136,11 @@ class Producer:
         An illegal message raises at once. Nothing limits how many sends are under way: wait for some before beginning
         more.
         """
+        if self._aio.hooks is not None:
+            return self._aio.hooks.follow([message], lambda: self._send_async(message, queue, timeout))
+        return self._send_async(message, queue, timeout)
+
+    def _send_async(self, message: Message, queue: MessageQueue | None, timeout: float | None) -> Future[SendResult]:
         sender = self._aio.sender
         delivery = sender.delivery(message, queue, timeout)
         future: Future[SendResult] = Future()
@@ -143,6 +156,13 @@ class Producer:
         :raises NoRouteError: the topic cannot be sent to.
         :raises NetworkError: no connection to the broker could be made.
         """
+        if self._aio.hooks is not None:
+            with self._aio.hooks.during([message]):
+                self._send_oneway(message, queue)
+        else:
+            self._send_oneway(message, queue)
+
+    def _send_oneway(self, message: Message, queue: MessageQueue | None) -> None:
         sender = self._aio.sender
         delivery = sender.delivery(message, queue)
         target = sender.target(delivery)
@@ -160,7 +180,10 @@ class Producer:
         :raises MessageIllegal: they have different topics, a delay level, a retry topic, or are too large together.
         Other errors as :meth:`send`.
         """
-        return self._send(self._aio.sender.delivery(list(messages), queue, timeout))
+        batch = list(messages)
+        if self._aio.hooks is not None:
+            return self._aio.hooks.around(batch, lambda: self._send(self._aio.sender.delivery(batch, queue, timeout)))
+        return self._send(self._aio.sender.delivery(batch, queue, timeout))
 
     def send_ordered(
         self,
@@ -177,7 +200,12 @@ class Producer:
         :raises ConfigError: there is neither a key nor a selector.
         Other errors as :meth:`send`.
         """
-        return self._send(self._aio.sender.delivery(message, None, timeout, chooser(message, key, selector)))
+        choose = chooser(message, key, selector)
+        if self._aio.hooks is not None:
+            return self._aio.hooks.around(
+                [message], lambda: self._send(self._aio.sender.delivery(message, None, timeout, choose))
+            )
+        return self._send(self._aio.sender.delivery(message, None, timeout, choose))
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic that can be written, those it will get if it does not exist yet.

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from rocketmq_py.client.hooks import SendHook, SendHooks
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.routes import name_servers
 from rocketmq_py.client.sender import Options, Sender
@@ -44,6 +45,7 @@ class Producer:
         ``address_map`` are its own then.
     :param instance_name: part of the client id after ``ip@``; by default unique.
     :param address_map: other addresses for those brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
+    :param hooks: called before and after every send.
     :raises ConfigError: an option that can never work.
     """
 
@@ -63,6 +65,7 @@ class Producer:
         instance: ClientInstance | None = None,
         instance_name: str | None = None,
         address_map: Mapping[str, str] | None = None,
+        hooks: Sequence[SendHook] = (),
     ) -> None:
         self.group = names.check_group(group)
         check_limits(compress_over, max_message_size)
@@ -76,6 +79,7 @@ class Producer:
         self._instance = instance
         self._own_instance = instance is None
         self._sender: Sender | None = None
+        self.hooks = SendHooks(self.group, hooks) if hooks else None
 
     # -- life
 
@@ -145,6 +149,8 @@ class Producer:
         An illegal message raises at once. Nothing limits how many sends are under way: await some before beginning
         more.
         """
+        if self.hooks is not None:
+            return self.hooks.follow([message], lambda: self._send(self.sender.delivery(message, queue, timeout)))
         return self._send(self.sender.delivery(message, queue, timeout))
 
     async def send_oneway(self, message: Message, queue: MessageQueue | None = None) -> None:
@@ -155,7 +161,11 @@ class Producer:
         :raises NetworkError: no connection to the broker could be made.
         """
         sender = self.sender
-        await sender.deliver_oneway(sender.delivery(message, queue))
+        if self.hooks is None:
+            await sender.deliver_oneway(sender.delivery(message, queue))
+            return
+        with self.hooks.during([message]):
+            await sender.deliver_oneway(sender.delivery(message, queue))
 
     async def send_batch(
         self, messages: Iterable[Message], queue: MessageQueue | None = None, timeout: float | None = None
@@ -165,7 +175,10 @@ class Producer:
         :raises MessageIllegal: they have different topics, a delay level, a retry topic, or are too large together.
         Other errors as :meth:`send`.
         """
-        return await self._send(self.sender.delivery(list(messages), queue, timeout))
+        batch = list(messages)
+        if self.hooks is not None:
+            return await self.hooks.follow(batch, lambda: self._send(self.sender.delivery(batch, queue, timeout)))
+        return await self._send(self.sender.delivery(batch, queue, timeout))
 
     async def send_ordered(
         self,
@@ -182,7 +195,12 @@ class Producer:
         :raises ConfigError: there is neither a key nor a selector.
         Other errors as :meth:`send`.
         """
-        return await self._send(self.sender.delivery(message, None, timeout, chooser(message, key, selector)))
+        choose = chooser(message, key, selector)
+        if self.hooks is not None:
+            return await self.hooks.follow(
+                [message], lambda: self._send(self.sender.delivery(message, None, timeout, choose))
+            )
+        return await self._send(self.sender.delivery(message, None, timeout, choose))
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic that can be written, those it will get if it does not exist yet.

@@ -20,6 +20,7 @@ from rocketmq_py.client.dispatch import Listeners
 from rocketmq_py.client.dispatch_listener import AnyListener, Listener, make_listener
 from rocketmq_py.client.dispatch_orderly_listener import OrderlyListener
 from rocketmq_py.client.group_member import GroupMember
+from rocketmq_py.client.hooks import ConsumeHook, hooked
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.push_group import State
 from rocketmq_py.client.push_options import PushOptions, PushSettings
@@ -55,6 +56,7 @@ class PushConsumer(GroupMember):
     :param namesrv: name servers: ``"host:9876;other:9876"``, a sequence, or None for the environment's NAMESRV_ADDR.
     :param listener: gets the messages of all topics that have no listener of their own.
     :param queues_changed: told when the queues of this consumer change.
+    :param hooks: called before and after every call of a listener.
     :param instance: a client to share with other producers and consumers; by default one of its own, made from the
         next arguments.
     :param instance_name: the part of the client id after ``ip@``; unique by default, ``DEFAULT`` when broadcasting.
@@ -65,13 +67,14 @@ class PushConsumer(GroupMember):
     :raises ConfigError: an argument that can never work.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - options by keyword
         self,
         group: str,
         namesrv: str | Sequence[str] | None = None,
         *,
         listener: AnyListener | None = None,
         queues_changed: QueuesChanged | None = None,
+        hooks: Sequence[ConsumeHook] = (),
         instance: ClientInstance | None = None,
         instance_name: str | None = None,
         unit_name: str | None = None,
@@ -84,6 +87,7 @@ class PushConsumer(GroupMember):
             group, self._options, instance, namesrv, instance_name=instance_name, unit_name=unit_name,
             address_map=address_map, timeout=timeout,
         )  # fmt: skip
+        self._hooks = tuple(hooks)
         self._default = self._made(listener) if listener is not None else None
         self._by_topic: dict[str, Listener | OrderlyListener] = {}
         self._listeners: Listeners[Any] = Listeners(self._default, self._by_topic)
@@ -129,6 +133,8 @@ class PushConsumer(GroupMember):
         return subscribed
 
     def _made(self, listener: AnyListener) -> Listener | OrderlyListener:
+        if self._hooks and callable(listener):
+            listener = hooked(listener, self._hooks, self.group)
         if self._options.orderly:
             return OrderlyListener(listener, self._options.consume_batch_size)
         return make_listener(listener, self._options.consume_batch_size)

@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar, Unpack
 
 from rocketmq_py.client import push as aio
 from rocketmq_py.client.dispatch_listener import AnyListener
+from rocketmq_py.client.hooks import ConsumeHook
 from rocketmq_py.client.portal import portal
 from rocketmq_py.client.push_options import PushSettings
 from rocketmq_py.client.push_parts import QueuesChanged
@@ -43,6 +44,7 @@ class PushConsumer:
     :param namesrv: name servers: ``"host:9876;other:9876"``, a sequence, or None for the environment's NAMESRV_ADDR.
     :param listener: gets the messages of all topics that have no listener of their own.
     :param queues_changed: told when the queues of this consumer change; must not block.
+    :param hooks: called before and after every call of a listener, in its thread.
     :param instance_name: the part of the client id after ``ip@``; unique by default, ``DEFAULT`` when broadcasting.
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
@@ -58,6 +60,7 @@ class PushConsumer:
         *,
         listener: AnyListener | None = None,
         queues_changed: QueuesChanged | None = None,
+        hooks: Sequence[ConsumeHook] = (),
         instance_name: str | None = None,
         unit_name: str | None = None,
         address_map: Mapping[str, str] | None = None,
@@ -69,6 +72,7 @@ class PushConsumer:
             namesrv,
             listener=listener,
             queues_changed=queues_changed,
+            hooks=hooks,
             instance_name=instance_name,
             unit_name=unit_name,
             address_map=address_map,
