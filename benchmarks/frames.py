@@ -65,12 +65,13 @@ def _properties(key: str) -> str:
     return f"UNIQ_KEY\x01{key}\x02WAIT\x01true\x02TAGS\x01TagA\x02"
 
 
-def send_requests(topic: str, queues: int, size: int, count: int = 8192) -> Requests:
-    """Single sends of ``size`` bytes (code 310), queue after queue."""
+def send_requests(topic: str, queues: int, size: int, count: int = 8192, *, run: int = 1) -> Requests:
+    """Single sends of ``size`` bytes (code 310), ``run`` to a queue and then as many to the next."""
     payload = body(size)
 
     def one(i: int) -> Command:
-        header = _send_header(topic, i % queues, _properties(_KEY_HEAD + "0000" + _KEY_TAIL), batch=False)
+        queue = i // run % queues
+        header = _send_header(topic, queue, _properties(_KEY_HEAD + "0000" + _KEY_TAIL), batch=False)
         return Command(RequestCode.SEND_MESSAGE_V2, opaque=i, ext=header.to_ext(), body=payload)
 
     return _requests(map(one, range(count)), messages_each=1)

@@ -6,7 +6,7 @@ Knows how they are started and stopped. Refuses to know what is measured.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,39 +35,40 @@ class Server:
     kill: Callable[[], None]
 
 
-def our_command(store: Path) -> list[str]:
-    """The command line of our server on free ports."""
+def our_command(store: Path, settings: Mapping[str, str] | None = None) -> list[str]:
+    """The command line of our server on free ports, with settings of broker.conf."""
     rocketmq = str(Path(sys.executable).with_name("rocketmq"))
-    return [rocketmq, "serve", "--store", str(store), "--namesrv-port", "0", "--port", "0"]
+    return [rocketmq, "serve", "--store", str(store), "--namesrv-port", "0", "--port", "0",
+            *(word for key, value in (settings or {}).items() for word in ("--set", f"{key}={value}"))]  # fmt: skip
 
 
-def start_ours(work: Path) -> Server:
+def start_ours(work: Path, settings: Mapping[str, str] | None = None) -> Server:
     """Our server, ready: name server and broker in one process."""
     with ExitStack() as unless_ready:
-        program = unless_ready.enter_context(Program(our_command(work / "ours"), work / "ours.log"))
+        program = unless_ready.enter_context(Program(our_command(work / "ours", settings), work / "ours.log"))
         said = dict(word.split("=", 1) for word in program.ready().split())
         unless_ready.pop_all()
     return Server("ours", said["namesrv"], said["broker"], program.pid, program.kill)
 
 
-def start_java(work: Path) -> Server:
+def start_java(work: Path, settings: Mapping[str, str] | None = None) -> Server:
     """The Java name server and broker, ready."""
     peer = JavaPeer(work)
     with ExitStack() as unless_ready:
         unless_ready.callback(peer.close)
         namesrv = peer.namesrv()
-        broker = peer.broker(namesrv.address, conf=JAVA_SETTINGS)
+        broker = peer.broker(namesrv.address, conf={**JAVA_SETTINGS, **(settings or {})})
         unless_ready.pop_all()
     return Server("java", namesrv.address, broker.address, broker.process.pid, peer.close)
 
 
 @contextmanager
-def ours_and_java(work: Path) -> Iterator[tuple[Server, Server]]:
+def ours_and_java(work: Path, settings: Mapping[str, str] | None = None) -> Iterator[tuple[Server, Server]]:
     """Both servers; killed at the end of the block, a failed start of the second included."""
     with ExitStack() as stack:
         servers = []
         for start in (start_ours, start_java):
-            servers.append(start(work))
+            servers.append(start(work, settings))
             stack.callback(servers[-1].kill)
         yield servers[0], servers[1]
 

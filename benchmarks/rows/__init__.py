@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks.figures import Figure
-from benchmarks.rows import brokers, clients, spark_read, starting
+from benchmarks.rows import clients, pulls, sends, spark_read, starting
 from benchmarks.session import Session
 
 Row = Callable[[Session], list[Figure]]
@@ -13,10 +13,14 @@ Row = Callable[[Session], list[Figure]]
 ROWS: dict[str, Row] = {
     "start": starting.start,
     "memory": starting.memory,
-    "send-1": brokers.send_1,
-    "send-256": brokers.send_256,
-    "batch": brokers.batch,
-    "pull-32": brokers.pull_32,
+    "send-1": sends.send_1,
+    "send-64": sends.send_64,
+    "send-256": sends.send_256,
+    "batch": sends.batch,
+    "sync-flush": sends.sync_flush,
+    "pull-32": pulls.pull_32,
+    "pull-1024": pulls.pull_1024,
+    "pull-contiguous": pulls.pull_contiguous,
     "producer": clients.producer,
     "push": clients.push,
     "spark-read": spark_read.spark_read,
