@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from rocketmq_py.client.dispatch_orderly_listener import OrderlyContext as OrderlyContext
     from rocketmq_py.client.lite_pull_blocking import LitePullConsumer as LitePullConsumer
     from rocketmq_py.client.push_blocking import PushConsumer as PushConsumer
+    from rocketmq_py.client.simple_blocking import SimpleConsumer as SimpleConsumer
     from rocketmq_py.errors import (
         BrokerError as BrokerError,
         ClosedError as ClosedError,
         ConfigError as ConfigError,
         ForkedError as ForkedError,
+        InvalidReceipt as InvalidReceipt,
         MessageIllegal as MessageIllegal,
         NetworkError as NetworkError,
         NoRouteError as NoRouteError,
@@ -54,6 +56,7 @@ __all__ = [
     "ConsumeFromWhere",
     "ConsumeResult",
     "ForkedError",
+    "InvalidReceipt",
     "LitePullConsumer",
     "Message",
     "MessageExt",
@@ -72,6 +75,7 @@ __all__ = [
     "RocketMQError",
     "SendResult",
     "SendStatus",
+    "SimpleConsumer",
 ]
 
 _HOMES = {
@@ -81,9 +85,10 @@ _HOMES = {
     "client.dispatch_orderly_listener": ("OrderlyContext",),
     "client.lite_pull_blocking": ("LitePullConsumer",),
     "client.push_blocking": ("PushConsumer",),
+    "client.simple_blocking": ("SimpleConsumer",),
     "errors": (
-        "BrokerError", "ClosedError", "ConfigError", "ForkedError", "MessageIllegal", "NetworkError", "NoRouteError",
-        "NotAssigned", "OffsetIllegal", "RequestTimeout", "RocketMQError",
+        "BrokerError", "ClosedError", "ConfigError", "ForkedError", "InvalidReceipt", "MessageIllegal", "NetworkError",
+        "NoRouteError", "NotAssigned", "OffsetIllegal", "RequestTimeout", "RocketMQError",
     ),
     "model": (
         "ConsumeFromWhere", "ConsumeResult", "Message", "MessageExt", "MessageModel", "MessageQueue", "OrderlyResult",

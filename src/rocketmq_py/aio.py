@@ -9,11 +9,13 @@ from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.lite_pull import LitePullConsumer
 from rocketmq_py.client.producer import Producer
 from rocketmq_py.client.push import PushConsumer
+from rocketmq_py.client.simple import SimpleConsumer
 from rocketmq_py.errors import (
     BrokerError,
     ClosedError,
     ConfigError,
     ForkedError,
+    InvalidReceipt,
     MessageIllegal,
     NetworkError,
     NoRouteError,
@@ -46,6 +48,7 @@ __all__ = [
     "ConsumeFromWhere",
     "ConsumeResult",
     "ForkedError",
+    "InvalidReceipt",
     "LitePullConsumer",
     "Message",
     "MessageExt",
@@ -64,4 +67,5 @@ __all__ = [
     "RocketMQError",
     "SendResult",
     "SendStatus",
+    "SimpleConsumer",
 ]

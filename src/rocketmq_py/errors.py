@@ -7,7 +7,8 @@ of the topic may be out of date).
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 
 class RocketMQError(Exception):
@@ -222,6 +223,17 @@ class GroupNotExist(BrokerError):
     """The peer has no such consumer group (26)."""
 
     codes = (26,)
+
+
+class InvalidReceipt(BrokerError):
+    """The receipt of a popped message is good for nothing any more: its invisible time is over, or it was acked or
+    extended before (208). The message is, or will be, delivered again unless it was acked.
+
+    ``messages`` are those whose receipts are meant; what else was in the same call has been done.
+    """
+
+    codes = (208,)
+    messages: Sequence[Any] = ()
 
 
 class ConsumerNotOnline(BrokerError):

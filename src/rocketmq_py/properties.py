@@ -45,6 +45,7 @@ class Property:
     INNER_NUM = "INNER_NUM"
     INNER_BASE = "INNER_BASE"
     POP_CK = "POP_CK"
+    FIRST_POP_TIME = "1ST_POP_TIME"
     CRC32 = "__CRC32#"
 
 

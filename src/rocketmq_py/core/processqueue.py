@@ -7,6 +7,7 @@ no lock; reads no clock, since times are given to it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 from rocketmq_py.model import MessageExt, MessageQueue
 
@@ -21,6 +22,9 @@ class ProcessQueue:
     ``accumulated`` is how far the last pulled message was behind the end of the queue. Times are seconds of the
     owner's monotonic clock.
     """
+
+    lapses: ClassVar[bool] = False
+    """Whether messages are ours for a limited time each, and for all of it, whoever has the queue meanwhile."""
 
     __slots__ = ("_messages", "accumulated", "consumed_at", "dropped", "max_offset", "pulled_at", "queue", "size")
 
@@ -50,6 +54,10 @@ class ProcessQueue:
 
     def __contains__(self, offset: int) -> bool:
         return offset in self._messages
+
+    def holds(self, message: MessageExt) -> bool:
+        """Whether a message is here and has no result yet."""
+        return message.queue_offset in self._messages
 
     def oldest(self) -> MessageExt | None:
         """The message with the smallest offset."""
@@ -95,6 +103,14 @@ class ProcessQueue:
     def is_usable(self, now: float) -> bool:  # noqa: ARG002 - it depends on the time where messages have an order
         """Whether its messages may be pulled and consumed now; a queue whose messages have no order needs no lock."""
         return True
+
+    def is_fresh(self, message: MessageExt, now: float) -> bool:  # noqa: ARG002 - as above
+        """Whether a message may still be consumed; one that was pulled always may."""
+        return True
+
+    def release(self, message: MessageExt, now: float) -> object:  # noqa: ARG002 - as above
+        """Lets a message go that is not consumed here; one that was pulled stays until it is settled."""
+        return None
 
     def is_pull_expired(self, now: float) -> bool:
         """Whether the queue was not pulled for so long that its pull loop must have been lost."""
