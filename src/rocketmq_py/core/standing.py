@@ -16,19 +16,18 @@ from collections.abc import Mapping
 
 
 class StandingQueue:
-    """Tells from one turn after the other which kinds of request have waited too long.
+    """Tells from one turn after the other which kinds of request have waited too long."""
 
-    :param limits: how long requests may wait, in milliseconds, by kind.
-    """
-
-    def __init__(self, limits: Mapping[str, int]) -> None:
-        self._limits = dict(limits)
+    def __init__(self) -> None:
         self._before = 0
 
-    def turn(self, worked_ms: int) -> dict[str, int]:
-        """A turn has ended; the kinds to refuse in the next one, with how many milliseconds they wait by now."""
+    def turn(self, worked_ms: int, limits: Mapping[str, int]) -> dict[str, int]:
+        """A turn has ended; the kinds to refuse in the next one, with how many milliseconds they wait by now.
+
+        :param limits: how long requests may wait, in milliseconds, by kind.
+        """
         waited, self._before = min(worked_ms, self._before), worked_ms
-        return {kind: waited for kind, limit in self._limits.items() if waited >= limit}
+        return {kind: waited for kind, limit in limits.items() if waited >= limit}
 
     def refused(self) -> None:
         """The turn that has ended refused requests: what follows is looked at afresh."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections.abc import Callable
 from typing import Protocol, cast
 
 from rocketmq_py.errors import CorruptFrame
@@ -53,7 +54,7 @@ class Connection(asyncio.Protocol):
         self._owner = owner
         self._frames = FrameDecoder(owner.max_frame)
         self._feed = self._frames.feed
-        self._serve = owner.dispatcher.serve
+        self._serve: Callable[[Peer, list[Frame]], Served] = owner.dispatcher.serve
         self._rest: list[Frame] = []
         self._paused = False
         self.quiet_sweeps = 0
@@ -100,12 +101,10 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._paused = False
         self._owner.buffers.forget(self)
-        if self._transport.is_closing():
-            return
         if self._rest:
             asyncio.get_running_loop().call_soon(self._go_on)
         else:
-            self._transport.resume_reading()
+            self._read_on()
 
     # -- frames that have to wait until the other end has taken the answers to those before them
 
@@ -133,10 +132,14 @@ class Connection(asyncio.Protocol):
             self._transport.writelines(output)
         if rest:
             self._put_off(rest)
-        elif not self._paused and not self._transport.is_closing():
-            self._transport.resume_reading()
+        else:
+            self._read_on()
         if fault is not None:
             self._fail(fault)
+
+    def _read_on(self) -> None:
+        if not self._paused and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     # -- the end
 

@@ -69,7 +69,7 @@ class Dispatcher:
         self._after_read = after_read
         self._on_hold = on_hold
         self._settle_store = after_read
-        self._lanes = Lanes(lanes)
+        self.lanes = Lanes(lanes)
         self._tasks: set[asyncio.Task[None]] = set()
         self.refused = 0
         """Requests answered as busy by :meth:`refuse`."""
@@ -118,11 +118,6 @@ class Dispatcher:
             await asyncio.gather(*late, return_exceptions=True)
 
     # -- falling behind
-
-    @property
-    def waits(self) -> dict[str, int]:
-        """How long requests may wait before they are refused, in milliseconds, by lane."""
-        return self._lanes.waits
 
     @property
     def refuses(self) -> bool:
@@ -209,7 +204,7 @@ class Dispatcher:
     # -- asynchronous handlers
 
     def _start(self, route: Route, peer: Peer, request: Request, body: bytes) -> Reply | None:
-        lane = self._lanes[route.lane]
+        lane = self.lanes[route.lane]
         if lane.is_full:
             self._tell_full(lane)
             return overloaded()

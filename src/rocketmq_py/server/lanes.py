@@ -45,13 +45,17 @@ class Lanes:
     """
 
     def __init__(self, limits: Mapping[str, LaneLimit] | None = None) -> None:
-        self._limits = dict(limits or {})
         self._lanes: dict[str, Lane] = {}
-
-    @property
-    def waits(self) -> dict[str, int]:
+        self.waits: dict[str, int] = {}
         """How long requests may wait, in milliseconds, for the lanes that have such a limit."""
-        return {name: limit.wait_ms for name, limit in self._limits.items() if limit.wait_ms is not None}
+        self.limit(limits or {})
+
+    def limit(self, limits: Mapping[str, LaneLimit]) -> None:
+        """Other limits from now on."""
+        self._limits = dict(limits)
+        self.waits = {name: limit.wait_ms for name, limit in limits.items() if limit.wait_ms is not None}
+        for name, lane in self._lanes.items():
+            lane.limit = self._limits.get(name, LaneLimit()).in_flight
 
     def __getitem__(self, name: str) -> Lane:
         lane = self._lanes.get(name)

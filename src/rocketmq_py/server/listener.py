@@ -95,6 +95,11 @@ class Server:
         self._pace.start()
         return self.port
 
+    def limit(self, lanes: Mapping[str, LaneLimit], writing_limit_ms: int) -> None:
+        """Other limits from now on; see the parameters of the same names."""
+        self.dispatcher.lanes.limit(lanes)
+        self._pace.writing_limit_ms = writing_limit_ms
+
     async def listen(self, port: int) -> int:
         """Listen on one more port with the same handlers; returns it.
 

@@ -46,8 +46,8 @@ class Pace:
         clock: type[Clock] = Clock,
     ) -> None:
         self._dispatcher = dispatcher
-        self._turns = StandingQueue(dispatcher.waits)
-        self._writing_limit = writing_limit_ms / 1000
+        self._turns = StandingQueue()
+        self.writing_limit_ms = writing_limit_ms
         self._writing_lane = writing_lane
         self._clock = clock
         self._now = self._worked = 0.0
@@ -77,13 +77,12 @@ class Pace:
         if self._dispatcher.refuses:
             self._dispatcher.refuse({})
             self._turns.refused()
-        waits = self._turns.turn(max(0, int(1000 * min(late, busy))))
+        waits = self._turns.turn(max(0, int(1000 * min(late, busy))), self._dispatcher.lanes.waits)
         remarks = {lane: _remark("TIMEOUT_CLEAN_QUEUE", waited) for lane, waited in waits.items()}
         written = self._dispatcher.longest_write
-        self._dispatcher.time_writes(
-            on=late >= self._writing_limit
-        )  # its second long turn tells: one is no standing queue
-        is_disk = written >= self._writing_limit
+        limit = self.writing_limit_ms / 1000
+        self._dispatcher.time_writes(on=late >= limit)  # the next turn tells whether it is the disk
+        is_disk = written >= limit
         if is_disk:
             remarks[self._writing_lane] = _remark("PCBUSY_CLEAN_QUEUE", int(1000 * written))
         if remarks:

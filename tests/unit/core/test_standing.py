@@ -6,8 +6,8 @@ LIMITS = {"send": 200, "pull": 5_000}
 
 
 def turns(*worked: int) -> list[dict[str, int]]:
-    queue = StandingQueue(LIMITS)
-    return [queue.turn(ms) for ms in worked]
+    queue = StandingQueue()
+    return [queue.turn(ms, LIMITS) for ms in worked]
 
 
 def test_short_turns_refuse_nobody() -> None:
@@ -24,9 +24,9 @@ def test_turn_after_turn_refuses_those_that_waited_too_long() -> None:
 
 
 def test_a_turn_of_refusals_is_a_new_beginning() -> None:
-    queue = StandingQueue(LIMITS)
-    queue.turn(300)
-    assert queue.turn(300)
+    queue = StandingQueue()
+    queue.turn(300, LIMITS)
+    assert queue.turn(300, LIMITS)
     queue.refused()
-    assert queue.turn(300) == {}
-    assert queue.turn(300) == {"send": 300}
+    assert queue.turn(300, LIMITS) == {}
+    assert queue.turn(300, LIMITS) == {"send": 300}

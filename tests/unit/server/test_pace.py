@@ -123,3 +123,10 @@ def test_without_limits_nobody_is_refused(limits):
     machine.dispatcher = Dispatcher(Router(Handlers()), lanes=limits)
     machine.pace = Pace(machine.dispatcher, clock=machine)
     assert [machine.turn(60.0) for _ in range(3)] == [(None, None)] * 3
+
+
+def test_limits_may_change_while_it_runs():
+    machine = Machine()
+    machine.dispatcher.lanes.limit({"pull": LaneLimit(wait_ms=100)})
+    machine.turn(1.05)
+    assert machine.turn(1.05) == (None, BUSY.format(1000))
