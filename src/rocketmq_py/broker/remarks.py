@@ -31,6 +31,9 @@ def transactions_forbidden(broker_ip: str) -> str:
     return f"the broker[{broker_ip}] sending transaction message is forbidden"
 
 
+PREPARED_BY_HALF = "the message is illegal: its sysFlag says that it is of a transaction, its properties lack TRAN_MSG"
+
+
 def no_topic_to_send(topic: str) -> str:
     """A send to a topic that is not there and may not be created."""
     return f"topic[{topic}] not exist, apply first please!{FAQ}"

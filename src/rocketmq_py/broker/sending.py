@@ -16,6 +16,7 @@ from rocketmq_py.broker.stamping import Stamper, decode, stamped
 from rocketmq_py.broker.syncflush import SyncFlush
 from rocketmq_py.broker.targets import SendHeader, SendTarget, SendTargets
 from rocketmq_py.broker.topics import Topics
+from rocketmq_py.broker.transactions import prepare
 from rocketmq_py.errors import BrokerError, CorruptRecord, MessageIllegal
 from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.protocol.requests import Request
@@ -131,15 +132,20 @@ class Sender:
             topic, queue_id, body, raw, code, sys_flag, header.flag, header.born_timestamp, peer.host,
             header.reconsume_times or 0, 0, uniq_key, keys,
         )  # fmt: skip
-        self._delay.redirect(record, properties)
+        if _is_prepared(header, properties):
+            prepare(record, properties)
+        else:
+            self._delay.redirect(record, properties)
         return record
 
     def _refuse_unsupported(self, header: SendHeader, properties: dict[str, str], sys_flag: int) -> None:
         """What this broker cannot do it refuses in words, before anything is stored."""
         delayed = _level(properties) > 0
-        prepared = properties.get("TRAN_MSG", "").lower() == "true" and not (header.reconsume_times and delayed)
-        if prepared or sys_flag & TRANSACTION_PREPARED:
+        prepared = _is_prepared(header, properties)
+        if prepared and self._config.reject_transaction_message:
             raise BrokerError.of(Code.NO_PERMISSION, remarks.transactions_forbidden(self._config.broker_ip1))
+        if sys_flag & TRANSACTION_PREPARED and not prepared:  # nobody could ever consume or end it
+            raise BrokerError.of(Code.MESSAGE_ILLEGAL, remarks.PREPARED_BY_HALF)
         if sys_flag & INNER_BATCH or "INNER_NUM" in properties:
             raise self._illegal()
         if not delayed and any(name in properties for name in _TIMER):
@@ -204,6 +210,13 @@ class Sender:
 
     def _illegal(self) -> BrokerError:
         return BrokerError.of(Code.MESSAGE_ILLEGAL, remarks.message_illegal(self._max_body))
+
+
+def _is_prepared(header: SendHeader, properties: dict[str, str]) -> bool:
+    """Whether a message waits for the end of a transaction; what old consumers send back does not."""
+    if properties.get("TRAN_MSG", "").lower() != "true":
+        return False
+    return not (header.reconsume_times and _level(properties) > 0)
 
 
 def _level(properties: dict[str, str]) -> int:

@@ -24,6 +24,7 @@ from rocketmq_py.broker.handlers.query import QueryHandlers
 from rocketmq_py.broker.handlers.relay import RelayHandlers
 from rocketmq_py.broker.handlers.send import SendHandlers
 from rocketmq_py.broker.handlers.topics import TopicHandlers
+from rocketmq_py.broker.handlers.transactions import TransactionHandlers
 from rocketmq_py.broker.holding import PullHolds
 from rocketmq_py.broker.offsets import Offsets
 from rocketmq_py.broker.outward import Outward
@@ -38,6 +39,8 @@ from rocketmq_py.broker.stamping import Stamper
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.broker.syncflush import FLUSH, keep_unflushed
 from rocketmq_py.broker.topics import Topics
+from rocketmq_py.broker.transactioncheck import TransactionCheck
+from rocketmq_py.broker.transactions import Transactions
 from rocketmq_py.core.delay import DelayLevels
 from rocketmq_py.core.locks import LockTable
 from rocketmq_py.protocol.bodies import TopicConfig
@@ -102,6 +105,14 @@ class Services:
         self.sender = Sender(config, store, topics, self.delay, stamper, retries, store_host, clock)
         self.puller = Puller(config, store, topics, groups, self.offsets, self.clients, self.filters, self.stats, clock)
         self.holds = PullHolds(self.puller, store, soon)
+        self._make_transactions(store_host)
+
+    def _make_transactions(self, store_host: bytes) -> None:
+        config, store, clock = self._config, self.store, self._clock
+        self.transactions = Transactions(config, store, self.offsets, self.delay.redirect, store_host, clock)
+        self.transaction_check = TransactionCheck(
+            config, store, self.topics, self.offsets, self.clients, self.transactions, store_host, clock
+        )
 
     def router(self) -> Router:
         """The handlers of all requests this broker understands."""
@@ -115,6 +126,7 @@ class Services:
             TopicHandlers(config, self.topics, store, self.offsets, stats, self.registration),
             GroupHandlers(config, self.groups, self.topics, store, self.offsets, self.clients, stats),
             QueryHandlers(store),
+            TransactionHandlers(self.transactions),
             RelayHandlers(config, store, self.topics, self.groups, self.clients),
             AdminHandlers(config, self._store_config, runtime, self.delay),
         )
@@ -130,6 +142,7 @@ class Services:
         try:
             for table in (self.topics, self.groups, self.offsets, self.filters, self.delay):
                 table.load()
+            self.transactions.load()
         except BaseException:
             self.store.close()
             raise
@@ -141,6 +154,8 @@ class Services:
         now = self._clock()
         self.store.tick(now)
         self.delay.deliver(now)
+        self.transactions.tick(now)
+        self.transaction_check.tick(now)
 
     def clean_store(self) -> None:
         """Due every few seconds: expired files, and whether the disk has room."""
@@ -159,6 +174,8 @@ class Services:
     def close(self) -> None:
         """Put everything on disk and close the store."""
         try:
+            self.transactions.write_ops()
+            self.transaction_check.close()
             self.topics.persist()
             self.groups.persist()
             self.offsets.persist()

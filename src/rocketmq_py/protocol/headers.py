@@ -113,6 +113,13 @@ class CheckTransactionState(TopicHeader, kw_only=True):
     offset_msg_id: str | None = None
 
 
+class ResumeCheckHalfMessage(TopicHeader, kw_only=True):
+    """A half message that was given up is to be asked about again (323); ``msg_id`` is its offset id."""
+
+    topic: str | None = None
+    msg_id: str | None = None
+
+
 # -- pulling and offsets
 
 

@@ -26,6 +26,7 @@ REQUEST_HEADERS: dict[Code, type[Header]] = {
     Code.CONSUMER_SEND_MSG_BACK: h.ConsumerSendMsgBack,
     Code.END_TRANSACTION: h.EndTransaction,
     Code.CHECK_TRANSACTION_STATE: h.CheckTransactionState,
+    Code.RESUME_CHECK_HALF_MESSAGE: h.ResumeCheckHalfMessage,
     Code.PULL_MESSAGE: h.PullMessage,
     Code.LITE_PULL_MESSAGE: h.PullMessage,
     Code.QUERY_CONSUMER_OFFSET: h.QueryConsumerOffset,

@@ -79,7 +79,7 @@ def test_the_offsets_of_delayed_messages(running: InProcess, client: Client) -> 
 
 
 @pytest.mark.parametrize(
-    "code", [Code.END_TRANSACTION, Code.POP_MESSAGE, Code.QUERY_ASSIGNMENT, Code.UPDATE_BROKER_CONFIG, 29_999, 3_001]
+    "code", [Code.POP_MESSAGE, Code.QUERY_ASSIGNMENT, Code.UPDATE_BROKER_CONFIG, 29_999, 3_001]
 )
 def test_what_the_broker_does_not_know_it_says(client: Client, code: int) -> None:
     answer = client.ask(code)

@@ -1,0 +1,28 @@
+"""Requests about transactions: their end, and a half message that is to be asked about again."""
+
+from __future__ import annotations
+
+from rocketmq_py.broker.transactions import Transactions
+from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.protocol.requests import Request
+from rocketmq_py.server import Peer, Reply, handles
+
+
+class TransactionHandlers:
+    """37 and 323."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    @handles(Code.END_TRANSACTION, lane="send")
+    def end(self, peer: Peer, request: Request, body: bytes) -> Reply | None:
+        """Commit or roll back; a producer that does not know yet gets no answer."""
+        del body
+        return Reply() if self._transactions.end(request.header, peer.address) else None
+
+    @handles(Code.RESUME_CHECK_HALF_MESSAGE)
+    def resume(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Ask about a half message again that was given up."""
+        del peer, body
+        self._transactions.resume(request.header.msg_id or "")
+        return Reply()

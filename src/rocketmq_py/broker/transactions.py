@@ -1,0 +1,258 @@
+"""Transactional messages: half messages, their end, and the op messages that tell of it on disk.
+
+Knows topics, properties and order of writes of TransactionalMessageBridge and EndTransactionProcessor; which half
+messages are open is told by ``core.transactions``. Refuses to know when producers are asked (``transactioncheck``).
+
+A commit is two appends: the real message, then, with others in a batch, the op message that ends the half message. The
+real message comes first, so a crash between the two loses nothing: the half message is found open, and a producer is
+asked. Says it commit again, as it must, the message is delivered a second time; so it is with Apache RocketMQ.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.offsets import NOT_FOUND, Offsets
+from rocketmq_py.broker.stamping import encode
+from rocketmq_py.broker.stored import Stored, read_stored
+from rocketmq_py.core.transactions import (
+    COMMIT,
+    OPEN,
+    ROLLBACK,
+    UNKNOWN,
+    Ledger,
+    OpProgress,
+    is_too_late,
+    op_body,
+    parse_op_body,
+)
+from rocketmq_py.errors import BrokerError, ConfigError, CorruptRecord, StoreError
+from rocketmq_py.properties import Property, decode_properties
+from rocketmq_py.protocol import names
+from rocketmq_py.protocol.codes import ResponseCode as Code
+from rocketmq_py.protocol.headers import EndTransaction
+from rocketmq_py.protocol.sysflag import HOSTS_V6, TRANSACTION_COMMIT, TRANSACTION_MASK
+from rocketmq_py.store import MessageStore, NewRecord
+from rocketmq_py.wire.ids import parse_offset_msg_id
+from rocketmq_py.wire.javahash import tags_code
+
+_log = logging.getLogger(__name__)
+
+QUEUE = 0
+"""The only queue of the half topic, and of the op topic, that is written."""
+GROUP = "CID_RMQ_SYS_TRANS"
+"""The group whose offsets say how far checks have come."""
+_ENDED_TAG = "d"
+_OP_PROPERTIES = encode({"WAIT": "true", "TAGS": _ENDED_TAG}).encode()
+_READ_AT_ONCE = 32
+_OUTCOMES = {COMMIT: "committed", ROLLBACK: "rolled back"}
+
+
+def prepare(record: NewRecord, properties: dict[str, str]) -> None:
+    """Make a record a half message, which nobody can consume; ``properties`` are its own, decoded."""
+    if record.uniq_key:
+        properties[Property.TRANSACTION_ID] = record.uniq_key
+    properties |= {Property.REAL_TOPIC: record.topic, Property.REAL_QUEUE_ID: str(record.queue_id)}
+    record.topic, record.queue_id = names.HALF_TOPIC, QUEUE
+    record.sys_flag &= ~TRANSACTION_MASK
+    record.properties = encode(properties).encode()
+
+
+def copy_of(stored: Stored, properties: dict[str, str], topic: str, queue_id: int) -> NewRecord:
+    """A stored message as it is stored once more, elsewhere or with other properties."""
+    head = stored.head
+    return NewRecord(
+        topic, queue_id, stored.body, encode(properties).encode(), tags_code(properties.get("TAGS")),
+        head.sys_flag & ~HOSTS_V6, head.flag, head.born_timestamp, head.born_host, head.reconsume_times, 0,
+        properties.get("UNIQ_KEY"), properties.get("KEYS"),
+    )  # fmt: skip
+
+
+class Transactions:
+    """Ends transactions, and remembers which are open.
+
+    :param redirect: makes a record wait whose properties ask for a delay.
+    :param store_host: this broker's packed address, where op messages are born.
+    :param clock: the time in milliseconds.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        offsets: Offsets,
+        redirect: Callable[[NewRecord, dict[str, str]], None],
+        store_host: bytes,
+        clock: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._offsets = offsets
+        self._redirect = redirect
+        self._host = store_host
+        self._clock = clock
+        self._unwritten: list[int] = []
+        self._unwritten_size = 0
+        self._written_ms = clock()
+        self._is_refused = False
+        self.ledger = Ledger(0)
+        self.ops = OpProgress(0)
+
+    # -- life
+
+    def load(self) -> None:
+        """Learn from offsets and op messages which half messages are open."""
+        first, end = self._store.queue_range(names.HALF_TOPIC, QUEUE)
+        self.ledger = Ledger(self._known_offset(names.HALF_TOPIC))
+        self.ops = OpProgress(self._known_offset(names.OP_HALF_TOPIC))
+        offset = self.ops.offset
+        while True:
+            found = self._store.get(names.OP_HALF_TOPIC, QUEUE, offset, _READ_AT_ONCE)
+            if found.next_offset <= offset:
+                break
+            for at in range(offset, found.next_offset):
+                self._learn(at, first, end)
+            offset = found.next_offset
+
+    def _learn(self, offset: int, first: int, end: int) -> None:
+        raw = self._store.record_at_queue(names.OP_HALF_TOPIC, QUEUE, offset)
+        if raw is None:
+            return
+        halves = [half for half in parse_op_body(read_stored(raw).body) if first <= half < end]
+        self.ops.add(offset, halves)
+        for half in halves:
+            self.ledger.end(half)
+
+    def _known_offset(self, topic: str) -> int:
+        """Where checks go on; inside of the queue, whatever a crash has made of queue and offset."""
+        first, end = self._store.queue_range(topic, QUEUE)
+        known = self._offsets.query(GROUP, topic, QUEUE)
+        return first if known == NOT_FOUND else min(max(known, first), end)
+
+    def tick(self, now_ms: int) -> None:
+        """Due several times a second: op messages that have waited long enough."""
+        if self._unwritten and now_ms - self._written_ms >= self._config.transaction_op_batch_interval:
+            self.write_ops()
+
+    # -- the end of a transaction
+
+    def end(self, header: EndTransaction, address: str) -> bool:
+        """Commit or roll back; whether that is worth an answer.
+
+        :param address: who ends it, for the log.
+        :raises BrokerError: it is refused: nothing was changed.
+        """
+        if self._config.broker_id != 0:
+            raise BrokerError.of(Code.SLAVE_NOT_AVAILABLE, "a slave ends no transactions: ask the master")
+        outcome = header.commit_or_rollback
+        if outcome not in (COMMIT, ROLLBACK, UNKNOWN):
+            raise _refusal("commitOrRollback field wrong")
+        if outcome == UNKNOWN:
+            _log.info("producer %s does not know yet how transaction %s ends", address, header.msg_id)
+            return False
+        half = self._half(header)
+        properties = decode_properties(half.properties)
+        self._check(header, half, properties)
+        before = self.ledger.outcome(header.tran_state_table_offset)
+        if before not in (OPEN, outcome):
+            raise _refusal(f"The transaction has been {_OUTCOMES.get(before, 'ended')} already")
+        if before == OPEN:
+            if outcome == COMMIT:
+                self._deliver(half, properties)
+            self._ended(header.tran_state_table_offset, outcome)
+        return True
+
+    def _half(self, header: EndTransaction) -> Stored:
+        raw = self._store.message_at(header.commit_log_offset)
+        half = None
+        if raw is not None:
+            try:
+                half = read_stored(raw)
+            except CorruptRecord as e:
+                _log.warning("the end of transaction %s points to no message: %s", header.msg_id, e)
+        if half is None or half.topic != names.HALF_TOPIC:
+            raise _refusal("Find prepared transaction message failed")
+        return half
+
+    def _check(self, header: EndTransaction, half: Stored, properties: dict[str, str]) -> None:
+        """That the header means this half message, and may end it; in Java's order and words."""
+        late = is_too_late(properties, half.head.born_timestamp, self._config.transaction_time_out, self._clock())
+        if late and not header.from_transaction_check:
+            said = "the time to end this transaction (CHECK_IMMUNITY_TIME_IN_SECONDS) is over: wait for its check"
+            raise BrokerError.of(Code.ILLEGAL_OPERATION, said)
+        if properties.get(Property.PRODUCER_GROUP) != header.producer_group:
+            raise _refusal("The producer group wrong")
+        if half.head.queue_offset != header.tran_state_table_offset:
+            raise _refusal("The transaction state table offset wrong")
+        # The place, too, must be that of a half message, not one inside of somebody's body.
+        entries = self._store.tags_entries(names.HALF_TOPIC, QUEUE, header.tran_state_table_offset, 1)
+        if half.head.physical_offset != header.commit_log_offset or [at for at, *_ in entries] != [
+            header.commit_log_offset
+        ]:
+            raise _refusal("The commit log offset wrong")
+        if header.transaction_id and header.transaction_id != properties.get(Property.UNIQUE_KEY):
+            raise _refusal("The transaction id wrong")
+
+    def _deliver(self, half: Stored, properties: dict[str, str]) -> None:
+        """Store the real message: topic, queue and flags restored, properties as they are."""
+        topic, queue_id = properties.get(Property.REAL_TOPIC), properties.get(Property.REAL_QUEUE_ID, "")
+        if not topic or not queue_id.isdecimal():
+            raise _refusal(f"The half message at {half.head.physical_offset} does not say what it is half of")
+        record = copy_of(half, properties, topic, int(queue_id))
+        record.properties = half.properties
+        record.sys_flag = record.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT
+        record.prepared_transaction_offset = half.head.physical_offset
+        self._redirect(record, properties)
+        self._store.append(record)
+
+    def _ended(self, half: int, outcome: int) -> None:
+        places = self.ledger.end(half, outcome)
+        self._unwritten += places
+        self._unwritten_size += len(op_body(places))
+        config = self._config
+        if self._unwritten_size >= config.transaction_op_msg_max_size or not config.transaction_op_batch_interval:
+            self.write_ops()
+
+    def write_ops(self) -> None:
+        """Write one op message for all half messages that ended since the last one; later, if the store refuses."""
+        self._written_ms = self._clock()
+        if not self._unwritten:
+            return
+        record = NewRecord(
+            names.OP_HALF_TOPIC, QUEUE, op_body(self._unwritten), _OP_PROPERTIES, tags_code(_ENDED_TAG),
+            born_timestamp=self._written_ms, born_host=self._host,
+        )  # fmt: skip
+        try:
+            written = self._store.append(record)
+        except StoreError as e:
+            if not self._is_refused:
+                _log.warning("the ends of %d transactions wait, the store refuses them: %s", len(self._unwritten), e)
+            self._is_refused = True
+            return
+        self._is_refused = False
+        self.ops.add(written.queue_offset, self._unwritten)
+        self._unwritten, self._unwritten_size = [], 0
+
+    # -- starting over
+
+    def resume(self, msg_id: str) -> None:
+        """Make a half message that was given up open again, as if nobody had been asked about it (323).
+
+        :raises BrokerError: there is none with that id.
+        """
+        try:
+            _, _, offset = parse_offset_msg_id(msg_id)
+            raw = self._store.message_at(offset)
+            stored = None if raw is None else read_stored(raw)
+        except (ConfigError, CorruptRecord) as e:
+            raise _refusal(f"no half message can be resumed: {e}") from e
+        if stored is None or stored.topic != names.CHECK_MAX_TIME_TOPIC:
+            raise _refusal(f"{msg_id} is no message of {names.CHECK_MAX_TIME_TOPIC}: no half message can be resumed")
+        properties = decode_properties(stored.properties) | {Property.TRANSACTION_CHECK_TIMES: "0"}
+        self._store.append(copy_of(stored, properties, names.HALF_TOPIC, QUEUE))
+
+
+def _refusal(words: str) -> BrokerError:
+    return BrokerError.of(Code.SYSTEM_ERROR, words)
