@@ -63,8 +63,8 @@ class Bench:
 
     def feed(self, data: bytes) -> int:
         """One read; the bytes that answer it."""
-        output, _ = self.dispatcher.serve(self.peer, FrameDecoder().feed(data))
-        return sum(map(len, output))
+        served = self.dispatcher.serve(self.peer, FrameDecoder().feed(data))
+        return sum(map(len, served.output))
 
 
 def send(queue: int, size: int = 1024) -> Command:

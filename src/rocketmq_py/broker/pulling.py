@@ -112,7 +112,7 @@ class Puller:
             return self._reset_reply(header, admitted, reset)
         found = self._store.get(
             header.topic, header.queue_id, header.queue_offset, header.max_msg_nums,
-            accepts=admitted.accepts, message_filter=admitted.wants,
+            accepts=admitted.accepts, message_filter=admitted.wants, may_lend=True,
         )  # fmt: skip
         reply = self._reply(header, admitted, found)
         self._note_offsets(peer, header, found.next_offset, may_hold)

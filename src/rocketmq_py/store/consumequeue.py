@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from struct import Struct
 
@@ -22,10 +23,22 @@ _log = logging.getLogger(__name__)
 
 _ENTRY = Struct(">qiq")
 unpack_entries = _ENTRY.iter_unpack
+"""Physical offset, size and tags code of each of some raw entries."""
 _BLANK = _ENTRY.pack(0, 0x7FFFFFFF, 0)
 """Stands for an offset that has no message: before the first of a queue that did not begin at 0."""
 _ANY_PHYSICAL = 1 << 63
 _pack_entries = Entries("qiq").pack
+
+
+@lru_cache(maxsize=64)
+def _flat(size: int) -> Struct:
+    return Struct(">" + "qiq" * (size // ENTRY))
+
+
+def places(raw: bytes) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Physical offsets and sizes of raw entries, one column each: in C, and without a tuple for every entry."""
+    flat = _flat(len(raw)).unpack(raw)
+    return flat[0::3], flat[1::3]
 
 
 class ConsumeQueue:

@@ -354,14 +354,16 @@ class MessageStore:
         accepts: Accepts | None = None,
         max_bytes: int | None = None,
         message_filter: MessageFilter | None = None,
+        may_lend: bool = False,
     ) -> GetResult:
         """Messages of a queue from ``offset`` on, by Java's rules and limits.
 
         :param accepts: tells by the tags code whether a message may be wanted.
         :param message_filter: tells by the record's bytes whether it is.
+        :param may_lend: whether the body may be a view of the log instead of a copy; it keeps that part mapped.
         """
         queue = self._queue(topic, queue_id)
-        return self._reader.get(queue, offset, max_count, max_bytes, accepts, message_filter)
+        return self._reader.get(queue, offset, max_count, max_bytes, accepts, message_filter, may_lend)
 
     def has_queue(self, topic: str, queue_id: int) -> bool:
         return self._queue(topic, queue_id) is not None

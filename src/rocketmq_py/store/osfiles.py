@@ -84,9 +84,7 @@ class OsFile:
             os.posix_fallocate(self._fd, position, length)
 
     def erase(self, position: int) -> None:
-        if self._map is not None:
-            self._map.close()
-            self._map = None
+        self._unmap()
         os.ftruncate(self._fd, position)
         os.ftruncate(self._fd, self.size)
 
@@ -99,10 +97,15 @@ class OsFile:
                 self._map.flush()
             os.fsync(self._fd)
 
-    def close(self) -> None:
+    def _unmap(self) -> None:
         if self._map is not None:
-            self._map.close()
+            # An answer that is still being written reads from it; it goes with the last of these views.
+            with contextlib.suppress(BufferError):
+                self._map.close()
             self._map = None
+
+    def close(self) -> None:
+        self._unmap()
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1

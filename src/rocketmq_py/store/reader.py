@@ -12,7 +12,7 @@ from struct import Struct
 
 from rocketmq_py.store.commitlog import CommitLog
 from rocketmq_py.store.config import CONSUME_QUEUE_ENTRY, StoreConfig
-from rocketmq_py.store.consumequeue import ConsumeQueue, unpack_entries
+from rocketmq_py.store.consumequeue import ConsumeQueue, places
 from rocketmq_py.store.index import MessageIndex
 from rocketmq_py.store.records import Boundary, GetResult, GetStatus, QueryResult
 from rocketmq_py.wire.record import BORN_HOST_V6
@@ -22,6 +22,8 @@ _MIN_PULL_SIZE = 100
 _I32 = Struct(">i")
 _SIZE_AND_MORE = 48
 _QUERY_PASSES = 3
+_WORTH_LENDING = 16 * 1024
+"""Bytes from which on a look into the log is cheaper than a copy."""
 
 Accepts = Callable[[int], bool]
 MessageFilter = Callable[[bytes], bool]
@@ -52,8 +54,9 @@ class Reader:
         max_bytes: int | None,
         accepts: Accepts | None,
         message_filter: MessageFilter | None,
+        may_lend: bool = False,
     ) -> GetResult:
-        """Messages of a queue from ``offset`` on."""
+        """Messages of a queue from ``offset`` on; see :meth:`MessageStore.get`."""
         if queue is None:
             return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, b"", 0, 0, 0, 0)
         low, high = queue.min_offset, queue.max_offset
@@ -62,35 +65,41 @@ class Reader:
             return GetResult(status, b"", 0, following, low, high)
         limit = MAX_PULL_SIZE if max_bytes is None else min(max(max_bytes, _MIN_PULL_SIZE), MAX_PULL_SIZE)
         if accepts is None and message_filter is None:
-            result = self._get_all(queue, offset, max_count, limit)
+            result = self._get_all(queue, offset, max_count, limit, may_lend)
             if result is not None:
                 return result
         return self._get_some(queue, offset, max_count, limit, accepts, message_filter)
 
-    def _get_all(self, queue: ConsumeQueue, offset: int, max_count: int, limit: int) -> GetResult | None:
+    def _get_all(
+        self, queue: ConsumeQueue, offset: int, max_count: int, limit: int, may_lend: bool
+    ) -> GetResult | None:
         """The usual case in few steps: nothing filtered, everything near the end of the log and within one file.
 
         None when it is not that case.
         """
         config, log = self._config, self._log
         count = min(max_count, config.max_transfer_count_on_message_in_memory)
-        entries = list(unpack_entries(queue.read(offset, count)))
-        if not entries or count < 1:
+        raw = queue.read(offset, count)
+        if not raw or count < 1:
             return None
-        first, end = entries[0][0], entries[-1][0] + entries[-1][1]
+        starts, sizes = places(raw)
+        first, end = starts[0], starts[-1] + sizes[-1]
         base = first - first % log.file_size
         buffer = log.buffers.get(base)
         if buffer is None or end > base + log.file_size or log.end - first > self._near:
             return None
-        total = sum([size for _, size, _ in entries])
+        total = sum(sizes)
         if total > min(limit, config.max_transfer_bytes_on_message_in_memory):
             return None
-        if end - first == total:
-            body = buffer[first - base : end - base]
+        body: bytes | memoryview
+        if end - first != total:
+            body = b"".join([buffer[at - base : at - base + size] for at, size in zip(starts, sizes, strict=True)])
+        elif may_lend and total >= _WORTH_LENDING:
+            body = memoryview(buffer)[first - base : end - base]
         else:
-            body = b"".join([buffer[at - base : at - base + size] for at, size, _ in entries])
-        following = offset + len(entries)
-        return GetResult(GetStatus.FOUND, body, len(entries), following, queue.min_offset, queue.max_offset)
+            body = buffer[first - base : end - base]
+        following = offset + len(sizes)
+        return GetResult(GetStatus.FOUND, body, len(sizes), following, queue.min_offset, queue.max_offset)
 
     def _get_some(
         self,

@@ -106,12 +106,12 @@ class GetStatus(enum.Enum):
 class GetResult(msgspec.Struct, gc=False):
     """Messages of a queue: ``count`` records back to back in ``body``.
 
-    ``next_offset`` is where to go on. ``suggest_slave`` says that the reader is further behind the end of the log than
+    ``body`` is a view of the log only where the reader allowed it. ``next_offset`` is where to go on. ``suggest_slave`` says that the reader is further behind the end of the log than
     memory reaches.
     """
 
     status: GetStatus
-    body: bytes
+    body: bytes | memoryview
     count: int
     next_offset: int
     min_offset: int
