@@ -47,8 +47,9 @@ class Client:
     def read(self, commands: list[Command]) -> list[Command]:
         """The answers to requests that arrive in one read."""
         frames = FrameDecoder().feed(b"".join(map(encode_command, commands)))
-        output, fault = self._broker.dispatcher.serve(self.peer, frames)
+        output, fault, rest = self._broker.dispatcher.serve(self.peer, frames)
         assert fault is None
+        assert not rest
         return [decode_command(frame) for frame in FrameDecoder().feed(b"".join(map(bytes, output)))]
 
     def leave(self) -> None:
