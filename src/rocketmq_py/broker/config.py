@@ -5,7 +5,6 @@ Knows keys, defaults and which values can never work. Refuses to know what the s
 
 from __future__ import annotations
 
-import difflib
 import re
 import typing
 from collections.abc import Iterable, Mapping
@@ -15,23 +14,41 @@ from typing import Any, Self
 
 import msgspec
 
-from rocketmq_py.broker.javakeys import JAVA_KEYS
+from rocketmq_py.broker.javakeys import JAVA_DEFAULTS
+from rocketmq_py.core import javaconf
+from rocketmq_py.core.javaconf import read_properties
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.sysflag import PERM_RW
 from rocketmq_py.store import StoreConfig
 
 DEFAULT_STORE = "~/store"
 
+_ODD_KEYS = {"broker_ip1": "brokerIP1", "check_crc_on_recover": "checkCRCOnRecover"}
+"""Keys whose letters the rule for names does not give."""
 
-class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
+
+class BrokerConfig(msgspec.Struct, kw_only=True):
     """Intervals and timeouts are milliseconds.
+
+    The parts of a broker share one object; only ``broker.settings`` changes it while they run.
 
     :param broker_id: 0 is the master.
     :param listen_port: 0 picks a free port.
     :param bind_address: the address to listen on; ``broker_ip1`` is the one clients are told.
     :param namesrv_addr: name servers, separated by ``;``; empty for none.
     :param store_path_root_dir: where messages and configuration are kept.
+    :param broker_fast_failure_enable: refuse requests as busy when turn after turn of a broker that has fallen behind
+        takes longer than they may wait (``wait_time_mills_in_*``).
+    :param os_page_cache_busy_time_out_mills: so long a write of the log may take before messages are refused.
+    :param pull_thread_pool_queue_capacity: pulls that may wait for messages at a time.
+    :param send_thread_pool_queue_capacity: sends that may wait for the disk at a time, with SYNC_FLUSH.
     :param broker_permission: 4 read, 2 write; without write permission order topics refuse messages.
+    :param broker_config_path: the file changes an administrator makes are written to; empty for
+        ``config/broker.properties`` in the store.
+    :param config_black_list: keys nobody may change from afar, separated by ``;``.
+    :param enable_topic_message_type_check: refuse messages that are not of their topic's ``message.type``. A key of
+        Java's proxy, which checks by default; a Java broker never does.
+    :param ignored: settings of a broker.conf that have no effect here.
     :param transaction_check_interval: between checks of open transactions; 30 s as in Apache RocketMQ from 5.1.4 on,
         where earlier versions, and much that is written about them, have 60 s.
     :param transaction_time_out: how old a half message without an immunity time of its own must be to be checked.
@@ -63,6 +80,18 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     validate_system_topic_when_update_topic: bool = True
     clear_retry_topic_when_delete_topic: bool = True
     revive_queue_num: int = 8
+    enable_retry_topic_v2: bool = False
+    retrieve_message_from_pop_retry_topic_v1: bool = True
+    pop_from_retry_probability: int = 20
+    pop_response_return_actual_retry_topic: bool = False
+    init_pop_offset_by_check_msg_in_mem: bool = True
+    pop_polling_size: int = 1_024
+    max_pop_polling_size: int = 100_000
+    enable_notify_after_pop_order_lock_release: bool = True
+    default_message_request_mode: str = "PULL"
+    default_pop_share_queue_num: int = -1
+    server_load_balancer_enable: bool = True
+    load_balance_poll_name_server_interval: int = 30_000
 
     auto_create_subscription_group: bool = True
     notify_consumer_ids_changed_enable: bool = True
@@ -92,6 +121,31 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     register_broker_timeout_mills: int = 24_000
     start_accept_send_request_time_stamp: int = 0
     server_channel_max_idle_time_seconds: int = 120
+
+    broker_fast_failure_enable: bool = True
+    wait_time_mills_in_send_queue: int = 200
+    wait_time_mills_in_pull_queue: int = 5_000
+    wait_time_mills_in_ack_queue: int = 3_000
+    wait_time_mills_in_heartbeat_queue: int = 31_000
+    wait_time_mills_in_transaction_queue: int = 3_000
+    wait_time_mills_in_admin_broker_queue: int = 5_000
+    os_page_cache_busy_time_out_mills: int = 1_000
+    send_thread_pool_queue_capacity: int = 10_000
+    pull_thread_pool_queue_capacity: int = 100_000
+    ack_thread_pool_queue_capacity: int = 100_000
+    heartbeat_thread_pool_queue_capacity: int = 50_000
+    end_transaction_pool_queue_capacity: int = 100_000
+    admin_broker_thread_pool_queue_capacity: int = 10_000
+    query_thread_pool_queue_capacity: int = 20_000
+    client_manager_thread_pool_queue_capacity: int = 1_000_000
+    consumer_manager_thread_pool_queue_capacity: int = 1_000_000
+
+    broker_config_path: str = ""
+    config_black_list: str = "configBlackList;brokerConfigPath"
+    enable_mixed_message_type: bool = False
+    enable_topic_message_type_check: bool = False
+
+    ignored: dict[str, str] = {}
 
     def __post_init__(self) -> None:
         if not 0 <= self.listen_port <= 65535:
@@ -133,68 +187,62 @@ def parse_address(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def read_properties(lines: Iterable[str]) -> dict[str, str]:
-    """Keys and values of the lines of a properties file: ``key=value``; ``#`` and ``!`` start a comment.
-
-    :raises ConfigError: a line is neither.
-    """
-    found: dict[str, str] = {}
-    for number, raw in enumerate(lines, 1):
-        line = raw.strip()
-        if not line or line[0] in "#!":
-            continue
-        key, separator, value = line.partition("=")
-        if not separator:
-            raise ConfigError(f"line {number}: {line!r} is no setting: key=value is expected")
-        found[key.strip()] = value.strip()
-    return found
-
-
 def configure(properties: Mapping[str, str] | Iterable[str], **overrides: Any) -> tuple[BrokerConfig, StoreConfig]:
     """Both configurations of a broker.conf, given as a mapping or as lines.
 
-    Keys of Apache RocketMQ that have no meaning here are accepted without effect.
+    Keys of Apache RocketMQ that have no meaning here are accepted without effect; they are in ``BrokerConfig.ignored``.
 
     :param overrides: fields by their Python names, which win.
-    :raises ConfigError: an unknown key, named with the nearest known one, or a value of the wrong kind.
+    :raises ConfigError: unknown keys, each named with the nearest known one, and values of the wrong kind.
     """
     settings = dict(properties) if isinstance(properties, Mapping) else read_properties(properties)
-    for key in settings:
-        if key not in JAVA_KEYS and key not in _fields(BrokerConfig) and key not in _fields(StoreConfig):
-            raise ConfigError(f"unknown setting {key!r}{_nearest(key)}")
+    faults = [fault for key, text in settings.items() if (fault := setting_fault(key, text))]
+    if faults:
+        raise ConfigError("; ".join(faults))
     broker = {name: _value(BrokerConfig, name, key, settings[key]) for key, name in _known(BrokerConfig, settings)}
     store = {name: _value(StoreConfig, name, key, settings[key]) for key, name in _known(StoreConfig, settings)}
+    broker["ignored"] = {key: text for key, text in settings.items() if key not in own_keys()}
     names = StoreConfig.__struct_fields__
     broker |= {name: value for name, value in overrides.items() if name not in names}
     store |= {name: value for name, value in overrides.items() if name in names}
     return _build(BrokerConfig, broker), _build(StoreConfig, store)
 
 
+def setting_fault(key: str, text: str) -> str | None:
+    """What is wrong with one setting of a broker.conf, in words, or None."""
+    kind = own_keys().get(key)
+    if kind is None:
+        default = JAVA_DEFAULTS.get(key)
+        if default is None:
+            return javaconf.unknown(key, {*JAVA_DEFAULTS, *own_keys()})
+        kind = javaconf.kind_of(default)
+    return javaconf.fault(key, text, kind)
+
+
+@cache
+def own_keys() -> dict[str, type]:
+    """The keys that have an effect here, and what they hold."""
+    return {key: _types(cls)[name] for cls in (BrokerConfig, StoreConfig) for key, name in _fields(cls).items()}
+
+
 def java_key(field: str) -> str:
     """The key of a field in a broker.conf."""
-    return {"broker_ip1": "brokerIP1"}.get(field) or re.sub("_([a-z0-9])", lambda found: found[1].upper(), field)
+    return _ODD_KEYS.get(field) or re.sub("_([a-z0-9])", lambda found: found[1].upper(), field)
 
 
-def java_lines(config: msgspec.Struct) -> list[str]:
-    """A configuration as ``key=value`` lines."""
-    return [f"{java_key(name)}={_text(getattr(config, name))}" for name in config.__struct_fields__]
+def java_settings(config: msgspec.Struct) -> dict[str, str]:
+    """A configuration as keys of a broker.conf and their values."""
+    return {key: _text(getattr(config, name)) for key, name in _fields(type(config)).items()}
 
 
 @cache
 def _fields(cls: type[msgspec.Struct]) -> dict[str, str]:
-    return {java_key(name): name for name in cls.__struct_fields__}
+    return {java_key(name): name for name in cls.__struct_fields__ if name != "ignored"}
 
 
 def _known(cls: type[msgspec.Struct], settings: Mapping[str, str]) -> list[tuple[str, str]]:
     fields = _fields(cls)
     return [(key, fields[key]) for key in settings if key in fields]
-
-
-def _nearest(key: str) -> str:
-    known = sorted(JAVA_KEYS | _fields(BrokerConfig).keys() | _fields(StoreConfig).keys())
-    lower = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(key.lower(), lower, n=1, cutoff=0.6)
-    return f"; did you mean {lower[near[0]]!r}?" if near else ""
 
 
 @cache
@@ -207,14 +255,13 @@ def _value(cls: type[msgspec.Struct], field: str, key: str, text: str) -> Any:
     try:
         return msgspec.convert(text.lower() if wanted is bool else text, wanted, strict=False)
     except msgspec.ValidationError as e:
-        kind = {int: "a whole number", bool: "true or false"}.get(wanted, "a text")
-        raise ConfigError(f"{key} is {text!r}: {kind} is expected") from e
+        raise ConfigError(f"{key} is {text!r}: {e}") from e
 
 
 def _build(cls: type[Any], values: dict[str, Any]) -> Any:
-    unknown = values.keys() - set(cls.__struct_fields__)
-    if unknown:
-        raise ConfigError(f"unknown setting {min(unknown)!r}{_nearest(java_key(min(unknown)))}")
+    odd = values.keys() - set(cls.__struct_fields__)
+    if odd:
+        raise ConfigError(javaconf.unknown(min(odd), map(java_key, cls.__struct_fields__)))
     return cls(**values)
 
 

@@ -7,7 +7,7 @@ to know messages: an offset is what a client says.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from rocketmq_py.broker.javafiles import bean, int_keys, version_of
@@ -140,6 +140,16 @@ class Offsets:
     def groups_of(self, topic: str) -> list[str]:
         """Groups that have committed offsets of a topic."""
         return [key.partition("@")[2] for key in self.table if key.partition("@")[0] == topic]
+
+    def committed(self, topic: str, without: Collection[str] = ()) -> dict[int, list[int]]:
+        """The offsets of each queue of a topic that groups have committed, those of some groups left out."""
+        found: dict[int, list[int]] = {}
+        for key, queues in self.table.items():
+            name, _, group = key.partition("@")
+            if name == topic and group not in without:
+                for queue_id, offset in queues.items():
+                    found.setdefault(queue_id, []).append(offset)
+        return found
 
     def clone(self, source: str, target: str, topic: str) -> None:
         """Give one group the offsets another has in a topic."""

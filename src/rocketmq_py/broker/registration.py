@@ -18,6 +18,7 @@ from rocketmq_py.errors import BrokerError, RocketMQError
 from rocketmq_py.protocol.bodies import KvTable, RegisterBrokerBody, TopicConfig, TopicConfigTable
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers import RegisterBroker, UnregisterBroker
+from rocketmq_py.protocol.sysflag import PERM_RW
 from rocketmq_py.wire.command import Command
 
 _log = logging.getLogger(__name__)
@@ -97,7 +98,7 @@ class Registration:
         await asyncio.gather(*(self._register_at(address, command, timeout) for address in addresses))
 
     def _command(self, topics: Iterable[TopicConfig]) -> Command:
-        table = {topic.topic_name: topic for topic in topics}
+        table = {topic.topic_name: masked(topic, self._config.broker_permission) for topic in topics}
         body = RegisterBrokerBody(
             topic_config_serialize_wrapper=TopicConfigTable(
                 topic_config_table=table, data_version=self._topics.version, mapping_data_version=self._topics.version,
@@ -151,6 +152,16 @@ class Registration:
             await self._outward.invoke(address, command, _UNREGISTER_SECONDS)
         except RocketMQError as e:
             _log.info("not unregistered at name server %s: %s", address, e)
+
+
+def masked(topic: TopicConfig, permission: int) -> TopicConfig:
+    """A topic as name servers are told of it by a broker that may not do everything."""
+    if permission & PERM_RW == PERM_RW:
+        return topic
+    return TopicConfig(
+        topic_name=topic.topic_name, read_queue_nums=topic.read_queue_nums, write_queue_nums=topic.write_queue_nums,
+        perm=topic.perm & permission,
+    )  # fmt: skip
 
 
 def _next_port(address: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-FAQ = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
+from rocketmq_py.protocol.remarks import FAQ as FAQ
 
 TOPIC_MAX_LENGTH = 127
 RETRY_TOPIC_MAX_LENGTH = 255
@@ -52,3 +52,8 @@ def no_filter(expression_type: str) -> str:
 def no_group(group: str) -> str:
     """A group that is not there and may not be created."""
     return f"subscription group not exist, {group} {FAQ}"
+
+
+def no_subscription_group(group: str) -> str:
+    """A pop for a group that is not there and may not be created."""
+    return f"subscription group [{group}] does not exist, {FAQ}"

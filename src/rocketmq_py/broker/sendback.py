@@ -12,6 +12,7 @@ from rocketmq_py.broker.config import BrokerConfig
 from rocketmq_py.broker.delay import DelayService
 from rocketmq_py.broker.groups import Groups
 from rocketmq_py.broker.stamping import encode
+from rocketmq_py.broker.stats import Stats
 from rocketmq_py.broker.stored import Stored, read_stored
 from rocketmq_py.broker.topics import UNIT_SUB_FLAG, Topics, is_writable
 from rocketmq_py.core.delay import retry_level
@@ -33,13 +34,15 @@ class SendBack:
     """Takes failed messages back."""
 
     def __init__(
-        self, config: BrokerConfig, store: MessageStore, topics: Topics, groups: Groups, delay: DelayService
-    ) -> None:
+        self, config: BrokerConfig, store: MessageStore, topics: Topics, groups: Groups, delay: DelayService,
+        stats: Stats,
+    ) -> None:  # fmt: skip
         self._config = config
         self._store = store
         self._topics = topics
         self._groups = groups
         self._delay = delay
+        self._stats = stats
 
     def take(self, header: ConsumerSendMsgBack, version: int) -> None:
         """Store a failed message again, one step further.
@@ -59,12 +62,15 @@ class SendBack:
         limit = group.retry_max_times
         if version >= Version.V3_4_9 and header.max_reconsume_times is not None:
             limit = header.max_reconsume_times
-        if message.head.reconsume_times >= limit or header.delay_level < 0:
+        is_dead = message.head.reconsume_times >= limit or header.delay_level < 0
+        if is_dead:
             dead = self._topics.create_for_group(names.dlq_topic(header.group), _DEAD_LETTER_QUEUES)
             self._put(message, dead.topic_name, 0, 0)
         else:
             level = header.delay_level or retry_level(message.head.reconsume_times)
             self._put(message, retry_topic, random.randrange(group.retry_queue_nums), level)
+        first_sent_to = decode_properties(message.properties).get("RETRY_TOPIC", message.topic)
+        self._stats.sent_back(header.group, first_sent_to, dead=is_dead)
 
     def _retry_topic(self, header: ConsumerSendMsgBack, group: SubscriptionGroupConfig) -> str:
         sys_flag = UNIT_SUB_FLAG if header.unit_mode else 0

@@ -1,19 +1,31 @@
-"""How much goes in and out, for those who ask: totals and rates of the broker, its topics and its groups.
+"""How much goes in and out, for those who ask: totals and rates of the broker, its topics, queues and groups.
 
-Counting is cheap and does not touch the send path: what arrived is told by the store once per settle.
+Knows the names Apache RocketMQ gives its counters (BrokerStatsManager) and what each counts. Counting is cheap and does
+not touch the send path: what arrived is told by the store once per settle.
 """
 
 from __future__ import annotations
 
+import datetime
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
+from rocketmq_py.core.stats import MINUTE, StatsClock, StatsItem
 from rocketmq_py.store import Arrival
 
 _WINDOWS_MS = (10_000, 60_000, 600_000)
 _KEPT = 601
 _SAMPLE_MS = 1_000
-_MINUTE_MS = 60_000
+
+TOPIC_PUT_NUMS, TOPIC_PUT_SIZE = "TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE"
+QUEUE_PUT_NUMS, QUEUE_PUT_SIZE = "QUEUE_PUT_NUMS", "QUEUE_PUT_SIZE"
+GROUP_GET_NUMS, GROUP_GET_SIZE = "GROUP_GET_NUMS", "GROUP_GET_SIZE"
+QUEUE_GET_NUMS, QUEUE_GET_SIZE = "QUEUE_GET_NUMS", "QUEUE_GET_SIZE"
+BROKER_PUT_NUMS, BROKER_GET_NUMS = "BROKER_PUT_NUMS", "BROKER_GET_NUMS"
+BROKER_PUT_NUMS_OF_USERS = "BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC"
+BROKER_GET_NUMS_OF_USERS = "BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC"
+SENT_BACK_NUMS, SENT_BACK_TO_DLQ_TIMES = "SNDBCK_PUT_NUMS", "SNDBCK2DLQ_TIMES"
 
 
 class Meter:
@@ -37,46 +49,124 @@ class Meter:
         return (last - first) * 1000 / (last_ms - first_ms) if last_ms > first_ms else 0.0
 
 
+class Day:
+    """A growing count as it was at midnight, and at the midnight before."""
+
+    def __init__(self) -> None:
+        self.yesterday_morning = 0
+        self.today_morning = 0
+        self.now = 0
+
+    def begin(self) -> None:
+        self.yesterday_morning, self.today_morning = self.today_morning, self.now
+
+
+class _Flow(NamedTuple):
+    """The counters of messages on one way: how many, how many bytes, of the whole and of one queue."""
+
+    nums: StatsItem
+    size: StatsItem
+    queue_nums: StatsItem
+    queue_size: StatsItem
+    of_users: bool
+
+    def add(self, count: int, size: int) -> None:
+        self.nums.add(count)
+        self.size.add(size)
+        self.queue_nums.add(count)
+        self.queue_size.add(size)
+
+
 class Stats:
-    """The broker's meters.
+    """The broker's counters.
 
     :param now_ms: when the broker started.
+    :param cluster: its name is the key of the counters of the broker as a whole.
+    :param is_system: whether a topic belongs to the broker itself; totals of a day leave such topics out.
     """
 
-    def __init__(self, now_ms: int) -> None:
+    def __init__(self, now_ms: int, cluster: str, is_system: Callable[[str], bool]) -> None:
         self.started_ms = now_ms
         self.put = Meter(_KEPT)
         self.got = Meter(_KEPT)
         self.pulls_found = Meter(_KEPT)
         self.pulls_missed = Meter(_KEPT)
-        self.got_bytes = 0
-        self._topics: dict[str, Meter] = {}
-        self._groups: dict[tuple[str, str], Meter] = {}
+        self.put_day = Day()
+        self.got_day = Day()
+        self._cluster = cluster
+        self._is_system = is_system
+        self._clock = StatsClock(now_ms)
+        self._items: dict[tuple[str, str], StatsItem] = {}
+        self._puts: dict[tuple[str, int], _Flow] = {}
+        self._gets: dict[tuple[str, str, int], _Flow] = {}
         self._next_sample = now_ms
+        self._next_morning = next_morning(now_ms)
+
+    # -- counting
 
     def arrived(self, arrivals: Iterable[Arrival]) -> None:
         """Messages have been stored."""
+        total = of_users = 0
         for arrival in arrivals:
             count = arrival.next_offset - arrival.queue_offset
-            self.put.count += count
-            meter = self._topics.get(arrival.topic)
-            if meter is None:
-                meter = self._topics[arrival.topic] = _minute_meter()
-            meter.count += count
+            flow = self._puts.get((arrival.topic, arrival.queue_id)) or self._put_flow(arrival.topic, arrival.queue_id)
+            flow.add(count, sum(arrival.entries[1::3]))
+            total += count
+            of_users += count if flow.of_users else 0
+        self.put.count += total
+        self.put_day.now += of_users
+        self.item(BROKER_PUT_NUMS, self._cluster).add(total)
+        self.item(BROKER_PUT_NUMS_OF_USERS, self._cluster).add(of_users)
 
-    def pulled(self, group: str, topic: str, count: int, size: int) -> None:
+    def pulled(self, group: str, topic: str, queue_id: int, count: int, size: int) -> None:
         """A pull has been answered with messages."""
+        flow = self._gets.get((group, topic, queue_id)) or self._get_flow(group, topic, queue_id)
+        flow.add(count, size)
+        of_users = count if flow.of_users else 0
         self.got.count += count
-        self.got_bytes += size
+        self.got_day.now += of_users
         self.pulls_found.count += 1
-        meter = self._groups.get((group, topic))
-        if meter is None:
-            meter = self._groups[group, topic] = _minute_meter()
-        meter.count += count
+        self.item(BROKER_GET_NUMS, self._cluster).add(count)
+        self.item(BROKER_GET_NUMS_OF_USERS, self._cluster).add(of_users)
 
     def missed(self) -> None:
         """A pull has been answered without messages."""
         self.pulls_missed.count += 1
+
+    def sent_back(self, group: str, topic: str, *, dead: bool) -> None:
+        """A consumer has given a message back; ``dead`` if it went to the dead letters."""
+        self.item(SENT_BACK_NUMS, f"{topic}@{group}").add(1)
+        if dead:
+            self.item(SENT_BACK_TO_DLQ_TIMES, f"{topic}@{group}").add(1)
+
+    def _put_flow(self, topic: str, queue_id: int) -> _Flow:
+        flow = self._puts[topic, queue_id] = _Flow(
+            self.item(TOPIC_PUT_NUMS, topic), self.item(TOPIC_PUT_SIZE, topic),
+            self.item(QUEUE_PUT_NUMS, f"{topic}@{queue_id}"), self.item(QUEUE_PUT_SIZE, f"{topic}@{queue_id}"),
+            not self._is_system(topic),
+        )  # fmt: skip
+        return flow
+
+    def _get_flow(self, group: str, topic: str, queue_id: int) -> _Flow:
+        whole, queue = f"{topic}@{group}", f"{topic}@{queue_id}@{group}"
+        flow = self._gets[group, topic, queue_id] = _Flow(
+            self.item(GROUP_GET_NUMS, whole), self.item(GROUP_GET_SIZE, whole),
+            self.item(QUEUE_GET_NUMS, queue), self.item(QUEUE_GET_SIZE, queue), not self._is_system(topic),
+        )  # fmt: skip
+        return flow
+
+    def item(self, name: str, key: str) -> StatsItem:
+        """A counter, made when there is none yet."""
+        found = self._items.get((name, key))
+        if found is None:
+            found = self._items[name, key] = StatsItem(self._clock)
+        return found
+
+    def find(self, name: str, key: str) -> StatsItem | None:
+        """A counter, if anything has been counted under its name."""
+        return self._items.get((name, key))
+
+    # -- time
 
     def tick(self, now_ms: int) -> None:
         """Take samples when it is time to. Call it at least every second."""
@@ -85,25 +175,45 @@ class Stats:
         self._next_sample = now_ms + _SAMPLE_MS
         for meter in (self.put, self.got, self.pulls_found, self.pulls_missed):
             meter.sample(now_ms)
-        for meter in (*self._topics.values(), *self._groups.values()):
-            meter.sample(now_ms)
+        self._clock.advance(now_ms)
+        if now_ms >= self._next_morning:
+            self._next_morning = next_morning(now_ms)
+            self.put_day.begin()
+            self.got_day.begin()
+
+    # -- asking
 
     def topic_rate(self, topic: str) -> float:
         """Messages a second sent to a topic during the last minute."""
-        meter = self._topics.get(topic)
-        return meter.rate(_MINUTE_MS) if meter else 0.0
+        item = self.find(TOPIC_PUT_NUMS, topic)
+        return item.snapshot(MINUTE).tps if item else 0.0
 
     def group_rate(self, group: str, topic: str) -> float:
         """Messages a second a group pulled from a topic during the last minute."""
-        meter = self._groups.get((group, topic))
-        return meter.rate(_MINUTE_MS) if meter else 0.0
+        item = self.find(GROUP_GET_NUMS, f"{topic}@{group}")
+        return item.snapshot(MINUTE).tps if item else 0.0
 
     def forget_topic(self, topic: str) -> None:
-        self._topics.pop(topic, None)
+        """A topic is gone."""
+        self._forget(lambda key: key.partition("@")[0] == topic)
+        self._puts = {key: flow for key, flow in self._puts.items() if key[0] != topic}
+        self._gets = {key: flow for key, flow in self._gets.items() if key[1] != topic}
+
+    def forget_group(self, group: str) -> None:
+        """A group is gone."""
+        self._forget(lambda key: "@" in key and key.rpartition("@")[2] == group)
+        self._gets = {key: flow for key, flow in self._gets.items() if key[0] != group}
+
+    def _forget(self, unwanted: Callable[[str], bool]) -> None:
+        for name, key in [pair for pair in self._items if pair[1] != self._cluster and unwanted(pair[1])]:
+            del self._items[name, key]
 
 
-def _minute_meter() -> Meter:
-    return Meter(_MINUTE_MS // _SAMPLE_MS + 1)
+def next_morning(now_ms: int) -> int:
+    """The next local midnight."""
+    today = datetime.datetime.fromtimestamp(now_ms / 1000).astimezone().date()
+    midnight = datetime.datetime.combine(today + datetime.timedelta(days=1), datetime.time.min).astimezone()
+    return int(midnight.timestamp() * 1000)
 
 
 def three_rates(meter: Meter) -> str:

@@ -30,10 +30,10 @@ def command(host: str, port: int | None, config_file: Path | None, assignments: 
     if config_file is not None:
         settings |= read_lines(config_file.read_text().splitlines())
         settings["configStorePath"] = str(config_file)
-    settings |= assigned(assignments, NamesrvConfig.keys())
+    settings |= assigned(assignments)
     if port is not None:
         settings["listenPort"] = str(port)
-    run(_serve(NamesrvConfig().updated(settings)))
+    run(_serve(NamesrvConfig.checked(settings)))
 
 
 async def _serve(config: NamesrvConfig) -> None:

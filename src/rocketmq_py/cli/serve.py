@@ -39,13 +39,26 @@ def command(
     Prints READY namesrv=HOST:PORT broker=HOST:PORT once both serve. A port of 0 picks a free one. Options win over
     --set, which wins over the file; a broker.conf of Apache RocketMQ works unchanged.
     """
-    from rocketmq_py.broker.config import read_properties
     from rocketmq_py.server.running import run
 
-    settings = read_properties(config_file.read_text().splitlines()) if config_file is not None else {}
-    settings |= assigned(assignments) | _as_settings(options)
+    given = assigned(assignments) | _as_settings(options)
+    settings = _from_file(config_file, given) | given
     settings |= _addresses(settings, options["host"])
     run(_serve(*_configure(settings, namesrv_port)))
+
+
+def _from_file(config_file: Path | None, given: dict[str, str]) -> dict[str, str]:
+    """The settings of a file: the one that was named, else the one the store keeps changes of administrators in."""
+    from rocketmq_py.broker.config import DEFAULT_STORE
+    from rocketmq_py.broker.settings import kept_in
+    from rocketmq_py.core.javaconf import read_properties
+
+    root = Path(given.get("storePathRootDir", DEFAULT_STORE)).expanduser()
+    path = config_file or kept_in(given.get("brokerConfigPath", ""), root)
+    if not path.exists():
+        return {}
+    settings = read_properties(path.read_text().splitlines())
+    return {"brokerConfigPath": str(path), **settings} if config_file is not None else settings
 
 
 def _as_settings(options: dict[str, str | int | None]) -> dict[str, str]:
@@ -86,10 +99,13 @@ def _configure(settings: dict[str, str], namesrv_port: int) -> tuple[NamesrvConf
 
 def _namesrv_keys() -> frozenset[str]:
     """Keys that a name server has and a broker has not."""
-    from rocketmq_py.broker.config import BrokerConfig, java_key
+    from rocketmq_py.broker.config import own_keys
+    from rocketmq_py.broker.javakeys import JAVA_DEFAULTS as BROKER_DEFAULTS
     from rocketmq_py.namesrv.config import NamesrvConfig
+    from rocketmq_py.namesrv.javakeys import JAVA_DEFAULTS
 
-    return NamesrvConfig.keys() - {java_key(name) for name in BrokerConfig.__struct_fields__}
+    theirs = (JAVA_DEFAULTS.keys() - BROKER_DEFAULTS.keys()) | NamesrvConfig.keys()
+    return frozenset(theirs - own_keys().keys())
 
 
 async def _serve(namesrv: NamesrvConfig | None, broker: BrokerConfig, store: StoreConfig) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,20 +31,13 @@ def settings_options(what: str) -> Callable[[F], F]:
     return decorate
 
 
-def assigned(assignments: Iterable[str], known: Collection[str] | None = None) -> dict[str, str]:
-    """The settings of ``KEY=VALUE`` arguments.
-
-    :param known: the keys there are; None leaves it to the caller to refuse others.
-    """
+def assigned(assignments: Iterable[str]) -> dict[str, str]:
+    """The settings of ``KEY=VALUE`` arguments."""
     found = {}
     for text in assignments:
         key, separator, value = (part.strip() for part in text.partition("="))
         if not separator or not key:
             raise click.BadParameter(f"{text!r} is no setting: key=value is expected", param_hint="'--set'")
-        if known is not None and key not in known:
-            raise click.BadParameter(
-                f"unknown setting {key!r}; known are {', '.join(sorted(known))}", param_hint="'--set'"
-            )
         found[key] = value
     return found
 

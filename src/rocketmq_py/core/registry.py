@@ -116,6 +116,11 @@ class ConsumerRegistry:
         group = self.groups.get(group_name)
         return None if group is None else group.subscriptions.get(topic)
 
+    def may_consume(self, group_name: str, topic: str) -> bool:
+        """Whether a group subscribes to a topic; one that has no subscriptions at all may consume anything."""
+        group = self.groups.get(group_name)
+        return group is None or not group.subscriptions or topic in group.subscriptions
+
     def groups_of(self, topic: str) -> list[str]:
         """Names of the groups that subscribe to a topic."""
         return [name for name, group in self.groups.items() if topic in group.subscriptions]

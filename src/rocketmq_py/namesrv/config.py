@@ -5,13 +5,16 @@ Knows keys, defaults and which may be changed from afar. Refuses to know what th
 
 from __future__ import annotations
 
-import re
+import typing
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 import msgspec
 
+from rocketmq_py.core import javaconf
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.namesrv.javakeys import JAVA_DEFAULTS
 
 
 class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -21,6 +24,7 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     :param bind_address: the address to listen on.
     :param kv_config_path: where the key-value table is kept; empty keeps it in memory only.
     :param config_store_path: where settings changed from afar are written; empty forgets them at the end.
+    :param ignored: settings of a namesrv.conf that have no effect here.
     :param need_wait_for_service: answer no routes in the first ``wait_seconds_for_service``, while brokers register.
     :raises ConfigError: a value that can never work.
     """
@@ -42,6 +46,8 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     scan_not_active_broker_interval: int = 5_000
     server_channel_max_idle_time_seconds: int = 120
 
+    ignored: dict[str, str] = {}
+
     def __post_init__(self) -> None:
         if not 0 <= self.listen_port <= 65535:
             raise ConfigError(f"listenPort is {self.listen_port}: 0 to 65535 is expected")
@@ -50,18 +56,35 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @classmethod
     def keys(cls) -> frozenset[str]:
-        """All keys, as they are written in files and requests."""
-        return frozenset(cls.__struct_encode_fields__)
+        """All keys that have an effect, as they are written in files and requests."""
+        return frozenset(_kinds())
+
+    @classmethod
+    def checked(cls, settings: Mapping[str, str]) -> NamesrvConfig:
+        """The configuration of a namesrv.conf; keys that have no effect here are in ``ignored``.
+
+        :raises ConfigError: unknown keys, each with the nearest known one, and values of the wrong kind.
+        """
+        known = {**JAVA_DEFAULTS, **dict.fromkeys(_kinds(), "")}
+        faults = [javaconf.unknown(key, known) for key in settings if key not in known]
+        if faults:
+            raise ConfigError(f"name server: {'; '.join(faults)}")
+        return cls().updated(settings)
 
     def updated(self, settings: Mapping[str, str]) -> NamesrvConfig:
         """This configuration with some keys changed; keys that are not known are ignored, as Java ignores them.
 
         :raises ConfigError: a value of the wrong kind.
         """
+        kinds = {**{key: javaconf.kind_of(value) for key, value in JAVA_DEFAULTS.items()}, **_kinds()}
+        faults = [javaconf.fault(key, text, kinds[key]) for key, text in settings.items() if key in kinds]
+        if any(faults):
+            raise ConfigError(f"name server: {'; '.join(filter(None, faults))}")
         now: dict[str, Any] = msgspec.to_builtins(self)
-        now |= {key: value for key, value in settings.items() if key in now}
+        now["ignored"] |= {key: text for key, text in settings.items() if key in kinds and key not in now}
+        now |= {key: _parsed(text, kinds[key]) for key, text in settings.items() if key in _kinds()}
         try:
-            return msgspec.convert(now, NamesrvConfig, strict=False)
+            return msgspec.convert(now, NamesrvConfig)
         except msgspec.ValidationError as e:
             raise ConfigError(f"name server: {e}") from e
 
@@ -73,15 +96,30 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return self.config_black_list.split(";")
 
     def lines(self) -> str:
-        """The text form: ``key=value`` lines."""
+        """The text form: ``key=value`` lines of the keys that have an effect."""
         settings = msgspec.to_builtins(self)
-        return "".join(f"{key}={_text(value)}\n" for key, value in settings.items())
+        return "".join(f"{key}={_text(settings[key])}\n" for key in _kinds())
+
+    def table(self) -> dict[str, str]:
+        """Every key of Java's and of ours with its value."""
+        settings = msgspec.to_builtins(self)
+        return {**JAVA_DEFAULTS, **self.ignored, **{key: _text(settings[key]) for key in _kinds()}}
+
+
+@cache
+def _kinds() -> dict[str, type]:
+    types = typing.get_type_hints(NamesrvConfig)
+    fields = msgspec.structs.fields(NamesrvConfig)
+    return {field.encode_name: types[field.name] for field in fields if field.name != "ignored"}
 
 
 def read_lines(lines: Iterable[str]) -> dict[str, str]:
-    """The settings of ``key=value`` lines, as java.util.Properties reads them where no escapes are used."""
-    pairs = (re.split(r"\s*[=:]\s*", line.strip(), maxsplit=1) for line in lines if not re.match(r"\s*([#!]|$)", line))
-    return {pair[0]: pair[1] if len(pair) > 1 else "" for pair in pairs}
+    """The settings of ``key=value`` lines, as java.util.Properties reads them."""
+    return javaconf.read_properties(lines, strict=False)
+
+
+def _parsed(text: str, kind: type) -> object:
+    return text.lower() == "true" if kind is bool else kind(text)
 
 
 def _text(value: object) -> str:

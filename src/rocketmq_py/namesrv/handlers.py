@@ -18,6 +18,7 @@ from rocketmq_py.namesrv.settings import Settings
 from rocketmq_py.protocol import headers as h
 from rocketmq_py.protocol.bodies import DataVersion, TopicList, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode, Version
+from rocketmq_py.protocol.remarks import FAQ
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 
@@ -47,7 +48,7 @@ class RouteHandlers:
             raise BrokerError(ResponseCode.SYSTEM_ERROR, "name server not ready")
         route = self._registry.route(header.topic)
         if route is None:
-            remark = f"No topic route info in name server for the topic: {header.topic}"
+            remark = f"No topic route info in name server for the topic: {header.topic}{FAQ}"
             raise BrokerError(ResponseCode.TOPIC_NOT_EXIST, remark)
         if self._settings.current.order_message_enable:
             route.order_topic_conf = self._kv.get(ORDER_TOPICS, header.topic)
@@ -224,7 +225,8 @@ class ConfigHandlers:
 
     @handles(RequestCode.GET_NAMESRV_CONFIG)
     def settings(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        return Reply(body=self._settings.current.lines().encode())
+        table = self._settings.current.table()
+        return Reply(body="".join(f"{key}={table[key]}\n" for key in sorted(table)).encode())
 
 
 def _topics(topics: TopicList, *, allowed: bool = True) -> Reply:

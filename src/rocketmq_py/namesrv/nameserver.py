@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from rocketmq_py.namesrv.registry import Registry
 from rocketmq_py.namesrv.settings import Settings
 from rocketmq_py.server import Peer, Router, Server
 from rocketmq_py.server.peer import format_address
+
+_log = logging.getLogger(__name__)
 
 _LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
@@ -65,6 +68,10 @@ class NameServer:
         :raises ConfigError: the port cannot be listened on.
         """
         await self._server.start()
+        ignored = self.config.ignored
+        if ignored:
+            given = ", ".join(f"{key}={ignored[key]}" for key in sorted(ignored))
+            _log.warning("settings of Apache RocketMQ that have no effect here: %s", given)
         self._scan_brokers()
 
     async def stop(self) -> None:

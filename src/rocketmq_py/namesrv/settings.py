@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from rocketmq_py.core.javaconf import write_properties
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.namesrv.config import NamesrvConfig, read_lines
 from rocketmq_py.protocol.codes import ResponseCode
@@ -40,4 +41,6 @@ class Settings:
         self.current = self.current.updated(changes)
         self._on_change(self.current)
         if self.current.config_store_path:
-            self._fs.write(Path(self.current.config_store_path).expanduser(), self.current.lines().encode())
+            path = Path(self.current.config_store_path).expanduser()
+            kept = {key: value for key, value in changes.items() if key in self.current.table()}
+            self._fs.write(path, write_properties((self._fs.read(path) or b"").decode(), kept).encode())

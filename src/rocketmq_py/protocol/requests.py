@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from rocketmq_py.protocol import headers as h, headers_pop as pop
+from rocketmq_py.protocol import headers as h, headers_admin as admin, headers_pop as pop
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.header import Header, NoHeader
 from rocketmq_py.wire.command import Command, decode_command
@@ -57,6 +57,12 @@ REQUEST_HEADERS: dict[Code, type[Header]] = {
     Code.GET_SUBSCRIPTIONGROUP_CONFIG: h.GroupName,
     Code.QUERY_TOPICS_BY_CONSUMER: h.GroupName,
     Code.GET_CONSUME_STATS: h.GetConsumeStats,
+    Code.QUERY_CONSUME_TIME_SPAN: admin.QueryConsumeTimeSpan,
+    Code.QUERY_CORRECTION_OFFSET: admin.QueryCorrectionOffset,
+    Code.VIEW_BROKER_STATS_DATA: admin.ViewBrokerStats,
+    Code.GET_BROKER_CONSUME_STATS: admin.BrokerConsumeStats,
+    Code.QUERY_CONSUME_QUEUE: admin.QueryConsumeQueue,
+    Code.RESET_MASTER_FLUSH_OFFSET: admin.ResetMasterFlushOffset,
     Code.CLONE_GROUP_OFFSET: h.CloneGroupOffset,
     Code.QUERY_SUBSCRIPTION_BY_CONSUMER: h.GroupAndTopic,
     Code.UPDATE_AND_GET_GROUP_FORBIDDEN: h.GroupForbidden,

@@ -17,8 +17,10 @@ CONSUME_QUEUE_ENTRY = 20
 _UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
-class StoreConfig(msgspec.Struct, frozen=True, kw_only=True):
+class StoreConfig(msgspec.Struct, kw_only=True):
     """Sizes are bytes, intervals milliseconds, ratios percent, ``file_reserved_time`` hours.
+
+    The parts of a store share one object; its owner may change settings while it is open.
 
     :raises ConfigError: a value that can never work.
     """

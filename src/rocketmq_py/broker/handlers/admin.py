@@ -1,36 +1,51 @@
-"""Requests about the broker as a whole: its configuration, how it is doing, what a slave copies."""
+"""Requests about the broker as a whole: its configuration, how it is doing, cleaning up, what a slave asks for."""
 
 from __future__ import annotations
 
-from rocketmq_py.broker.config import BrokerConfig, java_lines
+import logging
+
 from rocketmq_py.broker.delay import DelayService
 from rocketmq_py.broker.runtimeinfo import RuntimeInfo
-from rocketmq_py.protocol.bodies import DataVersion, KvTable
+from rocketmq_py.broker.settings import Settings
+from rocketmq_py.broker.topics import Topics
+from rocketmq_py.protocol.bodies import KvTable
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers import VersionResponse
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
-from rocketmq_py.store import StoreConfig
+from rocketmq_py.store import MessageStore
 from rocketmq_py.wire.fastjson import dumps_java
+
+_log = logging.getLogger(__name__)
 
 
 class AdminHandlers:
-    """26, 28, 45."""
+    """25, 26, 28, 45, 306, 316, 329, 907, 908."""
 
     def __init__(
-        self, config: BrokerConfig, store_config: StoreConfig, runtime: RuntimeInfo, delay: DelayService
+        self, settings: Settings, runtime: RuntimeInfo, delay: DelayService, store: MessageStore, topics: Topics
     ) -> None:
-        self._lines = sorted([*java_lines(config), *java_lines(store_config)])
-        self._version = DataVersion(timestamp=runtime.started_ms)
+        self._settings = settings
         self._runtime = runtime
         self._delay = delay
+        self._store = store
+        self._topics = topics
+
+    @handles(Code.UPDATE_BROKER_CONFIG)
+    def update_config(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Change settings, given as ``key=value`` lines."""
+        del peer, request
+        if body:
+            self._settings.update(body.decode())
+        return Reply()
 
     @handles(Code.GET_BROKER_CONFIG)
     def config(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Every setting as ``key=value`` lines."""
         del peer, request, body
-        header = VersionResponse(version=self._version.encode().decode())
-        return Reply(header=header, body="".join(f"{line}\n" for line in self._lines).encode())
+        header = VersionResponse(version=self._settings.version.encode().decode())
+        table = self._settings.table()
+        return Reply(header=header, body="".join(f"{key}={table[key]}\n" for key in sorted(table)).encode())
 
     @handles(Code.GET_BROKER_RUNTIME_INFO)
     def runtime_info(self, peer: Peer, request: Request, body: bytes) -> Reply:
@@ -43,3 +58,49 @@ class AdminHandlers:
         """How far delayed messages have been delivered, as a slave takes it over."""
         del peer, request, body
         return Reply(body=dumps_java(self._delay.tree()))
+
+    @handles(Code.CLEAN_EXPIRED_CONSUMEQUEUE)
+    def clean_queues(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Correct the smallest offset of every queue. The cleaner does that whenever the log loses a file."""
+        del request, body
+        _log.info("%s asked for expired consume queues to be cleaned", peer.address)
+        return Reply()
+
+    @handles(Code.DELETE_EXPIRED_COMMITLOG)
+    def delete_expired(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Remove expired files of the log with the next passes of the cleaner, whatever the hour."""
+        del request, body
+        _log.info("%s asked for expired commit log files to be removed", peer.address)
+        self._store.delete_expired()
+        return Reply()
+
+    @handles(Code.CLEAN_UNUSED_TOPIC)
+    def clean_unused(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Remove the queues of topics that are gone."""
+        del request, body
+        stored = {topic for topic, _ in self._store.queues()}
+        for topic in sorted(stored - self._topics.table.keys()):
+            if not self._topics.is_system(topic):
+                _log.info("the queues of %s, a topic that is gone, are removed: %s asked for it", topic, peer.address)
+                self._store.delete_topic(topic)
+        return Reply()
+
+    @handles(Code.GET_BROKER_HA_STATUS)
+    def ha_status(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """How replication is doing: this is a master that has no slaves."""
+        del peer, request, body
+        as_slave = {
+            "activated": False, "lastReadTimestamp": 0, "lastWriteTimestamp": 0, "masterFlushOffset": 0,
+            "maxOffset": 0, "transferredByteInSecond": 0,
+        }  # fmt: skip
+        answer = {
+            "haClientRuntimeInfo": as_slave, "haConnectionInfo": [], "inSyncSlaveNums": 0, "master": True,
+            "masterCommitLogMaxOffset": self._store.max_physical_offset,
+        }  # fmt: skip
+        return Reply(body=dumps_java(answer))
+
+    @handles(Code.RESET_MASTER_FLUSH_OFFSET)
+    def reset_master_flush_offset(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Tells a slave how far its master has flushed; a master takes no notice."""
+        del peer, request, body
+        return Reply()

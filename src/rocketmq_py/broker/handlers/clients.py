@@ -27,10 +27,11 @@ from rocketmq_py.protocol.bodies import (
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
+from rocketmq_py.wire.fastjson import dumps_java
 
 
 class ClientHandlers:
-    """34, 35, 38, 41, 42, 46, 203, 204."""
+    """34, 35, 38, 41, 42, 46, 203, 204, 328."""
 
     def __init__(self, config: BrokerConfig, clients: Clients, locks: LockTable, clock: Callable[[], int]) -> None:
         self._config = config
@@ -38,7 +39,7 @@ class ClientHandlers:
         self._locks = locks
         self._clock = clock
 
-    @handles(Code.HEART_BEAT, lane="client")
+    @handles(Code.HEART_BEAT, lane="heartbeat")
     def heartbeat(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """A client says that it is there, what it produces for and what it subscribes to."""
         changed = self._clients.heartbeat(peer, request, HeartbeatData.decode(body))
@@ -119,6 +120,22 @@ class ClientHandlers:
         if members is None:
             raise BrokerError.of(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
         return Reply(body=ProducerConnection(connection_set=list(map(_connection, members.values()))).encode())
+
+    @handles(Code.GET_ALL_PRODUCER_INFO)
+    def all_producers(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """The members of every producer group."""
+        del peer, request, body
+        groups = self._clients.producers.groups.items()
+        data = {name: [_producer(member) for member in members.values()] for name, members in sorted(groups)}
+        return Reply(body=dumps_java({"data": data}))
+
+
+def _producer(member: Member) -> dict[str, object]:
+    connection = _connection(member)
+    return {
+        "clientId": member.client_id, "language": connection.language, "lastUpdateTimestamp": member.last_seen_ms,
+        "remoteIP": f"/{connection.client_addr}", "version": member.version,
+    }  # fmt: skip
 
 
 def _connection(member: Member) -> Connection:

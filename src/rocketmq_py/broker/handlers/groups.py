@@ -71,6 +71,7 @@ class GroupHandlers:
         self._groups.delete(request.header.group_name)
         if request.header.clean_offset:
             self._offsets.forget_group(request.header.group_name)
+        self._stats.forget_group(request.header.group_name)
         return Reply()
 
     @handles(Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
@@ -114,7 +115,9 @@ class GroupHandlers:
         listed = [topic for topic in (header.topic_list or "").split(";") if topic]
         if listed:
             return listed
-        return [header.topic] if header.topic else self._offsets.topics_of(header.consumer_group)
+        group = header.consumer_group
+        asked = [header.topic] if header.topic else self._offsets.topics_of(group)
+        return [topic for topic in asked if self._clients.consumers.may_consume(group, topic)]
 
     def _progress(self, group: str, topic: str, queue_id: int) -> dict[str, int]:
         _, end = self._store.queue_range(topic, queue_id)
@@ -130,7 +133,8 @@ class GroupHandlers:
         header: CloneGroupOffset = request.header
         topics = [header.topic] if header.topic else self._offsets.topics_of(header.src_group)
         for topic in topics:
-            if self._topics.get(topic) is not None:
+            subscribed = header.offline or self._clients.consumers.may_consume(header.src_group, topic)
+            if subscribed and self._topics.get(topic) is not None:
                 self._offsets.clone(header.src_group, header.dest_group, topic)
         return Reply()
 

@@ -7,28 +7,27 @@ from rocketmq_py.broker.groups import Groups
 from rocketmq_py.broker.offsets import Offsets
 from rocketmq_py.broker.topics import Topics
 from rocketmq_py.errors import BrokerError
-from rocketmq_py.protocol.bodies import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers import (
     OffsetResponse,
     QueryConsumerOffset,
     QueueHeader,
-    ResetOffset,
     SearchOffset,
     TimestampResponse,
     UpdateConsumerOffset,
 )  # fmt: skip
+from rocketmq_py.protocol.headers_admin import QueryCorrectionOffset
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.store import Boundary, MessageStore
-from rocketmq_py.wire.fastjson import dumps_java
+from rocketmq_py.wire.fastjson import Bare, dumps_java
 
-_LATEST = -1
-"""The timestamp that stands for the end of a queue in a reset."""
+_LARGEST = 2**63 - 1
+"""Stands for an offset nobody has reached (Long.MAX_VALUE)."""
 
 
 class OffsetHandlers:
-    """14, 15, 29-32, 43, 222."""
+    """14, 15, 29-32, 43, 308."""
 
     def __init__(
         self, config: BrokerConfig, store: MessageStore, topics: Topics, groups: Groups, offsets: Offsets
@@ -111,37 +110,22 @@ class OffsetHandlers:
         del peer, request, body
         return Reply(body=dumps_java(self._offsets.tree()))
 
-    @handles(Code.INVOKE_BROKER_TO_RESET_OFFSET)
-    def reset(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Set a group to a time or an offset; its members learn of it with their next pull."""
+    @handles(Code.QUERY_CORRECTION_OFFSET)
+    def corrections(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """The smallest offset groups have committed in each queue of a topic.
+
+        Where the compared group is behind it, that is the largest number there is. Unlike Java's broker this one only
+        leaves the filtered groups out; it does not forget their offsets.
+        """
         del peer, body
-        header: ResetOffset = request.header
-        topic = self._topics.get(header.topic)
-        if topic is None:
-            raise BrokerError.of(ResponseCode.TOPIC_NOT_EXIST, f"Topic {header.topic} does not exist")
-        if self._groups.get(header.group) is None:
-            said = f"Group {header.group} does not exist"
-            raise BrokerError.of(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, said)
-        wanted = self._wanted(header, topic)
-        for queue_id, offset in wanted.items():
-            self._offsets.reset(header.group, header.topic, queue_id, offset)
-        return Reply(body=dumps_java({"offsetTable": {self._queue(header.topic, q): o for q, o in wanted.items()}}))
-
-    def _wanted(self, header: ResetOffset, topic: TopicConfig) -> dict[int, int]:
-        if header.queue_id < 0:
-            return {q: self._at(header.topic, q, header.timestamp) for q in range(topic.read_queue_nums)}
-        if header.offset is None or header.offset == -1:
-            return {header.queue_id: self._at(header.topic, header.queue_id, header.timestamp)}
-        first, end = self._store.queue_range(header.topic, header.queue_id)
-        if not first <= header.offset <= end + 1:
-            said = f"Target offset {header.offset} not in consume queue range [{first}-{end}]"
-            raise BrokerError.of(ResponseCode.SYSTEM_ERROR, said)
-        return {header.queue_id: header.offset}
-
-    def _at(self, topic: str, queue_id: int, timestamp: int) -> int:
-        if timestamp == _LATEST:
-            return self._store.queue_range(topic, queue_id)[1]
-        return self._store.offset_by_time(topic, queue_id, timestamp)
-
-    def _queue(self, topic: str, queue_id: int) -> tuple[tuple[str, object], ...]:
-        return (("brokerName", self._config.broker_name), ("queueId", queue_id), ("topic", topic))
+        header: QueryCorrectionOffset = request.header
+        filtered = set(filter(None, (header.filter_groups or "").split(",")))
+        smallest = {}
+        for queue_id, offsets in self._offsets.committed(header.topic, filtered).items():
+            first, _ = self._store.queue_range(header.topic, queue_id)
+            if kept := [offset for offset in offsets if offset >= first]:
+                smallest[queue_id] = min(kept)
+        compared = self._offsets.table.get(f"{header.topic}@{header.compare_group}", {})
+        behind = {queue_id for queue_id, offset in compared.items() if smallest.get(queue_id, 0) > offset}
+        table = {Bare(q): _LARGEST if q in behind else smallest[q] for q in sorted(smallest)}
+        return Reply(body=dumps_java({"correctionOffsets": table}))

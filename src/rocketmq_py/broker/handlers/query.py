@@ -1,23 +1,28 @@
-"""Requests that look messages up: by key, and by their id."""
+"""Requests that look messages up: by key, by their id, and by their place in a queue."""
 
 from __future__ import annotations
 
+from rocketmq_py.broker.clients import Clients
+from rocketmq_py.broker.javafiles import bean
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers import QueryMessage, QueryMessageResponse
+from rocketmq_py.protocol.headers_admin import QueryConsumeQueue
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.store import MessageStore
+from rocketmq_py.wire.fastjson import dumps_java
 
 _BY_UNIQUE_KEY = 32
 """How many messages a search by unique key looks at (defaultQueryMaxNum)."""
 
 
 class QueryHandlers:
-    """12 and 33."""
+    """12, 33 and 321."""
 
-    def __init__(self, store: MessageStore) -> None:
+    def __init__(self, store: MessageStore, clients: Clients) -> None:
         self._store = store
+        self._clients = clients
 
     @handles(Code.QUERY_MESSAGE, lane="query")
     def by_key(self, peer: Peer, request: Request, body: bytes) -> Reply:
@@ -44,3 +49,32 @@ class QueryHandlers:
             said = f"can not find message by the offset, {request.header.offset}"
             raise BrokerError.of(ResponseCode.SYSTEM_ERROR, said)
         return Reply(body=record)
+
+    @handles(Code.QUERY_CONSUME_QUEUE)
+    def entries(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Entries of a consume queue as they are on disk, for who looks for what is wrong."""
+        del peer, body
+        header: QueryConsumeQueue = request.header
+        topic, queue_id = header.topic, header.queue_id
+        if not self._store.has_queue(topic, queue_id):
+            raise BrokerError.of(ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!")
+        first, end = self._store.queue_range(topic, queue_id)
+        answer: dict[str, object] = {"maxQueueIndex": end, "minQueueIndex": first} | self._filter(header)
+        if not first <= header.index < end:
+            said = f"Index {header.index} of {queue_id}@{topic} is not exist!"
+            return Reply(remark=said)
+        found = self._store.tags_entries(topic, queue_id, header.index, max(0, header.count))
+        answer["queueData"] = [
+            {"eval": False, "physicOffset": offset, "physicSize": size, "tagsCode": code}
+            for offset, size, code in found
+        ]
+        return Reply(body=dumps_java(answer))
+
+    def _filter(self, header: QueryConsumeQueue) -> dict[str, object]:
+        """What a group subscribes to; SQL filters leave no marks in queues here, so there is nothing more to tell."""
+        if header.consumer_group is None:
+            return {}
+        found = self._clients.consumers.subscription(header.consumer_group, header.topic)
+        if found is None:
+            return {"filterData": f"{header.consumer_group}@{header.topic} is not online!"}
+        return {"filterData": "null", "subscriptionData": bean(found)}

@@ -1,0 +1,124 @@
+"""The settings of a running broker: what they are, and what an administrator makes of them.
+
+Knows which take effect at once, which at the next start, and where changes are kept. Parts of the broker share the two
+configuration objects and read most settings when they need them; so a change is made in these objects.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from rocketmq_py.broker.config import BrokerConfig, configure, java_key, java_settings
+from rocketmq_py.broker.javakeys import JAVA_DEFAULTS
+from rocketmq_py.core.javaconf import read_properties, write_properties
+from rocketmq_py.errors import BrokerError, ConfigError
+from rocketmq_py.protocol.bodies import DataVersion
+from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.store import FileSystem, OsFileSystem, StoreConfig
+
+_log = logging.getLogger(__name__)
+
+_NEVER_FROM_AFAR = frozenset({"configBlackList", "brokerConfigPath"})
+
+AT_START = frozenset({
+    "broker_name", "broker_cluster_name", "broker_id", "listen_port", "bind_address", "broker_ip1",
+    "store_path_root_dir", "region_id", "trace_on", "default_topic_queue_nums", "cluster_topic_enable",
+    "broker_topic_enable", "trace_topic_enable", "msg_trace_topic_name", "revive_queue_num",
+    "filter_data_clean_time_span", "consumer_offset_update_version_step", "delay_offset_update_version_step",
+    "flush_consumer_offset_interval", "flush_delay_offset_interval", "register_name_server_period",
+    "server_channel_max_idle_time_seconds", "mapped_file_size_commit_log", "mapped_file_size_consume_queue",
+    "max_hash_slot_num", "max_index_num", "message_index_enable", "max_message_size", "message_delay_level",
+    "flush_disk_type", "check_crc_on_recover", "access_message_in_memory_max_ratio", "clean_resource_interval",
+    "max_open_queue_files",
+})  # fmt: skip
+"""Fields read once; a change of them waits for the next start."""
+
+
+class Settings:
+    """The settings in force.
+
+    :param broker: changed in place. :param store: changed in place, too.
+    :param clock: the time in milliseconds, for the version.
+    """
+
+    def __init__(
+        self, broker: BrokerConfig, store: StoreConfig, clock: Callable[[], int], fs: FileSystem | None = None
+    ) -> None:
+        self._broker = broker
+        self._store = store
+        self._clock = clock
+        self._fs = fs or OsFileSystem()
+        self._waiting: dict[str, str] = {}
+        self.version = DataVersion(timestamp=clock())
+        self.on_change: Callable[[frozenset[str]], None] = lambda _: None
+        """Hears which keys have been changed."""
+
+    @property
+    def path(self) -> Path:
+        """The file changes are kept in."""
+        return kept_in(self._broker.broker_config_path, self._broker.store_root)
+
+    def table(self) -> dict[str, str]:
+        """Every key of Java's and of ours; those that wait for the next start with the value they will have."""
+        paths = {
+            "storePathCommitLog": str(self._broker.store_root / "commitlog"),
+            "brokerConfigPath": str(self.path),
+        }
+        return {**JAVA_DEFAULTS, **self._broker.ignored, **self._own(), **self._waiting, **paths}
+
+    def _own(self) -> dict[str, str]:
+        return {**java_settings(self._broker), **java_settings(self._store)}
+
+    def update(self, text: str) -> None:
+        """Take over ``key=value`` lines and keep them.
+
+        :raises BrokerError: NO_PERMISSION, a key may not be changed from afar; INVALID_PARAMETER, a key that is not
+            known or a value it cannot have: nothing is changed then.
+        """
+        changes = read_properties(text.splitlines(), strict=False)
+        if changes.keys() & (_NEVER_FROM_AFAR | set(self._broker.config_black_list.split(";"))):
+            raise BrokerError.of(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
+        broker, store = self._checked(changes)
+        later = self._take_over(self._broker, broker, changes) | self._take_over(self._store, store, changes)
+        self._broker.ignored = broker.ignored
+        self._waiting |= {key: changes[key] for key in later}
+        self.version = self.version.bump(self._clock())
+        self._keep(changes)
+        _log.info("settings changed: %s%s", ", ".join(f"{key}={changes[key]}" for key in sorted(changes)),
+                  f"; from the next start on: {', '.join(sorted(later))}" if later else "")  # fmt: skip
+        self.on_change(frozenset(changes.keys() - later))
+
+    def _checked(self, changes: Mapping[str, str]) -> tuple[BrokerConfig, StoreConfig]:
+        try:
+            return configure({**self._broker.ignored, **self._own(), **self._waiting, **changes})
+        except ConfigError as e:
+            raise BrokerError.of(ResponseCode.INVALID_PARAMETER, str(e)) from e
+
+    @staticmethod
+    def _take_over(target: msgspec.Struct, source: msgspec.Struct, changes: Mapping[str, str]) -> set[str]:
+        """Change what may change while running; the keys that may not."""
+        later = set()
+        for name in target.__struct_fields__:
+            if java_key(name) not in changes:
+                continue
+            if name in AT_START:
+                later.add(java_key(name))
+            else:
+                setattr(target, name, getattr(source, name))
+        return later
+
+    def _keep(self, changes: Mapping[str, str]) -> None:
+        try:
+            before = (self._fs.read(self.path) or b"").decode()
+            self._fs.write(self.path, write_properties(before, changes).encode())
+        except OSError as e:
+            _log.error("%s cannot be written, the changed settings hold until the broker ends: %s", self.path, e)
+
+
+def kept_in(config_path: str, store_root: Path) -> Path:
+    """The file that keeps the settings of a broker an administrator has changed."""
+    return Path(config_path).expanduser() if config_path else store_root / "config" / "broker.properties"
