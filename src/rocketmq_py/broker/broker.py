@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 
 from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.lanes import lane_limits
 from rocketmq_py.broker.services import Services
 from rocketmq_py.broker.ticker import Job, Ticker
 from rocketmq_py.errors import ClosedError, ConfigError
@@ -26,6 +27,7 @@ _SWEEP_MS = 5_000
 _EXPIRY_MS = 10_000
 _FILTERS_MS = 10_000
 _FIRST_CLEAN_MS = 60_000
+_LIMITS_MS = 1_000
 
 
 def wall_clock() -> int:
@@ -85,8 +87,9 @@ class Broker:
         server = Server(
             services.router(), host=config.bind_address, port=self.port, after_read=services.store.settle,
             on_hold=services.held, on_disconnect=services.disconnected,
-            idle_timeout=config.server_channel_max_idle_time_seconds,
+            idle_timeout=config.server_channel_max_idle_time_seconds, full_lanes=services.full_lanes,
         )  # fmt: skip
+        self._limit(server)
         try:
             await server.start()
             await self._listen_fast(server)
@@ -95,7 +98,7 @@ class Broker:
             services.close()
             raise
         self._services, self._server = services, server
-        self._ticker = Ticker(self._jobs(services))
+        self._ticker = Ticker([*self._jobs(services), Job(_LIMITS_MS, lambda: self._limit(server))])
         self._ticker.start()
         try:
             await services.registration.start()
@@ -107,6 +110,10 @@ class Broker:
     async def _listen_fast(self, server: Server) -> None:
         """Listen two ports below too: clients' VIP channels and slaves go there. A picked port may do without."""
         try:
+    def _limit(self, server: Server) -> None:
+        """Hold requests to the limits as they are set now."""
+        server.limit(lane_limits(self.config), self.config.os_page_cache_busy_time_out_mills)
+
             await server.listen(self.port - 2)
         except ConfigError as e:
             if self.config.listen_port:

@@ -5,6 +5,7 @@ Brings the hold table (``core.holds``) together with those who wait. Refuses to 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
@@ -12,8 +13,10 @@ from typing import NamedTuple
 from rocketmq_py.broker.pulling import HeldPull, Puller
 from rocketmq_py.core.holds import Held, HoldTable, QueueKey
 from rocketmq_py.server import Hold, Peer, Reply, Responder
-from rocketmq_py.server.failures import failure
+from rocketmq_py.server.failures import failure, overloaded
 from rocketmq_py.store import Arrival, MessageStore
+
+_log = logging.getLogger(__name__)
 
 
 class Waiting(NamedTuple):
@@ -26,11 +29,20 @@ class Waiting(NamedTuple):
 class PullHolds:
     """The broker's held pulls.
 
+    :param limit: how many may wait at a time, looked at for each.
     :param soon: runs a callback in the next turn of the event loop: arrivals are told from within the store, and a pull
         that runs again reads from it.
     """
 
-    def __init__(self, puller: Puller, store: MessageStore, soon: Callable[[Callable[[], None]], object]) -> None:
+    def __init__(
+        self,
+        puller: Puller,
+        store: MessageStore,
+        soon: Callable[[Callable[[], None]], object],
+        limit: Callable[[], int] = lambda: 100_000,
+    ) -> None:
+        self._limit = limit
+        self._full = False
         self._puller = puller
         self._store = store
         self._soon = soon
@@ -41,10 +53,20 @@ class PullHolds:
         return len(self._table)
 
     def keep(self, hold: Hold, responder: Responder) -> None:
-        """Hold a pull until one of the methods below takes it."""
+        """Hold a pull until one of the methods below takes it; refuse it as busy when too many wait already."""
+        if len(self._table) >= self._limit():
+            self._tell_full()
+            responder.reply(overloaded())
+            return
+        self._full = False
         held: Held[HeldPull] = hold.payload
         assert isinstance(hold.key, QueueKey)
         self._table.add(hold.key, held._replace(token=Waiting(held.token, responder)))  # type: ignore[arg-type]
+
+    def _tell_full(self) -> None:
+        if not self._full:
+            self._full = True
+            _log.warning("%d pulls wait for messages (pullThreadPoolQueueCapacity): more are refused", len(self._table))
 
     def arrived(self, arrivals: Iterable[Arrival]) -> None:
         """Messages have become readable."""

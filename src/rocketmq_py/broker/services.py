@@ -37,7 +37,7 @@ from rocketmq_py.broker.sendback import SendBack
 from rocketmq_py.broker.sending import Sender
 from rocketmq_py.broker.stamping import Stamper
 from rocketmq_py.broker.stats import Stats
-from rocketmq_py.broker.syncflush import FLUSH, keep_unflushed
+from rocketmq_py.broker.syncflush import FLUSH, UnflushedSends
 from rocketmq_py.broker.topics import Topics
 from rocketmq_py.broker.transactioncheck import TransactionCheck
 from rocketmq_py.broker.transactions import Transactions
@@ -104,7 +104,8 @@ class Services:
         retries = RetryTopics(topics, groups, self.locks, clock)
         self.sender = Sender(config, store, topics, self.delay, stamper, retries, store_host, clock)
         self.puller = Puller(config, store, topics, groups, self.offsets, self.clients, self.filters, self.stats, clock)
-        self.holds = PullHolds(self.puller, store, soon)
+        self.holds = PullHolds(self.puller, store, soon, lambda: config.pull_thread_pool_queue_capacity)
+        self.unflushed = UnflushedSends(store, clock)
         self._make_transactions(store_host)
 
     def _make_transactions(self, store_host: bytes) -> None:
@@ -190,7 +191,7 @@ class Services:
     def held(self, hold: Hold, responder: Responder) -> None:
         """A handler wants to answer later."""
         if hold.key == FLUSH:
-            keep_unflushed(self.store, hold, responder, self._clock())
+            self.unflushed.keep(hold, responder)
         else:
             self.holds.keep(hold, responder)
 
@@ -202,6 +203,10 @@ class Services:
     def _topics_changed(self, changed: list[TopicConfig]) -> None:
         self.sender.targets.known.clear()
         self.registration.changed(changed)
+
+    def full_lanes(self) -> tuple[str, ...]:
+        """The kinds of request of which no more can be taken for now."""
+        return ("send",) if len(self.unflushed) >= self._config.send_thread_pool_queue_capacity else ()
 
     def _arrived(self, arrivals: list[Arrival]) -> None:
         self.stats.arrived(arrivals)

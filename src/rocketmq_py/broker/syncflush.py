@@ -49,22 +49,36 @@ class SyncFlush:
         return Hold(FLUSH, self._clock() + self._timeout_ms, Unflushed(reply, end))
 
 
-def keep_unflushed(store: MessageStore, hold: Hold, responder: Responder, now_ms: int) -> None:
-    """Answer a held send when its message is on disk."""
-    unflushed: Unflushed = hold.payload
-    done = store.flushed(unflushed.end)
-    if done is None:
-        responder.reply(unflushed.reply)
-        return
-    loop = asyncio.get_running_loop()
-    late = loop.call_later((hold.deadline_ms - now_ms) / 1000, responder.reply, _late(unflushed.reply))
+class UnflushedSends:
+    """The answers that wait for the disk."""
 
-    def settle(flushed: asyncio.Future[None]) -> None:
-        late.cancel()
-        error = None if flushed.cancelled() else flushed.exception()
-        responder.reply(unflushed.reply if error is None else _late(unflushed.reply, str(error)))
+    def __init__(self, store: MessageStore, clock: Callable[[], int]) -> None:
+        self._store = store
+        self._clock = clock
+        self._waiting = 0
 
-    done.add_done_callback(settle)
+    def __len__(self) -> int:
+        return self._waiting
+
+    def keep(self, hold: Hold, responder: Responder) -> None:
+        """Answer a held send when its message is on disk."""
+        unflushed: Unflushed = hold.payload
+        done = self._store.flushed(unflushed.end)
+        if done is None:
+            responder.reply(unflushed.reply)
+            return
+        loop = asyncio.get_running_loop()
+        wait = (hold.deadline_ms - self._clock()) / 1000
+        late = loop.call_later(wait, responder.reply, _late(unflushed.reply))
+        self._waiting += 1
+
+        def settle(flushed: asyncio.Future[None]) -> None:
+            self._waiting -= 1
+            late.cancel()
+            error = None if flushed.cancelled() else flushed.exception()
+            responder.reply(unflushed.reply if error is None else _late(unflushed.reply, str(error)))
+
+        done.add_done_callback(settle)
 
 
 def _late(reply: Reply, remark: str | None = None) -> Reply:

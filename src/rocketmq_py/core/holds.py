@@ -43,10 +43,11 @@ class HoldTable(Generic[T]):
 
     def __init__(self) -> None:
         self._held: dict[QueueKey, list[Held[T]]] = {}
+        self._count = 0
         self._next_deadline = _NEVER
 
     def __len__(self) -> int:
-        return sum(map(len, self._held.values()))
+        return self._count
 
     def __bool__(self) -> bool:
         return bool(self._held)
@@ -54,6 +55,7 @@ class HoldTable(Generic[T]):
     def add(self, key: QueueKey, held: Held[T]) -> None:
         """Hold a pull until it is taken by one of the other methods."""
         self._held.setdefault(key, []).append(held)
+        self._count += 1
         self._next_deadline = min(self._next_deadline, held.deadline_ms)
 
     def waiting(self, key: QueueKey) -> bool:
@@ -110,6 +112,7 @@ class HoldTable(Generic[T]):
                 taken.append(one.token)
             else:
                 kept.append(one)
+        self._count -= len(taken)
         if kept:
             self._held[key] = kept
         else:

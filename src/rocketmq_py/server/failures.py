@@ -14,6 +14,8 @@ from rocketmq_py.server.reply import Reply
 
 log = logging.getLogger(__name__)
 
+OVERLOAD = "[OVERLOAD]system busy, start flow control for a while"
+
 
 def unsupported(code: int) -> Reply:
     """The answer to a request code nobody handles, in Java's words."""
@@ -22,7 +24,7 @@ def unsupported(code: int) -> Reply:
 
 def overloaded() -> Reply:
     """The answer to a request whose lane is full, in Java's words."""
-    return Reply(ResponseCode.SYSTEM_BUSY, "[OVERLOAD]system busy, start flow control for a while")
+    return Reply(ResponseCode.SYSTEM_BUSY, OVERLOAD)
 
 
 def failure(error: Exception, what: str, address: str) -> Reply:

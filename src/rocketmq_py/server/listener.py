@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.server.buffers import Buffers
@@ -47,6 +47,7 @@ class Server:
     :param write_limit: bytes that may wait for a slow reader before its connection is closed.
     :param buffer_limit: bytes that all connections together may make the server keep before the largest is closed.
     :param lanes: limits of work by lane name.
+    :param full_lanes: asked many times a second for lanes that can take no more for now; they are refused.
     :param writing_limit_ms: how long ``after_read`` may take before requests of lane ``send`` are refused.
     """
 
@@ -64,11 +65,12 @@ class Server:
         write_limit: int = 64 * 1024 * 1024,
         buffer_limit: int = 512 * 1024 * 1024,
         lanes: Mapping[str, LaneLimit] | None = None,
+        full_lanes: Callable[[], Collection[str]] = tuple,
         writing_limit_ms: int = 1_000,
     ) -> None:
         self.dispatcher = Dispatcher(router, after_read=after_read, on_hold=on_hold, lanes=lanes)
         self.buffers = Buffers(buffer_limit)
-        self._pace = Pace(self.dispatcher, writing_limit_ms)
+        self._pace = Pace(self.dispatcher, full_lanes, writing_limit_ms)
         self.host = host
         self.port = port
         self.max_frame = max_frame

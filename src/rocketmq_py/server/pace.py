@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable, Collection
 
 from rocketmq_py.core.standing import StandingQueue
 from rocketmq_py.server.dispatch import Dispatcher
+from rocketmq_py.server.failures import OVERLOAD
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +36,7 @@ class Pace:
     refusing them makes nothing better; and what the disk keeps waiting is counted apart (``writing_limit_ms``).
 
     :param dispatcher: refuses requests, and knows how long they may wait.
+    :param full_lanes: lanes that can take no more for now: what they brought still waits for something else.
     :param writing_limit_ms: how long writing what a read has brought may take, by the clock on the wall, before the
         disk counts as busy and ``writing_lane`` is refused.
     """
@@ -41,11 +44,13 @@ class Pace:
     def __init__(
         self,
         dispatcher: Dispatcher,
+        full_lanes: Callable[[], Collection[str]] = tuple,
         writing_limit_ms: int = 1_000,
         writing_lane: str = "send",
         clock: type[Clock] = Clock,
     ) -> None:
         self._dispatcher = dispatcher
+        self._full_lanes = full_lanes
         self._turns = StandingQueue()
         self.writing_limit_ms = writing_limit_ms
         self._writing_lane = writing_lane
@@ -85,9 +90,11 @@ class Pace:
         is_disk = written >= limit
         if is_disk:
             remarks[self._writing_lane] = _remark("PCBUSY_CLEAN_QUEUE", int(1000 * written))
+        full = self._full_lanes()
+        remarks |= dict.fromkeys(full, OVERLOAD)
         if remarks:
             self._dispatcher.refuse(remarks)
-            self._refusing(remarks, disk=is_disk)
+            self._refusing(remarks, disk=is_disk or bool(full))
         self._tell(now)
 
     def _refusing(self, remarks: dict[str, str], *, disk: bool) -> None:

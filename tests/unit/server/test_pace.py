@@ -33,7 +33,8 @@ class Machine:
         self.write_takes = 0.0
         limits = {"send": LaneLimit(wait_ms=200), "pull": LaneLimit(wait_ms=5_000)}
         self.dispatcher = Dispatcher(Router(Handlers()), lanes=limits, after_read=self._write)
-        self.pace = Pace(self.dispatcher, writing_limit_ms=1_000, clock=self)
+        self.full = set()
+        self.pace = Pace(self.dispatcher, lambda: self.full, writing_limit_ms=1_000, clock=self)
 
     def now(self):
         return self.time
@@ -130,3 +131,12 @@ def test_limits_may_change_while_it_runs():
     machine.dispatcher.lanes.limit({"pull": LaneLimit(wait_ms=100)})
     machine.turn(1.05)
     assert machine.turn(1.05) == (None, BUSY.format(1000))
+
+
+def test_a_lane_that_can_take_no_more_is_refused_until_it_can():
+    machine = Machine()
+    machine.full = {"send"}
+    for _ in range(3):
+        assert machine.turn(0.05) == ("[OVERLOAD]system busy, start flow control for a while", None)
+    machine.full = set()
+    assert machine.turn(0.05) == (None, None)
