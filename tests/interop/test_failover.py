@@ -1,0 +1,63 @@
+"""Java clients on a cluster of ours whose name servers and brokers are killed and started again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rocketmq_py import Admin
+from tests.failover import Machines
+from tests.interop.javapeer import JavaPeer, JavaProcess, Row, options
+from tests.interop.ours import OurServers
+
+N = 1200
+
+
+@pytest.fixture
+def machines(tmp_path: Path) -> Iterator[Machines]:
+    servers = OurServers(tmp_path)
+    try:
+        yield Machines.start(servers, tmp_path)
+    finally:
+        servers.close()
+
+
+def messages(process: JavaProcess, count: int) -> list[Row]:
+    """The next rows up to ``count`` of what was sent; a send that failed fails the test."""
+    rows: list[Row] = []
+    while len(rows) < count:
+        rows += process.until(lambda _: True)
+        assert rows[-1]["type"] == "sent", rows[-1]
+    return rows
+
+
+def test_java_clients_notice_latency_only(java: JavaPeer, machines: Machines) -> None:
+    with Admin(namesrv=machines.namesrv) as admin:
+        admin.create_topic("t", 4)
+    consumer = java.consumer(machines.namesrv, "t", "g", from_="first", timeout=240)
+    producer = java.start("produce", *options(namesrv=machines.namesrv, topic="t", n=N, rate=100))
+    sent = messages(producer, 100)
+    machines.kill_name_server(0)
+    sent += messages(producer, 100)
+    machines.kill_broker(1)
+    sent += messages(producer, 100)
+    machines.restart_name_server(0)
+    machines.restart_broker(1)
+    sent += messages(producer, 100)
+    machines.kill_broker(2)
+    machines.kill_name_server(1)
+    sent += messages(producer, 100)
+    machines.restart_broker(2)
+    machines.restart_name_server(1)
+    sent += messages(producer, N - len(sent))
+    missing = {row["msgId"] for row in sent}
+    assert len(missing) == N
+    assert {row["broker"] for row in sent} == {"broker-a", "broker-b", "broker-c"}
+
+    def is_last(row: Row) -> bool:
+        missing.discard(row.get("msgId"))
+        return not missing
+
+    consumer.until(is_last, 180)
