@@ -106,8 +106,8 @@ class GetStatus(enum.Enum):
 class GetResult(msgspec.Struct, gc=False):
     """Messages of a queue: ``count`` records back to back in ``body``.
 
-    ``body`` is a view of the log only where the reader allowed it. ``next_offset`` is where to go on. ``suggest_slave`` says that the reader is further behind the end of the log than
-    memory reaches.
+    ``body`` is a view of the log only where the reader allowed it. ``next_offset`` is where to go on.
+    ``suggest_slave`` says that the reader is further behind the end of the log than memory reaches.
     """
 
     status: GetStatus

@@ -50,6 +50,18 @@ def test_a_queue_that_never_had_a_message(stores):
     assert (result.status, result.next_offset) == (GetStatus.NO_MESSAGE_IN_QUEUE, 0)
 
 
+def test_a_long_run_of_the_log_is_lent_and_outlives_the_store(disk_stores):
+    store = disk_stores.open(WIDE)
+    fill(store, 100, size=1000)
+    copied, lent = store.get("T", 0, 5, 32), store.get("T", 0, 5, 32, may_lend=True)
+    assert type(copied.body) is bytes
+    assert type(lent.body) is memoryview
+    assert type(store.get("T", 0, 5, 4, may_lend=True).body) is bytes
+    store.close()
+    assert lent.body == copied.body
+    assert numbers(decode_records(bytes(lent.body))) == list(range(5, 37))
+
+
 @pytest.mark.parametrize(("asked", "given"), [(1, 1), (10, 10), (32, 32), (33, 32), (1000, 32)])
 def test_in_memory_a_read_gives_at_most_32(stores, asked, given):
     store = stores.open(WIDE)
