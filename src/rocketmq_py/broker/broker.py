@@ -107,13 +107,13 @@ class Broker:
             raise
         _log.info("broker %s (%s) serves at %s", config.broker_name, config.broker_cluster_name, self.address)
 
-    async def _listen_fast(self, server: Server) -> None:
-        """Listen two ports below too: clients' VIP channels and slaves go there. A picked port may do without."""
-        try:
     def _limit(self, server: Server) -> None:
         """Hold requests to the limits as they are set now."""
         server.limit(lane_limits(self.config), self.config.os_page_cache_busy_time_out_mills)
 
+    async def _listen_fast(self, server: Server) -> None:
+        """Listen two ports below too: clients' VIP channels and slaves go there. A picked port may do without."""
+        try:
             await server.listen(self.port - 2)
         except ConfigError as e:
             if self.config.listen_port:
