@@ -11,6 +11,7 @@ import logging
 from bisect import bisect_left
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from rocketmq_py.store import fields
@@ -40,7 +41,9 @@ class MessageIndex:
         self._directory = layout.index
         self._config = config
         self._clock = clock
-        self._enabled = config.message_index_enable
+        self.is_enabled = config.message_index_enable
+        self.had_files = False
+        """Whether there was any index file to :meth:`load`."""
         self._files: list[IndexFile] = []
         self._full: list[IndexFile] = []  # and not synced since
         self.waiting: list[Any] = []
@@ -54,26 +57,30 @@ class MessageIndex:
 
     # -- files
 
-    def load(self, *, trusted_until: int | None) -> None:
-        """Open the files.
+    def load(self, *, trusted_until: int | None) -> list[Path]:
+        """Open the files; returns those that may be damaged and are to be removed.
 
-        :param trusted_until: after a crash: files with entries newer than this are removed (Java's rule), entries
-            added after the last sync of the newest undone. None trusts everything.
+        :param trusted_until: after a crash: files with entries newer than this are not trusted (Java's rule), entries
+            added to others after their last sync undone. None trusts everything.
         """
+        untrusted = []
         for name in self._fs.names(self._directory):
             path = self._directory / name
             if not is_index_name(name) or self._fs.size(path) != self._config.index_file_size:
                 _log.warning("%s is no index file of this configuration, ignored", path)
                 continue
+            self.had_files = True
             file = self._open(name)
             if trusted_until is not None and file.end_timestamp > trusted_until:
-                _log.warning("%s may be damaged and is removed", path)
                 file.close()
-                self._fs.remove(path)
+                untrusted.append(path)
                 continue
             self._files.append(file)
-        if trusted_until is not None and self._files:
-            self._files[-1].rebuild_slots()
+        if trusted_until is not None:
+            for file in self._files:
+                if file.room or file is self._files[-1]:  # the others were full when they were last saved
+                    file.rebuild_slots()
+        return untrusted
 
     def _open(self, name: str) -> IndexFile:
         file = self._fs.open(self._directory / name, self._config.index_file_size)
@@ -121,7 +128,7 @@ class MessageIndex:
 
         :raises OSError: the disk is full or fails; the keys keep waiting.
         """
-        if not self._enabled:
+        if not self.is_enabled:
             self.waiting.clear()
         ready = self._ready()
         while ready:

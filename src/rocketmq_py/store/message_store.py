@@ -111,7 +111,7 @@ class MessageStore:
         self._commit_log = CommitLog(fs, layout.commit_log, config.mapped_file_size_commit_log)
         self._queues = QueueTable(fs, layout, config)
         self._index = MessageIndex(fs, layout, config, self._clock)
-        recovery = Recovery(config, self._commit_log, self._queues, self._index, self._checkpoint)
+        recovery = Recovery(fs, config, self._commit_log, self._queues, self._index, self._checkpoint)
         try:
             end = recovery.run(clean=clean)
         except OSError as e:

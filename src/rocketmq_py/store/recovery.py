@@ -1,7 +1,8 @@
 """Bringing the files of a store to agree with each other when it is opened.
 
 After a clean end the queues know where the log ends. After a crash (an ``abort`` file is there) only what the
-checkpoint vouches for is believed; everything after is taken from the log again. Either way the log is walked to its
+checkpoint vouches for is believed; everything after is taken from the log again. What is missing altogether is made
+anew from the whole log. Either way the log is walked to its
 last whole record, the rest is cut, and queues and index are made to say what the log says. Knows the rules of
 CommitLog.recoverNormally and recoverAbnormally.
 """
@@ -15,6 +16,7 @@ from rocketmq_py.store.checkpoint import Checkpoint
 from rocketmq_py.store.commitlog import CommitLog
 from rocketmq_py.store.config import StoreConfig, delay_levels
 from rocketmq_py.store.consumequeue import ConsumeQueue
+from rocketmq_py.store.filesystem import FileSystem
 from rocketmq_py.store.index import MessageIndex
 from rocketmq_py.store.queues import QueueTable
 from rocketmq_py.store.scan import Found, LogScan
@@ -24,14 +26,17 @@ _log = logging.getLogger(__name__)
 _TRANSACTION = 0xC
 _PREPARED, _ROLLBACK = 0x4, 0xC
 _SETTLE_EVERY = 4096
+"""Records after which their entries and keys are put where they belong, many at once."""
 
 
 class Recovery:
     """One recovery of one store; :meth:`run` does it."""
 
     def __init__(
-        self, config: StoreConfig, log: CommitLog, queues: QueueTable, index: MessageIndex, checkpoint: Checkpoint
-    ) -> None:
+        self, fs: FileSystem, config: StoreConfig, log: CommitLog, queues: QueueTable, index: MessageIndex,
+        checkpoint: Checkpoint,
+    ) -> None:  # fmt: skip
+        self._fs = fs
         self._log = log
         self._queues = queues
         self._index = index
@@ -39,7 +44,6 @@ class Recovery:
         self._check_crc = config.check_crc_on_recover
         self._delays = delay_levels(config.message_delay_level)
         self._touched: list[ConsumeQueue] = []
-        self._waiting = 0
         self._queue_end = -1  # where the newest message the queues knew of ends
         self.last_timestamp = 0
         """Store time of the newest record walked over, 0 when there was none."""
@@ -51,8 +55,17 @@ class Recovery:
         :raises StoreCorrupt: files contradict the configuration. :raises OSError: the disk fails.
         """
         self._log.load()
-        self._index.load(trusted_until=None if clean else self._checkpoint.index_msg_timestamp)
-        begin = self._begin_clean() if clean else self._begin_after_crash()
+        untrusted = self._index.load(trusted_until=None if clean else self._checkpoint.index_msg_timestamp)
+        begin = self._begin_clean() if clean else self._begin_after_crash(trust_end=not untrusted)
+        if self._is_index_missing():
+            _log.warning("the index is missing: it is made anew from the whole commit log")
+            begin = self._begin_anew()
+        elif begin < self._checkpoint.end:
+            self._checkpoint.end = -1
+            self._checkpoint.save()
+        for path in untrusted:
+            _log.warning("%s may be damaged and is removed", path)
+            self._fs.remove(path)
         if not self._log.starts:
             self._without_log()
             return 0
@@ -86,17 +99,35 @@ class Recovery:
                 return start
         return self._log.min_offset
 
-    def _begin_after_crash(self) -> int:
+    def _begin_after_crash(self, *, trust_end: bool) -> int:
+        """Where the checkpoint says that the messages end whose queue entries and keys are on disk.
+
+        Where it does not say, or an index file had to go, the start of the file it vouches for.
+        """
+        begin = self._checkpoint.end
+        if begin < self._log.min_offset or not trust_end or not self._is_boundary(begin):
+            begin = self._vouched_file()
+        self._queues.load(self._log.min_offset, begin)
+        if begin > self._log.min_offset and not self._queues.by_key:
+            _log.warning("the consume queues are missing: they are made anew from the whole commit log")
+            begin = self._begin_anew()
+        _log.warning("the store was not closed in good order: the commit log is walked from %d", begin)
+        return begin
+
+    def _vouched_file(self) -> int:
         """The start of the newest file whose first record is as old as the checkpoint vouches for."""
         safe = self._checkpoint.safe_timestamp
-        begin = self._log.min_offset
-        for start in reversed(self._log.starts):
-            if 0 < self._first_timestamp(start) <= safe:
-                begin = start
-                break
-        _log.warning("the store was not closed in good order: the commit log is walked from %d", begin)
-        self._queues.load(self._log.min_offset, begin)
-        return begin
+        vouched = (start for start in reversed(self._log.starts) if 0 < self._first_timestamp(start) <= safe)
+        return next(vouched, self._log.min_offset)
+
+    def _begin_anew(self) -> int:
+        """The begin of the log; nothing is vouched for any more, since a crash may take away once more what is made."""
+        self._checkpoint.forget()
+        return self._log.min_offset
+
+    def _is_index_missing(self) -> bool:
+        """Whether the checkpoint knows of an index of which no file is left."""
+        return self._index.is_enabled and not self._index.had_files and self._checkpoint.index_msg_timestamp > 0
 
     def _first_timestamp(self, start: int) -> int:
         """The store time of the first record of a file, 0 when it does not begin with one."""
@@ -111,23 +142,22 @@ class Recovery:
     # -- taking records into queues and index
 
     def _take(self, scan: LogScan) -> None:
-        indexed_to = self._index.end_physical
+        queues, index, indexed_to = self._queues, self._index, self._index.end_physical
         count = 0
         for found in scan:
             properties = fields.parse(found.properties)
-            queue = self._queues.get_or_create(found.topic, found.queue_id)
+            queue = queues.by_key.get((found.topic, found.queue_id)) or queues.create(found.topic, found.queue_id)
             kind = found.sys_flag & _TRANSACTION
             if kind not in (_PREPARED, _ROLLBACK):
                 self._enqueue(queue, found, properties)
             if kind != _ROLLBACK and (found.physical_offset > indexed_to or not indexed_to):
-                self._index.add_properties(queue.key_hash, properties, found.physical_offset, found.store_timestamp)
-                self._index.settle()
+                index.add_properties(queue.key_hash, properties, found.physical_offset, found.store_timestamp)
             self.last_timestamp = max(self.last_timestamp, found.store_timestamp)
             count += 1
-            if self._waiting >= _SETTLE_EVERY:
+            if not count % _SETTLE_EVERY:
                 self._settle()
         self._settle()
-        self._index.build()
+        index.build()
         if count:
             _log.info("%d records taken from the commit log", count)
 
@@ -142,12 +172,11 @@ class Recovery:
         code = fields.stored_tags_code(found.topic, properties, found.store_timestamp, self._delays)
         queue.pending += (found.physical_offset, found.size, code)
         queue.next_offset += 1
-        self._waiting += 1
 
     def _settle(self) -> None:
         self._queues.settle(self._touched)
         self._touched = []
-        self._waiting = 0
+        self._index.settle()
 
     # -- cutting
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from struct import Struct
-from typing import NamedTuple
 from zlib import crc32
+
+import msgspec
 
 from rocketmq_py.store.commitlog import CommitLog
 from rocketmq_py.wire.record import (
@@ -28,9 +29,11 @@ _SECTOR = 512
 _SIZE_MAGIC = Struct(">ii")
 _V6_HOSTS = BORN_HOST_V6 | STORE_HOST_V6
 _U16 = Struct(">H")
+_COMMON = Struct(">iiIi4xqqi8x8xq8x4x8xi")
+"""Of ``HEAD_V4`` what a scan looks at: size, magic, checksum, queue, both offsets, flags, store time, body length."""
 
 
-class Found(NamedTuple):
+class Found(msgspec.Struct, gc=False):
     """What the store wants to know of one record of the log."""
 
     physical_offset: int
@@ -60,6 +63,7 @@ class LogScan:
         self._check_crc = check_crc
         self.end = start
         self.reason: str | None = None
+        self._topics: dict[bytes, str] = {}
 
     def __iter__(self) -> Iterator[Found]:
         start = self._log.start_at_or_before(self.end)
@@ -95,14 +99,37 @@ class LogScan:
                 raise Damage(f"a record of {size} bytes cannot be here")
             if at + size > len(block):
                 block, at = buffer[position : min(position + max(_BLOCK, size), size_of_file)], 0
-            found = self._record(block, at, start + position)
+            found = self._usual(block, at, start + position) or self._record(block, at, start + position)
             position += size
             at += size
-            if found.properties.endswith(b"\0") and _is_torn(found, buffer[position : position + 8]):
+            if not block[at - 1] and _is_torn(found, buffer[position : position + 8]):
                 raise Damage("the properties of the last record are torn")
             yield found
             self.end = start + position
         raise Damage("the file ends without a blank")
+
+    def _usual(self, block: bytes, at: int, physical: int) -> Found | None:
+        """As :meth:`_record` in half the time; None when the record is unusual or damaged."""
+        size, magic, crc, queue_id, offset, own, flags, time, length = _COMMON.unpack_from(block, at)
+        body, end = at + HEAD_V4.size, at + size
+        topic = body + length
+        if magic != MAGIC_V1 or own != physical or flags & _V6_HOSTS or length < 0 or topic + 3 > end:
+            return None
+        rest = topic + 1 + block[topic]
+        if rest + 2 > end or rest + 2 + (block[rest] << 8) + block[rest + 1] != end:
+            return None
+        name = self._topics.get(block[topic:rest])
+        if name is None:
+            return self._first_of_topic(block, at, physical)
+        if self._check_crc and length and crc32(block[body:topic]) & 0x7FFFFFFF != crc:
+            return None
+        return Found(physical, size, name, queue_id, offset, flags, time, block[rest + 2 : end])
+
+    def _first_of_topic(self, block: bytes, at: int, physical: int) -> Found:
+        found = self._record(block, at, physical)
+        name = found.topic.encode()
+        self._topics[bytes([len(name)]) + name] = found.topic
+        return found
 
     def _record(self, block: bytes, at: int, physical: int) -> Found:
         """The record at a place of a block that has all of the size it claims."""

@@ -20,13 +20,22 @@ from rocketmq_py.store.queues import QueueTable
 
 _PAGE = 4096
 _SPILLS_PER_TICK = 200
+_ROUND_BYTES = 256 * 1024 * 1024
+"""So much in the log brings a round before its time: it is what a start after a crash has to walk over."""
+
+
+class Readable(NamedTuple):
+    """Where the messages end that may be read, and the store time of the newest."""
+
+    end: int
+    timestamp: int
 
 
 class _Round(NamedTuple):
-    """Queues still to be written, and the store time of the newest message when the round began."""
+    """Queues still to be written, and up to where readers saw the log when the round began."""
 
     queues: list[ConsumeQueue]
-    timestamp: int
+    readable: Readable
 
 
 class FlushSchedule:
@@ -47,24 +56,27 @@ class FlushSchedule:
         self._checkpoint = checkpoint
         self._flusher = flusher
         self._flushed_at = self._round_at = now
-        self._round_end = -1  # where the log ended when the last round began
+        self._round_end = -1  # where readers saw the log end when the last round began
         self._round: _Round | None = None
 
-    def tick(self, now: int, timestamp: int) -> None:
+    def tick(self, now: int, readable: Readable) -> None:
         """Ask for what is due.
 
-        :param timestamp: the store time of the newest message.
         :raises OSError: queues or index cannot be written; the next tick tries again.
         """
-        due = now - self._round_at >= self._config.flush_consume_queue_thorough_interval
-        if self._round is None and due and self._log.end != self._round_end:
-            self._round_at, self._round_end = now, self._log.end
-            self._round = _Round(self._queues.with_tail(), timestamp)
+        if self._round is None and self._is_round_due(now, readable.end):
+            self._round_at, self._round_end = now, readable.end
+            self._round = _Round(self._queues.with_tail(), readable)
         if self._round is not None:
             self._go_on(self._round, now)
         elif self._is_log_due(now):
             self._flushed_at = now
-            self._request_log(timestamp)
+            self._request_log(readable.timestamp)
+
+    def _is_round_due(self, now: int, end: int) -> bool:
+        if end - self._round_end >= _ROUND_BYTES:
+            return True
+        return now - self._round_at >= self._config.flush_consume_queue_thorough_interval and end != self._round_end
 
     def _go_on(self, current: _Round, now: int) -> None:
         for _ in range(min(_SPILLS_PER_TICK, len(current.queues))):
@@ -72,7 +84,7 @@ class FlushSchedule:
             current.queues.pop()
         if not current.queues:
             self._flushed_at = now
-            self._request_everything(current.timestamp)
+            self._request_everything(current.readable)
             self._round = None
 
     def _is_log_due(self, now: int) -> bool:
@@ -83,13 +95,13 @@ class FlushSchedule:
             return True
         return now - self._flushed_at >= config.flush_commit_log_thorough_interval
 
-    def everything(self, timestamp: int) -> None:
+    def everything(self, readable: Readable) -> None:
         """Ask for all at once, for the end.
 
         :raises OSError: queues or index cannot be written.
         """
         self._queues.spill()
-        self._request_everything(timestamp)
+        self._request_everything(readable)
 
     def _request_log(self, timestamp: int) -> None:
         def vouch() -> None:
@@ -98,8 +110,9 @@ class FlushSchedule:
 
         self._flusher.request(self._log.end, vouch)
 
-    def _request_everything(self, timestamp: int) -> None:
-        """Queues are written up to messages of ``timestamp``: sync them with the log and the index, then vouch."""
+    def _request_everything(self, readable: Readable) -> None:
+        """Queues are written up to where ``readable`` ends: sync them with the log and the index, then vouch."""
+        end, timestamp = readable
         self._request_log(timestamp)
         index, indexed_until = self._index.take_dirty(), self._index.end_timestamp
         paths = self._queues.files.take_dirty()
@@ -112,6 +125,7 @@ class FlushSchedule:
             for file, header in index:
                 file.save(header)
             self._checkpoint.index_msg_timestamp = indexed_until
+            self._checkpoint.end = end
             self._checkpoint.save()
 
         self._flusher.request(self._log.end, vouch)

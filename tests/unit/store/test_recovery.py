@@ -94,9 +94,53 @@ def test_only_files_the_checkpoint_does_not_vouch_for_are_walked(stores, caplog)
     stores.crash()
     with caplog.at_level(logging.WARNING):
         store = stores.open()
-    walked = int(caplog.text.split("is walked from ")[1].split()[0])
-    assert 0 < walked < store.tags_entries("T", 0, 22, 1)[0][0] + 1
+    assert walked_from(caplog) == store.tags_entries("T", 0, 26, 1)[0][0]
     check(store, list(range(40)))
+
+
+@pytest.mark.parametrize("field", ["times", "end"])
+def test_a_checkpoint_somebody_else_has_written_names_a_file_only(stores, caplog, field):
+    store = stores.open()
+    for i in range(40):
+        stores.clock.now += 1000
+        fill(store, 1, start=i, size=300)
+        if i == 25:
+            store.close()
+            store = stores.open()
+    stores.crash()
+    checkpoint = stores.fs.nodes[stores.root / "checkpoint"].content
+    if field == "times":
+        checkpoint[24:32] = pack(">q", 1)
+    else:
+        checkpoint[-12:] = bytes(12)
+    with caplog.at_level(logging.WARNING):
+        store = stores.open()
+    begin = walked_from(caplog)
+    assert 0 < begin <= store.tags_entries("T", 0, 22, 1)[0][0]
+    assert begin % SMALL.mapped_file_size_commit_log == 0
+    check(store, list(range(40)))
+
+
+@pytest.mark.parametrize("missing", ["consumequeue", "index"])
+@pytest.mark.parametrize("clean", [True, False])
+def test_what_is_missing_altogether_is_made_anew_though_the_checkpoint_vouches_for_it(stores, missing, clean):
+    store = stores.open()
+    for i in range(40):
+        stores.clock.now += 1000
+        fill(store, 1, start=i, size=300)
+    store.close()
+    if not clean:
+        fill(stores.open(), 1, start=40)
+        stores.crash()
+    stores.fs.remove_tree(stores.root / missing)
+    stores.open()
+    stores.crash()  # before anything of it is vouched for
+    check(stores.open(), list(range(40 if clean else 41)))
+
+
+def walked_from(caplog):
+    """Where the newest recovery began."""
+    return int(caplog.text.rsplit("is walked from ", 1)[1].split()[0])
 
 
 def test_a_checkpoint_after_a_thorough_flush_spares_the_walk(stores, caplog):
