@@ -45,7 +45,7 @@ class MessageIndex:
         self.had_files = False
         """Whether there was any index file to :meth:`load`."""
         self._files: list[IndexFile] = []
-        self._full: list[IndexFile] = []  # and not synced since
+        self._unsaved: list[IndexFile] = []  # apart from the newest
         self.waiting: list[Any] = []
         """Keys not yet in a file, four items each: hash of ``topic#``, key, physical offset and store time.
 
@@ -77,9 +77,11 @@ class MessageIndex:
                 continue
             self._files.append(file)
         if trusted_until is not None:
-            for file in self._files:
-                if file.room or file is self._files[-1]:  # the others were full when they were last saved
-                    file.rebuild_slots()
+            # The others were full when they were last saved.
+            torn = [file for file in self._files if file.room or file is self._files[-1]]
+            for file in torn:
+                file.rebuild_slots()
+            self._unsaved = [file for file in torn if file is not self._files[-1]]
         return untrusted
 
     def _open(self, name: str) -> IndexFile:
@@ -96,7 +98,7 @@ class MessageIndex:
         file = self._open(index_name(now))
         if self._files:
             full = self._files[-1]
-            self._full.append(full)
+            self._unsaved.append(full)
             file.begin_physical = file.end_physical = full.end_physical
             file.begin_timestamp = file.end_timestamp = full.end_timestamp
         self._files.append(file)
@@ -178,7 +180,7 @@ class MessageIndex:
         :raises OSError: the disk is full or fails.
         """
         self.build()
-        dirty, self._full = self._full, []
+        dirty, self._unsaved = self._unsaved, []
         return [(file, file.header()) for file in (*dirty, *self._files[-1:])]
 
     def detach_before(self, physical: int) -> list[Callable[[], None]]:
@@ -189,7 +191,7 @@ class MessageIndex:
         gone: list[IndexFile] = []
         while len(self._files) > 1 and self._files[0].end_physical < physical:
             gone.append(self._files.pop(0))
-        self._full = [file for file in self._full if file not in gone]
+        self._unsaved = [file for file in self._unsaved if file not in gone]
         return [partial(self._remove, file) for file in gone]
 
     def _remove(self, file: IndexFile) -> None:
