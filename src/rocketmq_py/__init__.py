@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from rocketmq_py.client.blocking_admin import Admin as Admin
     from rocketmq_py.client.dispatch_listener import ConsumeContext as ConsumeContext
     from rocketmq_py.client.dispatch_orderly_listener import OrderlyContext as OrderlyContext
+    from rocketmq_py.client.hooks import ConsumeHook as ConsumeHook, SendHook as SendHook
     from rocketmq_py.client.lite_pull_blocking import LitePullConsumer as LitePullConsumer
+    from rocketmq_py.client.pull_blocking import PullConsumer as PullConsumer
     from rocketmq_py.client.push_blocking import PushConsumer as PushConsumer
     from rocketmq_py.client.simple_blocking import SimpleConsumer as SimpleConsumer
     from rocketmq_py.errors import (
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
         MessageModel as MessageModel,
         MessageQueue as MessageQueue,
         OrderlyResult as OrderlyResult,
+        PullResult as PullResult,
+        PullStatus as PullStatus,
         SendResult as SendResult,
         SendStatus as SendStatus,
     )
@@ -54,6 +58,7 @@ __all__ = [
     "ConfigError",
     "ConsumeContext",
     "ConsumeFromWhere",
+    "ConsumeHook",
     "ConsumeResult",
     "ForkedError",
     "InvalidReceipt",
@@ -70,9 +75,13 @@ __all__ = [
     "OrderlyContext",
     "OrderlyResult",
     "Producer",
+    "PullConsumer",
+    "PullResult",
+    "PullStatus",
     "PushConsumer",
     "RequestTimeout",
     "RocketMQError",
+    "SendHook",
     "SendResult",
     "SendStatus",
     "SimpleConsumer",
@@ -83,7 +92,9 @@ _HOMES = {
     "client.blocking_admin": ("Admin",),
     "client.dispatch_listener": ("ConsumeContext",),
     "client.dispatch_orderly_listener": ("OrderlyContext",),
+    "client.hooks": ("ConsumeHook", "SendHook"),
     "client.lite_pull_blocking": ("LitePullConsumer",),
+    "client.pull_blocking": ("PullConsumer",),
     "client.push_blocking": ("PushConsumer",),
     "client.simple_blocking": ("SimpleConsumer",),
     "errors": (
@@ -92,7 +103,7 @@ _HOMES = {
     ),
     "model": (
         "ConsumeFromWhere", "ConsumeResult", "Message", "MessageExt", "MessageModel", "MessageQueue", "OrderlyResult",
-        "SendResult", "SendStatus",
+        "PullResult", "PullStatus", "SendResult", "SendStatus",
     ),
     "wire.compression": ("CompressionType",),
 }  # fmt: skip

@@ -5,9 +5,11 @@ from __future__ import annotations
 from rocketmq_py.client.admin import Admin
 from rocketmq_py.client.dispatch_listener import ConsumeContext
 from rocketmq_py.client.dispatch_orderly_listener import OrderlyContext
+from rocketmq_py.client.hooks import ConsumeHook, SendHook
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.lite_pull import LitePullConsumer
 from rocketmq_py.client.producer import Producer
+from rocketmq_py.client.pull import PullConsumer
 from rocketmq_py.client.push import PushConsumer
 from rocketmq_py.client.simple import SimpleConsumer
 from rocketmq_py.errors import (
@@ -32,6 +34,8 @@ from rocketmq_py.model import (
     MessageModel,
     MessageQueue,
     OrderlyResult,
+    PullResult,
+    PullStatus,
     SendResult,
     SendStatus,
 )
@@ -46,6 +50,7 @@ __all__ = [
     "ConfigError",
     "ConsumeContext",
     "ConsumeFromWhere",
+    "ConsumeHook",
     "ConsumeResult",
     "ForkedError",
     "InvalidReceipt",
@@ -62,9 +67,13 @@ __all__ = [
     "OrderlyContext",
     "OrderlyResult",
     "Producer",
+    "PullConsumer",
+    "PullResult",
+    "PullStatus",
     "PushConsumer",
     "RequestTimeout",
     "RocketMQError",
+    "SendHook",
     "SendResult",
     "SendStatus",
     "SimpleConsumer",

@@ -57,6 +57,17 @@ class OrderlyResult(enum.Enum):
     SUSPEND = "SUSPEND_CURRENT_QUEUE_A_MOMENT"
 
 
+class TransactionState(enum.Enum):
+    """How a local transaction ended, as far as one knows.
+
+    ``UNKNOWN``: the broker is to ask later.
+    """
+
+    COMMIT = "COMMIT_MESSAGE"
+    ROLLBACK = "ROLLBACK_MESSAGE"
+    UNKNOWN = "UNKNOW"
+
+
 class MessageQueue(NamedTuple):
     """One queue of a topic on one broker; sorts as Java's does: topic, broker, queue id."""
 
@@ -82,6 +93,23 @@ class SendResult(NamedTuple):
     offset_msg_id: str
     transaction_id: str | None = None
     region_id: str | None = None
+
+
+class TransactionSendResult(NamedTuple):
+    """What came of a message sent in a transaction.
+
+    ``half`` tells where its half message was stored (``queue`` is the queue it is for), ``state`` what the broker was
+    told, ``failure`` what kept the local transaction from saying more, or the broker from being told: it will ask.
+    """
+
+    half: SendResult
+    state: TransactionState
+    failure: Exception | None = None
+
+    @property
+    def transaction_id(self) -> str:
+        """The id of the transaction, which is the unique key of the message."""
+        return self.half.transaction_id or self.half.msg_id
 
 
 def _join_keys(keys: str | Iterable[str]) -> str:
@@ -322,6 +350,27 @@ class MessageExt:
 
     def __repr__(self) -> str:
         return f"MessageExt({self.queue} offset={self.queue_offset}, {len(self.body)} bytes, msg_id={self.msg_id})"
+
+
+class PullStatus(enum.Enum):
+    """How a pull ended."""
+
+    FOUND = "FOUND"
+    NO_NEW_MSG = "NO_NEW_MSG"
+    NO_MATCHED_MSG = "NO_MATCHED_MSG"
+    OFFSET_ILLEGAL = "OFFSET_ILLEGAL"
+
+
+class PullResult(NamedTuple):
+    """What a pull found. ``next_offset`` is where the next one goes on, whatever the status; ``min_offset`` and
+    ``max_offset`` are the bounds of the queue.
+    """
+
+    status: PullStatus
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    messages: list[MessageExt]
 
 
 def unpack_host(packed: bytes) -> str:

@@ -12,12 +12,14 @@ from rocketmq_py.aio import (
     ConsumeFromWhere,
     LitePullConsumer,
     Message,
+    MessageModel,
     MessageQueue,
     NoRouteError,
     NotAssigned,
     OffsetIllegal,
     Producer,
 )
+from rocketmq_py.client.offsets_local import load
 from tests.server.consuming import FIRST, PATIENCE
 
 
@@ -371,5 +373,63 @@ def test_what_is_wrong_is_said(cluster, topic, group):
             member.assign([first_queue(topic)])
         await member.close()
         assert "closed, assigned, 0 queues" in repr(member)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("assign", [False, True])
+def test_broadcasting_everyone_gets_everything_and_offsets_stay_at_home(cluster, topic, group, tmp_path, assign):
+    async def scenario():
+        await send(cluster.namesrv, topic, 12)
+        common = {"message_model": MessageModel.BROADCASTING, "local_offset_dir": tmp_path}
+
+        async def joined(name):
+            member = consumer(cluster, group, instance_name=name, **common)
+            await member.start()
+            if assign:
+                member.assign(await member.queues(topic))
+            else:
+                member.subscribe(topic)
+            return member
+
+        first, second = await joined("one"), await joined("two")
+        for member in (first, second):
+            assert bodies(await collect(member, 12)) == numbers(12)
+        await first.commit()
+        path = tmp_path / first.client_id / group / "offsets.json"
+        assert sum(load(path).values()) == 12
+        await first.close()
+        await second.close(commit=False)
+        async with Admin(cluster.namesrv) as admin:
+            assert not await admin.group_offsets(group, topic)
+
+        await send(cluster.namesrv, topic, 2)
+        first, second = await joined("one"), await joined("two")
+        assert bodies(await collect(first, 2)) == numbers(2)
+        assert len(await collect(second, 14)) == 14, "what was polled and not committed comes again"
+        await first.close()
+        await second.close()
+
+    asyncio.run(scenario())
+
+
+def test_health_and_lag_tell_what_is_held_and_what_is_not_committed(cluster, topic, group):
+    async def scenario():
+        queue = first_queue(topic)
+        await send(cluster.namesrv, topic, 6, queue)
+        async with consumer(cluster, group, auto_commit=False, pull_batch_size=2) as member:
+            member.subscribe(topic)
+            assert len(await member.poll(PATIENCE)) == 2
+
+            async def held():
+                return next((each.held for each in member.health().queues if each.queue == queue), 0)
+
+            await eventually(held, lambda number: number == 4)
+            health = member.health()
+            assert (health.state, health.group, health.ok, health.stuck) == ("running", group, True, [])
+            assert (await member.lag())[queue] == 6
+            await member.commit()
+            assert (await member.lag())[queue] == 4
+        assert member.health().state == "closed"
 
     asyncio.run(scenario())

@@ -122,6 +122,19 @@ def test_offsets(cluster, topic, group):
             member.seek(queue_of(topic, 1), 0)
 
 
+def test_health_and_lag(cluster, topic, group):
+    queue = queue_of(topic)
+    send(cluster, queue, 5)
+    with consumer(cluster, group, auto_commit=False) as member:
+        member.assign([queue])
+        assert member.lag() == {queue: 5}
+        assert len(member.poll(PATIENCE)) == 5
+        member.commit()
+        assert member.lag() == {queue: 0}
+        assert [each.queue for each in member.health().queues] == [queue]
+        assert member.health().ok
+
+
 def test_pausing(cluster, topic, group):
     queue = queue_of(topic)
     with consumer(cluster, group) as member:

@@ -59,7 +59,7 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
     :param namesrv: name servers: ``"host:9876;other:9876"``, a sequence, or None for the environment's NAMESRV_ADDR.
     :param instance: a client to share with other producers and consumers; by default one of its own, made from the
         next arguments.
-    :param instance_name: the part of the client id after ``ip@``.
+    :param instance_name: the part of the client id after ``ip@``; unique by default, ``DEFAULT`` when broadcasting.
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
     :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
@@ -411,6 +411,7 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
         :raises NotAssigned: a queue is not this consumer's.
         :raises OffsetIllegal: an offset is negative.
         :raises NetworkError: a broker cannot be reached; offsets of others are stored.
+        :raises StoreError: the file of a broadcasting consumer cannot be written.
         :raises ClosedError: it is not started, or closed.
         """
         self._check_running()
@@ -420,7 +421,7 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
             if offset < 0:
                 raise OffsetIllegal(f"offset {offset} of {queue} cannot be committed: it is negative")
         self._queues.commit(wanted)
-        await self._queues.store(wanted)
+        await self._group.offsets.store(wanted)
 
     # -- a member of the client instance
 
@@ -429,6 +430,7 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
         return ConsumerData(
             group_name=self.group,
             consume_type="CONSUME_ACTIVELY",
+            message_model=self._options.message_model.value,
             consume_from_where=ConsumeFromWhere.LAST_OFFSET.value,  # whatever it does: so do all pull consumers
             subscription_data_set=list(self._group.subscriptions.values()),
         )
@@ -441,6 +443,14 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
         """The group has changed: look who gets what."""
         if self._rebalancer is not None:
             self._rebalancer.trigger()
+
+    async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Goes on at other offsets, smaller or greater, in those of the queues that are ours."""
+        for queue, offset in offsets.items():
+            process = self._group.queues.get(queue)
+            if process is not None:
+                self._queues.jump(process, offset)
+                self._queues.commit({queue: offset})
 
     async def persist_offsets(self) -> None:
         """Sends what is committed to the brokers, also of queues that are no longer assigned."""

@@ -35,7 +35,7 @@ class LitePullConsumer:
 
     :param group: the consumer group.
     :param namesrv: name servers: ``"host:9876;other:9876"``, a sequence, or None for the environment's NAMESRV_ADDR.
-    :param instance_name: the part of the client id after ``ip@``.
+    :param instance_name: the part of the client id after ``ip@``; unique by default, ``DEFAULT`` when broadcasting.
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
     :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
@@ -233,6 +233,7 @@ class LitePullConsumer:
         :raises NotAssigned: a queue is not this consumer's.
         :raises OffsetIllegal: an offset is negative.
         :raises NetworkError: a broker cannot be reached; offsets of others are stored.
+        :raises StoreError: the file of a broadcasting consumer cannot be written.
         :raises ClosedError: it is not started, or closed.
         """
         self._portal.run(self._aio.commit(offsets))

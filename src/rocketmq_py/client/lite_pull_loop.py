@@ -23,16 +23,14 @@ from rocketmq_py.core.litepull import PULL_FLAGS, Cache
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.core.processqueue import ProcessQueue
 from rocketmq_py.core.rebalance import Ask, starting_point
-from rocketmq_py.core.received import annotate, matching, may_be_transactional, restore_transaction_ids, shift
+from rocketmq_py.core.received import received
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.core.subscription import is_tag_type
 from rocketmq_py.errors import BrokerError, RocketMQError
-from rocketmq_py.model import MessageExt
 from rocketmq_py.protocol.bodies import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers import PullMessage, PullResponse
 from rocketmq_py.protocol.names import is_retry_topic
-from rocketmq_py.wire.record import decode_records
 
 _log = logging.getLogger(__name__)
 
@@ -216,7 +214,8 @@ class PullLoop:
     # -- what was pulled
 
     def _take(self, asked: _Asked, reply: Reply, header: PullResponse) -> None:
-        messages = self._received(asked, reply.body, header) if reply.code == _FOUND else []
+        broker_name, tags = self._process.queue.broker_name, asked.subscription.tags_set
+        messages = received(reply.body, header, broker_name, tags) if reply.code == _FOUND else []
         if messages:
             self._cache.put(self._process, messages, header.max_offset)
             self._arrived()
@@ -230,16 +229,6 @@ class PullLoop:
         _log.warning("offset %d of %s lies outside the queue or was reset: on from %d", offset, queue, next_offset)
         if next_offset <= self._process.max_offset:  # what is held lies ahead of it and would count as consumed
             self._jump(self._process, next_offset)
-
-    def _received(self, asked: _Asked, body: bytes, header: PullResponse) -> list[MessageExt]:
-        messages = decode_records(body, self._process.queue.broker_name)
-        messages = matching(messages, asked.subscription.tags_set)
-        annotate(messages, header.min_offset, header.max_offset)
-        if header.offset_delta:
-            shift(messages, header.offset_delta)
-        if may_be_transactional(body):
-            restore_transaction_ids(messages)
-        return messages
 
 
 def _forget(answer: asyncio.Future[Reply]) -> None:

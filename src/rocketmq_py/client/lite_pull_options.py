@@ -6,19 +6,24 @@ Names and defaults are those of Java's DefaultLitePullConsumer, in seconds and w
 from __future__ import annotations
 
 import datetime
+import os
 from dataclasses import dataclass, field
 from typing import TypedDict
 
 from rocketmq_py.client.push_options import PushOptions
 from rocketmq_py.core.allocation import Allocation, Average
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.model import ConsumeFromWhere
+from rocketmq_py.model import ConsumeFromWhere, MessageModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LitePullOptions:
     """How a lite pull consumer consumes. Times are seconds.
 
+    :param message_model: BROADCASTING: every member gets all messages of subscribed topics; offsets are kept in a file
+        of this machine.
+    :param local_offset_dir: where a broadcasting consumer keeps its offsets; ``~/.rocketmq_offsets`` by default, as
+        Java clients.
     :param consume_from: where a group without stored offsets starts. A broker answers a young topic's first offset
         (0) for a new group, whatever is asked here, while its messages are still in memory.
     :param consume_timestamp: the time ``ConsumeFromWhere.TIMESTAMP`` starts at: an aware or local ``datetime``, or
@@ -38,6 +43,8 @@ class LitePullOptions:
     :param allocation: how the group shares queues; must be the same for all members.
     """
 
+    message_model: MessageModel = MessageModel.CLUSTERING
+    local_offset_dir: str | os.PathLike[str] | None = None
     consume_from: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET
     consume_timestamp: datetime.datetime | str | None = None
     pull_batch_size: int = 10
@@ -71,6 +78,8 @@ class LitePullOptions:
         :raises ConfigError: one of them is out of range.
         """
         return PushOptions(
+            message_model=self.message_model,
+            local_offset_dir=self.local_offset_dir,
             consume_from=self.consume_from,
             consume_timestamp=self.consume_timestamp,
             pull_batch_size=self.pull_batch_size,
@@ -85,6 +94,8 @@ class LitePullOptions:
 class LitePullSettings(TypedDict, total=False):
     """The names and types of :class:`LitePullOptions`, for keyword arguments."""
 
+    message_model: MessageModel
+    local_offset_dir: str | os.PathLike[str] | None
     consume_from: ConsumeFromWhere
     consume_timestamp: datetime.datetime | str | None
     pull_batch_size: int

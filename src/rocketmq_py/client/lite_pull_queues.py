@@ -10,14 +10,11 @@ from collections.abc import Callable, Collection, Mapping
 
 from rocketmq_py.client.lite_pull_loop import PullLoop
 from rocketmq_py.client.lite_pull_options import LitePullOptions
-from rocketmq_py.client.offsets import TIMEOUT, broker_of
 from rocketmq_py.client.push_group import Group
 from rocketmq_py.core.litepull import Cache
 from rocketmq_py.core.processqueue import ProcessQueue
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies import SubscriptionData
-from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers import UpdateConsumerOffset
 
 
 class Queues:
@@ -103,22 +100,3 @@ class Queues:
         """Remembers offsets as committed, smaller ones than before, too."""
         for queue, offset in offsets.items():
             self._group.offsets.update(queue, offset, increase_only=False)
-
-    async def store(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Has the brokers store offsets, all of them even when one fails.
-
-        :raises NetworkError: a broker cannot be reached.
-        :raises BrokerError: it refuses.
-        """
-        results = await asyncio.gather(*(self._store(*item) for item in offsets.items()), return_exceptions=True)
-        for error in results:
-            if error is not None:
-                raise error
-
-    async def _store(self, queue: MessageQueue, offset: int) -> None:
-        header = UpdateConsumerOffset(
-            consumer_group=self._group.name, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset
-        )
-        instance = self._group.instance
-        address = await broker_of(instance, queue)
-        await instance.connections.invoke(address, RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout=TIMEOUT)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import abc
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.core.offsettable import OffsetTable
@@ -70,6 +70,15 @@ class Offsets(OffsetTable, abc.ABC):
     async def persist_confirmed(self, queues: Collection[MessageQueue]) -> None:
         """As :meth:`persist`, and waits until they are stored."""
 
+    @abc.abstractmethod
+    async def store(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Persists these offsets, all of them even when one fails, and waits until they are stored.
+
+        :raises NetworkError: a broker cannot be reached.
+        :raises BrokerError: it refuses.
+        :raises StoreError: a file cannot be written.
+        """
+
     async def max_offset(self, queue: MessageQueue) -> int:
         """The offset the queue's next message will get."""
         header = GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id)
@@ -122,16 +131,27 @@ class RemoteOffsets(Offsets):
         """As :meth:`persist`, and waits until the brokers have stored them."""
         await asyncio.gather(*(self._send(queue, offset, confirm=True) for queue, offset in self if queue in queues))
 
-    async def _send(self, queue: MessageQueue, offset: int, *, confirm: bool) -> None:
+    async def store(self, offsets: Mapping[MessageQueue, int]) -> None:
+        results = await asyncio.gather(
+            *(self._update(queue, offset, confirm=True) for queue, offset in offsets.items()), return_exceptions=True
+        )
+        for error in results:
+            if error is not None:
+                raise error
+
+    async def _update(self, queue: MessageQueue, offset: int, *, confirm: bool) -> None:
         header = UpdateConsumerOffset(
             consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset
         )
         connections = self._instance.connections
+        address = await broker_of(self._instance, queue)
+        if confirm:
+            await connections.invoke(address, RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout=TIMEOUT)
+        else:
+            await connections.oneway(address, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+
+    async def _send(self, queue: MessageQueue, offset: int, *, confirm: bool) -> None:
         try:
-            address = await broker_of(self._instance, queue)
-            if confirm:
-                await connections.invoke(address, RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout=TIMEOUT)
-            else:
-                await connections.oneway(address, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+            await self._update(queue, offset, confirm=confirm)
         except RocketMQError as e:
             _log.warning("offset %d of %s, group %s, could not be persisted: %s", offset, queue, self._group, e)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,12 @@ class LocalOffsets(Offsets):
 
     async def persist_confirmed(self, queues: Collection[MessageQueue]) -> None:
         await self.persist(queues)
+
+    async def store(self, offsets: Mapping[MessageQueue, int]) -> None:
+        try:
+            await asyncio.to_thread(_merge, self.path, dict(offsets))
+        except OSError as e:
+            raise StoreError(f"the consume offsets in {self.path} cannot be written: {e}") from e
 
 
 def load(path: Path) -> dict[MessageQueue, int]:

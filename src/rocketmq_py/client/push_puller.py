@@ -22,14 +22,7 @@ from rocketmq_py.core.flow import STATE_DELAY, Admission, Step, admit, failure_d
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.core.processqueue import ProcessQueue
 from rocketmq_py.core.rebalance import Ask, starting_point
-from rocketmq_py.core.received import (
-    annotate,
-    matching,
-    may_be_transactional,
-    restore_topic,
-    restore_transaction_ids,
-    shift,
-)
+from rocketmq_py.core.received import received, restore_topic
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import BrokerError, ConnectError, ConnectionLost, RocketMQError, SubscriptionError
 from rocketmq_py.model import MessageExt
@@ -37,7 +30,6 @@ from rocketmq_py.protocol.bodies import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers import PullMessage, PullResponse
 from rocketmq_py.protocol.names import is_retry_topic
-from rocketmq_py.wire.record import decode_records
 
 _log = logging.getLogger(__name__)
 
@@ -261,14 +253,8 @@ class Puller:
         self._broker_id = header.suggest_which_broker_id
 
     def _received(self, pulled: _Pulled) -> list[MessageExt]:
-        header, source = pulled.header, self._queue.queue
-        messages = decode_records(pulled.body, source.broker_name)
-        messages = matching(messages, pulled.asked.subscription.tags_set)
-        annotate(messages, header.min_offset, header.max_offset)
-        if header.offset_delta:
-            shift(messages, header.offset_delta)
-        if may_be_transactional(pulled.body):
-            restore_transaction_ids(messages)
+        source = self._queue.queue
+        messages = received(pulled.body, pulled.header, source.broker_name, pulled.asked.subscription.tags_set)
         if source.topic == self._group.retry_topic:
             restore_topic(messages, source.topic)
         return messages

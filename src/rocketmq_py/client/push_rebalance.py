@@ -35,6 +35,7 @@ class Rebalancer:
     :param take: begins to consume a queue, after a delay.
     :param release: ends the consumption of a queue.
     :param holding: what it takes to have a queue, and to leave it.
+    :param rebuild: whether queues that were not pulled for long are let go and taken anew.
     :param changed: told topic, all its queues and ours, when ours have changed.
     """
 
@@ -45,12 +46,15 @@ class Rebalancer:
         release: Callable[[ProcessQueue], None],
         holding: Holding,
         changed: Callable[[str, list[MessageQueue], list[MessageQueue]], None],
+        *,
+        rebuild: bool = True,
     ) -> None:
         self._group = group
         self._take = take
         self._release = release
         self._holding = holding
         self._changed = changed
+        self._rebuild = rebuild
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._gained: list[tuple[ProcessQueue, float]] = []
@@ -115,7 +119,7 @@ class Rebalancer:
             return route is None  # what is missing is looked for at a pace of its own
         me = self._group.instance.client_id
         wanted = self._wanted(route, members)
-        change = plan(self._group.owned(topic), wanted, self._group.now())
+        change = plan(self._group.owned(topic), wanted, self._group.now(), rebuild=self._rebuild)
         await self._let_go(change.lost)
         taken = await self._holding.take(change.gained) if change.gained else []
         self._take_over(taken, alone=members == [me])

@@ -29,11 +29,33 @@ class Plan(NamedTuple):
         return bool(self.lost or self.gained)
 
 
-def plan(owned: Mapping[MessageQueue, ProcessQueue], wanted: Collection[MessageQueue], now: float) -> Plan:
-    """The way from the queues held of one topic to those allocated."""
-    lost = [queue for queue, process in owned.items() if queue not in wanted or process.is_pull_expired(now)]
+def plan(
+    owned: Mapping[MessageQueue, ProcessQueue],
+    wanted: Collection[MessageQueue],
+    now: float,
+    *,
+    rebuild: bool = True,
+) -> Plan:
+    """The way from the queues held of one topic to those allocated.
+
+    :param rebuild: whether a queue that was not pulled for long is let go and taken anew.
+    """
+    lost = [
+        queue for queue, process in owned.items() if queue not in wanted or (rebuild and process.is_pull_expired(now))
+    ]
     gained = [queue for queue in wanted if queue not in owned or queue in lost]
     return Plan(lost, gained)
+
+
+class Assignment(NamedTuple):
+    """What a broker has assigned of one topic: queues to pull, and queues (or all of a broker's, id -1) to pop."""
+
+    pull: list[MessageQueue]
+    pop: list[MessageQueue]
+
+    @property
+    def queues(self) -> list[MessageQueue]:
+        return [*self.pull, *self.pop]
 
 
 class Ask(enum.Enum):

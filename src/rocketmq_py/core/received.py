@@ -10,10 +10,26 @@ from collections.abc import Collection, Iterable
 
 from rocketmq_py.model import MessageExt
 from rocketmq_py.properties import Property
+from rocketmq_py.protocol.headers import PullResponse
+from rocketmq_py.wire.record import decode_records
 
 _TAGS = b"TAGS\x01"
 _PREPARED = b"TRAN_MSG\x01"
 _SEPARATOR = 2
+
+
+def received(body: bytes, header: PullResponse, broker_name: str, tags: Collection[str]) -> list[MessageExt]:
+    """The messages a pull found, as users get them; empty when none has one of the tags.
+
+    :param tags: what is subscribed to; empty for all, and for a filter by SQL.
+    """
+    messages = matching(decode_records(body, broker_name), tags)
+    annotate(messages, header.min_offset, header.max_offset)
+    if header.offset_delta:
+        shift(messages, header.offset_delta)
+    if may_be_transactional(body):
+        restore_transaction_ids(messages)
+    return messages
 
 
 def tag_of(message: MessageExt) -> str | None:
