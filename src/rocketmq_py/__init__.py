@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rocketmq_py.client.pull_blocking import PullConsumer as PullConsumer
     from rocketmq_py.client.push_blocking import PushConsumer as PushConsumer
     from rocketmq_py.client.simple_blocking import SimpleConsumer as SimpleConsumer
+    from rocketmq_py.client.transaction import TransactionListener as TransactionListener
+    from rocketmq_py.client.transaction_blocking import TransactionProducer as TransactionProducer
     from rocketmq_py.errors import (
         BrokerError as BrokerError,
         ClosedError as ClosedError,
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
         PullStatus as PullStatus,
         SendResult as SendResult,
         SendStatus as SendStatus,
+        TransactionSendResult as TransactionSendResult,
+        TransactionState as TransactionState,
     )
     from rocketmq_py.wire.compression import CompressionType as CompressionType
 
@@ -85,6 +89,10 @@ __all__ = [
     "SendResult",
     "SendStatus",
     "SimpleConsumer",
+    "TransactionListener",
+    "TransactionProducer",
+    "TransactionSendResult",
+    "TransactionState",
 ]
 
 _HOMES = {
@@ -97,13 +105,16 @@ _HOMES = {
     "client.pull_blocking": ("PullConsumer",),
     "client.push_blocking": ("PushConsumer",),
     "client.simple_blocking": ("SimpleConsumer",),
+    "client.transaction": ("TransactionListener",),
+    "client.transaction_blocking": ("TransactionProducer",),
     "errors": (
         "BrokerError", "ClosedError", "ConfigError", "ForkedError", "InvalidReceipt", "MessageIllegal", "NetworkError",
         "NoRouteError", "NotAssigned", "OffsetIllegal", "RequestTimeout", "RocketMQError",
     ),
     "model": (
         "ConsumeFromWhere", "ConsumeResult", "Message", "MessageExt", "MessageModel", "MessageQueue", "OrderlyResult",
-        "PullResult", "PullStatus", "SendResult", "SendStatus",
+        "PullResult", "PullStatus", "SendResult", "SendStatus", "TransactionSendResult",
+        "TransactionState",
     ),
     "wire.compression": ("CompressionType",),
 }  # fmt: skip

@@ -12,6 +12,8 @@ from rocketmq_py.client.producer import Producer
 from rocketmq_py.client.pull import PullConsumer
 from rocketmq_py.client.push import PushConsumer
 from rocketmq_py.client.simple import SimpleConsumer
+from rocketmq_py.client.transaction import TransactionListener
+from rocketmq_py.client.transaction_producer import TransactionProducer
 from rocketmq_py.errors import (
     BrokerError,
     ClosedError,
@@ -38,6 +40,8 @@ from rocketmq_py.model import (
     PullStatus,
     SendResult,
     SendStatus,
+    TransactionSendResult,
+    TransactionState,
 )
 from rocketmq_py.wire.compression import CompressionType
 
@@ -77,4 +81,8 @@ __all__ = [
     "SendResult",
     "SendStatus",
     "SimpleConsumer",
+    "TransactionListener",
+    "TransactionProducer",
+    "TransactionSendResult",
+    "TransactionState",
 ]

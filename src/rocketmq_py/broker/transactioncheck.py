@@ -128,7 +128,7 @@ class TransactionCheck:
         if not found.count:  # its file has been cleaned away
             return found.next_offset if found.next_offset > offset else None
         try:
-            stored = read_stored(found.body)
+            stored = read_stored(bytes(found.body))
         except CorruptRecord as e:
             _log.error("the half message at queue offset %d cannot be read and is skipped: %s", offset, e)
             return offset + 1

@@ -63,7 +63,7 @@ class Producer:
         address_map: Mapping[str, str] | None = None,
         hooks: Sequence[SendHook] = (),
     ) -> None:
-        self._aio = aio.Producer(
+        producer = aio.Producer(
             group,
             namesrv,
             send_timeout=send_timeout,
@@ -78,6 +78,10 @@ class Producer:
             address_map=address_map,
             hooks=hooks,
         )
+        self._wrap(producer)
+
+    def _wrap(self, producer: aio.Producer) -> None:
+        self._aio = producer
         self._portal = portal()
         self._direct: DirectConnections | None = None
 

@@ -128,6 +128,10 @@ class ClientInstance:
         """The consumer of a group, if this client has one."""
         return self._consumers.get(group)
 
+    def producer(self, group: str) -> Member | None:
+        """The producer of a group, if this client has one."""
+        return self._producers.get(group)
+
     def _kind(self, member: Member) -> tuple[str, dict[str, Member]]:
         if isinstance(member.heartbeat(), ProducerData):
             return "producer", self._producers

@@ -106,9 +106,11 @@ class Sender:
         queue: MessageQueue | None = None,
         timeout: float | None = None,
         choose: Chooser | None = None,
+        sys_flag: int = 0,
     ) -> Delivery:
         """A message, or the messages of a batch, made ready; its time begins to run.
 
+        :param sys_flag: bits of a single message's sysFlag.
         :raises MessageIllegal: no broker would take it.
         :raises ConfigError: ``queue`` is one of another topic.
         :raises ClosedError: the producer is closed.
@@ -119,7 +121,7 @@ class Sender:
         deadline = time.monotonic() + (self.options.send_timeout if timeout is None else timeout)
         now_ms = time.time_ns() // 1_000_000
         if isinstance(message, Message):
-            outgoing = self._packer.pack(message, now_ms)
+            outgoing = self._packer.pack(message, now_ms, sys_flag)
         else:
             outgoing = self._packer.pack_batch(message, now_ms)
         if queue is not None and queue.topic != outgoing.topic:

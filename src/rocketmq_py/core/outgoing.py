@@ -115,9 +115,10 @@ class Packer:
         self._level = compression_level
         self._max_size = max_message_size
 
-    def pack(self, message: Message, now_ms: int) -> Outgoing:
+    def pack(self, message: Message, now_ms: int, sys_flag: int = 0) -> Outgoing:
         """``message`` ready to send; it gets its unique key unless it has one.
 
+        :param sys_flag: bits of its sysFlag beside those of the compression.
         :raises MessageIllegal: no broker would take it: topic, body or properties.
         :raises ConfigError: the compression's package is missing.
         """
@@ -126,10 +127,10 @@ class Packer:
         msg_id = properties.get("UNIQ_KEY")
         if msg_id is None:
             msg_id = properties["UNIQ_KEY"] = self._keys.next(now_ms)
-        body, sys_flag = message.body, 0
+        body = message.body
         if len(body) >= self._compress_over:
             body = compress(body, self._compression, self._level)
-            sys_flag = COMPRESSED | self._compression << TYPE_SHIFT
+            sys_flag |= COMPRESSED | self._compression << TYPE_SHIFT
         more = _ORDINARY
         if message.topic.startswith(names.RETRY_PREFIX):
             properties, more = _redelivery(properties)
