@@ -28,8 +28,8 @@ _log = logging.getLogger(__name__)
 TICK = 0.01
 """Seconds between looks at listeners that take long: more workers, results settled before the whole slice is done."""
 
-SendBack = Callable[[MessageExt, int], Coroutine[Any, Any, bool]]
-"""Has a message delivered again later, at a delay level; tells whether that is now certain."""
+SendBack = Callable[[ProcessQueue, MessageExt, int], Coroutine[Any, Any, bool]]
+"""Has a message of a queue delivered again later, at a delay level; tells whether that is now certain."""
 
 
 L = TypeVar("L")
@@ -64,8 +64,8 @@ class Dispatcher(Protocol):
         """Hands over messages the queue holds."""
         ...
 
-    def drop(self, queue: ProcessQueue) -> None:
-        """Begins no further message of a queue that is no longer ours."""
+    def drop(self, queue: ProcessQueue) -> Sequence[MessageExt]:
+        """Begins no further message of a queue that is no longer ours; returns those it has not begun."""
         ...
 
     def under_way(self) -> list[Call]:
@@ -136,10 +136,13 @@ class ConcurrentDispatcher:
         if self._ticker is None and self._active:
             self._ticker = self._loop.call_later(TICK, self._tick)
 
-    def drop(self, queue: ProcessQueue) -> None:
+    def drop(self, queue: ProcessQueue) -> list[MessageExt]:
+        left: list[MessageExt] = []
         for piece in [piece for piece in self._active if piece.queue is queue]:
-            piece.abandon()
-            del self._active[piece]
+            left += piece.abandon()
+            if not queue.lapses or piece.is_complete:  # what lapses is ours still: what is under way counts
+                del self._active[piece]
+        return left
 
     async def close(self) -> None:
         self._closing = True
@@ -211,8 +214,10 @@ class ConcurrentDispatcher:
         if piece.is_complete and piece in self._active:
             del self._active[piece]
             self._stats(piece.topic).consumed.add(piece.calls, piece.seconds)
-        if piece.queue.dropped:
+        if piece.queue.dropped and not piece.queue.lapses:
             return  # another member has the queue by now, and consumes these again
+        if piece.lapsed:
+            self._lose(piece)
         if done:
             self._ack(piece.queue, done)
         if failed:
@@ -230,6 +235,18 @@ class ConcurrentDispatcher:
             self._offsets.update(queue.queue, offset)
         self._settled(queue)
 
+    def _lose(self, piece: Slice) -> None:
+        """Some messages were not begun in time: others get them."""
+        lost = [message for message in piece.lapsed if piece.queue.holds(message)]
+        for message in lost:
+            piece.queue.release(message, monotonic())
+        if lost:
+            _log.warning(
+                "%d messages of %s were not begun before their time was over and are delivered again: the listeners "
+                "are too slow for what is fetched ahead", len(lost), piece.queue.queue,
+            )  # fmt: skip
+            self._settled(piece.queue)
+
     async def expire(self, queue: ProcessQueue, is_expired: Callable[[MessageExt], bool]) -> int:
         """Has messages at the head of a queue delivered again whose listeners take too long; returns how many.
 
@@ -239,7 +256,7 @@ class ConcurrentDispatcher:
             oldest = queue.oldest()
             if oldest is None or queue.dropped or not is_expired(oldest):
                 return count
-            if not await self._send_back(oldest, EXPIRED_DELAY_LEVEL):
+            if not await self._send_back(queue, oldest, EXPIRED_DELAY_LEVEL):
                 return count
             if queue.oldest() is oldest:
                 self._release(queue, [oldest])
@@ -252,9 +269,9 @@ class ConcurrentDispatcher:
         sent: list[MessageExt] = []
         kept: list[MessageExt] = []
         for message, level in failures:
-            if message.queue_offset not in queue:
+            if not queue.holds(message):
                 continue
-            (sent if await self._send_back(message, level) else kept).append(message)
+            (sent if await self._send_back(queue, message, level) else kept).append(message)
         if sent:
             self._release(queue, sent)
         if kept and not self._closing:

@@ -10,6 +10,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from operator import length_hint
+from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
 from rocketmq_py.core.processqueue import ProcessQueue
@@ -66,11 +67,12 @@ class Slice:
     """Messages of one queue on their way through a listener.
 
     Workers share ``pending``, whose every step belongs to one of them alone, so a slow message holds up nobody but its
-    own worker. ``done`` and ``failed`` only ever grow; the owner, in another thread, reads what is new of them.
+    own worker. ``done``, ``failed`` and ``lapsed`` (those whose time was over before they began) only ever grow; the
+    owner, in another thread, reads what is new of them.
     """
 
-    __slots__ = ("_arguments", "_seen_done", "_seen_failed", "calls", "done", "exhausted", "failed", "listener",
-                 "pending", "queue", "seconds", "size", "topic")  # fmt: skip
+    __slots__ = ("_arguments", "_seen_done", "_seen_failed", "_source", "calls", "done", "exhausted", "failed",
+                 "lapsed", "listener", "pending", "queue", "seconds", "size", "topic")  # fmt: skip
 
     def __init__(self, queue: ProcessQueue, topic: str, messages: Sequence[MessageExt], listener: Listener) -> None:
         arguments = listener.arguments(messages)
@@ -80,7 +82,9 @@ class Slice:
         self.size = len(messages)
         self.calls = len(arguments)
         self._arguments = arguments
-        self.pending: Iterator[Any] = iter(arguments)
+        self._source: Iterator[Any] = iter(arguments)
+        self.pending: Iterator[Any] = filter(self._may_begin, self._source) if queue.lapses else self._source
+        self.lapsed: list[MessageExt] = []
         self.exhausted = False
         self.seconds = 0.0  # of all workers; for statistics, so that two may add at once
         self.done: list[MessageExt] = []
@@ -90,7 +94,7 @@ class Slice:
     @property
     def finished(self) -> int:
         """Messages that have a result."""
-        return len(self.done) + len(self.failed)
+        return len(self.done) + len(self.failed) + len(self.lapsed)
 
     @property
     def is_complete(self) -> bool:
@@ -105,17 +109,29 @@ class Slice:
 
     def under_way(self) -> list[Sequence[MessageExt]]:
         """The messages of each call that has begun and not ended. For the owner only, and not once abandoned."""
-        begun = self._arguments[: self.calls - length_hint(self.pending)]
-        results = {message.queue_offset for message in self.done}
-        results.update(failure.message.queue_offset for failure in self.failed)
-        calls = [[argument] if isinstance(argument, MessageExt) else argument for argument in begun]
-        return [call for call in calls if call[0].queue_offset not in results]
+        begun = self._arguments[: self.calls - length_hint(self._source)]
+        results = {*self.done, *self.lapsed, *(failure.message for failure in self.failed)}
+        return [call for call in map(_messages_of, begun) if call[0] not in results]
 
-    def abandon(self) -> None:
-        """Lets no worker begin another message; those begun go on. Messages not begun never get a result."""
-        for _ in self.pending:
-            pass
+    def abandon(self) -> list[MessageExt]:
+        """Lets no worker begin another message; those begun go on. Returns the others, no longer part of it."""
+        left = [message for argument in self._source for message in _messages_of(argument)]
+        self.size -= len(left)
         self.exhausted = True
+        return left
+
+    def _may_begin(self, argument: Any) -> bool:
+        """Whether a call may begin, or its messages are being delivered to others. Workers ask one after the other."""
+        messages = _messages_of(argument)
+        if self.queue.is_fresh(messages[0], monotonic()):
+            return True
+        self.lapsed.extend(messages)
+        return False
+
+
+def _messages_of(argument: Any) -> Sequence[MessageExt]:
+    """What one call of a listener gets."""
+    return (argument,) if isinstance(argument, MessageExt) else argument
 
 
 class Listener(Protocol):

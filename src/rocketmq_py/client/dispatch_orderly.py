@@ -114,13 +114,14 @@ class OrderlyDispatcher:
         if lane is not None:
             self._go_on(lane)
 
-    def drop(self, queue: ProcessQueue) -> None:
-        """Begins no further message of a queue that is no longer ours."""
+    def drop(self, queue: ProcessQueue) -> Sequence[MessageExt]:
+        """Begins no further message of a queue that is no longer ours; those not begun it knows only when quiet."""
         lane = self._lanes.get(queue)
         if lane is not None:
             lane.wake()
             if lane.idle.is_set():
                 del self._lanes[queue]
+        return ()
 
     def under_way(self) -> list[Call]:
         """The calls of listeners that are under way."""

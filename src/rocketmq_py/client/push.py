@@ -140,7 +140,7 @@ class PushConsumer(GroupMember):
         return make_listener(listener, self._options.consume_batch_size)
 
     def _check_listeners(self) -> None:
-        topics = [topic for topic in self._group.subscriptions if topic != self._group.retry_topic]
+        topics = [topic for topic in self._group.subscriptions if not topic.startswith(self._group.retry_topic)]
         if not topics:
             raise ConfigError(f"consumer group {self.group} subscribes to no topic; call subscribe(topic) first")
         for topic in topics:
@@ -278,7 +278,7 @@ class PushConsumer(GroupMember):
         """Goes on from other offsets, smaller or greater, in those of the queues that are ours."""
         for queue, offset in offsets.items():
             process = self._group.queues.get(queue)
-            if process is not None and self._parts is not None:
+            if process is not None and not process.lapses and self._parts is not None:
                 await self._parts.rebalancer.reset(process, offset)
 
     def running_info(self) -> dict[str, Any]:

@@ -92,6 +92,10 @@ class Group:
         for stats in self._stats.values():
             stats.sample(self.now())
 
+    def is_pop_retry(self, topic: str) -> bool:
+        """Whether a topic holds what this group has popped of another one and not acked."""
+        return topic.startswith(f"{self.retry_topic}_")
+
     def subscribe(self, topic: str, tags: str | None, sql: str | None = None) -> None:
         """Subscribes to a topic, with a new version if it was subscribed to already.
 

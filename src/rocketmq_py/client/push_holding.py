@@ -159,7 +159,8 @@ class LockedHolding:
                 await asyncio.sleep(orderly.PAUSES[0])
 
     def _held(self) -> list[OrderedQueue]:
-        return [_ordered(process) for process in (*self._group.queues.values(), *self._group.leaving.values())]
+        held = (*self._group.queues.values(), *self._group.leaving.values())
+        return [_ordered(process) for process in held if not process.lapses]
 
     async def renew(self) -> None:
         """Renews the locks of all queues, those included whose listeners have not ended yet."""

@@ -20,6 +20,7 @@ from rocketmq_py.model import ConsumeFromWhere, MessageModel
 
 TIMESTAMP_FORMAT = "%Y%m%d%H%M%S"
 HALF_AN_HOUR = 1800
+UNLIMITED = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,14 @@ class PushOptions:
         longer are sent back, 16 of a queue at most, and delivered again; not in an orderly consumer.
     :param stuck_after: after how long a listener that is still at work on a message is warned of, once.
     :param suspend_seconds: how long an orderly consumer leaves a queue alone after a failure; 0.01 to 30.
+    :param client_rebalance: members share the queues among themselves. False: a broker assigns them, and says for each
+        topic whether the group pulls its messages or pops them (POP), which an administrator sets and may change at any
+        time. All members should say the same; broadcasting consumers always share. Orderly consumers written in Java
+        share, too, whatever they say: an orderly group with such members must not pop.
+    :param pop_invisible_time: how long popped messages are invisible to other members: a listener that takes longer has
+        worked for nothing. 5 to 300.
+    :param pop_batch_size: the most messages a pop asks for, up to 32.
+    :param pop_threshold_for_queue: popped messages held of an assignment before popping waits.
     :param local_offset_dir: where a broadcasting consumer keeps its offsets; ``~/.rocketmq_offsets`` by default, as
         Java clients.
     :param first_pull_delay: pause before a queue taken over from other members is pulled first, which gives them time
@@ -76,6 +85,10 @@ class PushOptions:
     consume_timeout: float = 900.0
     stuck_after: float = 60.0
     suspend_seconds: float = 1.0
+    client_rebalance: bool = True
+    pop_invisible_time: float = 60.0
+    pop_batch_size: int = 32
+    pop_threshold_for_queue: int = 96
     local_offset_dir: str | os.PathLike[str] | None = None
     first_pull_delay: float = 0.5
     post_subscription_when_pull: bool = False
@@ -96,6 +109,15 @@ class PushOptions:
     def limits(self) -> Limits:
         span = None if self.orderly else self.consume_max_span
         return Limits(self.pull_threshold_for_queue, self.pull_threshold_size_for_queue, span)
+
+    @property
+    def is_assigned(self) -> bool:
+        """Whether a broker says which queues are ours."""
+        return not (self.client_rebalance or self.orderly) and self.message_model is MessageModel.CLUSTERING
+
+    @property
+    def pop_limits(self) -> Limits:
+        return Limits(self.pop_threshold_for_queue, UNLIMITED, None)
 
     @property
     def most_reconsume_times(self) -> int:
@@ -141,6 +163,10 @@ class PushSettings(TypedDict, total=False):
     consume_timeout: float
     stuck_after: float
     suspend_seconds: float
+    client_rebalance: bool
+    pop_invisible_time: float
+    pop_batch_size: int
+    pop_threshold_for_queue: int
     local_offset_dir: str | os.PathLike[str] | None
     first_pull_delay: float
     post_subscription_when_pull: bool
@@ -162,6 +188,9 @@ _ALLOWED: dict[str, tuple[float, float]] = {
     "consume_timeout": (0.01, 10 * 86400),
     "stuck_after": (0.01, 10 * 86400),
     "suspend_seconds": PAUSES,
+    "pop_invisible_time": (5, 300),
+    "pop_batch_size": (1, 32),
+    "pop_threshold_for_queue": (1, 65535),
     "first_pull_delay": (0, 60),
 }
 _MAY_BE_UNSET = {"pull_threshold_for_topic", "pull_threshold_size_for_topic", "max_reconsume_times"}

@@ -7,16 +7,19 @@ import logging
 from collections.abc import Callable, Collection
 from typing import Any
 
-from rocketmq_py.client.dispatch import ConcurrentDispatcher, Listeners
+from rocketmq_py.client.dispatch import ConcurrentDispatcher, Listeners, SendBack
 from rocketmq_py.client.dispatch_orderly import OrderlyDispatcher
+from rocketmq_py.client.pop_calls import PopCalls
 from rocketmq_py.client.push_group import Group
 from rocketmq_py.client.push_holding import FreeHolding, Holding, LockedHolding
+from rocketmq_py.client.push_pop import PopStrategy, Receipts, SideBySide
 from rocketmq_py.client.push_pull import PullStrategy
 from rocketmq_py.client.push_rebalance import Rebalancer
 from rocketmq_py.client.push_sendback import Drops, FailureTaker, Retries
 from rocketmq_py.client.push_watch import ListenerWatch
+from rocketmq_py.core.pop import PopQueue
 from rocketmq_py.core.processqueue import ProcessQueue
-from rocketmq_py.model import MessageQueue
+from rocketmq_py.model import MessageExt, MessageQueue
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +43,12 @@ class Parts:
             self.dispatcher, self.holding = self._in_order(listeners, failures)
         else:
             self.dispatcher, self.holding = self._side_by_side(listeners, failures), FreeHolding(group)
-        self.strategy = PullStrategy(group, self.dispatcher, self._reset)
+        calls = PopCalls(group.instance, group.name)
+        receipts = self._receipts = Receipts(group, calls, failures.bury)
+        self.strategy = Strategies(
+            PullStrategy(group, self.dispatcher, self._reset),
+            PopStrategy(group, calls, receipts, SideBySide(group, self.dispatcher, receipts)),
+        )
         self.rebalancer = Rebalancer(
             group, self.strategy.take, self._release, self.holding, queues_changed or _nobody
         )  # fmt: skip
@@ -50,9 +58,19 @@ class Parts:
     def _side_by_side(self, listeners: Listeners[Any], failures: FailureTaker) -> ConcurrentDispatcher:
         group = self._group
         return ConcurrentDispatcher(
-            listeners, group.threads, group.offsets, failures.send_back, group.stats,
+            listeners, group.threads, group.offsets, self._sender_back(failures), group.stats,
             self._settled, f"{group.name}-listener",
         )  # fmt: skip
+
+    def _sender_back(self, failures: FailureTaker) -> SendBack:
+        """What has failed messages delivered again, those of either kind of queue."""
+
+        async def send_back(queue: ProcessQueue, message: MessageExt, level: int) -> bool:
+            if isinstance(queue, PopQueue):
+                return await self._receipts.send_back(queue, message, level)
+            return await failures.send_back(message, level)
+
+        return send_back
 
     def _in_order(self, listeners: Listeners[Any], failures: FailureTaker) -> tuple[OrderlyDispatcher, Holding]:
         group = self._group
@@ -76,7 +94,8 @@ class Parts:
 
     def _release(self, queue: ProcessQueue) -> None:
         self.strategy.drop(queue)
-        self.dispatcher.drop(queue)
+        if not queue.lapses:
+            self.dispatcher.drop(queue)
 
     async def _reset(self, queue: ProcessQueue, offset: int, next_offset: int) -> None:
         _log.warning(
@@ -107,6 +126,47 @@ class Parts:
             _log.warning(
                 "listeners of group %s still run after %g s; they are not waited for", self._group.name, timeout
             )
+        await self.strategy.finish()
+
+
+class Strategies:
+    """Fetches messages of each queue in its way."""
+
+    def __init__(self, pull: PullStrategy, pop: PopStrategy) -> None:
+        self._pull = pull
+        self._pop = pop
+
+    def take(self, queue: ProcessQueue, delay: float) -> None:
+        """Begins to fetch messages of a queue; pulling it only after ``delay`` seconds."""
+        if isinstance(queue, PopQueue):
+            self._pop.take(queue)
+        else:
+            self._pull.take(queue, delay)
+
+    def drop(self, queue: ProcessQueue) -> None:
+        """Fetches nothing more of a queue."""
+        if isinstance(queue, PopQueue):
+            self._pop.drop(queue)
+        else:
+            self._pull.drop(queue)
+
+    def nudge(self, queue: ProcessQueue) -> None:
+        """The queue holds less than before."""
+        (self._pop if queue.lapses else self._pull).nudge(queue)
+
+    def nudge_all(self) -> None:
+        """The consumer fetches messages again."""
+        self._pull.nudge_all()
+        self._pop.nudge_all()
+
+    async def close(self) -> None:
+        """Fetches nothing more."""
+        await self._pull.close()
+        await self._pop.close()
+
+    async def finish(self) -> None:
+        """The listeners have ended: brokers are told what became of messages."""
+        await self._pop.finish()
 
 
 def _nobody(topic: str, queues: list[MessageQueue], mine: list[MessageQueue]) -> None:

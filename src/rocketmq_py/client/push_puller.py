@@ -30,6 +30,7 @@ from rocketmq_py.protocol.bodies import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers import PullMessage, PullResponse
 from rocketmq_py.protocol.names import is_retry_topic
+from rocketmq_py.protocol.popinfo import normal_topic
 
 _log = logging.getLogger(__name__)
 
@@ -257,6 +258,9 @@ class Puller:
         messages = received(pulled.body, pulled.header, source.broker_name, pulled.asked.subscription.tags_set)
         if source.topic == self._group.retry_topic:
             restore_topic(messages, source.topic)
+        elif self._group.is_pop_retry(source.topic):
+            for message in messages:
+                message.topic = normal_topic(message.topic, self._group.name)
         return messages
 
 

@@ -11,8 +11,10 @@ import logging
 import random
 from collections.abc import Callable, Collection
 
+from rocketmq_py.client.push_assign import Assignments
 from rocketmq_py.client.push_group import Group
 from rocketmq_py.client.push_holding import Holding
+from rocketmq_py.core.pop import PopQueue
 from rocketmq_py.core.processqueue import ProcessQueue
 from rocketmq_py.core.rebalance import next_round, plan
 from rocketmq_py.core.route import TopicRoute, pick_address
@@ -57,6 +59,7 @@ class Rebalancer:
         self._rebuild = rebuild
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._assignments = Assignments(group) if group.options.is_assigned else None
         self._gained: list[tuple[ProcessQueue, float]] = []
         self._missing: set[str] = set()
         self._missing_wait = MISSING_WAIT
@@ -114,6 +117,8 @@ class Rebalancer:
         return balanced
 
     async def _rebalance(self, topic: str) -> bool:
+        if self._assignments is not None:
+            return await self._follow(topic, self._assignments)
         route, members = await self._look_around(topic)
         if route is None or members is None:
             return route is None  # what is missing is looked for at a pace of its own
@@ -129,10 +134,38 @@ class Rebalancer:
                 self._group.name, len(members), len(wanted), len(route.read_queues), topic, len(change.lost),
                 len(taken),
             )  # fmt: skip
-            self._group.renew_subscription(topic)
-            self._group.share_limits(topic)
-            self._changed(topic, route.read_queues, wanted)
+            self._note_change(topic, route, wanted)
         return set(wanted) == set(self._group.owned(topic)) and me in members
+
+    def _note_change(self, topic: str, route: TopicRoute, wanted: list[MessageQueue]) -> None:
+        self._group.renew_subscription(topic)
+        self._group.share_limits(topic)
+        self._changed(topic, route.read_queues, wanted)
+
+    async def _follow(self, topic: str, assignments: Assignments) -> bool:
+        """Takes and lets go what a broker says."""
+        route = await self._route(topic)
+        if route is None:
+            return True
+        assigned = await assignments.ask(route)
+        if assigned is None:
+            return False
+        if assignments.follow(topic, assigned):
+            self.trigger()
+        owned, now = self._group.owned(topic), self._group.now()
+        pull = plan({queue: process for queue, process in owned.items() if not process.lapses}, assigned.pull, now)
+        pop = plan({queue: process for queue, process in owned.items() if process.lapses}, assigned.pop, now)
+        await self._let_go([*pull.lost, *pop.lost])
+        taken = await self._holding.take(pull.gained) if pull.gained else []
+        self._take_over(taken, alone=False)
+        self._take_over([PopQueue(queue, now) for queue in pop.gained], alone=True)
+        if pull.lost or pop.lost or taken or pop.gained:
+            _log.info(
+                "group %s has been assigned %d queues of topic %s to pull and %d to pop", self._group.name,
+                len(assigned.pull), topic, len(assigned.pop),
+            )  # fmt: skip
+            self._note_change(topic, route, assigned.queues)
+        return set(assigned.queues) == set(self._group.owned(topic))
 
     def _wanted(self, route: TopicRoute, members: list[str]) -> list[MessageQueue]:
         if self._group.is_broadcasting:
@@ -142,12 +175,9 @@ class Rebalancer:
 
     async def _look_around(self, topic: str) -> tuple[TopicRoute | None, list[str] | None]:
         """The topic's route and the group's members in order; None for what cannot be told."""
-        try:
-            route = await self._group.instance.routes.get(topic)
-        except (NoRouteError, NetworkError) as e:
-            self._miss(topic, e)
+        route = await self._route(topic)
+        if route is None:
             return None, None
-        self._missing.discard(topic)
         if self._group.is_broadcasting:
             return route, [self._group.instance.client_id]  # the others' queues are none of our business
         try:
@@ -159,6 +189,15 @@ class Rebalancer:
             _log.warning("the members of group %s cannot be asked for now: %s", self._group.name, e)
             return route, None
         return route, sorted(members) or None
+
+    async def _route(self, topic: str) -> TopicRoute | None:
+        try:
+            route = await self._group.instance.routes.get(topic)
+        except (NoRouteError, NetworkError) as e:
+            self._miss(topic, e)
+            return None
+        self._missing.discard(topic)
+        return route
 
     def _miss(self, topic: str, error: RocketMQError) -> None:
         if topic in self._missing:
@@ -189,9 +228,11 @@ class Rebalancer:
         for process in left:
             process.dropped = True
             self._release(process)
-        await self._holding.give_up(left)
+        await self._holding.give_up([process for process in left if not process.lapses])
 
     async def _forget_unsubscribed(self) -> None:
+        if self._assignments is not None:
+            self._assignments.forget_unsubscribed()
         strays = [queue for queue in self._group.queues if queue.topic not in self._group.subscriptions]
         if strays:
             await self._let_go(strays)

@@ -210,11 +210,10 @@ class PopQueue(ProcessQueue):
         held = self._forget(message)
         return Popped(message, held.receipt) if held is not None and now < held.lapse else None
 
-    def to_ack(self, now: float) -> tuple[list[Popped], int]:
-        """What is to be acked, to be asked once; and how many messages came too late and are delivered again."""
+    def to_ack(self) -> list[tuple[Popped, float]]:
+        """What is done since this was asked last: to be acked before its time, which stands beside it."""
         done, self._done = self._done, []
-        fresh = [popped for popped, lapse in done if now < lapse]
-        return fresh, len(done) - len(fresh)
+        return done
 
     def _forget(self, message: MessageExt) -> _Held | None:
         held = self._held.pop(message, None)

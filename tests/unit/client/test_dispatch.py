@@ -37,7 +37,7 @@ class Bench:
             listeners, threads, self.offsets, self.send_back, lambda _: self.stats, lambda _: self.changed.set(), "test"
         )
 
-    async def send_back(self, message, level):
+    async def send_back(self, queue, message, level):
         self.sent_back.append((message.queue_offset, level))
         self.changed.set()
         return self.can_send_back

@@ -44,9 +44,18 @@ class Bench:
         else:
             self.listener = make_listener(listener, options.get("consume_batch_size", 1))
             self.dispatcher = ConcurrentDispatcher(
-                Listeners(self.listener, {}), 4, self.group.offsets, self.give, self.group.stats, self.nothing, "test"
+                Listeners(self.listener, {}),
+                4,
+                self.group.offsets,
+                self.send_back,
+                self.group.stats,
+                self.nothing,
+                "test",
             )
         self.watch = ListenerWatch(self.group, self.dispatcher, lambda: self.listener.is_async)
+
+    async def send_back(self, queue, message, level):
+        return await self.give(message, level)
 
     async def give(self, message, level=0):
         self.sent_back.append((message.queue_offset, level))

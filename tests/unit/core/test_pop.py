@@ -161,17 +161,17 @@ def test_what_is_done_is_to_be_acked_once_and_moves_no_offset():
     queue, found = held(one, other)
     assert queue.ack([one]) is None
     assert queue.ack([one]) is None
-    assert queue.to_ack(1.0) == ([found[0]], 0)
-    assert queue.to_ack(1.0) == ([], 0)
+    assert queue.to_ack() == [(found[0], 60.0)]
+    assert queue.to_ack() == []
 
 
-def test_what_is_done_too_late_is_not_acked():
+def test_a_message_is_ours_until_it_lapses_or_has_a_result():
     one = message(5)
     queue, _ = held(one, lapse=10.0)
     assert queue.is_fresh(one, 9.9)
     assert not queue.is_fresh(one, 10.0)
     queue.ack([one])
-    assert queue.to_ack(10.0) == ([], 1)
+    assert not queue.is_fresh(one, 9.9)
 
 
 def test_what_is_let_go_is_not_acked():
@@ -181,7 +181,7 @@ def test_what_is_let_go_is_not_acked():
     assert queue.release(one, 9.0) is None
     assert queue.release(other, 10.0) is None
     queue.ack([one, other])
-    assert queue.to_ack(1.0) == ([], 0)
+    assert queue.to_ack() == []
     assert (queue.count, queue.size) == (0, 0)
 
 
