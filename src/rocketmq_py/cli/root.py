@@ -1,21 +1,24 @@
 """The root of the command: its verbs, how much it logs, and how an error looks to its user.
 
-Exit statuses: 0 done, 1 what was asked for did not work out, 2 the command could not even begin (a wrong option, a port
-in use, a locked store).
+Exit statuses are those of :class:`~rocketmq_py.cli.failures.Status`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import logging
+import os
+import sys
 from typing import Any
 
 import click
 
 from rocketmq_py import __version__
-from rocketmq_py.errors import ConfigError, RocketMQError, StoreError
+from rocketmq_py.cli.failures import Status, failure_of
+from rocketmq_py.errors import RocketMQError
 
-VERBS = ("namesrv", "serve", "store")
+VERBS = ("cluster", "context", "dlq", "doctor", "group", "message", "namesrv", "serve", "store", "topic")
 """One module of this package each, with a ``command``."""
 
 
@@ -37,26 +40,37 @@ class Verbs(click.Group):
         try:
             return super().invoke(ctx)
         except RocketMQError as e:
-            kind = _Unusable if isinstance(e, ConfigError | StoreError) else _Failed
-            raise kind(str(e)) from e
+            if ctx.params.get("debug"):
+                raise
+            raise failure_of(e) from e
+        except KeyboardInterrupt:
+            sys.exit(Status.INTERRUPTED)
+        except BrokenPipeError:
+            _forget_output()
+            sys.exit(Status.PIPE_CLOSED)
 
 
-class _Unusable(click.ClickException):
-    """The command could not even begin."""
-
-    exit_code = 2
-
-
-class _Failed(click.ClickException):
-    """What was asked for did not work out."""
-
-    exit_code = 1
+def _forget_output() -> None:
+    """Nobody reads any more: what is still in the buffer of standard output must not fail at exit."""
+    with contextlib.suppress(OSError, ValueError):  # not a file at all
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="rocketmq")
 @click.option("-v", "--verbose", count=True, help="Log more to standard error; twice for everything.")
-def main(verbose: int) -> None:
-    """RocketMQ for Python: name server, broker and tools."""
+@click.option("--debug", is_flag=True, help="Show the traceback of an error instead of one line.")
+@click.pass_context
+def main(ctx: click.Context, verbose: int, debug: bool) -> None:
+    """RocketMQ for Python: name server, broker and tools.
+
+    Exit statuses: 0 done, 1 it did not work out, 2 it could not even begin (a wrong option), 3 what was asked for is
+    not there, 4 something is unhealthy, 130 interrupted.
+    """
+    del debug  # Verbs.invoke reads it
+    if os.environ.get("NO_COLOR"):
+        ctx.color = False
     level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")

@@ -54,15 +54,26 @@ def _lines(value: Any) -> list[str]:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(_text, value)) or "-"
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={_text(one)}" for name, one in value.items()) or "-"
     return "-" if value is None else str(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | None) and not isinstance(value, bool)
 
 
 def _echo_table(rows: list[Row], columns: Sequence[str] | None) -> None:
     names = list(columns) if columns is not None else list(dict.fromkeys(name for row in rows for name in row))
     cells = [[_text(row.get(name)) for name in names] for row in rows]
     widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
-    is_number = [all(isinstance(row.get(name), int | None) for row in rows) for name in names]
-    for line in (names, *cells):
+    is_number = [all(_is_number(row.get(name)) for row in rows) for name in names]
+    for number, line in enumerate((names, *cells)):
         parts = [f"{cell:>{width}}" if right else f"{cell:<{width}}"
                  for cell, width, right in zip(line, widths, is_number, strict=True)]  # fmt: skip
-        click.echo("  ".join(parts).rstrip())
+        text = "  ".join(parts).rstrip()
+        click.echo(text if number else click.style(text, bold=True))

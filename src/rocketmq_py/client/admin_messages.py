@@ -94,7 +94,7 @@ class MessageAdmin(GroupAdmin):
         found = [message for name, answer in answers.items() for message in decode_records(answer.body, name)]
         # An index entry is a hash: what else has the same one is sorted out here.
         wanted = [message for message in found if message.topic == topic and _has_key(message, key, unique=unique)]
-        return sorted(wanted, key=lambda message: (message.store_timestamp, message.queue_offset))
+        return sorted(wanted, key=_by_time)
 
     async def pull(
         self,
@@ -189,7 +189,8 @@ class MessageAdmin(GroupAdmin):
 
 
 def _by_time(message: MessageExt) -> tuple[int, int]:
-    return message.store_timestamp, message.queue_offset
+    """The order of arrival: exact within a broker, whose log has only one."""
+    return message.store_timestamp, message.commit_log_offset
 
 
 def _has_key(message: MessageExt, key: str, *, unique: bool) -> bool:

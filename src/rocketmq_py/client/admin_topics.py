@@ -43,6 +43,11 @@ class TopicAdmin(AdminBase):
         answer = await self._instance.name_servers.invoke(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
         return sorted(TopicList.decode(answer.body).topic_list)
 
+    async def system_topics(self) -> list[str]:
+        """The names of the topics that brokers have for themselves, sorted."""
+        answers = await self._ask_each(await self._brokers(), RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
+        return sorted({topic for answer in answers.values() for topic in TopicList.decode(answer.body).topic_list})
+
     async def topic_configs(self, cluster: str | None = None) -> dict[str, dict[str, TopicConfig]]:
         """The configuration of every topic: by topic, then by broker name.
 

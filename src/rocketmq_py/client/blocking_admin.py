@@ -74,6 +74,10 @@ class Admin:
         """The names of all topics, sorted, system topics included."""
         return self._run(self._aio.topics())
 
+    def system_topics(self) -> list[str]:
+        """The names of the topics that brokers have for themselves, sorted."""
+        return self._run(self._aio.system_topics())
+
     def topic_configs(self, cluster: str | None = None) -> dict[str, dict[str, TopicConfig]]:
         """The configuration of every topic: by topic, then by broker name.
 

@@ -37,6 +37,11 @@ class OffsetWrapper(Body, kw_only=True):
     pull_offset: int = 0
     last_timestamp: int = 0
 
+    @property
+    def lag(self) -> int:
+        """How many messages the group has not committed yet; those that are deleted already included."""
+        return max(0, self.broker_offset - self.consumer_offset)
+
 
 class _Tables(Body, kw_only=True):
     """A body with an ``offsetTable``."""

@@ -1,0 +1,233 @@
+"""``rocketmq message send``: one message from the command line, or many from lines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+
+from rocketmq_py.cli.asking import progress
+from rocketmq_py.cli.connecting import PRODUCER_GROUP, Target, cluster_options, complete_topic
+from rocketmq_py.cli.failures import Failure, status_of
+from rocketmq_py.cli.group_reset import parse_queues
+from rocketmq_py.cli.messages import message_of_row, parse_properties
+from rocketmq_py.cli.tables import TABLE, Row, echo_record, output_option
+
+if TYPE_CHECKING:
+    from rocketmq_py.client.blocking import Producer
+    from rocketmq_py.errors import RocketMQError
+    from rocketmq_py.model import Message, MessageQueue, SendResult
+
+AT_ONCE = 64
+"""How many messages are under way at the same time, where their order does not matter."""
+
+
+@click.command("send")
+@click.argument("topic", shell_complete=complete_topic)
+@click.argument("body", required=False)
+@click.option("-f", "--file", type=click.File("rb"), metavar="FILE", help="The body is what FILE holds; - for stdin.")
+@click.option("--lines", type=click.File("rb"), metavar="FILE", help="Every line of FILE is a message; - for stdin.")
+@click.option("--jsonl", type=click.File("rb"), metavar="FILE",
+              help="Every line of FILE is a message as -o jsonl prints them; - for stdin.")  # fmt: skip
+@click.option("-t", "--tags", metavar="TAG", help="Its tag.")
+@click.option("-k", "--keys", metavar="'K1 K2'", help="Its keys, separated by spaces.")
+@click.option("-p", "--property", "properties", metavar="NAME=VALUE", multiple=True, help="A property.")
+@click.option("--sharding-key", metavar="KEY", help="Messages with the same key go to the same queue, in order.")
+@click.option("--delay-level", type=click.IntRange(min=0), default=0, metavar="N", help="One of the broker's delays.")
+@click.option("--queue", metavar="BROKER:N", help="To this queue.")
+@cluster_options
+@output_option
+def send(  # noqa: PLR0913 - one for each option
+    topic: str, body: str | None, target: Target, output: str, *, file: BinaryIO | None, lines: BinaryIO | None,
+    jsonl: BinaryIO | None, tags: str | None, keys: str | None, properties: tuple[str, ...], sharding_key: str | None,
+    delay_level: int, queue: str | None,
+) -> None:  # fmt: skip
+    """Send BODY to TOPIC; without BODY and FILE what stdin holds, if it is no terminal.
+
+    Of many messages the first that fails ends it: which are sent is told, and nothing is sent a second time.
+    """
+    if sum(source is not None for source in (body, file, lines, jsonl)) > 1:
+        raise click.UsageError("BODY, --file, --lines and --jsonl exclude each other")
+    named: dict[str, Any] = {
+        "tags": tags, "keys": keys, "sharding_key": sharding_key, "delay_level": delay_level,
+        "properties": parse_properties(properties),
+    }  # fmt: skip
+    if jsonl is not None and any(named.values()):
+        raise click.UsageError("with --jsonl every line says its own tag, keys and properties")
+    ordered = sharding_key is not None or queue is not None
+    chosen = _queue(topic, queue)
+    if lines is None and jsonl is None:
+        _send_one(target, _message(topic, _body(body, file), named), chosen, output)
+    elif jsonl is not None:
+        _send_many(target, topic, jsonl, lambda line: _of_json(topic, line), chosen, output, ordered=ordered)
+    elif lines is not None:
+        _send_many(target, topic, lines, lambda line: _message(topic, line, named), chosen, output, ordered=ordered)
+
+
+def _message(topic: str, body: bytes, named: dict[str, Any]) -> Message:
+    from rocketmq_py.model import Message
+
+    return Message(topic, body, **named)
+
+
+def _of_json(topic: str, line: bytes) -> Message:
+    """The message of a line.
+
+    :raises ValueError: it is none.
+    """
+    row = json.loads(line)
+    if not isinstance(row, dict):
+        raise ValueError("it is no JSON object")  # noqa: TRY004 - one kind of error for one kind of fault
+    return message_of_row(topic, row)
+
+
+def _body(body: str | None, file: BinaryIO | None) -> bytes:
+    if body is not None:
+        return body.encode()
+    if file is not None:
+        return file.read()
+    if sys.stdin.isatty():
+        raise click.UsageError("there is no message: give BODY, --file, --lines or --jsonl, or pipe one in")
+    return sys.stdin.buffer.read()
+
+
+def _queue(topic: str, text: str | None) -> MessageQueue | None:
+    from rocketmq_py.model import MessageQueue
+
+    if text is None:
+        return None
+    ((broker, number),) = parse_queues((text,))
+    return MessageQueue(topic, broker, number)
+
+
+def sent_row(result: SendResult) -> Row:
+    """Where a message went."""
+    return {
+        "topic": result.queue.topic,
+        "broker": result.queue.broker_name,
+        "queue": result.queue.queue_id,
+        "offset": result.queue_offset,
+        "msgId": result.msg_id,
+        "offsetMsgId": result.offset_msg_id,
+        "status": result.status.name,
+    }
+
+
+def _producer(target: Target) -> Producer:
+    from rocketmq_py.client.blocking import Producer
+
+    return Producer(
+        PRODUCER_GROUP, target.namesrv, address_map=target.address_map, send_timeout=target.timeout, retries=0
+    )
+
+
+def _send_one(target: Target, message: Message, queue: MessageQueue | None, output: str) -> None:
+    with _producer(target) as producer:
+        echo_record(sent_row(_in_order(producer, message, queue)), output)
+
+
+def _in_order(producer: Producer, message: Message, queue: MessageQueue | None) -> SendResult:
+    if queue is None and message.sharding_key is not None:
+        return producer.send_ordered(message)
+    return producer.send(message, queue)
+
+
+def _send_many(
+    target: Target,
+    topic: str,
+    source: BinaryIO,
+    make: Callable[[bytes], Message],
+    queue: MessageQueue | None,
+    output: str,
+    *,
+    ordered: bool,
+) -> None:
+    sent = 0
+    with _producer(target) as producer, progress(f"sending to {topic}") as tell:
+        ways = _one_by_one if ordered else _many_at_once
+        try:
+            for result in ways(producer, _messages(source, make), queue):
+                sent += 1
+                tell(1)
+                if output != TABLE:
+                    echo_record(sent_row(result), "jsonl")
+        finally:
+            click.echo(f"sent {sent} messages to {topic}", err=output != TABLE)
+
+
+def _messages(source: BinaryIO, make: Callable[[bytes], Message]) -> Iterator[tuple[int, Message]]:
+    """The messages of lines that are not empty, with the lines' numbers."""
+    for number, line in enumerate(source, 1):
+        text = line.rstrip(b"\r\n")
+        if not text:
+            continue
+        try:
+            yield number, make(text)
+        except ValueError as e:
+            raise Failure(f"line {number} is no message: {e}; it and what follows was not sent") from e
+
+
+def _one_by_one(
+    producer: Producer, messages: Iterable[tuple[int, Message]], queue: MessageQueue | None
+) -> Iterator[SendResult]:
+    from rocketmq_py.errors import RocketMQError
+
+    for number, message in messages:
+        try:
+            yield _in_order(producer, message, queue)
+        except RocketMQError as e:
+            raise _failed({number: e}, number) from e
+
+
+def _many_at_once(
+    producer: Producer, messages: Iterable[tuple[int, Message]], queue: MessageQueue | None
+) -> Iterator[SendResult]:
+    """Results in the order of the messages. After a failure nothing more is sent, but what is under way is awaited."""
+    from rocketmq_py.errors import RocketMQError
+
+    pending: deque[tuple[int, Future[SendResult]]] = deque()
+    failures: dict[int, RocketMQError] = {}
+    number = 0
+
+    def settle(most: int) -> Iterator[SendResult]:
+        while len(pending) > most:
+            number, future = pending.popleft()
+            try:
+                yield future.result()
+            except RocketMQError as e:
+                failures[number] = e
+
+    try:
+        for number, message in messages:
+            pending.append((number, producer.send_async(message, queue)))
+            yield from settle(AT_ONCE)
+            if failures:
+                break
+    except RocketMQError as e:
+        failures[number] = e
+    except Failure:
+        yield from settle(0)
+        raise
+    yield from settle(0)
+    if failures:
+        raise _failed(failures, number)
+
+
+def _failed(failures: Mapping[int, RocketMQError], last: int) -> Failure:
+    """What is to be said of lines that were not sent, or perhaps not; ``last`` is the last one that was tried."""
+    from rocketmq_py.errors import ConnectError, NetworkError
+
+    first = min(failures)
+    unsure = sorted(n for n, e in failures.items() if isinstance(e, NetworkError) and not isinstance(e, ConnectError))
+    failed = sorted(failures.keys() - set(unsure))
+    text = f"line {first}: {failures[first]}. Nothing after line {last} was sent"
+    if failed:
+        text += f"; not sent: {', '.join(map(str, failed))}"
+    if unsure:
+        text += f"; not answered, and perhaps stored nonetheless: {', '.join(map(str, unsure))}"
+    return Failure(text, status_of(failures[first]))

@@ -1,0 +1,84 @@
+"""Times and spans as people write and read them. Milliseconds since the epoch inside."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import time
+from typing import Any
+
+import click
+
+_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_EPOCH_MS = re.compile(r"\d{11,}")
+
+
+def now_ms() -> int:
+    """The time."""
+    return time.time_ns() // 1_000_000
+
+
+def parse_time(text: str, now: int) -> int:
+    """The time a text means: ``2026-01-31``, ``2026-01-31T12:30`` (local, or with an offset), milliseconds since the
+    epoch, ``now``, or how long ago (``10m``, ``1h30m``, ``2d``).
+
+    :raises ValueError: it is none of these.
+    """
+    text = text.strip()
+    if text == "now":
+        return now
+    if _EPOCH_MS.fullmatch(text):
+        return int(text)
+    span = parse_span(text.removesuffix(" ago"))
+    if span is not None:
+        return now - span
+    return int(datetime.datetime.fromisoformat(text).astimezone().timestamp() * 1000)
+
+
+def parse_span(text: str) -> int | None:
+    """Milliseconds of a span such as ``90s`` or ``1h30m``; None when it is none."""
+    parts = _SPAN.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        return None
+    return int(sum(float(number) * _UNITS[unit] for number, unit in parts))
+
+
+def show_time(milliseconds: int | None) -> str | None:
+    """Local date and time to the millisecond; None for what is unknown or not a time."""
+    if milliseconds is None or milliseconds <= 0:
+        return None
+    local = datetime.datetime.fromtimestamp(milliseconds / 1000).astimezone()
+    return local.strftime("%Y-%m-%d %H:%M:%S.") + f"{milliseconds % 1000:03}"
+
+
+def show_span(milliseconds: float) -> str:
+    """A span in its two largest units: ``350ms``, ``12s``, ``3m05s``, ``2h10m``, ``4d06h``."""
+    seconds = int(milliseconds // 1000)
+    if milliseconds < 1000:
+        return f"{int(milliseconds)}ms"
+    if seconds < 60:
+        return f"{seconds}s"
+    if seconds < 3600:
+        return f"{seconds // 60}m{seconds % 60:02}s"
+    if seconds < 86400:
+        return f"{seconds // 3600}h{seconds // 60 % 60:02}m"
+    return f"{seconds // 86400}d{seconds // 3600 % 24:02}h"
+
+
+class Time(click.ParamType):  # type: ignore[type-arg]
+    """An option that takes a time."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_time(value, now_ms())
+        except ValueError:
+            self.fail(
+                f"{value!r} is no time; write 2026-01-31T12:30, how long ago (10m, 2h, 1d), or milliseconds since 1970",
+                param,
+                ctx,
+            )

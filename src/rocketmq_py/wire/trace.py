@@ -1,0 +1,115 @@
+"""Message traces: the text clients leave in the trace topic about what they sent and consumed.
+
+Knows the layout of TraceDataEncoder: entries end with ``\\x02``, fields are separated by ``\\x01``, the first names the
+kind. Refuses to know when a trace is written and how one is found.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+from rocketmq_py.errors import CorruptRecord
+
+_FIELD, _ENTRY = "\x01", "\x02"
+
+MESSAGE_TYPES = ("Normal_Msg", "Trans_Msg_Half", "Trans_msg_Commit", "Delay_Msg", "Order_Msg")
+"""Names of Java's MessageType; the position is what travels."""
+
+
+class TraceKind(enum.Enum):
+    """What an entry is about."""
+
+    PUB = "Pub"
+    SUB_BEFORE = "SubBefore"
+    SUB_AFTER = "SubAfter"
+    END_TRANSACTION = "EndTransaction"
+    RECALL = "Recall"
+
+
+class TraceEntry(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One entry of a trace; what its kind or its writer's version does not tell is None.
+
+    ``timestamp`` is in milliseconds since the epoch, ``cost_ms`` how long sending or consuming took. ``request_id``
+    pairs the two entries of one consumption; ``context_code`` says how it ended (ConsumeReturnType: 0 success, 1 time
+    out, 2 exception, 3 null, 4 failed).
+    """
+
+    kind: TraceKind
+    msg_id: str
+    timestamp: int | None = None
+    region: str | None = None
+    group: str | None = None
+    topic: str | None = None
+    tags: str | None = None
+    keys: str | None = None
+    store_host: str | None = None
+    client_host: str | None = None
+    body_length: int | None = None
+    cost_ms: int | None = None
+    message_type: str | None = None
+    offset_msg_id: str | None = None
+    success: bool | None = None
+    request_id: str | None = None
+    retry_times: int | None = None
+    context_code: int | None = None
+    transaction_id: str | None = None
+    transaction_state: str | None = None
+    from_check: bool | None = None
+
+
+_PUB = ("timestamp", "region", "group", "topic", "msg_id", "tags", "keys", "store_host", "body_length", "cost_ms",
+        "message_type")  # fmt: skip
+_SUB_AFTER = ("request_id", "msg_id", "cost_ms", "success", "keys", "context_code", "timestamp", "group")
+_LAYOUTS: dict[TraceKind, tuple[str, ...]] = {
+    TraceKind.SUB_BEFORE: ("timestamp", "region", "group", "request_id", "msg_id", "retry_times", "keys"),
+    TraceKind.SUB_AFTER: _SUB_AFTER,
+    TraceKind.END_TRANSACTION: (
+        "timestamp", "region", "group", "topic", "msg_id", "tags", "keys", "store_host", "message_type",
+        "transaction_id", "transaction_state", "from_check",
+    ),
+    TraceKind.RECALL: ("timestamp", "region", "group", "topic", "msg_id", "success"),
+}  # fmt: skip
+_NUMBERS = frozenset({"timestamp", "body_length", "cost_ms", "retry_times", "context_code"})
+_FLAGS = frozenset({"success", "from_check"})
+_KINDS = {kind.value: kind for kind in TraceKind}
+
+
+def decode_trace(body: bytes) -> list[TraceEntry]:
+    """The entries of a message of the trace topic; kinds that are not known are left out, as Java does.
+
+    :raises CorruptRecord: an entry's fields are not what its kind has.
+    """
+    found = []
+    for text in body.decode("utf-8", "replace").split(_ENTRY):
+        name, *values = text.split(_FIELD)
+        if name in _KINDS:
+            found.append(_entry(_KINDS[name], values))
+    return found
+
+
+def _entry(kind: TraceKind, values: list[str]) -> TraceEntry:
+    layout = _PUB + _end_of_pub(len(values)) if kind is TraceKind.PUB else _LAYOUTS[kind]
+    try:
+        fields = {name: _value(name, text) for name, text in zip(layout, values, strict=False)}
+        return msgspec.convert({"kind": kind, **fields}, TraceEntry)
+    except (ValueError, IndexError) as e:
+        raise CorruptRecord(f"an entry {kind.value} of a trace has unexpected fields {values}: {e}") from e
+
+
+def _end_of_pub(count: int) -> tuple[str, ...]:
+    """The last fields of a sent message's entry, of which old versions write fewer."""
+    if count <= len(_PUB) + 1:
+        return ("success",)
+    return ("offset_msg_id", "success", "client_host")
+
+
+def _value(name: str, text: str) -> object:
+    if name == "message_type":
+        return MESSAGE_TYPES[int(text)]
+    if name in _FLAGS:
+        return text == "true"
+    if not text or text == "null":
+        return None
+    return int(text) if name in _NUMBERS else text

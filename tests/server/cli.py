@@ -1,0 +1,48 @@
+"""The command against a cluster, in the process of a test."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from click.testing import CliRunner, Result
+
+from rocketmq_py.cli import main
+
+T = TypeVar("T")
+
+
+class Cli:
+    """Runs verbs against one cluster."""
+
+    def __init__(self, namesrv: str) -> None:
+        self.namesrv = namesrv
+
+    def __call__(self, *words: object, stdin: str | bytes | None = None) -> Result:
+        """Any verb, however it ends."""
+        return CliRunner().invoke(main, [*map(str, words), "--namesrv", self.namesrv], input=stdin)
+
+    def ok(self, *words: object, stdin: str | bytes | None = None) -> str:
+        """Standard output of a verb that must end well."""
+        result = self(*words, stdin=stdin)
+        assert result.exit_code == 0, (words, result.exit_code, result.output, result.exception)
+        return result.stdout
+
+    def json(self, *words: object, stdin: str | bytes | None = None) -> Any:
+        """The document a verb prints."""
+        return json.loads(self.ok(*words, "-o", "json", stdin=stdin))
+
+    def jsonl(self, *words: object, stdin: str | bytes | None = None) -> list[Any]:
+        """The lines a verb prints."""
+        return [json.loads(line) for line in self.ok(*words, "-o", "jsonl", stdin=stdin).splitlines()]
+
+
+def eventually(look: Callable[[], T], wanted: Callable[[T], object] = bool) -> T:
+    """What is there once it is as wanted; for states nobody announces, such as the index."""
+    deadline = time.monotonic() + 60
+    while not wanted(seen := look()):
+        assert time.monotonic() < deadline, seen
+        time.sleep(0.05)
+    return seen

@@ -1,0 +1,313 @@
+"""``rocketmq message`` and ``rocketmq dlq`` on an embedded cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rocketmq_py import Admin, Message, MessageQueue, Producer, RequestTimeout, SendResult, aio
+from rocketmq_py.cli import dlq_resend
+from rocketmq_py.cli.failures import Status
+from rocketmq_py.testing import Cluster
+from tests.server.cli import Cli, eventually
+
+
+@pytest.fixture
+def cli(rocketmq: Cluster) -> Cli:
+    return Cli(rocketmq.namesrv)
+
+
+def bodies(cli: Cli, topic: str) -> list[str]:
+    return [row["body"] for row in cli.jsonl("topic", "tail", topic, "-n", 100, "--no-follow")]
+
+
+# -- send
+
+
+def test_one_message_from_everywhere(cli: Cli, rocketmq_topic: str, tmp_path: Path) -> None:
+    path = tmp_path / "body"
+    path.write_bytes(b"\x00\xff")
+    sent = cli.json("message", "send", rocketmq_topic, "as argument", "-t", "a", "-k", "k1 k2", "-p", "x=y")
+    cli.ok("message", "send", rocketmq_topic, "-f", path, "--queue", "broker-a:2")
+    cli.ok("message", "send", rocketmq_topic, stdin="from\nstdin")
+    cli.ok("message", "send", rocketmq_topic, "last", "--sharding-key", "s")
+    assert sent["status"] == "SEND_OK"
+    rows = cli.jsonl("topic", "tail", rocketmq_topic, "--no-follow")
+    assert [row["body"] for row in rows] == ["as argument", "AP8=", "from\nstdin", "last"]
+    first = rows[0]
+    assert (first["msgId"], first["offset"], first["queue"]) == (sent["msgId"], sent["offset"], sent["queue"])
+    assert (first["tags"], first["keys"], first["properties"]["x"]) == ("a", "k1 k2", "y")
+    assert (rows[1]["queue"], rows[1]["bodyEncoding"]) == (2, "base64")
+
+
+def test_many_messages_from_lines(cli: Cli, rocketmq_topic: str, tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_text("".join(f"{i}\n\n" for i in range(200)))
+    said = cli("message", "send", rocketmq_topic, "--lines", path, "-t", "a")
+    assert (said.exit_code, said.stdout) == (0, f"sent 200 messages to {rocketmq_topic}\n")
+    rows = cli.jsonl("message", "send", rocketmq_topic, "--lines", "-", "--sharding-key", "s", stdin="x\ny\nz")
+    assert [row["offset"] for row in rows] == list(range(rows[0]["offset"], rows[0]["offset"] + 3))
+    assert cli.json("topic", "describe", rocketmq_topic)["messages"] == 203
+
+
+def test_messages_that_were_printed_are_sent_again(cli: Cli, rocketmq: Cluster, rocketmq_topic: str) -> None:
+    other = rocketmq.create_topic(f"t-{uuid.uuid4().hex[:12]}")
+    cli.ok("message", "send", rocketmq_topic, "one", "-t", "a", "-k", "k", "-p", "x=y")
+    lines = cli.ok("topic", "tail", rocketmq_topic, "--no-follow", "-o", "jsonl")
+    cli.ok("message", "send", other, "--jsonl", "-", stdin=lines)
+    (row,) = cli.jsonl("topic", "tail", other, "--no-follow")
+    assert (row["topic"], row["body"], row["tags"], row["keys"]) == (other, "one", "a", "k")
+    assert row["properties"]["x"] == "y"
+    assert row["msgId"] != json.loads(lines)["msgId"]
+
+
+def test_a_line_that_cannot_be_sent_ends_it(cli: Cli, rocketmq_topic: str) -> None:
+    bad = cli("message", "send", rocketmq_topic, "--jsonl", "-", stdin='{"body":"a"}\n{"body":"b"}\n[]\n{"body":"c"}\n')
+    assert bad.exit_code == Status.FAILED
+    assert "line 3 is no message: it is no JSON object; it and what follows was not sent" in bad.output
+    assert f"sent 2 messages to {rocketmq_topic}" in bad.output
+    large = cli("message", "send", rocketmq_topic, "--lines", "-", stdin=b"c\n" + b"x" * (5 << 20) + b"\nd\n")
+    assert large.exit_code == Status.FAILED
+    assert "Error: line 2: " in large.output
+    assert "Nothing after line 2 was sent; not sent: 2" in large.output
+    ordered = cli("message", "send", rocketmq_topic, "--lines", "-", "--queue", "broker-z:0", stdin="e\nf\n")
+    assert ordered.exit_code != 0
+    assert "Nothing after line 1 was sent" in ordered.output
+    assert sorted(bodies(cli, rocketmq_topic)) == ["a", "b", "c"]
+
+
+def test_what_got_no_answer_may_be_stored(cli: Cli, rocketmq_topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: Any) -> SendResult:
+        raise RequestTimeout("no answer")
+
+    monkeypatch.setattr(Producer, "send", never)
+    result = cli("message", "send", rocketmq_topic, "--lines", "-", "--queue", "broker-a:0", stdin="a\n")
+    assert result.exit_code == Status.FAILED
+    assert "not answered, and perhaps stored nonetheless: 1" in result.output
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("body", "--lines", "-"), ("--jsonl", "-", "-t", "a"), ("x", "--queue", "broker-a"), ("x", "-p", "KEYS=k"),
+     ("x", "--delay-level", "-1")],
+)  # fmt: skip
+def test_what_does_not_go_together(cli: Cli, rocketmq_topic: str, words: tuple[str, ...]) -> None:
+    assert cli("message", "send", rocketmq_topic, *words, stdin="{}").exit_code == Status.USAGE
+
+
+# -- get, query, trace
+
+
+def test_a_message_is_found_again(cli: Cli, rocketmq_topic: str) -> None:
+    sent = cli.json("message", "send", rocketmq_topic, "grüße", "-k", "k1 k2", "-t", "a")
+    row = cli.json("message", "get", sent["offsetMsgId"])
+    assert (row["topic"], row["body"], row["msgId"]) == (rocketmq_topic, "grüße", sent["msgId"])
+    (found,) = eventually(lambda: cli("message", "query", rocketmq_topic, "k2", "-o", "jsonl").stdout).splitlines()
+    assert json.loads(found) == row
+    assert cli.json("message", "get", sent["msgId"], "--topic", rocketmq_topic) == row
+    assert cli.json("message", "get", sent["offsetMsgId"], "--topic", rocketmq_topic) == row
+    assert cli.ok("message", "get", sent["offsetMsgId"], "--raw") == "grüße"
+    assert "body            grüße" in cli.ok("message", "get", sent["offsetMsgId"])
+    assert "k1 k2" in cli.ok("message", "query", rocketmq_topic, "k1", "--since", "1h")
+
+
+def test_messages_that_are_not_there(cli: Cli, rocketmq_topic: str) -> None:
+    sent = cli.json("message", "send", rocketmq_topic, "x")
+    nowhere = sent["offsetMsgId"][:16] + "0000FFFFFFFFFFFF"
+    for words, status in (
+        (("query", rocketmq_topic, "no-such-key"), Status.NOT_FOUND),
+        (("query", "no-such-topic", "k"), Status.NOT_FOUND),
+        (("get", nowhere), Status.NOT_FOUND),
+        (("get", "no-id"), Status.USAGE),
+        (("get", "no-id", "--topic", rocketmq_topic), Status.NOT_FOUND),
+        (("trace", "no-id", "--topic", rocketmq_topic), Status.NOT_FOUND),
+    ):
+        result = cli("message", *words)
+        assert result.exit_code == status, result.output
+        assert result.stdout == ""
+
+
+def traced(*fields: object) -> str:
+    return "\x01".join(map(str, fields)) + "\x02"
+
+
+def test_what_became_of_a_message(cli: Cli, rocketmq: Cluster, rocketmq_topic: str) -> None:
+    group = f"g-{uuid.uuid4().hex[:12]}"
+    trace_topic = rocketmq.create_topic(f"trace-{uuid.uuid4().hex[:12]}", 1)
+    sent = cli.json("message", "send", rocketmq_topic, "x", "-k", "k")
+    queue = MessageQueue(rocketmq_topic, "broker-a", sent["queue"])
+    pub = traced("Pub", 5, "r", "shop", rocketmq_topic, sent["msgId"], "", "k", "h:1", 1, 7, 0, "OID", "true", "c:1")
+    sub = traced("SubAfter", "R", sent["msgId"], 12, "true", "k", 0, 9, group)
+    with Producer("p", rocketmq.namesrv) as producer, Admin(rocketmq.namesrv) as admin:
+        producer.send(Message(trace_topic, sub + traced("SubAfter", "R", "another", 1, "true", ""), keys=sent["msgId"]))
+        producer.send(Message(trace_topic, pub, keys=[sent["msgId"], "k"]))
+        producer.send(Message(trace_topic, traced("Pub", "when"), keys=sent["msgId"]))
+        eventually(lambda: len(admin.messages_by_key(trace_topic, sent["msgId"])) == 3)
+        admin.create_group(group)
+        admin.set_group_offset(group, queue, 0)
+        words = ("message", "trace", sent["offsetMsgId"], "--trace-topic", trace_topic)
+        waiting = cli.json(*words)
+        assert waiting["consumers"] == [{"group": group, "status": "waiting", "members": 0, "retries": 0}]
+        admin.set_group_offset(group, queue, 1)
+    result = cli(*words, "-o", "json")
+    assert "of a trace has unexpected fields" in result.stderr
+    found = json.loads(result.stdout)
+    assert found["message"]["msgId"] == sent["msgId"]
+    assert found["consumers"][0]["status"] == "consumed"
+    assert [(row["at"], row["what"], row["group"], row["host"], row["costMs"]) for row in found["trace"]] == [
+        (5, "Pub", "shop", "c:1", 7), (9, "SubAfter", group, None, 12)
+    ]  # fmt: skip
+    text = cli.ok(*words)
+    assert f"{group}  consumed" in text
+    untraced = cli.ok("message", "trace", sent["msgId"], "--topic", rocketmq_topic, "--trace-topic", "no-such-topic")
+    assert untraced.endswith("nothing in no-such-topic\n")
+
+
+# -- dead letters
+
+
+@pytest.fixture
+def dead(rocketmq: Cluster, rocketmq_topic: str) -> str:
+    """A group with three dead letters of ``rocketmq_topic``."""
+    group = f"g-{uuid.uuid4().hex[:12]}"
+    with Admin(rocketmq.namesrv) as admin, Producer("p", rocketmq.namesrv) as producer:
+        admin.create_group(group)
+        admin.create_topic(f"%DLQ%{group}", 1)
+        for i in range(3):
+            properties = {"RETRY_TOPIC": rocketmq_topic, "DELAY": "0", "mine": str(i)}
+            producer.send(Message(f"%DLQ%{group}", b"dead %d" % i, tags="a", keys=f"k{i}", properties=properties))
+    return group
+
+
+def of_group(cli: Cli, group: str) -> dict[str, Any]:
+    (row,) = [row for row in cli.json("dlq", "ls") if row["group"] == group]
+    return dict(row)
+
+
+def test_dead_letters_are_looked_at(cli: Cli, rocketmq_topic: str, dead: str, tmp_path: Path) -> None:
+    listed = of_group(cli, dead)
+    assert (listed["messages"], listed["resent"]) == (3, 0)
+    assert dead in cli.ok("dlq", "ls")
+    rows = cli.json("dlq", "show", dead, "-n", 2)
+    assert [(row["body"], row["origin"], row["tags"]) for row in rows] == [
+        ("dead 1", rocketmq_topic, "a"), ("dead 2", rocketmq_topic, "a")
+    ]  # fmt: skip
+    assert "dead 2" in cli.ok("dlq", "show", dead)
+    path = tmp_path / "dead.jsonl"
+    said = cli("dlq", "export", dead, path)
+    assert (said.exit_code, said.stderr) == (0, f"exported 3 dead letters of group {dead}\n")
+    assert [json.loads(line)["body"] for line in path.read_text().splitlines()] == ["dead 0", "dead 1", "dead 2"]
+    assert cli.ok("dlq", "export", dead) == path.read_text()
+    assert cli.ok("dlq", "export", dead, "--until", "1d") == ""
+
+
+def test_dead_letters_go_back_once(cli: Cli, rocketmq_topic: str, dead: str) -> None:
+    planned = cli.json("dlq", "resend", dead, "--dry-run")
+    assert planned == [{"origin": rocketmq_topic, "to": rocketmq_topic, "messages": 3}]
+    assert bodies(cli, rocketmq_topic) == []
+    refused = cli("dlq", "resend", dead)
+    assert refused.exit_code == Status.USAGE
+    assert "Send 3 messages again, to every group of those topics?" in refused.output
+    said = cli("dlq", "resend", dead, "-n", 2, "-y")
+    assert said.exit_code == 0
+    assert f"sent 2 of 2 dead letters of group {dead} again" in said.stderr
+    assert of_group(cli, dead)["resent"] == 2
+    cli.ok("dlq", "resend", dead, "-y")
+    assert bodies(cli, rocketmq_topic) == ["dead 0", "dead 1", "dead 2"]
+    assert cli.json("dlq", "resend", dead, "-y") == []
+    assert len(bodies(cli, rocketmq_topic)) == 3
+    (row, *_) = cli.jsonl("topic", "tail", rocketmq_topic, "--no-follow")
+    (original, *_) = cli.json("dlq", "show", dead)
+    assert row["msgId"] == original["msgId"]
+    assert (row["keys"], row["properties"]["mine"]) == ("k0", "0")
+    assert "RETRY_TOPIC" not in row["properties"]
+    cli.ok("dlq", "resend", dead, "-y", "--from-start", "-n", 1)
+    assert sorted(bodies(cli, rocketmq_topic)) == ["dead 0", "dead 0", "dead 1", "dead 2"]
+
+
+def test_dead_letters_go_back_to_their_group_alone(cli: Cli, rocketmq_topic: str, dead: str) -> None:
+    said = cli.json("dlq", "resend", dead, "--to", "group", "-y")
+    assert said == [{"origin": rocketmq_topic, "to": f"%RETRY%{dead}", "messages": 3}]
+    assert bodies(cli, rocketmq_topic) == []
+    rows = cli.jsonl("topic", "tail", f"%RETRY%{dead}", "--no-follow")
+    assert {row["properties"]["RETRY_TOPIC"] for row in rows} == {rocketmq_topic}
+
+
+def test_what_is_uncertain_is_said(cli: Cli, rocketmq_topic: str, dead: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    send = aio.Producer.send
+
+    async def second_is_lost(self: aio.Producer, message: Message, *args: Any) -> SendResult:
+        result = await send(self, message, *args)
+        if message.body == b"dead 1":
+            raise RequestTimeout("no answer in time")
+        return result
+
+    monkeypatch.setattr(aio.Producer, "send", second_is_lost)
+    result = cli("dlq", "resend", dead, "-y")
+    assert result.exit_code == Status.FAILED
+    assert "was sent but not answered, and may have been stored: no answer in time" in result.output
+    assert f"sent 1 of 3 dead letters of group {dead} again" in result.output
+    assert of_group(cli, dead)["resent"] == 1
+    monkeypatch.undo()
+    cli.ok("dlq", "resend", dead, "-y")
+    rows = cli.jsonl("topic", "tail", rocketmq_topic, "--no-follow")
+    assert sorted(row["body"] for row in rows) == ["dead 0", "dead 1", "dead 1", "dead 2"]
+    assert len({row["msgId"] for row in rows}) == 3  # the second copy can be told
+
+
+def test_what_cannot_be_noted_is_said(cli: Cli, dead: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: Any) -> None:
+        raise RequestTimeout("no answer in time")
+
+    monkeypatch.setattr(dlq_resend, "mark_resent", fail)
+    result = cli("dlq", "resend", dead, "-y")
+    assert result.exit_code == Status.FAILED
+    assert "but that could not be noted: no answer in time. The next run would send it a second time" in result.output
+
+
+def test_dead_letters_that_cannot_go_back(cli: Cli, rocketmq: Cluster, rocketmq_topic: str, dead: str) -> None:
+    cli.ok("topic", "delete", rocketmq_topic, "-y")
+    gone = cli("dlq", "resend", dead, "-y")
+    assert gone.exit_code == Status.NOT_FOUND
+    assert f"topic {rocketmq_topic}, where dead letters of group {dead} came from, is gone" in gone.output
+    cli.ok("message", "send", f"%DLQ%{dead}", "whence?")
+    unknown = cli("dlq", "resend", dead, "-y")
+    assert unknown.exit_code == Status.FAILED
+    assert f"1 dead letters of group {dead} do not say where they came from" in unknown.output
+    cli.ok("topic", "update", f"%DLQ%{dead}", "--perm", "w")
+    unreadable = cli("dlq", "show", dead)
+    assert unreadable.exit_code == Status.FAILED
+    assert f"topic %DLQ%{dead} may not be read; allow it with: rocketmq topic update '%DLQ%{dead}' --perm rw" in (
+        unreadable.output
+    )
+
+
+@pytest.mark.parametrize("verb", ["show", "export", "resend"])
+def test_a_group_without_dead_letters(cli: Cli, verb: str) -> None:
+    result = cli("dlq", verb, "no-such-group")
+    assert result.exit_code == Status.NOT_FOUND
+    assert "consumer group no-such-group has no dead letters" in result.output
+
+
+# -- Ctrl-C
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals differ")
+def test_ctrl_c_ends_a_tail_in_silence(cli: Cli, rocketmq_topic: str) -> None:
+    cli.ok("message", "send", rocketmq_topic, "seen")
+    command = [sys.executable, "-m", "rocketmq_py.cli", "topic", "tail", rocketmq_topic, "--namesrv", cli.namesrv]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as tail:
+        assert tail.stdout is not None
+        assert tail.stderr is not None
+        assert tail.stdout.readline().endswith(b"seen\n")
+        tail.send_signal(signal.SIGINT)
+        assert tail.wait(60) == Status.INTERRUPTED
+        assert tail.stderr.read() == b""

@@ -1,0 +1,199 @@
+"""``rocketmq topic``, ``cluster`` and ``doctor`` on an embedded cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+
+import pytest
+
+from rocketmq_py import Message, Producer, aio
+from rocketmq_py.cli import topic_tail
+from rocketmq_py.cli.failures import Status
+from rocketmq_py.testing import Cluster
+from tests.server.cli import Cli
+
+
+@pytest.fixture
+def cli(rocketmq: Cluster) -> Cli:
+    return Cli(rocketmq.namesrv)
+
+
+@pytest.fixture
+def name() -> str:
+    return f"t-{uuid.uuid4().hex[:12]}"
+
+
+# -- topics
+
+
+def test_a_topic_from_its_creation_to_its_end(cli: Cli, name: str) -> None:
+    assert cli.ok("topic", "create", name, "-q", 2, "--type", "FIFO") == f"created topic {name}\n"
+    (listed,) = cli.json("topic", "ls", name)
+    assert listed == {
+        "topic": name, "brokers": ["broker-a"], "readQueues": 2, "writeQueues": 2, "perm": "rw", "type": "FIFO"
+    }  # fmt: skip
+    again = cli("topic", "create", name)
+    assert (again.exit_code, again.output) == (
+        Status.FAILED, f"Error: topic {name} exists already; change it with 'rocketmq topic update'\n"
+    )  # fmt: skip
+    assert cli.ok("topic", "create", name, "--if-not-exists") == ""
+    cli.ok("topic", "update", name, "--write-queues", 1, "--perm", "r", "--attribute", "message.type=")
+    found = cli.json("topic", "describe", name)
+    assert found["brokers"] == [
+        {"broker": "broker-a", "address": found["brokers"][0]["address"], "readQueues": 2, "writeQueues": 1,
+         "perm": "r", "order": False, "attributes": {}}
+    ]  # fmt: skip
+    cli.ok("topic", "update", name, "--perm", "rw")
+    cli.ok("message", "send", name, "hello")
+    found = cli.json("topic", "describe", name)
+    assert found["messages"] == 1
+    assert [queue["maxOffset"] for queue in found["queues"]] == [1, 0]
+    refused = cli("topic", "delete", name)
+    assert refused.exit_code == Status.USAGE
+    assert f"Delete topic {name} with 1 messages, consumed by 0 groups? There is no terminal" in refused.output
+    assert cli.ok("topic", "delete", name, "--yes") == f"deleted topic {name}\n"
+    assert cli.json("topic", "ls", name) == []
+
+
+def test_topics_of_the_broker_are_listed_when_wanted(cli: Cli, rocketmq_topic: str) -> None:
+    listed = cli.ok("topic", "ls").split()
+    assert rocketmq_topic in listed
+    assert "TBW102" not in listed
+    assert "TBW102" in cli.ok("topic", "ls", "--all").split()
+    assert [row["topic"] for row in cli.jsonl("topic", "ls", "TBW102")] == ["TBW102"]
+
+
+@pytest.mark.parametrize("verb", [("describe",), ("update", "-q", "4"), ("delete", "-y"), ("tail",)])
+def test_a_topic_that_is_not_there(cli: Cli, verb: tuple[str, ...]) -> None:
+    result = cli("topic", verb[0], "no-such-topic", *verb[1:])
+    assert result.exit_code == Status.NOT_FOUND
+    assert "no-such-topic" in result.output
+    assert len(result.output.splitlines()) == 1
+
+
+def test_what_no_topic_can_be(cli: Cli) -> None:
+    result = cli("topic", "create", "no/topic")
+    assert result.exit_code == Status.USAGE
+    assert "contains illegal characters" in result.output
+    assert cli("topic", "create", "t", "--broker", "broker-z").exit_code == Status.USAGE
+
+
+def test_a_topic_is_described_for_people(cli: Cli, rocketmq_topic: str) -> None:
+    text = cli.ok("topic", "describe", rocketmq_topic)
+    assert [line.split()[:3] for line in text.splitlines()[-5:]] == [
+        ["broker", "queue", "minOffset"], *(["broker-a", str(queue), "0"] for queue in range(4))
+    ]  # fmt: skip
+
+
+# -- tail
+
+
+def test_the_last_messages(cli: Cli, rocketmq: Cluster, rocketmq_topic: str) -> None:
+    with Producer("p", rocketmq.namesrv) as producer:
+        for i in range(12):
+            producer.send(Message(rocketmq_topic, f"body {i}", tags="even" if i % 2 == 0 else "odd", keys=f"k{i}"))
+    lines = cli.ok("topic", "tail", rocketmq_topic, "-n", 3, "--no-follow").splitlines()
+    assert [line.split("  ", 2)[2] for line in lines] == ["odd  k9  body 9", "even  k10  body 10", "odd  k11  body 11"]
+    rows = cli.jsonl("topic", "tail", rocketmq_topic, "-c", 2, "--tags", "even", "--body", "hex")
+    assert [bytes.fromhex(row["body"]) for row in rows] == [b"body 0", b"body 2"]
+    documents = cli.ok("topic", "tail", rocketmq_topic, "-n", 2, "--no-follow", "-o", "json")
+    first, end = json.JSONDecoder().raw_decode(documents)
+    assert first["keys"] == "k10"
+    assert json.loads(documents[end:])["keys"] == "k11"
+
+
+def test_a_filter_that_is_no_filter(cli: Cli, rocketmq_topic: str) -> None:
+    result = cli("topic", "tail", rocketmq_topic, "--sql", "a >")
+    assert result.exit_code == Status.USAGE
+    assert "illegal SQL expression" in result.output
+
+
+def test_following_a_topic_through_a_restart_and_new_queues(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_tail, "AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(topic_tail, "ROUTE_SECONDS", 0.05)
+
+    async def main(cluster: Cluster) -> None:
+        topic = cluster.create_topic("orders", 1)
+        async with aio.Admin(cluster.namesrv) as admin, aio.Producer("p", cluster.namesrv) as producer:
+            await producer.send(Message(topic, b"before"))
+            messages = topic_tail.follow(admin, topic, 1)
+            assert (await anext(messages)).body == b"before"
+            await producer.send(Message(topic, b"first"))
+            assert (await anext(messages)).body == b"first"
+            await asyncio.to_thread(cluster.stop_broker)
+            await asyncio.to_thread(cluster.start_broker)
+            await admin.create_topic(topic, 2)
+            (_, added) = await admin.queues(topic)
+            await producer.send(Message(topic, b"in the new queue"), added)
+            assert (await anext(messages)).queue == added
+            await messages.aclose()
+
+    with Cluster() as cluster:
+        asyncio.run(main(cluster))
+
+
+def test_what_ends_a_poll_ends_the_tail(rocketmq: Cluster) -> None:
+    async def main() -> None:
+        topic = f"t-{uuid.uuid4().hex[:12]}"
+        async with aio.Admin(rocketmq.namesrv) as admin:
+            await admin.create_topic(topic, 1)
+            messages = topic_tail.follow(admin, topic, 0, sql="a = 1")
+            with pytest.raises(aio.BrokerError, match="SQL92"):  # this broker does not filter
+                await anext(messages)
+
+    asyncio.run(main())
+
+
+# -- cluster and doctor
+
+
+def test_the_brokers_of_a_cluster(cli: Cli, rocketmq: Cluster) -> None:
+    (row,) = cli.json("cluster")
+    assert (row["cluster"], row["broker"], row["role"]) == ("DefaultCluster", "broker-a", "master")
+    assert row["address"] == rocketmq.addresses[0]
+    assert row["version"].startswith("V5")
+    assert cli.ok("cluster").splitlines()[1].startswith("DefaultCluster  broker-a")
+
+
+def test_a_healthy_cluster(cli: Cli, rocketmq_topic: str) -> None:
+    checks = cli.json("doctor", "--topic", rocketmq_topic)
+    assert [check["check"] for check in checks] == [
+        "nameserver", "broker", "version", "clock", "disk", "permission", "topic read", "topic write"
+    ]  # fmt: skip
+    by_name = {check["check"]: check["status"] for check in checks}
+    assert by_name.pop("disk") in ("ok", "warn")  # the machine's own
+    assert set(by_name.values()) == {"ok"}
+    assert cli.ok("doctor").splitlines()[0] == f"{cli.namesrv} (--namesrv)"
+
+
+def test_what_ails_a_cluster(cli: Cli) -> None:
+    result = cli("doctor", "--topic", "no-such-topic", "--group", "no-such-group")
+    assert result.exit_code == Status.UNHEALTHY
+    assert "fail  topic no-such-topic" in result.output
+    assert "fail  group no-such-group" in result.output
+    assert "2 fail" in result.output.splitlines()[-1]
+
+
+def test_a_broker_that_is_down() -> None:
+    with Cluster(brokers=2) as cluster:
+        cli = Cli(cluster.namesrv)
+        gone = cluster.addresses[1]
+        proxied = cli("doctor", "--map", f"{gone}=127.0.0.1:1")
+        assert proxied.exit_code == Status.UNHEALTHY
+        assert "fail  broker broker-b:0" in proxied.output
+        assert f"--map {gone}=HOST:PORT" in proxied.output
+        listed = cli("cluster", "--map", f"{gone}=127.0.0.1:1")
+        assert listed.exit_code == Status.UNHEALTHY
+        assert f"broker broker-b at {gone}: cannot connect to {gone} (mapped to 127.0.0.1:1)" in listed.output
+        assert len(listed.stdout.splitlines()) == 3
+
+
+def test_nobody_is_there() -> None:
+    result = Cli("127.0.0.1:1")("topic", "ls")
+    assert result.exit_code == Status.FAILED
+    assert "cannot connect to 127.0.0.1:1" in result.output
+    checked = Cli("127.0.0.1:1")("doctor", "-o", "jsonl")
+    assert checked.exit_code == Status.UNHEALTHY
+    assert json.loads(checked.output)["status"] == "fail"

@@ -1,0 +1,14 @@
+"""No saved context and no environment of the machine matters in these tests."""
+
+import pytest
+
+from rocketmq_py.cli import contexts
+from rocketmq_py.cli.connecting import NAMESRV_VARIABLE
+
+
+@pytest.fixture(autouse=True)
+def contexts_file(tmp_path, monkeypatch):
+    path = tmp_path / "settings" / "contexts.json"
+    monkeypatch.setenv(contexts.FILE_VARIABLE, str(path))
+    monkeypatch.delenv(NAMESRV_VARIABLE, raising=False)
+    return path

@@ -1,0 +1,62 @@
+"""Traces as Java's clients of several versions write them."""
+
+import pytest
+
+from rocketmq_py.errors import CorruptRecord
+from rocketmq_py.wire.trace import TraceEntry, TraceKind, decode_trace
+
+
+def line(*fields):
+    return "\x01".join(map(str, fields)) + "\x02"
+
+
+PUB = ("Pub", 1700000000000, "DefaultRegion", "shop", "orders", "ID1", "new", "k1 k2", "10.0.0.1:10911", 128, 7, 0)
+
+
+def test_a_sent_message():
+    (entry,) = decode_trace(line(*PUB, "OFFSETID", "true").encode())
+    assert entry == TraceEntry(
+        kind=TraceKind.PUB, timestamp=1700000000000, region="DefaultRegion", group="shop", topic="orders",
+        msg_id="ID1", tags="new", keys="k1 k2", store_host="10.0.0.1:10911", body_length=128, cost_ms=7,
+        message_type="Normal_Msg", offset_msg_id="OFFSETID", success=True,
+    )  # fmt: skip
+
+
+def test_versions_of_a_sent_message():
+    (old,) = decode_trace(line(*PUB, "false").encode())
+    assert (old.success, old.offset_msg_id) == (False, None)
+    (new,) = decode_trace(line(*PUB, "OFFSETID", "true", "10.0.0.9").encode())
+    assert (new.success, new.client_host) == (True, "10.0.0.9")
+
+
+def test_before_and_after_consuming():
+    before = line("SubBefore", 5, "null", "billing", "R1", "ID1", 2, "k1")
+    after = line("SubAfter", "R1", "ID1", 12, "true", "k1", 0, 17, "billing")
+    first, second = decode_trace((before + after).encode())
+    assert (first.kind, first.region, first.retry_times, first.request_id) == (TraceKind.SUB_BEFORE, None, 2, "R1")
+    assert (second.kind, second.cost_ms, second.success, second.context_code) == (TraceKind.SUB_AFTER, 12, True, 0)
+    assert (second.timestamp, second.group) == (17, "billing")
+
+
+def test_consumption_as_cloud_and_old_clients_write_it():
+    (cloud,) = decode_trace(line("SubAfter", "R1", "ID1", 12, "false", "", 4, "").encode())
+    assert (cloud.success, cloud.keys, cloud.context_code, cloud.timestamp) == (False, None, 4, None)
+    (old,) = decode_trace(line("SubAfter", "R1", "ID1", 12, "true", "k").encode())
+    assert (old.keys, old.context_code) == ("k", None)
+
+
+def test_the_end_of_a_transaction_and_a_recall():
+    text = line(
+        "EndTransaction", 5, "r", "shop", "orders", "ID1", "t", "k", "h:1", 2, "TX", "COMMIT_MESSAGE", "false"
+    ) + line("Recall", 6, "r", "shop", "orders", "ID1", "true")
+    end, recall = decode_trace(text.encode())
+    assert (end.transaction_state, end.message_type, end.from_check) == ("COMMIT_MESSAGE", "Trans_msg_Commit", False)
+    assert (recall.kind, recall.success) == (TraceKind.RECALL, True)
+
+
+def test_what_is_unknown_and_what_is_wrong():
+    assert decode_trace(b"") == []
+    assert decode_trace(line("Future", 1, 2).encode()) == []
+    for fields in ((*PUB[:11], 99, "true"), ("SubBefore", "soon", "r", "g", "R", "ID", 0, "k"), ("SubBefore", 1, "r")):
+        with pytest.raises(CorruptRecord, match="of a trace has unexpected fields"):
+            decode_trace(line(*fields).encode())
