@@ -128,6 +128,7 @@ class Broker:
             Job(_SWEEP_MS, services.sweep),
             Job(_EXPIRY_MS, services.clients.expire),
             Job(config.flush_consumer_offset_interval, services.offsets.persist),
+            Job(config.flush_consumer_offset_interval, services.pop.persist),
             Job(config.flush_delay_offset_interval, services.delay.persist),
             Job(_FILTERS_MS, services.filters.persist),
             Job(self.store_config.clean_resource_interval, services.clean_store, _FIRST_CLEAN_MS),
@@ -142,6 +143,7 @@ class Broker:
             await self._ticker.stop()
             await services.registration.stop()
             services.holds.release()
+            services.pop.release()
             await self._server.stop()
         finally:
             services.close()

@@ -19,6 +19,7 @@ from rocketmq_py.broker.handlers.admin import AdminHandlers
 from rocketmq_py.broker.handlers.clients import ClientHandlers
 from rocketmq_py.broker.handlers.groups import GroupHandlers
 from rocketmq_py.broker.handlers.offsets import OffsetHandlers
+from rocketmq_py.broker.handlers.pop import PopHandlers
 from rocketmq_py.broker.handlers.pull import PullHandlers
 from rocketmq_py.broker.handlers.query import QueryHandlers
 from rocketmq_py.broker.handlers.relay import RelayHandlers
@@ -28,6 +29,8 @@ from rocketmq_py.broker.handlers.transactions import TransactionHandlers
 from rocketmq_py.broker.holding import PullHolds
 from rocketmq_py.broker.offsets import Offsets
 from rocketmq_py.broker.outward import Outward
+from rocketmq_py.broker.popparts import PopParts
+from rocketmq_py.broker.popservices import PopServices
 from rocketmq_py.broker.pulling import Puller
 from rocketmq_py.broker.registration import Registration
 from rocketmq_py.broker.retrytopics import RetryTopics
@@ -43,6 +46,7 @@ from rocketmq_py.broker.transactioncheck import TransactionCheck
 from rocketmq_py.broker.transactions import Transactions
 from rocketmq_py.core.delay import DelayLevels
 from rocketmq_py.core.locks import LockTable
+from rocketmq_py.core.polls import PollKey
 from rocketmq_py.protocol.bodies import TopicConfig
 from rocketmq_py.server import Hold, Peer, Responder, Router
 from rocketmq_py.store import Arrival, MessageStore, StoreConfig
@@ -107,6 +111,8 @@ class Services:
         self.holds = PullHolds(self.puller, store, soon, lambda: config.pull_thread_pool_queue_capacity)
         self.unflushed = UnflushedSends(store, clock)
         self._make_transactions(store_host)
+        parts = PopParts(config, store, topics, groups, self.offsets, self.stats, store_host, clock)
+        self.pop = PopServices(parts, soon, self.held, self.saver.save)
 
     def _make_transactions(self, store_host: bytes) -> None:
         config, store, clock = self._config, self.store, self._clock
@@ -122,6 +128,7 @@ class Services:
         return Router(
             SendHandlers(self.sender, SendBack(config, store, self.topics, self.groups, self.delay)),
             PullHandlers(self.puller),
+            PopHandlers(self.pop),
             OffsetHandlers(config, store, self.topics, self.groups, self.offsets),
             ClientHandlers(config, self.clients, self.locks, self._clock),
             TopicHandlers(config, self.topics, store, self.offsets, stats, self.registration),
@@ -144,6 +151,7 @@ class Services:
             for table in (self.topics, self.groups, self.offsets, self.filters, self.delay):
                 table.load()
             self.transactions.load()
+            self.pop.load()
         except BaseException:
             self.store.close()
             raise
@@ -166,6 +174,7 @@ class Services:
         """Due several times a second: pulls whose time is up, samples of what went in and out."""
         now = self._clock()
         self.holds.expire(now)
+        self.pop.tick(now)
         self.stats.tick(now)
 
     def sweep(self) -> None:
@@ -181,6 +190,7 @@ class Services:
             self.groups.persist()
             self.offsets.persist()
             self.filters.persist()
+            self.pop.persist()
             self.delay.persist()
         finally:
             self.saver.close()
@@ -192,12 +202,15 @@ class Services:
         """A handler wants to answer later."""
         if hold.key == FLUSH:
             self.unflushed.keep(hold, responder)
+        elif isinstance(hold.key, PollKey):
+            self.pop.keep(hold, responder)
         else:
             self.holds.keep(hold, responder)
 
     def disconnected(self, peer: Peer) -> None:
         """A connection is gone."""
         self.holds.forget(peer)
+        self.pop.forget(peer)
         self.clients.disconnected(peer)
 
     def _topics_changed(self, changed: list[TopicConfig]) -> None:
@@ -211,3 +224,4 @@ class Services:
     def _arrived(self, arrivals: list[Arrival]) -> None:
         self.stats.arrived(arrivals)
         self.holds.arrived(arrivals)
+        self.pop.arrived(arrivals)

@@ -39,14 +39,10 @@ class Poll(NamedTuple, Generic[T]):
 class PollTable(Generic[T]):
     """Waiting pops by topic, group and queue.
 
-    :param per_key: how many may wait for the same.
-    :param total: how many may wait altogether.
     :param last_first: who came last is woken first, instead of whose time is up first.
     """
 
-    def __init__(self, per_key: int, total: int, *, last_first: bool = False) -> None:
-        self._per_key = per_key
-        self._total = total
+    def __init__(self, *, last_first: bool = False) -> None:
         self._take_at = -1 if last_first else 0
         self._polls: dict[str, dict[PollKey, list[Poll[T]]]] = {}
         self._count = 0
@@ -59,9 +55,9 @@ class PollTable(Generic[T]):
         """How many wait for the same."""
         return len(self._polls.get(key.topic, {}).get(key, ()))
 
-    def has_room(self, key: PollKey) -> bool:
-        """Whether one more may wait."""
-        return self._count < self._total and self.count(key) <= self._per_key
+    def has_room(self, key: PollKey, per_key: int, total: int) -> bool:
+        """Whether one more may wait, if ``per_key`` may for the same and ``total`` altogether."""
+        return self._count < total and self.count(key) <= per_key
 
     def add(self, key: PollKey, poll: Poll[T]) -> None:
         """Keep a pop until it is taken by one of the other methods."""

@@ -56,6 +56,10 @@ class Ledger:
             self._all[key] = self._by_queue.setdefault(revive_queue, {})[key] = one
             self._file(key, one, check_point.revive_time + REVIVE_AFTER_MS)
 
+    def find(self, key: CkKey) -> Outstanding | None:
+        """A pop that has messages out."""
+        return self._all.get(key)
+
     def left(self, key: CkKey) -> frozenset[int]:
         """Offsets of the messages of a pop that are still out."""
         one = self._all.get(key)

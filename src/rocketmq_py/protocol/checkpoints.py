@@ -6,7 +6,7 @@ is written and what follows from it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -131,6 +131,14 @@ class BatchAckRecord(AckRecord, kw_only=True, rename={
 
     offset: int = -1
     offset_list: list[int]
+
+    @classmethod
+    def of(cls, one: AckRecord, offsets: list[int]) -> Self:
+        """The record of several messages of the pop that ``one`` is of."""
+        return cls(
+            offset_list=offsets, broker_name=one.broker_name, group=one.group, pop_time=one.pop_time,
+            queue_id=one.queue_id, start_offset=one.start_offset, topic=one.topic,
+        )  # fmt: skip
 
     @property
     def offsets(self) -> list[int]:

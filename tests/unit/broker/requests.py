@@ -7,6 +7,7 @@ from typing import Any
 from rocketmq_py.broker.stamping import encode
 from rocketmq_py.protocol.bodies import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
 from rocketmq_py.protocol.headers import PullMessage, SendMessageV2
+from rocketmq_py.protocol.headers_pop import PopMessage
 
 LONG_AGO = 1_600_000_000_000
 
@@ -26,6 +27,14 @@ def pull(topic: str = "t", offset: int = 0, queue_id: int = 0, **more: Any) -> P
         "sub_version": 0, "subscription": "*",
     }  # fmt: skip
     return PullMessage(topic=topic, queue_id=queue_id, queue_offset=offset, **wanted | more)
+
+
+def pop(topic: str = "t", queue_id: int = -1, **more: Any) -> PopMessage:
+    """A pop from any queue, from the first message on, that does not wait."""
+    wanted: dict[str, Any] = {
+        "consumer_group": "g", "max_msg_nums": 32, "invisible_time": 60_000, "poll_time": 0, "init_mode": 0,
+    }  # fmt: skip
+    return PopMessage(topic=topic, queue_id=queue_id, **wanted | more)
 
 
 def heartbeat(

@@ -6,8 +6,8 @@ ANY = PollKey("T", "g", -1)
 ONE = PollKey("T", "g", 1)
 
 
-def table(*waiting: tuple[PollKey, str, int], per_key: int = 10, total: int = 10) -> PollTable[str]:
-    made: PollTable[str] = PollTable(per_key, total)
+def table(*waiting: tuple[PollKey, str, int]) -> PollTable[str]:
+    made: PollTable[str] = PollTable()
     for key, token, deadline in waiting:
         made.add(key, Poll(deadline, None, None, token))
     return made
@@ -24,7 +24,7 @@ def test_an_arrival_takes_one_of_each_group_and_kind() -> None:
 
 
 def test_filters_are_asked() -> None:
-    polls: PollTable[str] = PollTable(10, 10)
+    polls: PollTable[str] = PollTable()
     polls.add(ANY, Poll(10, {7}.__contains__, None, "tag"))
     polls.add(PollKey("T", "h", -1), Poll(10, None, lambda record: record == b"x", "sql"))
     assert polls.arrived("T", 0, [5], lambda: [b"y"]) == []
@@ -33,7 +33,7 @@ def test_filters_are_asked() -> None:
 
 
 def test_waking_asks_no_filter() -> None:
-    polls: PollTable[str] = PollTable(10, 10)
+    polls: PollTable[str] = PollTable()
     polls.add(ANY, Poll(10, lambda _: False, None, "a"))
     assert polls.wake(ONE) == []
     assert polls.keys_of("T", "g") == [ANY]
@@ -42,20 +42,21 @@ def test_waking_asks_no_filter() -> None:
 
 
 def test_the_last_may_be_woken_first() -> None:
-    polls: PollTable[str] = PollTable(10, 10, last_first=True)
+    polls: PollTable[str] = PollTable(last_first=True)
     for token, deadline in (("a", 10), ("b", 20)):
         polls.add(ANY, Poll(deadline, None, None, token))
     assert polls.wake(ANY) == ["b"]
 
 
 def test_there_is_room_for_so_many() -> None:
-    polls = table((ANY, "a", 10), (ANY, "b", 10), per_key=1, total=4)
-    assert not polls.has_room(ANY)
-    assert polls.has_room(ONE)
+    polls = table((ANY, "a", 10), (ANY, "b", 10))
+    assert not polls.has_room(ANY, 1, 4)
+    assert polls.has_room(ANY, 2, 4)
+    assert polls.has_room(ONE, 1, 4)
     assert (polls.count(ANY), polls.count(ONE)) == (2, 0)
     polls.add(ONE, Poll(10, None, None, "c"))
     polls.add(PollKey("U", "g", -1), Poll(10, None, None, "d"))
-    assert not polls.has_room(PollKey("V", "g", -1))
+    assert not polls.has_room(PollKey("V", "g", -1), 1, 4)
 
 
 def test_time_is_up() -> None:

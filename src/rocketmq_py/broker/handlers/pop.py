@@ -1,0 +1,60 @@
+"""Requests about pops."""
+
+from __future__ import annotations
+
+from rocketmq_py.broker.popservices import PopServices
+from rocketmq_py.protocol.bodies_pop import BatchAckRequest
+from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.protocol.requests import Request
+from rocketmq_py.server import Hold, Peer, Reply, handles
+
+
+class PopHandlers:
+    """200050 to 200055 and 200151."""
+
+    def __init__(self, pop: PopServices) -> None:
+        self._popper = pop.popper
+        self._acks = pop.acks
+        self._looking = pop.looking
+
+    @handles(Code.POP_MESSAGE, lane="pull")
+    def pop(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
+        """Messages nobody else of the group gets for a while; held while there are none."""
+        del body
+        return self._popper.pop(peer, request)
+
+    @handles(Code.ACK_MESSAGE, lane="ack")
+    def ack(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
+        """A popped message is done."""
+        del body
+        return self._acks.ack(peer, request.header)
+
+    @handles(Code.BATCH_ACK_MESSAGE, lane="ack")
+    def ack_batch(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
+        """Several popped messages are done."""
+        del request
+        return self._acks.ack_batch(peer, BatchAckRequest.decode(body) if body else BatchAckRequest())
+
+    @handles(Code.CHANGE_MESSAGE_INVISIBLETIME, lane="ack")
+    def change_invisible(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
+        """A popped message stays invisible for longer, or comes back sooner."""
+        del body
+        return self._acks.change_invisible(peer, request.header)
+
+    @handles(Code.PEEK_MESSAGE, lane="pull")
+    def peek(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """The next messages, left where they are."""
+        del body
+        return self._looking.peek(peer, request.header)
+
+    @handles(Code.NOTIFICATION, lane="pull")
+    def notify(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
+        """Whether there is something to pop; held while there is not."""
+        del body
+        return self._looking.notify(peer, request)
+
+    @handles(Code.POLLING_INFO, lane="pull")
+    def polling_info(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """How many pops wait."""
+        del body
+        return self._looking.polling_info(peer, request.header)

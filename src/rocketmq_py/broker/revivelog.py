@@ -1,0 +1,172 @@
+"""The revive log: the topic in which a broker writes down what was popped and what was acked.
+
+Knows how check-points and acks are stored, how the ledger of what is still out is read back from them, and how far the
+log is dealt with. Refuses to know how messages come back (``reviving``).
+
+A Java broker sends its entries through its timer, so that they reach the topic when they are due. Here they are written
+into it at once, with the time of writing as their delivery time: that is the form in which Java's timer hands over an
+entry that is due already, and a Java broker that finds them waits until each check-point's time has come. Its revive
+goes through a queue in order, so entries that are due after similar times share a queue.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+
+from rocketmq_py.broker.popparts import PopParts
+from rocketmq_py.broker.stamping import encode
+from rocketmq_py.broker.stored import read_stored
+from rocketmq_py.core.popledger import Ledger
+from rocketmq_py.errors import BadHeader, CorruptRecord
+from rocketmq_py.protocol.checkpoints import (
+    ACK_TAG,
+    BATCH_ACK_TAG,
+    CK_TAG,
+    REVIVE_GROUP,
+    AckRecord,
+    BatchAckRecord,
+    CheckPoint,
+    CkKey,
+    decode_revive,
+    revive_topic,
+)  # fmt: skip
+from rocketmq_py.store import Appended, NewRecord
+from rocketmq_py.wire.javahash import tags_code
+
+_log = logging.getLogger(__name__)
+
+_BATCH = 1024
+_TAGS = {tags_code(tag): tag for tag in (CK_TAG, ACK_TAG, BATCH_ACK_TAG)}
+
+
+class ReviveLog:
+    """Check-points and acks on disk, and the ledger they come to."""
+
+    def __init__(self, parts: PopParts) -> None:
+        self._config = parts.config
+        self._store = parts.store
+        self._offsets = parts.offsets
+        self._host = parts.store_host
+        self._clock = parts.clock
+        self.topic = revive_topic(parts.config.broker_cluster_name)
+        self.ledger = Ledger()
+        self._offsets_saved_ms = 0
+
+    # -- writing
+
+    def check_point(self, check_point: CheckPoint, revive_queue: int) -> Appended:
+        """Write down a pop; its messages come back unless they are acked.
+
+        :raises StoreNotWritable: the store refuses writes.
+        """
+        key = check_point.unique_key
+        appended = self.append(revive_queue, CK_TAG, key, check_point.encode())
+        self.ledger.add(check_point, revive_queue, appended.queue_offset)
+        return appended
+
+    def ack(self, key: CkKey, offsets: Collection[int]) -> Appended | None:
+        """Write down that messages of a pop are done, behind its check-point; None when none of them was still out.
+
+        :raises StoreNotWritable: the store refuses writes.
+        """
+        one = self.ledger.find(key)
+        out = sorted(one.left.intersection(offsets)) if one is not None else []
+        if one is None or not out:
+            return None
+        record = AckRecord(
+            offset=out[0], broker_name=key.broker_name, group=key.group, pop_time=key.pop_time, queue_id=key.queue_id,
+            start_offset=key.start_offset, topic=key.topic,
+        )  # fmt: skip
+        tag = ACK_TAG
+        if len(out) > 1:
+            record, tag = BatchAckRecord.of(record, out), BATCH_ACK_TAG
+        appended = self.append(one.revive_queue, tag, record.unique_key, record.encode())
+        self.ledger.ack(key, out)
+        return appended
+
+    def append(self, revive_queue: int, tag: str, unique_key: str, body: bytes) -> Appended:
+        """Write an entry as it is.
+
+        :raises StoreNotWritable: the store refuses writes.
+        """
+        now = self._clock()
+        properties = encode({"UNIQ_KEY": unique_key, "TAGS": tag, "TIMER_DELIVER_MS": str(now)}).encode()
+        return self._store.append(
+            NewRecord(
+                self.topic, revive_queue, body, properties, tags_code(tag), born_timestamp=now, born_host=self._host,
+                uniq_key=unique_key,
+            )
+        )  # fmt: skip
+
+    def take_over(self, revive_queue: int, tag: str, unique_key: str, body: bytes) -> None:
+        """Write an entry that was on its way into the log.
+
+        :raises StoreNotWritable: the store refuses writes.
+        """
+        appended = self.append(revive_queue, tag, unique_key, body)
+        self._take(revive_queue, appended.queue_offset, tag, body)
+
+    # -- reading back
+
+    def load(self, offsets_saved_ms: int) -> None:
+        """Read what is not dealt with yet.
+
+        :param offsets_saved_ms: when the groups' offsets were last written. What was popped later, before the broker
+            crashed, is not to be popped again: it comes back by itself.
+        """
+        self._offsets_saved_ms = offsets_saved_ms
+        for topic, queue_id in self._store.queues():
+            if topic == self.topic:
+                self._load_queue(queue_id)
+        if self.ledger:
+            _log.info("%d pops have messages that are not acked", len(self.ledger))
+
+    def _load_queue(self, queue_id: int) -> None:
+        first, end = self._store.queue_range(self.topic, queue_id)
+        at = max(first, self._offsets.query(REVIVE_GROUP, self.topic, queue_id) + 1)
+        while at < end:
+            entries = self._store.tags_entries(self.topic, queue_id, at, _BATCH)
+            if not entries:
+                _log.error("%s queue %d cannot be read from %d on: pops of then may be lost", self.topic, queue_id, at)
+                return
+            for physical, size, code in entries:
+                raw = self._store.message_at(physical, size)
+                if raw is not None:
+                    self._read(queue_id, at, _TAGS.get(code, ""), raw)
+                at += 1
+
+    def _read(self, queue_id: int, offset: int, tag: str, raw: bytes) -> None:
+        try:
+            self._take(queue_id, offset, tag, read_stored(raw).body)
+        except (CorruptRecord, BadHeader) as e:
+            _log.error("entry %d of %s queue %d cannot be read and is skipped: %s", offset, self.topic, queue_id, e)
+
+    def _take(self, queue_id: int, offset: int, tag: str, body: bytes) -> None:
+        entry = decode_revive(tag, body)
+        if isinstance(entry, CheckPoint):
+            self.ledger.add(entry, queue_id, offset)
+            if entry.pop_time > self._offsets_saved_ms:
+                self._raise_offset(entry)
+        elif entry is not None:
+            self.ledger.ack(entry.key(self._config.broker_name), entry.offsets)
+
+    def _raise_offset(self, ck: CheckPoint) -> None:
+        following = max(ck.offsets, default=-1) + 1
+        if following > self._offsets.query(ck.group, ck.topic, ck.queue_id):
+            self._offsets.commit(ck.group, ck.topic, ck.queue_id, following, "a check-point")
+
+    # -- progress
+
+    def note_progress(self) -> None:
+        """Commit up to where each queue is dealt with, for whoever reads the log after us."""
+        for queue_id in range(self._config.revive_queue_num):
+            first = self.ledger.first_offset(queue_id)
+            done = (self._store.queue_range(self.topic, queue_id)[1] if first is None else first) - 1
+            if done > self._offsets.query(REVIVE_GROUP, self.topic, queue_id):
+                self._offsets.commit(REVIVE_GROUP, self.topic, queue_id, done, "revive")
+
+
+def revive_queue(invisible_ms: int, queues: int) -> int:
+    """The queue of a check-point: one for each quadrupling of the invisible time from a second on."""
+    return min(((invisible_ms // 1000).bit_length() + 1) // 2, queues - 1)

@@ -1,0 +1,117 @@
+"""Messages that were popped and not acked in time: how they come back.
+
+Knows the retry topics of pops and what a message that goes there looks like (PopReviveService). Refuses to know how
+pops are written down and who waits.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from rocketmq_py.broker.offsets import NOT_FOUND
+from rocketmq_py.broker.popparts import PopParts
+from rocketmq_py.broker.revivelog import ReviveLog
+from rocketmq_py.broker.stamping import encode
+from rocketmq_py.broker.stored import read_stored
+from rocketmq_py.core.popledger import Outstanding
+from rocketmq_py.errors import CorruptRecord, StoreError
+from rocketmq_py.properties import Property, decode_properties
+from rocketmq_py.protocol.checkpoints import CheckPoint
+from rocketmq_py.protocol.names import is_retry_topic
+from rocketmq_py.protocol.popinfo import normal_topic, pop_retry_topic
+from rocketmq_py.protocol.sysflag import HOSTS_V6
+from rocketmq_py.store import NewRecord
+from rocketmq_py.wire.javahash import tags_code
+
+_log = logging.getLogger(__name__)
+
+_RETRY_QUEUES = 1
+_TRY_AGAIN_MS = 1_000
+
+
+class Reviver:
+    """Puts messages whose time is up into their group's retry topic."""
+
+    def __init__(self, parts: PopParts, log: ReviveLog) -> None:
+        self._config = parts.config
+        self._store = parts.store
+        self._topics = parts.topics
+        self._groups = parts.groups
+        self._offsets = parts.offsets
+        self._host = parts.store_host
+        self._log = log
+        self._is_refused = False
+        self.on_back: Callable[[str, str], None] = lambda _topic, _group: None
+        """Called with the topic subscribed to and the group when messages are there again."""
+
+    def revive(self, now_ms: int) -> None:
+        """Bring back what is due."""
+        due = self._log.ledger.take_due(now_ms)
+        for one in due:
+            try:
+                self._bring_back(one)
+            except StoreError as e:
+                if not self._is_refused:  # once, and not every second
+                    _log.warning("popped messages cannot come back yet, the store refuses them: %s", e)
+                self._is_refused = True
+                self._log.ledger.postpone(one, now_ms + _TRY_AGAIN_MS)
+            else:
+                self._is_refused = False
+        if due:
+            self._store.settle()
+        self._log.note_progress()
+
+    def _bring_back(self, one: Outstanding) -> None:
+        ck = one.check_point
+        topic = normal_topic(ck.topic, ck.group)
+        if self._topics.get(topic) is None or self._groups.get(ck.group) is None:
+            _log.warning("%d messages of topic %s popped by group %s do not come back: topic or group are gone",
+                         len(one.left), ck.topic, ck.group)  # fmt: skip
+            self._log.ledger.finish(ck.key)
+            return
+        done: list[int] = []
+        try:
+            for offset in sorted(one.left):
+                self._put(ck, offset)
+                done.append(offset)
+        finally:
+            # Whoever reads the log again must not bring them back again.
+            self._log.ack(ck.key, done)
+        _log.info("%d messages of topic %s popped by group %s at %d are not acked and come back",
+                  len(done), ck.topic, ck.group, ck.pop_time)  # fmt: skip
+        self.on_back(topic, ck.group)
+
+    def _put(self, ck: CheckPoint, offset: int) -> None:
+        raw = self._store.record_at_queue(ck.topic, ck.queue_id, offset)
+        if raw is None:
+            _log.warning("message %d of topic %s queue %d is gone and cannot come back", offset, ck.topic, ck.queue_id)
+            return
+        try:
+            record = self._again(ck, raw)
+        except CorruptRecord as e:
+            _log.error("message %d of topic %s queue %d cannot come back: %s", offset, ck.topic, ck.queue_id, e)
+            return
+        self._store.append(record)
+
+    def _again(self, ck: CheckPoint, raw: bytes) -> NewRecord:
+        stored = read_stored(raw)
+        head, properties = stored.head, decode_properties(stored.properties)
+        if not head.reconsume_times or Property.FIRST_POP_TIME not in properties:
+            properties[Property.FIRST_POP_TIME] = str(ck.pop_time)
+        return NewRecord(
+            self._retry_topic(ck), 0, stored.body, encode(properties).encode(), tags_code(properties.get("TAGS")),
+            head.sys_flag & ~HOSTS_V6, head.flag, head.born_timestamp, self._host, head.reconsume_times + 1, 0,
+            properties.get("UNIQ_KEY"), properties.get("KEYS"),
+        )  # fmt: skip
+
+    def _retry_topic(self, ck: CheckPoint) -> str:
+        if is_retry_topic(ck.topic):
+            name = ck.topic
+        else:
+            name = pop_retry_topic(ck.topic, ck.group, v2=self._config.enable_retry_topic_v2)
+        if self._topics.get(name) is None:
+            self._topics.create_for_group(name, _RETRY_QUEUES)
+            if self._offsets.query(ck.group, name, 0) == NOT_FOUND:
+                self._offsets.commit(ck.group, name, 0, 0, "revive")
+        return name
