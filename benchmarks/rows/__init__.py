@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks.figures import Figure
-from benchmarks.rows import clients, pulls, sends, spark_read, starting
+from benchmarks.rows import clients, consumers, pulls, sends, spark_read, starting
 from benchmarks.session import Session
 
 Row = Callable[[Session], list[Figure]]
@@ -22,7 +22,14 @@ ROWS: dict[str, Row] = {
     "pull-1024": pulls.pull_1024,
     "pull-contiguous": pulls.pull_contiguous,
     "producer": clients.producer,
-    "push": clients.push,
+    "push": consumers.push,
+    "push-32": consumers.push_32,
+    "orderly": consumers.orderly,
+    "lite-pull": consumers.lite_pull,
+    "latency": consumers.latency,
+    "first": consumers.first,
+    "queues": consumers.queues,
+    "rebalance": consumers.rebalance,
     "spark-read": spark_read.spark_read,
 }
 """All rows, in the order they run and are printed."""

@@ -1,4 +1,8 @@
-"""Rows that judge the clients: ours and Java's in turn against the same Java broker."""
+"""What the rows that judge the clients share: ours and Java's in turn against the same Java broker.
+
+Knows how a broker is warmed, both programs started and their runs judged. Refuses to know what they do. The rows of the
+producers are here, too.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.control import Control
 from benchmarks.figures import Figure, Floor, at_least, at_most
-from benchmarks.frames import Requests, batch_requests, queue_shares, send_requests
+from benchmarks.frames import Requests, queue_shares, send_requests
 from benchmarks.load import Load
 from benchmarks.machine import settle
 from benchmarks.program import Program, Runner
@@ -22,38 +26,24 @@ TOPIC = "bench"
 QUEUES = 8
 KIB = 1024
 WINDOW = 256
+_OURS = "benchmarks.our_client"
 
 
 def producer(session: Session) -> list[Figure]:
     """1 KiB sends through the producers: one at a time, then 256 in flight."""
     scale = session.scale
-    with session.work() as work, _warm_broker(session, "producer", work) as broker:
+    with session.work() as work, warm_broker(session, "producer", work) as broker:
         slow = {"n": scale.of(20_000), "warm": scale.warm, "size": KIB}
         fast = {"n": scale.of(100_000), "warm": scale.warm, "size": KIB, "inflight": WINDOW}
-        with _runners(session, work, broker, ["sync"], ["produce", "--mode", "sync"], slow) as pair:
-            one = _judge(session, "producer-1", "µs p50", at_most(1.0), pair, "p50us")
-        with _runners(session, work, broker, ["async"], ["produce", "--mode", "async"], fast) as pair:
-            many = _judge(session, "producer-256", "msg/s", at_least(1.0), pair, "rate")
+        with runners(session, work, broker, [_OURS, "sync"], ["produce", "--mode", "sync"], slow) as pair:
+            one = judge(session, "producer-1", "µs p50", at_most(1.0), pair, "p50us")
+        with runners(session, work, broker, [_OURS, "async"], ["produce", "--mode", "async"], fast) as pair:
+            many = judge(session, "producer-256", "msg/s", at_least(1.0), pair, "rate")
     return [one, many]
 
 
-def push(session: Session) -> list[Figure]:
-    """A backlog of 128-byte messages through the push consumers, one message per listener call, 20 threads."""
-    count = session.scale.of(400_000, 32 * QUEUES)
-    with session.work() as work, _warm_broker(session, "push", work) as broker:
-        session.tell(f"push: storing {count:,} messages")
-        with Load(broker.broker) as load, Control(broker.broker) as control:
-            control.create_topic("backlog", QUEUES)
-            requests = batch_requests("backlog", QUEUES, 128, 32)
-            load.drive(requests, count // 32, 16)
-            control.expect_offsets("backlog", _messages(requests, count // 32))
-        named: dict[str, int | str] = {"topic": "backlog", "n": count, "warm": min(count, session.scale.warm)}
-        with _runners(session, work, broker, ["push"], ["push"], named) as pair:
-            return [_judge(session, "push", "msg/s", at_least(0.7), pair, "rate")]
-
-
 @contextmanager
-def _warm_broker(session: Session, name: str, work: Path) -> Iterator[Server]:
+def warm_broker(session: Session, name: str, work: Path) -> Iterator[Server]:
     """A Java broker that has taken the warm-up's messages and is quiet."""
     session.tell(f"{name}: starting the Java broker and warming it with {session.scale.warm:,} messages")
     server = start_java(work)
@@ -62,19 +52,20 @@ def _warm_broker(session: Session, name: str, work: Path) -> Iterator[Server]:
             control.create_topic(TOPIC, QUEUES)
             requests = send_requests(TOPIC, QUEUES, KIB)
             load.drive(requests, session.scale.warm, WINDOW)
-            control.expect_offsets(TOPIC, _messages(requests, session.scale.warm))
+            control.expect_offsets(TOPIC, messages(requests, session.scale.warm))
         settle(server.pid)
         yield server
     finally:
         server.kill()
 
 
-def _messages(requests: Requests, count: int) -> list[int]:
+def messages(requests: Requests, count: int) -> list[int]:
+    """How many messages each queue has after ``count`` of these requests."""
     return [share * requests.messages_each for share in queue_shares(count, QUEUES)]
 
 
 @contextmanager
-def _runners(
+def runners(
     session: Session, work: Path, broker: Server, ours: list[str], java: list[str], named: Mapping[str, int | str]
 ) -> Iterator[tuple[Runner, Runner]]:
     """Our client program and Java's, both warm and waiting; ours, without a JIT, is warm after a tenth."""
@@ -82,7 +73,7 @@ def _runners(
     warm = int(named["warm"])
     runs = str(session.scale.runs)
     commands = {
-        "ours": [sys.executable, "-m", "benchmarks.our_client", *ours, *options(**{**named, "warm": warm // 10})],
+        "ours": [sys.executable, "-m", *ours, *options(**{**named, "warm": warm // 10})],
         "java": [str(PEER), "bench", *java, *options(**named), "--runs", runs, "--step"],
     }
     with ExitStack() as stack:
@@ -95,7 +86,8 @@ def _runners(
         yield pair[0], pair[1]
 
 
-def _judge(session: Session, name: str, unit: str, floor: Floor, pair: tuple[Runner, Runner], key: str) -> Figure:
+def judge(session: Session, name: str, unit: str, floor: Floor, pair: tuple[Runner, Runner], key: str) -> Figure:
+    """Runs in turn; the figure is what their rows have under ``key``."""
     cpu: tuple[list[float], list[float]] = ([], [])
 
     def run(side: int) -> float:
