@@ -213,8 +213,12 @@ class OrderlyDispatcher:
         self._stats(run.messages[0].topic).ok.add(consumed)
         queue.consumed_at = now = monotonic()
         if offset is not None and queue.may_commit(now):
-            self._offsets.update(queue.queue, offset, increase_only=False)
+            self._remember(queue, offset)
         self._settled(queue)
+
+    def _remember(self, queue: OrderedQueue, offset: int) -> None:
+        if not queue.lapses:  # else each message is acked by itself
+            self._offsets.update(queue.queue, offset, increase_only=False)
 
     def _over(self, lane: _Lane, run: Run) -> None:
         """A run has come to its end, or its worker to a sudden one."""
@@ -284,7 +288,7 @@ class OrderlyDispatcher:
         if not auto_commit:
             queue.discard(messages)
         elif messages and queue.may_commit(monotonic()):
-            self._offsets.update(queue.queue, queue.commit(messages), increase_only=False)
+            self._remember(queue, queue.commit(messages))
         self._settled(queue)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:

@@ -113,7 +113,7 @@ class PushOptions:
     @property
     def is_assigned(self) -> bool:
         """Whether a broker says which queues are ours."""
-        return not (self.client_rebalance or self.orderly) and self.message_model is MessageModel.CLUSTERING
+        return not self.client_rebalance and self.message_model is MessageModel.CLUSTERING
 
     @property
     def pop_limits(self) -> Limits:

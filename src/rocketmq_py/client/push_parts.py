@@ -12,7 +12,8 @@ from rocketmq_py.client.dispatch_orderly import OrderlyDispatcher
 from rocketmq_py.client.pop_calls import PopCalls
 from rocketmq_py.client.push_group import Group
 from rocketmq_py.client.push_holding import FreeHolding, Holding, LockedHolding
-from rocketmq_py.client.push_pop import PopStrategy, Receipts, SideBySide
+from rocketmq_py.client.push_pop import PopStrategy, Receipts, SideBySide, TakesPopped
+from rocketmq_py.client.push_pop_orderly import InOrder
 from rocketmq_py.client.push_pull import PullStrategy
 from rocketmq_py.client.push_rebalance import Rebalancer
 from rocketmq_py.client.push_sendback import Drops, FailureTaker, Retries
@@ -47,7 +48,7 @@ class Parts:
         receipts = self._receipts = Receipts(group, calls, failures.bury)
         self.strategy = Strategies(
             PullStrategy(group, self.dispatcher, self._reset),
-            PopStrategy(group, calls, receipts, SideBySide(group, self.dispatcher, receipts)),
+            PopStrategy(group, calls, receipts, self._listeners_of_popped(calls)),
         )
         self.rebalancer = Rebalancer(
             group, self.strategy.take, self._release, self.holding, queues_changed or _nobody
@@ -61,6 +62,11 @@ class Parts:
             listeners, group.threads, group.offsets, self._sender_back(failures), group.stats,
             self._settled, f"{group.name}-listener",
         )  # fmt: skip
+
+    def _listeners_of_popped(self, calls: PopCalls) -> TakesPopped:
+        if isinstance(self.dispatcher, OrderlyDispatcher):
+            return InOrder(self._group, self.dispatcher, calls, self._receipts)
+        return SideBySide(self._group, self.dispatcher, self._receipts)
 
     def _sender_back(self, failures: FailureTaker) -> SendBack:
         """What has failed messages delivered again, those of either kind of queue."""

@@ -40,8 +40,8 @@ class TakesPopped(Protocol):
         """Begins no further message of an assignment that is no longer ours, and gives those back."""
         ...
 
-    def settled(self, queue: ProcessQueue) -> None:
-        """Listeners have results for messages."""
+    def settled(self, queue: ProcessQueue) -> PopQueue:
+        """Listeners have results for messages; returns the assignment they were popped for."""
         ...
 
     async def close(self) -> None:
@@ -160,9 +160,10 @@ class SideBySide:
         left = [queue.release(message, now) for message in self._dispatcher.drop(queue)]
         self._receipts.give_back([popped for popped in left if popped is not None])
 
-    def settled(self, queue: ProcessQueue) -> None:
-        if isinstance(queue, PopQueue):
-            self._receipts.done(queue.to_ack())
+    def settled(self, queue: ProcessQueue) -> PopQueue:
+        assert isinstance(queue, PopQueue)
+        self._receipts.done(queue.to_ack())
+        return queue
 
     async def close(self) -> None:
         """There is nothing left: what lapses, brokers deliver again."""
@@ -179,7 +180,7 @@ class PopStrategy:
         self._calls = calls
         self._receipts = receipts
         self._listeners = listeners
-        self._poppers: dict[ProcessQueue, Popper] = {}
+        self._poppers: dict[PopQueue, Popper] = {}
         self._loops: dict[PopQueue, asyncio.Task[None]] = {}
 
     def take(self, queue: PopQueue) -> None:
@@ -209,8 +210,7 @@ class PopStrategy:
 
     def nudge(self, queue: ProcessQueue) -> None:
         """The queue holds less than before: a pop that waits for that may look again, and results are told."""
-        self._listeners.settled(queue)
-        popper = self._poppers.get(queue)
+        popper = self._poppers.get(self._listeners.settled(queue))
         if popper is not None:
             popper.nudge()
 

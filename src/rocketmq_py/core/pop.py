@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from rocketmq_py.core.orderly import OrderedQueue
 from rocketmq_py.core.processqueue import ProcessQueue
 from rocketmq_py.model import ConsumeFromWhere, MessageExt, MessageQueue
 from rocketmq_py.properties import Property
@@ -34,7 +35,7 @@ DELAYS = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3
 """Seconds until a failed message comes again, by how often it has come before or by the level a listener asks for."""
 GIVE_BACK = 1.0
 """Seconds until a message is visible again that was popped for nobody."""
-RENEW_AT = 0.5
+RENEW_AT = 0.4
 """The part of its invisible time after which a message that is still needed is kept invisible for another while."""
 
 _CK = Property.POP_CK.encode() + b"\x01"
@@ -215,6 +216,15 @@ class PopQueue(ProcessQueue):
         done, self._done = self._done, []
         return done
 
+    def receipts(self, messages: Iterable[MessageExt]) -> list[Popped]:
+        """Those of the messages that are held, with their receipts."""
+        return [Popped(message, self._held[message].receipt) for message in messages if message in self._held]
+
+    def renew(self, message: MessageExt, receipt: ExtraInfo, lapse: float) -> None:
+        """A message is ours for longer, by another receipt."""
+        if message in self._held:
+            self._held[message] = _Held(receipt, lapse)
+
     def _forget(self, message: MessageExt) -> _Held | None:
         held = self._held.pop(message, None)
         if held is not None:
@@ -223,3 +233,53 @@ class PopQueue(ProcessQueue):
 
     def __repr__(self) -> str:
         return f"PopQueue({self.queue}, {'dropped' if self.dropped else f'{self.count} messages'})"
+
+
+class PopRun(OrderedQueue):
+    """What one pop took from one queue in order: consumed one after the other, each message done for good once its
+    listener has succeeded. The broker gives nobody the next ones before.
+
+    :param owner: holds the messages' receipts.
+    :param lapse: until when they are ours.
+    """
+
+    __slots__ = ("_done", "lapse", "owner")
+
+    lapses = True
+
+    def __init__(
+        self, owner: PopQueue, queue: MessageQueue, messages: Sequence[MessageExt], now: float, lapse: float
+    ) -> None:
+        super().__init__(queue, now, needs_lock=False)
+        self.owner = owner
+        self.lapse = lapse
+        self._done: list[MessageExt] = []
+        self.put(messages)
+
+    def is_usable(self, now: float) -> bool:
+        return now < self.lapse
+
+    def may_commit(self, now: float) -> bool:
+        return self.is_usable(now)
+
+    def keep(self, messages: Iterable[MessageExt]) -> None:
+        """There is nothing to commit later: brokers would give out nothing until then."""
+        self.discard(messages)
+
+    def discard(self, messages: Iterable[MessageExt]) -> None:
+        done = list(messages)
+        super().discard(done)
+        self._done += done
+
+    def take_done(self) -> list[MessageExt]:
+        """What is done since this was asked last."""
+        done, self._done = self._done, []
+        return done
+
+
+def runs_of(owner: PopQueue, popped: Iterable[Popped], now: float, lapse: float) -> list[PopRun]:
+    """The messages of an orderly pop by the queues they come from."""
+    by_queue: dict[MessageQueue, list[MessageExt]] = defaultdict(list)
+    for message, _ in popped:
+        by_queue[message.queue].append(message)
+    return [PopRun(owner, queue, messages, now, lapse) for queue, messages in by_queue.items()]

@@ -71,7 +71,7 @@ def retry_message(message: MessageExt, group: str, max_times: int) -> Message:
         Property.RECONSUME_TIME: str(times + 1),
         Property.MAX_RECONSUME_TIMES: str(max_times),
     }
-    for local in (Property.TRANSACTION_PREPARED, Property.MIN_OFFSET, Property.MAX_OFFSET):
+    for local in (Property.TRANSACTION_PREPARED, Property.MIN_OFFSET, Property.MAX_OFFSET, Property.POP_CK):
         properties.pop(local, None)
     return Message(
         retry_topic(group), message.body, flag=message.flag, delay_level=FIRST_RETRY_LEVEL + times,

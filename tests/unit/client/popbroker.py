@@ -18,9 +18,9 @@ PATIENCE = 30.0
 POP_TIME = 1_000_000
 
 
-def record(offset, queue_id=0, body=b"x", properties=b"", topic=TOPIC):
-    head = RecordHead(0, 0, 0, queue_id, 0, offset, 1000 + offset, 0, 1, bytes(8), 2, bytes(8), 0, 0, 0)
-    return encode_record(head, topic, body, properties)
+def record(offset, queue_id=0, properties=b"", times=0):
+    head = RecordHead(0, 0, 0, queue_id, 0, offset, 1000 + offset, 0, 1, bytes(8), 2, bytes(8), times, 0, 0)
+    return encode_record(head, TOPIC, b"x", properties)
 
 
 class PopBrokers:
@@ -141,6 +141,13 @@ class PopBrokers:
     def waits(self, code=Code.NOTIFICATION):
         """The brokers where a request of a code is held."""
         return sorted(name for name, request in self.held if request.code == code)
+
+
+async def eventually(true):
+    """Waits for a state nobody announces."""
+    async with asyncio.timeout(PATIENCE):
+        while not true():  # noqa: ASYNC110 - there is no event for it
+            await asyncio.sleep(0.001)
 
 
 def scenario(function, *names):

@@ -22,7 +22,7 @@ from rocketmq_py.model import ConsumeFromWhere, MessageExt
 from rocketmq_py.protocol.bodies import HeartbeatData
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.wire.command import Command
-from tests.unit.client.popbroker import GROUP, PATIENCE, TOPIC, PopBrokers, record, scenario
+from tests.unit.client.popbroker import GROUP, PATIENCE, TOPIC, PopBrokers, eventually, record, scenario
 
 
 @pytest.fixture(autouse=True)
@@ -268,9 +268,7 @@ def test_what_nobody_got_before_the_end_is_given_back():
         brokers.held.append(("b", held[0]))
         await asyncio.gather(call, return_exceptions=True)
         brokers.reply(brokers.popped([record(7)], held[0]))
-        async with asyncio.timeout(PATIENCE):
-            while not member._spare:  # noqa: ASYNC110 - there is no event for it
-                await asyncio.sleep(0)
+        await eventually(lambda: member._spare)
         await member.close()
         assert brokers.extended == [(7, 1000)]
 
