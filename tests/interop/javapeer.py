@@ -88,7 +88,7 @@ class JavaProcess:
         with log.open("ab") as stderr:
             self._process = subprocess.Popen(
                 [str(PEER), *self.args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr,
-                env=environment, start_new_session=True, text=True, encoding="utf-8",
+                env=environment, start_new_session=True, text=True, encoding="utf-8", cwd=log.parent,
             )  # fmt: skip
         self._reader = threading.Thread(target=self._read, name=f"peer-{self.args[0]}", daemon=True)
         self._reader.start()
@@ -279,10 +279,14 @@ class JavaPeer:
 
         :raises PeerError: it failed, which it says as the text of an exception.
         """
-        text = str(self._run("admin", *args, timeout=timeout)[-1]["text"])
+        text = self.say_admin(*args, timeout=timeout)
         if "Exception" in text:
             raise PeerError(f"mqadmin {' '.join(args)} failed:\n{text[-3000:]}")
         return text
+
+    def say_admin(self, *args: str, timeout: float = 120.0) -> str:
+        """What mqadmin prints, exceptions included."""
+        return str(self._run("admin", *args, timeout=timeout)[-1]["text"])
 
     def brokers(self, namesrv: str) -> set[str]:
         """The addresses a name server lists.
@@ -290,7 +294,7 @@ class JavaPeer:
         A Java broker that has just started cannot tell its statistics yet; mqadmin prints that as an exception beside
         the list, which is of no interest here.
         """
-        text = str(self._run("admin", "clusterList", "-n", namesrv, timeout=120.0)[-1]["text"])
+        text = self.say_admin("clusterList", "-n", namesrv)
         return set(re.findall(r"^\S+ +\S+ +\d+ +(\d+(?:\.\d+){3}:\d+) ", text, re.MULTILINE))
 
     def _run(self, *words: str, timeout: float) -> list[Row]:

@@ -105,6 +105,9 @@ class Broker:
         except BaseException:  # told to stop while a name server did not answer
             await self.stop()
             raise
+        if config.ignored:
+            given = ", ".join(f"{key}={config.ignored[key]}" for key in sorted(config.ignored))
+            _log.warning("settings of Apache RocketMQ that have no effect here: %s", given)
         _log.info("broker %s (%s) serves at %s", config.broker_name, config.broker_cluster_name, self.address)
 
     def _limit(self, server: Server) -> None:

@@ -161,3 +161,9 @@ JAVA_DEFAULTS = {
     **table(_DEFAULTS),
     "messageDelayLevel": "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
 }
+
+UNSET = frozenset(
+    {"brokerConfigPath", "dLegerGroup", "dLegerPeers", "dLegerSelfId", "haMasterAddress", "preferredLeaderId",
+     "readOnlyCommitLogStorePaths", "storePathBrokerIdentity", "storePathDLedgerCommitLog", "storePathEpochFile"}
+)  # fmt: skip
+"""Those that have no value unless one is given; nobody is told of them before."""

@@ -1,16 +1,15 @@
 """How the broker is doing, in the words of Apache RocketMQ's tools (GET_BROKER_RUNTIME_INFO).
 
-Knows the keys its tools read. What this broker has no equivalent of (thread pool queues, page cache locks) is 0.
+Knows the keys its tools read. What this broker has no equivalent of reads as that of a broker at rest.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
-import sys
 from collections.abc import Callable
 
 from rocketmq_py.broker.delay import DelayService
+from rocketmq_py.broker.settings import Settings
 from rocketmq_py.broker.stats import Stats, three_rates
 from rocketmq_py.core.delay import queue_of
 from rocketmq_py.protocol import names
@@ -19,13 +18,19 @@ from rocketmq_py.store import MessageStore
 from rocketmq_py.wire.command import VERSION
 
 _POOLS = ("send", "pull", "litePull", "query", "ack")
-_POOL_CAPACITY = 10_000
 
-_ALWAYS_ZERO = (
-    "dispatchBehindBytes", "pageCacheLockTimeMills", "putMessageEntireTimeMax", "remainTransientStoreBufferNumbs",
-    "timerReadBehind", "timerOffsetBehind", "timerCongestNum", "EndTransactionQueueSize",
-    "msgPutTotalYesterdayMorning", "msgPutTotalTodayMorning", "msgGetTotalYesterdayMorning", "msgGetTotalTodayMorning",
-)  # fmt: skip
+_NOT_MEASURED = {
+    **dict.fromkeys(
+        ("dispatchBehindBytes", "dispatchMaxBuffer", "pageCacheLockTimeMills", "putMessageEntireTimeMax",
+         "getMessageEntireTimeMax", "putMessageFailedTimes", "timerReadBehind", "timerOffsetBehind", "timerCongestNum",
+         "EndTransactionQueueSize"),
+        "0",
+    ),
+    "putLatency99": "0.00", "putLatency999": "0.00", "putMessageDistributeTime": "null",
+    "timerEnqueueTps": "0.0", "timerDequeueTps": "0.0",
+    "remainTransientStoreBufferNumbs": str(2**31 - 1),
+}  # fmt: skip
+"""What this broker has no equivalent of: thread pools, locks of the page cache, a buffer pool (none of it is short)."""
 
 
 class RuntimeInfo:
@@ -34,7 +39,10 @@ class RuntimeInfo:
     :param clock: the time in milliseconds.
     """
 
-    def __init__(self, store: MessageStore, stats: Stats, delay: DelayService, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, settings: Settings, store: MessageStore, stats: Stats, delay: DelayService, clock: Callable[[], int]
+    ) -> None:
+        self._settings = settings
         self._store = store
         self._stats = stats
         self._delay = delay
@@ -45,24 +53,21 @@ class RuntimeInfo:
     def table(self) -> dict[str, str]:
         """Every key with its value as text."""
         return {
-            **dict.fromkeys(_ALWAYS_ZERO, "0"),
+            **_NOT_MEASURED,
             **self._identity(),
             **self._traffic(),
             **self._disk(),
-            **_pools(),
+            **self._pools(),
             **self._schedule(),
         }
 
     def _identity(self) -> dict[str, str]:
         return {
             "brokerActive": "true",
-            "brokerVersion": str(VERSION),
             "brokerVersionDesc": version_name(VERSION),
             "bootTimestamp": str(self.started_ms),
-            "startAcceptSendRequestTimeStamp": "0",
+            "startAcceptSendRequestTimeStamp": self._settings.table()["startAcceptSendRequestTimeStamp"],
             "runtime": _duration(self._clock() - self.started_ms),
-            "pythonVersion": sys.version.split()[0],
-            "pid": str(os.getpid()),
         }
 
     def _traffic(self) -> dict[str, str]:
@@ -70,33 +75,46 @@ class RuntimeInfo:
         grown = self._store.max_physical_offset - self._log_at_start
         return {
             "putTps": three_rates(stats.put),
-            "getTransferedTps": three_rates(stats.got),
             "getTransferredTps": three_rates(stats.got),
             "getFoundTps": three_rates(stats.pulls_found),
             "getMissTps": three_rates(stats.pulls_missed),
             "getTotalTps": three_rates(stats.pulls_found),
-            "msgPutTotalTodayNow": str(stats.put.count),
-            "msgGetTotalTodayNow": str(stats.got.count),
-            "putMessageTimesTotal": str(stats.put.count),
+            "msgPutTotalYesterdayMorning": str(stats.put_day.yesterday_morning),
+            "msgPutTotalTodayMorning": str(stats.put_day.today_morning),
+            "msgPutTotalTodayNow": str(stats.put_day.now),
+            "msgGetTotalYesterdayMorning": str(stats.got_day.yesterday_morning),
+            "msgGetTotalTodayMorning": str(stats.got_day.today_morning),
+            "msgGetTotalTodayNow": str(stats.got_day.now),
+            "putMessageTimesTotal": str(max(1, stats.put.count)),
             "putMessageSizeTotal": str(grown),
-            "putMessageAverageSize": f"{grown / max(1, stats.put.count):.1f}",
-            "timerEnqueueTps": "0.0",
-            "timerDequeueTps": "0.0",
+            "putMessageAverageSize": str(grown / max(1, stats.put.count)),
         }
 
     def _disk(self) -> dict[str, str]:
         store = self._store
         total, used, free = shutil.disk_usage(store.layout.root)
-        ratio = f"{used / total:.4f}"
+        ratio = str(-(-used * 100 // (used + free)) / 100)  # whole percents, rounded up as Java's
         return {
             "commitLogMinOffset": str(store.min_physical_offset),
             "commitLogMaxOffset": str(store.max_physical_offset),
             "commitLogDiskRatio": ratio,
+            f"commitLogDiskRatio_{store.layout.commit_log}": ratio,
             "consumeQueueDiskRatio": ratio,
             "commitLogDirCapacity": f"Total : {_size(total)}, Free : {_size(free)}.",
             "remainHowManyDataToFlush": _size(max(0, store.max_physical_offset - store.flushed_offset)),
             "earliestMessageTimeStamp": str(store.earliest_message_time()),
         }
+
+    def _pools(self) -> dict[str, str]:
+        settings = self._settings.table()
+        pools = {"EndTransactionThreadPoolQueueCapacity": settings["endTransactionPoolQueueCapacity"]}
+        for name in _POOLS:
+            capacity = f"{name}ThreadPoolQueueCapacity"
+            pools |= {
+                f"{name}ThreadPoolQueueSize": "0", capacity: settings[capacity],
+                f"{name}ThreadPoolQueueHeadWaitTimeMills": "0",
+            }  # fmt: skip
+        return pools
 
     def _schedule(self) -> dict[str, str]:
         """``delivered,stored`` of each delay level in use."""
@@ -108,17 +126,6 @@ class RuntimeInfo:
         }
 
 
-def _pools() -> dict[str, str]:
-    pools: dict[str, str] = {}
-    for name in _POOLS:
-        pools |= {
-            f"{name}ThreadPoolQueueSize": "0",
-            f"{name}ThreadPoolQueueCapacity": str(_POOL_CAPACITY),
-            f"{name}ThreadPoolQueueHeadWaitTimeMills": "0",
-        }
-    return pools
-
-
 def _duration(milliseconds: int) -> str:
     seconds = milliseconds // 1000
     days, hours, minutes = seconds // 86400, seconds // 3600 % 24, seconds // 60 % 60
@@ -126,9 +133,11 @@ def _duration(milliseconds: int) -> str:
 
 
 def _size(count: int) -> str:
+    if count < 1024:
+        return f"{count} B"
     value = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
+    for unit in ("KiB", "MiB", "GiB"):
+        value /= 1024
         if value < 1024:
             return f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.1f} TiB"
+    return f"{value / 1024:.1f} TiB"

@@ -23,7 +23,9 @@ from rocketmq_py.broker.handlers.pop import PopHandlers
 from rocketmq_py.broker.handlers.pull import PullHandlers
 from rocketmq_py.broker.handlers.query import QueryHandlers
 from rocketmq_py.broker.handlers.relay import RelayHandlers
+from rocketmq_py.broker.handlers.resets import ResetHandlers
 from rocketmq_py.broker.handlers.send import SendHandlers
+from rocketmq_py.broker.handlers.statistics import StatisticsHandlers
 from rocketmq_py.broker.handlers.topics import TopicHandlers
 from rocketmq_py.broker.handlers.transactions import TransactionHandlers
 from rocketmq_py.broker.holding import PullHolds
@@ -38,6 +40,7 @@ from rocketmq_py.broker.runtimeinfo import RuntimeInfo
 from rocketmq_py.broker.saver import Saver
 from rocketmq_py.broker.sendback import SendBack
 from rocketmq_py.broker.sending import Sender
+from rocketmq_py.broker.settings import Settings
 from rocketmq_py.broker.stamping import Stamper
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.broker.syncflush import FLUSH, UnflushedSends
@@ -79,6 +82,7 @@ class Services:
         store_host = pack_host(config.broker_ip1, port)
         self.store = MessageStore(config.store_root, store_config, store_host=store_host, clock=clock)
         self.saver = Saver()
+        self.settings = Settings(config, store_config, port, clock)
         self._make_tables()
         self._make_paths(store_host, soon)
 
@@ -95,7 +99,7 @@ class Services:
         self.filters = ConsumerFilters(self._file("consumerFilter.json"), keep_ms, clock, self.saver.save)
         self.clients = Clients(config, self.topics, self.groups, self.filters, clock)
         self.locks = LockTable()
-        self.stats = Stats(clock())
+        self.stats = Stats(clock(), config.broker_cluster_name, self.topics.is_system)
         self.registration = Registration(config, self.topics, Outward(), self.address)
 
     def _make_paths(self, store_host: bytes, soon: Callable[[Callable[[], None]], object]) -> None:
@@ -124,19 +128,23 @@ class Services:
     def router(self) -> Router:
         """The handlers of all requests this broker understands."""
         config, store, stats = self._config, self.store, self.stats
-        runtime = RuntimeInfo(store, stats, self.delay, self._clock)
+        runtime = RuntimeInfo(self.settings, store, stats, self.delay, self._clock)
         return Router(
-            SendHandlers(self.sender, SendBack(config, store, self.topics, self.groups, self.delay)),
+            SendHandlers(self.sender, SendBack(config, store, self.topics, self.groups, self.delay, stats)),
             PullHandlers(self.puller),
             PopHandlers(self.pop),
             OffsetHandlers(config, store, self.topics, self.groups, self.offsets),
             ClientHandlers(config, self.clients, self.locks, self._clock),
             TopicHandlers(config, self.topics, store, self.offsets, stats, self.registration),
             GroupHandlers(config, self.groups, self.topics, store, self.offsets, self.clients, stats),
-            QueryHandlers(store),
+            QueryHandlers(store, self.clients),
             TransactionHandlers(self.transactions),
             RelayHandlers(config, store, self.topics, self.groups, self.clients),
-            AdminHandlers(config, self._store_config, runtime, self.delay),
+            ResetHandlers(config, store, self.topics, self.groups, self.offsets, self.clients),
+            StatisticsHandlers(
+                config, store, self.topics, self.groups, self.offsets, self.clients, stats, self.address, self._clock
+            ),
+            AdminHandlers(self.settings, runtime, self.delay, store, self.topics, self.registration),
         )
 
     # -- life
@@ -156,6 +164,7 @@ class Services:
             self.store.close()
             raise
         self.topics.on_change = self._topics_changed
+        self.settings.on_change = self._settings_changed
         self.store.on_arrival = self._arrived
 
     def tick_store(self) -> None:
@@ -207,6 +216,10 @@ class Services:
         else:
             self.holds.keep(hold, responder)
 
+    def full_lanes(self) -> tuple[str, ...]:
+        """The kinds of request of which no more can be taken for now."""
+        return ("send",) if len(self.unflushed) >= self._config.send_thread_pool_queue_capacity else ()
+
     def disconnected(self, peer: Peer) -> None:
         """A connection is gone."""
         self.holds.forget(peer)
@@ -217,9 +230,11 @@ class Services:
         self.sender.targets.known.clear()
         self.registration.changed(changed)
 
-    def full_lanes(self) -> tuple[str, ...]:
-        """The kinds of request of which no more can be taken for now."""
-        return ("send",) if len(self.unflushed) >= self._config.send_thread_pool_queue_capacity else ()
+    def _settings_changed(self, keys: frozenset[str]) -> None:
+        """Let what was remembered under the old settings go; name servers hear of another permission at once."""
+        self.sender.targets.known.clear()
+        if "brokerPermission" in keys:
+            self.topics.touch()
 
     def _arrived(self, arrivals: list[Arrival]) -> None:
         self.stats.arrived(arrivals)

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from rocketmq_py.broker.config import BrokerConfig, configure, java_key, java_settings
-from rocketmq_py.broker.javakeys import JAVA_DEFAULTS
+from rocketmq_py.broker.javakeys import JAVA_DEFAULTS, UNSET
 from rocketmq_py.core.javaconf import read_properties, write_properties
 from rocketmq_py.errors import BrokerError, ConfigError
 from rocketmq_py.protocol.bodies import DataVersion
@@ -42,14 +42,21 @@ class Settings:
     """The settings in force.
 
     :param broker: changed in place. :param store: changed in place, too.
+    :param port: where the broker listens.
     :param clock: the time in milliseconds, for the version.
     """
 
     def __init__(
-        self, broker: BrokerConfig, store: StoreConfig, clock: Callable[[], int], fs: FileSystem | None = None
+        self,
+        broker: BrokerConfig,
+        store: StoreConfig,
+        port: int,
+        clock: Callable[[], int],
+        fs: FileSystem | None = None,
     ) -> None:
         self._broker = broker
         self._store = store
+        self._port = port
         self._clock = clock
         self._fs = fs or OsFileSystem()
         self._waiting: dict[str, str] = {}
@@ -63,12 +70,15 @@ class Settings:
         return kept_in(self._broker.broker_config_path, self._broker.store_root)
 
     def table(self) -> dict[str, str]:
-        """Every key of Java's and of ours; those that wait for the next start with the value they will have."""
-        paths = {
-            "storePathCommitLog": str(self._broker.store_root / "commitlog"),
-            "brokerConfigPath": str(self.path),
-        }
-        return {**JAVA_DEFAULTS, **self._broker.ignored, **self._own(), **self._waiting, **paths}
+        """Every key of Java's and of ours; what waits for the next start with the value it will have."""
+        config = self._broker
+        found = {
+            "haListenPort": str(self._port + 1), "brokerIP2": config.broker_ip1,
+            "storePathCommitLog": str(config.store_root / "commitlog"),
+        }  # fmt: skip
+        shown = {**JAVA_DEFAULTS, **found, **config.ignored, **self._own(), "listenPort": str(self._port)}
+        given = config.ignored.keys() | ({"brokerConfigPath"} if config.broker_config_path else set())
+        return {key: value for key, value in (shown | self._waiting).items() if key not in UNSET or key in given}
 
     def _own(self) -> dict[str, str]:
         return {**java_settings(self._broker), **java_settings(self._store)}

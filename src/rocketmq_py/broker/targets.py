@@ -11,7 +11,10 @@ import msgspec
 
 from rocketmq_py.broker import remarks
 from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.messagetypes import type_fault
+from rocketmq_py.broker.stamping import decode
 from rocketmq_py.broker.topics import UNIT_FLAG, UNIT_SUB_FLAG, Topics, is_writable, topic_text
+from rocketmq_py.broker.validator import topic_fault
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies import TopicConfig
@@ -63,7 +66,9 @@ class SendTargets:
             topic.topic_name, chosen, str(chosen), MULTI_TAGS if topic.topic_filter_type == "MULTI_TAG" else 0,
             names.is_retry_topic(topic.topic_name),
         )  # fmt: skip
-        if queue_id >= 0:
+        if self._config.enable_topic_message_type_check:
+            self._check_type(topic, header)
+        elif queue_id >= 0:
             self.known[topic.topic_name, queue_id] = target
         return target
 
@@ -76,6 +81,12 @@ class SendTargets:
         if topic in names.NOT_ALLOWED_TO_SEND:
             raise BrokerError.of(Code.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden.")
 
+    def _check_type(self, topic: TopicConfig, header: SendHeader) -> None:
+        """Depends on the message: with this check on, targets are not remembered."""
+        fault = type_fault(topic, decode(header.properties or ""))
+        if fault is not None:
+            raise BrokerError.of(Code.MESSAGE_ILLEGAL, fault)
+
     def _create(self, header: SendHeader) -> TopicConfig:
         is_retry = names.is_retry_topic(header.topic)
         sys_flag = (UNIT_SUB_FLAG if is_retry else UNIT_FLAG) if header.unit_mode else 0
@@ -87,20 +98,3 @@ class SendTargets:
         if is_retry:
             return self._topics.create_for_group(header.topic, 1, sys_flag)
         raise BrokerError.of(Code.TOPIC_NOT_EXIST, remarks.no_topic_to_send(header.topic))
-
-
-def topic_fault(topic: str) -> str | None:
-    """What is wrong with a topic's name, in Java's words (TopicValidator), or None."""
-    if not topic or topic.isspace():
-        return "The specified topic is blank."
-    if not names.is_legal(topic):
-        return f"The specified topic: {topic}, contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
-    of_group = topic.startswith((names.RETRY_PREFIX, names.DLQ_PREFIX))
-    if of_group and len(topic) > remarks.RETRY_TOPIC_MAX_LENGTH:
-        return (
-            f"The specified topic is DLQ or Retry topic: {topic}, and it's longer than topic max length: "
-            f"{remarks.RETRY_TOPIC_MAX_LENGTH}"
-        )
-    if not of_group and len(topic) > remarks.TOPIC_MAX_LENGTH:
-        return f"The specified topic: {topic}, is longer than topic max length: {remarks.TOPIC_MAX_LENGTH}"
-    return None

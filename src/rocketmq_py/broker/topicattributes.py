@@ -1,53 +1,111 @@
 """Topic attributes: which there are, which values they take, and what a request to change them leaves.
 
-Knows the rules of TopicAttributes and AttributeUtil. A kind of topic this broker cannot store is refused in words.
+Knows the rules and words of Apache RocketMQ (TopicAttributes, AttributeParser, AttributeUtil). A kind of topic this
+broker cannot store is refused in words of our own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.codes import ResponseCode as Code
 
-_MESSAGE_TYPES = ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION")
+MESSAGE_TYPE = "message.type"
+MIXED = "MIXED"
+
 _VALUES: dict[str, tuple[str, ...]] = {
-    "queue.type": ("SimpleCQ",),
-    "cleanup.policy": ("DELETE",),
-    "message.type": _MESSAGE_TYPES,
-    "reserve.time": (),
+    "queue.type": ("BatchCQ", "SimpleCQ"),
+    "cleanup.policy": ("COMPACTION", "DELETE"),
+    MESSAGE_TYPE: ("UNSPECIFIED", MIXED, "TRANSACTION", "PRIORITY", "FIFO", "DELAY", "LITE", "NORMAL"),
 }
-_ELSEWHERE = {"queue.type": ("BatchCQ",), "cleanup.policy": ("COMPACTION",)}
-_IMMUTABLE = ("queue.type", "cleanup.policy")
+"""In the order a Java broker lists them."""
+_ELSEWHERE = {
+    "queue.type": ("BatchCQ",),
+    "cleanup.policy": ("COMPACTION",),
+    MESSAGE_TYPE: ("PRIORITY", "LITE"),
+}
+_RESERVE_TIME = "reserve.time"
+_FIXED = ("queue.type", "cleanup.policy")
+_LARGEST = 2**63 - 1
+
+Changes = Mapping[str, str]
+"""Values by attribute, its name behind a ``+`` (set it) or a ``-`` (remove it)."""
 
 
-def alter(current: dict[str, str] | None, change: str | None) -> dict[str, str]:
-    """The attributes after a change such as ``+message.type=FIFO,-reserve.time``.
+def parse_changes(text: str | None) -> dict[str, str]:
+    """The changes of a text such as ``+message.type=FIFO,-reserve.time``.
+
+    :raises BrokerError: it has another form, or names an attribute twice.
+    """
+    changes: dict[str, str] = {}
+    for entry in filter(None, (text or "").split(",")):
+        key, separator, value = entry.partition("=")
+        if separator and "+" not in key:
+            raise _refused(f"add/alter attribute format is wrong: {key}")
+        if not separator and "-" not in key:
+            raise _refused(f"delete attribute format is wrong: {key}")
+        if key in changes:
+            raise _refused(f"key duplication: {key}")
+        changes[key] = value
+    return changes
+
+
+def refuse_mixed(changes: Changes, *, allowed: bool) -> None:
+    """Refuse topics for messages of all types, unless ``enableMixedMessageType`` allows them.
+
+    :raises BrokerError: INVALID_PARAMETER.
+    """
+    if not allowed and changes.get(f"+{MESSAGE_TYPE}") == MIXED:
+        raise BrokerError.of(Code.INVALID_PARAMETER, "MIXED message type is not supported.")
+
+
+def alter(current: Mapping[str, str] | None, changes: Changes) -> dict[str, str]:
+    """The attributes after changes.
 
     :param current: attributes of the topic as it is; None when it is new.
     :raises BrokerError: an unknown attribute, a value it cannot take, or one that cannot be changed any more.
     """
+    _check_keys(changes)
     attributes = dict(current or {})
-    for entry in filter(None, (part.strip() for part in (change or "").split(","))):
-        sign, (name, _, value) = entry[0], entry[1:].partition("=")
+    for key, value in changes.items():
+        sign, name = key[0], key[1:]
+        if current is None and sign != "+":
+            raise _refused(f"only add attribute is supported while creating topic. key: {name}")
         if sign not in "+-":
-            raise _refused(f"attribute change {entry!r} must begin with + or -")
-        if name not in _VALUES:
+            raise _refused(f"wrong format key: {name}")
+        if sign == "-" and name not in attributes:
+            raise _refused(f"attempt to delete a nonexistent key: {name}")
+        if name not in _VALUES and name != _RESERVE_TIME:
             raise _refused(f"unsupported key: {name}")
-        if current is not None and name in _IMMUTABLE and (sign == "-" or attributes.get(name) != value):
-            raise _refused(f"attempt to update unchangeable attribute: {name}")
+        if current is not None and name in _FIXED:
+            raise _refused(f"attempt to update an unchangeable attribute. key: {name}")
         if sign == "-":
-            attributes.pop(name, None)
+            del attributes[name]
         else:
             attributes[name] = _checked(name, value)
     return attributes
 
 
+def _check_keys(keys: Iterable[str]) -> None:
+    names = [key[1:] for key in keys]
+    if any(not name or "+" in name or "-" in name for name in names):
+        raise _refused("kv string format wrong.")
+    for name in names:
+        if names.count(name) > 1:
+            raise _refused(f"alter duplication key. key: {name}")
+
+
 def _checked(name: str, value: str) -> str:
+    if name == _RESERVE_TIME:
+        if not value.lstrip("-").isdecimal() or not -1 <= int(value) <= _LARGEST:
+            raise _refused(f"value is not in range(-1, {_LARGEST})")
+        return value
+    if value not in _VALUES[name]:
+        raise _refused(f"value is not in set: [{', '.join(_VALUES[name])}]")
     if value in _ELSEWHERE.get(name, ()):
-        raise _refused(f"{name}={value} is not supported by this broker; supported: {', '.join(_VALUES[name])}")
-    if name == "message.type" and value == "MIXED":
-        raise BrokerError.of(Code.INVALID_PARAMETER, "MIXED message type is not supported.")
-    if (_VALUES[name] and value not in _VALUES[name]) or (name == "reserve.time" and not value.lstrip("-").isdecimal()):
-        raise _refused(f"value of {name} is not valid: {value}")
+        here = [other for other in _VALUES[name] if other not in _ELSEWHERE[name]]
+        raise _refused(f"{name}={value} is not supported by this broker; supported: {', '.join(here)}")
     return value
 
 

@@ -86,7 +86,6 @@ def test_names_that_cannot_be_topics(client: Client, topic: str) -> None:
     [
         ("+message.type=FIFO", {"message.type": "FIFO"}),
         ("+message.type=DELAY,+reserve.time=10", {"message.type": "DELAY", "reserve.time": "10"}),
-        ("-message.type", {}),
         ("+queue.type=SimpleCQ", {"queue.type": "SimpleCQ"}),
         ("", {}),
     ],
@@ -102,9 +101,15 @@ def test_attributes(running: InProcess, client: Client, change: str, attributes:
         ("+queue.type=BatchCQ", "is not supported by this broker"),
         ("+cleanup.policy=COMPACTION", "is not supported by this broker"),
         ("+message.type=MIXED", "MIXED message type is not supported."),
-        ("+message.type=NONE", "value of message.type is not valid: NONE"),
+        ("+message.type=NONE", "value is not in set: [UNSPECIFIED, MIXED, TRANSACTION, PRIORITY, FIFO, DELAY, LITE, NORMAL]"),
         ("+color=red", "unsupported key: color"),
-        ("message.type=FIFO", "must begin with + or -"),
+        ("message.type=FIFO", "add/alter attribute format is wrong: message.type"),
+        ("message.type", "delete attribute format is wrong: message.type"),
+        ("-message.type", "only add attribute is supported while creating topic. key: message.type"),
+        ("+message.type=FIFO,+message.type=DELAY", "key duplication: +message.type"),
+        ("+message.type=LITE", "message.type=LITE is not supported by this broker; supported: UNSPECIFIED, MIXED"),
+        ("+reserve.time=-2", "value is not in range(-1, 9223372036854775807)"),
+        ("+=x", "kv string format wrong."),
     ],
 )
 def test_attributes_that_are_refused(running: InProcess, client: Client, change: str, words: str) -> None:
@@ -117,7 +122,15 @@ def test_attributes_that_are_refused(running: InProcess, client: Client, change:
 def test_an_attribute_that_cannot_change_any_more(client: Client) -> None:
     ask(client, Code.UPDATE_AND_CREATE_TOPIC, create())
     answer = ask(client, Code.UPDATE_AND_CREATE_TOPIC, create(attributes="+queue.type=SimpleCQ"))
-    assert "unchangeable attribute: queue.type" in (answer.remark or "")
+    assert answer.remark == "attempt to update an unchangeable attribute. key: queue.type"
+
+
+def test_an_attribute_is_removed(running: InProcess, client: Client) -> None:
+    ask(client, Code.UPDATE_AND_CREATE_TOPIC, create(attributes="+message.type=FIFO"))
+    assert ask(client, Code.UPDATE_AND_CREATE_TOPIC, create(attributes="-message.type")).code == 0
+    assert running.services.topics.table["t"].attributes == {}
+    answer = ask(client, Code.UPDATE_AND_CREATE_TOPIC, create(attributes="-message.type"))
+    assert (answer.code, answer.remark) == (1, "attempt to delete a nonexistent key: message.type")
 
 
 def test_a_deleted_topic_leaves_nothing(running: InProcess, client: Client) -> None:

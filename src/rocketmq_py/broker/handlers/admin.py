@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from rocketmq_py.broker.delay import DelayService
+from rocketmq_py.broker.registration import Registration
 from rocketmq_py.broker.runtimeinfo import RuntimeInfo
 from rocketmq_py.broker.settings import Settings
 from rocketmq_py.broker.topics import Topics
@@ -23,20 +24,28 @@ class AdminHandlers:
     """25, 26, 28, 45, 306, 316, 329, 907, 908."""
 
     def __init__(
-        self, settings: Settings, runtime: RuntimeInfo, delay: DelayService, store: MessageStore, topics: Topics
+        self,
+        settings: Settings,
+        runtime: RuntimeInfo,
+        delay: DelayService,
+        store: MessageStore,
+        topics: Topics,
+        registration: Registration,
     ) -> None:
         self._settings = settings
+        self._registration = registration
         self._runtime = runtime
         self._delay = delay
         self._store = store
         self._topics = topics
 
     @handles(Code.UPDATE_BROKER_CONFIG)
-    def update_config(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Change settings, given as ``key=value`` lines."""
+    async def update_config(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Change settings, given as ``key=value`` lines; answered when the name servers know what concerns them."""
         del peer, request
         if body:
             self._settings.update(body.decode())
+            await self._registration.flush()
         return Reply()
 
     @handles(Code.GET_BROKER_CONFIG)

@@ -9,8 +9,8 @@ from rocketmq_py.broker.javafiles import bean
 from rocketmq_py.broker.offsets import Offsets
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.broker.topics import Topics
-from rocketmq_py.errors import BrokerError, ConfigError
-from rocketmq_py.protocol import names
+from rocketmq_py.broker.validator import group_fault
+from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.bodies import GroupList, SubscriptionGroupConfig, SubscriptionGroupList, TopicList
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers import CloneGroupOffset, GetConsumeStats, GroupAndTopic, GroupForbidden
@@ -57,10 +57,9 @@ class GroupHandlers:
 
     def _put(self, wanted: list[SubscriptionGroupConfig]) -> None:
         for group in wanted:
-            try:
-                names.check_group(group.group_name)
-            except ConfigError as e:
-                raise BrokerError.of(ResponseCode.INVALID_PARAMETER, str(e)) from e
+            fault = group_fault(group.group_name)
+            if fault is not None:
+                raise BrokerError.of(ResponseCode.INVALID_PARAMETER, fault)
         if wanted:
             self._groups.put(wanted)
 

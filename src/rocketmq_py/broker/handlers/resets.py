@@ -168,4 +168,3 @@ def _offsets_of(body: bytes) -> dict[Queue, Any]:
         return {tuple(sorted(loads(key).items())): offset for key, offset in table.items()}
     except (ValueError, AttributeError) as e:
         raise BadHeader(f"no offsets by queue: {e}") from e
-

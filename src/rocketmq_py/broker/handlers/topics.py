@@ -7,13 +7,14 @@ from rocketmq_py.broker.javafiles import bean
 from rocketmq_py.broker.offsets import Offsets
 from rocketmq_py.broker.registration import Registration
 from rocketmq_py.broker.stats import Stats
-from rocketmq_py.broker.targets import topic_fault
-from rocketmq_py.broker.topicattributes import alter
+from rocketmq_py.broker.topicattributes import alter, parse_changes, refuse_mixed
 from rocketmq_py.broker.topics import Topics
+from rocketmq_py.broker.validator import topic_fault
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.bodies import DataVersion, TopicConfig, TopicConfigList, TopicList
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers import CreateTopic
+from rocketmq_py.protocol.popinfo import pop_retry_topic
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.store import MessageStore
@@ -45,36 +46,42 @@ class TopicHandlers:
         del peer, body
         header: CreateTopic = request.header
         self._check_name(header.topic)
+        changes = parse_changes(header.attributes)
+        refuse_mixed(changes, allowed=self._config.enable_mixed_message_type)
         wanted = TopicConfig(
             topic_name=header.topic, read_queue_nums=header.read_queue_nums, write_queue_nums=header.write_queue_nums,
             perm=header.perm, topic_filter_type=header.topic_filter_type, topic_sys_flag=header.topic_sys_flag or 0,
-            order=header.order, attributes=alter(self._attributes(header.topic), header.attributes),
+            order=header.order, attributes=alter(self._attributes(header.topic), changes),
         )  # fmt: skip
         await self._put([wanted])
         return Reply()
 
     @handles(Code.UPDATE_AND_CREATE_TOPIC_LIST)
     async def create_many(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Create or change several topics."""
+        """Create or change several topics; their attributes are changes, their names behind a ``+`` or ``-``."""
         del peer, request
         wanted = TopicConfigList.decode(body).topic_config_list
         for topic in wanted:
             self._check_name(topic.topic_name)
+            refuse_mixed(topic.attributes, allowed=self._config.enable_mixed_message_type)
+        for topic in wanted:
+            topic.attributes = alter(self._attributes(topic.topic_name), topic.attributes)
         await self._put(wanted)
         return Reply()
 
     @handles(Code.DELETE_TOPIC_IN_BROKER)
     async def delete(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Forget a topic, its queues and the offsets of its groups."""
+        """Forget a topic, its queues and the offsets of its groups, and where these groups' POP retries of it went."""
         del peer, body
         topic: str = request.header.topic
         if not topic or topic.isspace():
             raise BrokerError.of(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
         self._check_system(topic)
-        self._topics.delete(topic)
-        self._offsets.forget_topic(topic)
-        self._stats.forget_topic(topic)
-        self._store.delete_topic(topic)
+        for name in (topic, *self._retry_topics(topic)):
+            self._topics.delete(name)
+            self._offsets.forget_topic(name)
+            self._stats.forget_topic(name)
+            self._store.delete_topic(name)
         await self._registration.flush()
         return Reply()
 
@@ -117,6 +124,13 @@ class TopicHandlers:
         """The topics that belong to the broker itself."""
         del peer, request, body
         return Reply(body=TopicList(topic_list=sorted(self._topics.reserved)).encode())
+
+    def _retry_topics(self, topic: str) -> list[str]:
+        if not self._config.clear_retry_topic_when_delete_topic:
+            return []
+        groups = self._offsets.groups_of(topic)
+        named = [pop_retry_topic(topic, group, v2=v2) for group in groups for v2 in (True, False)]
+        return [name for name in named if self._topics.get(name) is not None]
 
     def _check_name(self, topic: str) -> None:
         fault = topic_fault(topic)
