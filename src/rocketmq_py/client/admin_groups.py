@@ -10,6 +10,7 @@ from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol import headers, names
 from rocketmq_py.protocol.bodies import ConsumerConnection, SubscriptionGroupConfig, SubscriptionGroupTable, TopicList
 from rocketmq_py.protocol.bodies_admin import ConsumeStatsTable, OffsetWrapper, ResetOffsetTable
+from rocketmq_py.protocol.bodies_pop import POP, PULL, MessageRequestMode
 from rocketmq_py.protocol.codes import RequestCode, Version, version_name
 
 
@@ -50,6 +51,23 @@ class GroupAdmin(TopicAdmin):
         """
         header = headers.DeleteGroup(group_name=group, clean_offset=clean_offsets)
         await self._ask_all(await self._masters(cluster), RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
+
+    async def set_request_mode(
+        self, group: str, topic: str, mode: str, *, share: int = 0, cluster: str | None = None
+    ) -> None:
+        """How the members of a group get the messages of a topic, if they let brokers assign them
+        (``client_rebalance=False``); they follow a change within 20 s.
+
+        :param mode: ``"PULL"``: each queue is one member's; ``"POP"``: members pop whatever is next.
+        :param share: in mode POP, how many others' queues each member pops from beside its own; 0: all queues.
+        :raises ConfigError: there is no such mode, or no such cluster.
+        :raises TopicNotExist: a broker does not have the topic.
+        :raises GroupNotExist: a broker does not have the group.
+        """
+        if mode not in (PULL, POP):
+            raise ConfigError(f"mode={mode!r} must be {PULL!r} or {POP!r}")
+        body = MessageRequestMode(topic=topic, consumer_group=group, mode=mode, pop_share_queue_num=share)
+        await self._ask_all(await self._masters(cluster), RequestCode.SET_MESSAGE_REQUEST_MODE, None, body.encode())
 
     async def members(self, group: str) -> ConsumerConnection | None:
         """The members of a group that are connected and what they subscribe to; None when nobody is."""

@@ -180,6 +180,20 @@ class Admin:
         """
         self._run(self._aio.delete_group(group, clean_offsets=clean_offsets, cluster=cluster))
 
+    def set_request_mode(
+        self, group: str, topic: str, mode: str, *, share: int = 0, cluster: str | None = None
+    ) -> None:
+        """How the members of a group get the messages of a topic, if they let brokers assign them
+        (``client_rebalance=False``); they follow a change within 20 s.
+
+        :param mode: ``"PULL"``: each queue is one member's; ``"POP"``: members pop whatever is next.
+        :param share: in mode POP, how many others' queues each member pops from beside its own; 0: all queues.
+        :raises ConfigError: there is no such mode, or no such cluster.
+        :raises TopicNotExist: a broker does not have the topic.
+        :raises GroupNotExist: a broker does not have the group.
+        """
+        self._run(self._aio.set_request_mode(group, topic, mode, share=share, cluster=cluster))
+
     def members(self, group: str) -> ConsumerConnection | None:
         """The members of a group that are connected and what they subscribe to; None when nobody is."""
         return self._run(self._aio.members(group))
@@ -320,6 +334,32 @@ class Admin:
         Arguments and errors as :meth:`pull`.
         """
         return self._run(self._aio.newest(topic, count, tags=tags, sql=sql))
+
+    # -- transactions
+
+    def open_transactions(self) -> list[MessageExt]:
+        """The half messages of transactions that have not ended, the oldest first.
+
+        ``properties`` tell the real topic (REAL_TOPIC), the producer group (PGROUP) and how often it was asked
+        (TRANSACTION_CHECK_TIMES). What has ended in the last seconds may still be listed: brokers write ends down
+        together (transactionOpBatchInterval).
+        """
+        return self._run(self._aio.open_transactions())
+
+    def given_up_transactions(self) -> Iterator[MessageExt]:
+        """The half messages of transactions nobody is asked about any more (TRANS_CHECK_MAX_TIME_TOPIC)."""
+        messages = self._aio.given_up_transactions()
+        while (message := self._run(_next(messages))) is not None:
+            yield message
+
+    def resume_transaction(self, offset_msg_id: str) -> None:
+        """Have a broker ask again about a transaction it has given up.
+
+        :param offset_msg_id: of its message in TRANS_CHECK_MAX_TIME_TOPIC.
+        :raises ConfigError: it is no such id, or of a broker that this cluster does not have.
+        :raises BrokerError: the broker has no such message there.
+        """
+        self._run(self._aio.resume_transaction(offset_msg_id))
 
     def __repr__(self) -> str:
         return repr(self._aio)
