@@ -196,12 +196,11 @@ class Transactions:
             raise _refusal("The transaction id wrong")
 
     def _deliver(self, half: Stored, properties: dict[str, str]) -> None:
-        """Store the real message: topic, queue and flags restored, properties as they are."""
-        topic, queue_id = properties.get(Property.REAL_TOPIC), properties.get(Property.REAL_QUEUE_ID, "")
+        """Store the real message: topic, queue and flags restored, all other properties as they are."""
+        topic, queue_id = properties.pop(Property.REAL_TOPIC, None), properties.pop(Property.REAL_QUEUE_ID, "")
         if not topic or not queue_id.isdecimal():
             raise _refusal(f"The half message at {half.head.physical_offset} does not say what it is half of")
         record = copy_of(half, properties, topic, int(queue_id))
-        record.properties = half.properties
         record.sys_flag = record.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT
         record.prepared_transaction_offset = half.head.physical_offset
         self._redirect(record, properties)

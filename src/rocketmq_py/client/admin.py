@@ -5,10 +5,10 @@ Knows which brokers and name servers a request goes to. Refuses to know what the
 
 from __future__ import annotations
 
-from rocketmq_py.client.admin_messages import MessageAdmin
+from rocketmq_py.client.admin_transactions import TransactionAdmin
 
 
-class Admin(MessageAdmin):
+class Admin(TransactionAdmin):
     """Manages a cluster and looks into it: ``async with Admin("127.0.0.1:9876") as admin``.
 
     :param namesrv: name servers: ``"h:p;h:p"``, a sequence, or None for the environment's NAMESRV_ADDR.
