@@ -1,0 +1,136 @@
+"""What a Java broker makes of a store of ours that has been through something: kills, clean-up, a loss of power."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from rocketmq_py.store import SYNC_FLUSH, MessageStore, NewRecord, StoreConfig
+from rocketmq_py.wire.record import pack_host
+from tests.interop.javapeer import JavaPeer, JavaServer
+from tests.interop.ours import OurServers
+from tests.killing import QUEUES, SETTINGS, TOPICS, Queue, Rounds, body, queues, read_everything, send
+from tests.unit.store.memoryfs import MemoryFileSystem
+
+ROUNDS = 3
+HOST = pack_host("127.0.0.1", 10911)
+SECONDS = 30.0
+SIZES = {key: value for key, value in SETTINGS.items() if "Size" in key or "Num" in key}
+
+
+def config(**changes: Any) -> StoreConfig:
+    """The sizes of both sides."""
+    return StoreConfig(
+        mapped_file_size_commit_log=SETTINGS["mappedFileSizeCommitLog"],
+        mapped_file_size_consume_queue=SETTINGS["mappedFileSizeConsumeQueue"],
+        max_hash_slot_num=SETTINGS["maxHashSlotNum"], max_index_num=SETTINGS["maxIndexNum"], **changes,
+    )  # fmt: skip
+
+
+def java_broker(java: JavaPeer, servers: OurServers, store: Path) -> JavaServer:
+    """A Java broker on a store, at a name server of ours, which takes a tenth of the time to start."""
+    return java.broker(servers.namesrv().namesrv, store=store, conf=SIZES)
+
+
+def trim(store: Path) -> int:
+    """Removes the older half of the commit log, as the clean-up of a running broker does; where the log begins now."""
+    opened = MessageStore(store, config(file_reserved_time=0, delete_file_batch_max=1), store_host=HOST)
+    opened.open()
+    half, deadline = opened.max_physical_offset // 2, time.monotonic() + SECONDS
+    while opened.min_physical_offset < half:
+        assert time.monotonic() < deadline
+        opened.delete_expired()
+        opened.clean(opened.now() + 1)
+        opened.tick(opened.now())
+    for _ in range(10):  # queues and index follow
+        opened.tick(opened.now())
+    begin = opened.min_physical_offset
+    opened.close()
+    return begin
+
+
+def test_after_kills_and_clean_up(java: JavaPeer, servers: OurServers, tmp_path: Path) -> None:
+    """We kill and trim, Java serves the same and appends; Java is killed, we serve the same and what it appended."""
+    rounds = Rounds(tmp_path, seed=2)
+    asyncio.run(rounds.run(ROUNDS))
+    assert trim(rounds.store) > 0
+    served = servers.serve(rounds.store, **SIZES)
+    ours = asyncio.run(read_everything(served.broker))
+    served.stop()
+    assert 0 < sum(map(len, ours.values())) < rounds.ledger.count
+    for queue, found in ours.items():
+        known = rounds.ledger.acknowledged[queue]
+        assert found.items() >= {offset: known[offset] for offset in known if offset >= min(found)}.items()
+
+    theirs = java_broker(java, servers, rounds.store)
+    assert asyncio.run(read_everything(theirs.address)) == ours
+    sent = asyncio.run(send(theirs.address, range(900_000, 900_016)))
+    theirs.process.kill()
+
+    again = servers.serve(rounds.store, **SIZES)
+    both = asyncio.run(read_everything(again.broker))
+    assert both == {queue: found | sent[queue] for queue, found in ours.items()}
+    again.stop()
+
+
+def test_after_a_loss_of_power(java: JavaPeer, servers: OurServers, tmp_path: Path) -> None:
+    """Of what was not flushed each half kilobyte is there or not. What was flushed a Java broker serves."""
+    fs, root = MemoryFileSystem(), Path("/store")
+    lost, flushed = asyncio.run(lose_power(fs, root))
+    dump(lost, root, tmp_path / "ours")
+    shutil.copytree(tmp_path / "ours", tmp_path / "theirs")
+
+    store = MessageStore(tmp_path / "ours", config(), store_host=HOST)
+    store.open()
+    ends = {queue: store.queue_range(*queue)[1] for queue in queues()}
+    store.close()
+
+    theirs = java_broker(java, servers, tmp_path / "theirs")
+    for topic in TOPICS:
+        java.admin("updateTopic", "-n", theirs.namesrv, "-b", theirs.address, "-t", topic, "-r", str(QUEUES), "-w",
+                   str(QUEUES))  # fmt: skip
+    found = asyncio.run(read_everything(theirs.address))
+    theirs.process.kill()
+    for queue, numbers in flushed.items():
+        assert [found[queue][offset] for offset in range(len(numbers))] == numbers
+        assert ends[queue] >= len(numbers)
+    assert {queue: len(messages) for queue, messages in found.items()} == ends, "both cut at the same place"
+
+
+async def lose_power(fs: MemoryFileSystem, root: Path) -> tuple[MemoryFileSystem, dict[Queue, list[int]]]:
+    """What the disk has after a loss of power, and the numbers of the messages known to be on it."""
+    chance = random.Random(3)
+    settings = config(flush_disk_type=SYNC_FLUSH, flush_consume_queue_thorough_interval=1)
+    store = MessageStore(root, settings, store_host=HOST, fs=fs)
+    store.open()
+    flushed: dict[Queue, list[int]] = {queue: [] for queue in queues()}
+    appended = dict.fromkeys(queues(), 0)
+    for number in range(1200):
+        queue = chance.choice(queues())
+        done = store.append(NewRecord(*queue, body(number), b"UNIQ_KEY\x01U%d\x02" % number, uniq_key=f"U{number}"))
+        assert done.queue_offset == appended[queue]
+        appended[queue] += 1
+        if number < 1000:
+            flushed[queue].append(number)
+        if number % 50 == 49:
+            store.settle()
+            store.tick(store.now() + number)
+        if number == 999:
+            await store.wait_flushed(done.physical_offset + done.size)
+            fs.fails = lambda operation, _: operation == "sync"
+    lost = fs.after_power_loss(chance)
+    fs.fails = lambda *_: False
+    store.close()
+    return lost, flushed
+
+
+def dump(fs: MemoryFileSystem, root: Path, target: Path) -> None:
+    """The files of a file system in memory, on the disk."""
+    for path, node in fs.nodes.items():
+        file = target / path.relative_to(root)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(node.content)
