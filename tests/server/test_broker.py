@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from rocketmq_py.broker import Broker, BrokerConfig
-from rocketmq_py.broker.outward import Outward
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import ClosedError, ConfigError, ConnectError, ConnectionLost, RequestTimeout, StoreLocked
 from rocketmq_py.namesrv import NameServer, NamesrvConfig
 from rocketmq_py.protocol.bodies import TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers import CreateTopic, GetRouteInfo, PullMessage, PutKvConfig, SendMessageV2
+from rocketmq_py.server.outward import Outward
+from rocketmq_py.server.running import started
 from rocketmq_py.store import StoreConfig
 from rocketmq_py.wire.command import Command
 
@@ -209,6 +210,29 @@ def test_a_created_topic_has_a_route_when_its_creation_is_answered(tmp_path: Pat
             found = await route(caller, server.address, "t")
             assert found is not None
             assert (found.queue_datas[0].read_queue_nums, found.queue_datas[0].write_queue_nums) == (3, 2)
+
+    asyncio.run(scenario())
+
+
+def test_a_created_topic_can_be_told_alone(tmp_path: Path) -> None:
+    """Where a registration makes the name server forget what it does not list."""
+
+    async def scenario() -> None:
+        config = NamesrvConfig(listen_port=0, bind_address="127.0.0.1", delete_topic_with_broker_registration=True)
+        async with started(NameServer(config)) as namesrv:
+            here = namesrv.address
+            async with running(tmp_path, here, enable_single_topic_register=True) as (broker, caller):
+                for topic in ("one", "two"):
+                    create = CreateTopic(
+                        topic=topic, default_topic="TBW102", read_queue_nums=3, write_queue_nums=2, perm=6,
+                        topic_filter_type="SINGLE_TAG", order=False,
+                    )  # fmt: skip
+                    command = Command(Code.UPDATE_AND_CREATE_TOPIC, ext=create.to_ext())
+                    assert (await ask(caller, broker.address, command)).code == 0
+                for topic in ("one", "two", "TBW102"):
+                    found = await route(caller, here, topic)
+                    assert found is not None
+                assert found.broker_datas[0].broker_addrs == {0: broker.address}
 
     asyncio.run(scenario())
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import zlib
 
+import msgspec
 import pytest
 
 from rocketmq_py.client.portal import Portal
@@ -12,8 +13,10 @@ from rocketmq_py.namesrv import NameServer, NamesrvConfig
 from rocketmq_py.protocol import headers as h
 from rocketmq_py.protocol.bodies import RegisterBrokerBody, TopicConfig, TopicConfigTable
 from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.server.running import started
 from rocketmq_py.wire import fastjson
-from rocketmq_py.wire.command import ONEWAY_FLAG, Command, encode_command
+from rocketmq_py.wire.command import ONEWAY_FLAG, Command, decode_command, encode_command
+from rocketmq_py.wire.frame import FrameDecoder
 from tests.server.rawpeer import RawPeer
 
 CONFIG = NamesrvConfig(listen_port=0, bind_address="127.0.0.1")
@@ -156,3 +159,74 @@ def test_stopping_ends_connections_and_may_be_repeated(portal):
         portal.run(server.stop())
         peer.wait_closed()
     portal.run(server.stop())
+
+
+class BrokerPort:
+    """Where a broker would serve: takes what it is told."""
+
+    async def __aenter__(self):
+        self._told = asyncio.Queue()
+        self._taking = []
+        self._server = await asyncio.start_server(self._take, "127.0.0.1", 0)
+        self.address = "{}:{}".format(*self._server.sockets[0].getsockname())
+        return self
+
+    async def _take(self, reader, writer):
+        frames = FrameDecoder()
+        self._taking.append(asyncio.current_task())
+        while data := await reader.read(1 << 16):
+            for frame in frames.feed(data):
+                self._told.put_nowait(decode_command(frame))
+        writer.close()
+        await writer.wait_closed()
+
+    async def told(self):
+        async with asyncio.timeout(30):
+            return await self._told.get()
+
+    async def __aexit__(self, *_):
+        self._server.close()
+        await asyncio.gather(*self._taking)
+
+
+def acting(name, broker_id, address):
+    body = registration("T", "U")
+    header = h.RegisterBroker(
+        broker_name=name, broker_addr=address, cluster_name="C", ha_server_addr="ha", broker_id=broker_id,
+        enable_acting_master=True,
+    )  # fmt: skip
+    return encode_command(Command(Code.REGISTER_BROKER, ext=header.to_ext(), body=body))
+
+
+@pytest.mark.parametrize("notify", [True, False])
+def test_brokers_are_told_who_has_the_smallest_id_if_that_is_wanted(caplog, notify):
+    caplog.set_level("INFO")
+
+    async def scenario():
+        config = msgspec.structs.replace(CONFIG, notify_min_broker_id_changed=notify)
+        async with BrokerPort() as slave, started(NameServer(config)) as namesrv:
+            host, _, port = namesrv.address.rpartition(":")
+            connections = [await asyncio.open_connection(host, int(port)) for _ in range(3)]
+            brokers = ("b", 0, "127.0.0.1:1"), ("b", 1, slave.address), ("b", 2, "127.0.0.1:2")
+            for (reader, writer), broker in zip(connections, brokers, strict=True):
+                writer.write(acting(*broker))
+                assert await reader.read(1 << 16)
+            connections[0][1].close()
+            if notify:
+                told = await slave.told()
+                assert (told.code, told.is_oneway) == (905, True)
+                assert told.ext == {
+                    "brokerName": "b", "minBrokerId": "1", "minBrokerAddr": slave.address,
+                    "offlineBrokerAddr": "127.0.0.1:1",
+                }  # fmt: skip
+            else:
+                reader, writer = connections[1]
+                while "id 0) at 127.0.0.1:1 is gone" not in caplog.text:
+                    writer.write(encode_command(Command(Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)))
+                    assert await reader.read(1 << 16)
+                assert not namesrv._notifier._telling
+            for _, writer in connections:
+                writer.close()
+                await writer.wait_closed()
+
+    asyncio.run(scenario())

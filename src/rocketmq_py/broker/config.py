@@ -16,6 +16,7 @@ import msgspec
 
 from rocketmq_py.broker.javakeys import JAVA_DEFAULTS
 from rocketmq_py.core import javaconf
+from rocketmq_py.core.address import parse_address
 from rocketmq_py.core.javaconf import read_properties
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.sysflag import PERM_RW
@@ -37,6 +38,8 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     :param bind_address: the address to listen on; ``broker_ip1`` is the one clients are told.
     :param namesrv_addr: name servers, separated by ``;``; empty for none.
     :param store_path_root_dir: where messages and configuration are kept.
+    :param enable_single_topic_register: tell name servers of a changed topic alone, without registering anew; needed
+        where they run with ``deleteTopicWithBrokerRegistration``.
     :param broker_fast_failure_enable: refuse requests as busy when turn after turn of a broker that has fallen behind
         takes longer than they may wait (``wait_time_mills_in_*``).
     :param os_page_cache_busy_time_out_mills: so long a write of the log may take before messages are refused.
@@ -119,6 +122,7 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
 
     register_name_server_period: int = 30_000
     register_broker_timeout_mills: int = 24_000
+    enable_single_topic_register: bool = False
     start_accept_send_request_time_stamp: int = 0
     server_channel_max_idle_time_seconds: int = 120
 
@@ -174,17 +178,6 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
         """The broker's part of a broker.conf, given as a mapping or as lines. See :func:`read_properties`."""
         broker, _ = configure(properties, **overrides)
         return typing.cast("Self", broker)
-
-
-def parse_address(address: str) -> tuple[str, int]:
-    """Host and port of ``host:port``.
-
-    :raises ConfigError: it is not of that form.
-    """
-    host, _, port = address.strip().rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ConfigError(f"{address!r} is no address: host:port is expected, for example 127.0.0.1:9876")
-    return host.strip("[]"), int(port)
 
 
 def configure(properties: Mapping[str, str] | Iterable[str], **overrides: Any) -> tuple[BrokerConfig, StoreConfig]:

@@ -12,13 +12,20 @@ from collections.abc import Iterable
 from zlib import crc32
 
 from rocketmq_py.broker.config import BrokerConfig
-from rocketmq_py.broker.outward import Outward
 from rocketmq_py.broker.topics import Topics
 from rocketmq_py.errors import BrokerError, RocketMQError
-from rocketmq_py.protocol.bodies import KvTable, RegisterBrokerBody, TopicConfig, TopicConfigTable
+from rocketmq_py.protocol.bodies import (
+    KvTable,
+    QueueData,
+    RegisterBrokerBody,
+    TopicConfig,
+    TopicConfigTable,
+    TopicRouteData,
+)
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers import RegisterBroker, UnregisterBroker
+from rocketmq_py.protocol.headers import RegisterBroker, TopicName, UnregisterBroker
 from rocketmq_py.protocol.sysflag import PERM_RW
+from rocketmq_py.server.outward import Outward
 from rocketmq_py.wire.command import Command
 
 _log = logging.getLogger(__name__)
@@ -67,8 +74,22 @@ class Registration:
     async def flush(self) -> None:
         """Tell of changed topics now and wait until the name servers have answered."""
         topics, self._changed = self._changed, {}
-        if topics:
+        if topics and self._config.enable_single_topic_register:
+            await asyncio.gather(*(self._tell_of(topic) for topic in topics.values()))
+        elif topics:
             await self._register(self._config.namesrv_addresses, topics.values(), _FLUSH_SECONDS)
+
+    async def _tell_of(self, topic: TopicConfig) -> None:
+        """Tell of one topic alone; a name server that does not know this broker yet hears of all topics later."""
+        told = masked(topic, self._config.broker_permission)
+        queues = QueueData(
+            broker_name=self._config.broker_name, perm=told.perm, read_queue_nums=told.read_queue_nums,
+            write_queue_nums=told.write_queue_nums, topic_sys_flag=told.topic_sys_flag,
+        )  # fmt: skip
+        header, body = TopicName(topic=topic.topic_name), TopicRouteData(queue_datas=[queues], broker_datas=[])
+        command = Command(RequestCode.REGISTER_TOPIC_IN_NAMESRV, ext=header.to_ext(), body=body.encode())
+        names = self._config.namesrv_addresses
+        await asyncio.gather(*(self._register_at(address, command, _FLUSH_SECONDS) for address in names))
 
     async def _keep(self) -> None:
         full_every = self._config.register_name_server_period / 1000

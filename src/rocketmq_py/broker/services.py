@@ -16,6 +16,7 @@ from rocketmq_py.broker.delay import DelayService
 from rocketmq_py.broker.filters import ConsumerFilters
 from rocketmq_py.broker.groups import Groups
 from rocketmq_py.broker.handlers.admin import AdminHandlers
+from rocketmq_py.broker.handlers.brokers import BrokerHandlers
 from rocketmq_py.broker.handlers.clients import ClientHandlers
 from rocketmq_py.broker.handlers.groups import GroupHandlers
 from rocketmq_py.broker.handlers.offsets import OffsetHandlers
@@ -30,7 +31,6 @@ from rocketmq_py.broker.handlers.topics import TopicHandlers
 from rocketmq_py.broker.handlers.transactions import TransactionHandlers
 from rocketmq_py.broker.holding import PullHolds
 from rocketmq_py.broker.offsets import Offsets
-from rocketmq_py.broker.outward import Outward
 from rocketmq_py.broker.popparts import PopParts
 from rocketmq_py.broker.popservices import PopServices
 from rocketmq_py.broker.pulling import Puller
@@ -52,6 +52,7 @@ from rocketmq_py.core.locks import LockTable
 from rocketmq_py.core.polls import PollKey
 from rocketmq_py.protocol.bodies import TopicConfig
 from rocketmq_py.server import Hold, Peer, Responder, Router
+from rocketmq_py.server.outward import Outward
 from rocketmq_py.store import Arrival, MessageStore, StoreConfig
 from rocketmq_py.store.config import delay_levels
 from rocketmq_py.store.config_files import ConfigFile
@@ -137,6 +138,7 @@ class Services:
             ClientHandlers(config, self.clients, self.locks, self._clock),
             TopicHandlers(config, self.topics, store, self.offsets, stats, self.registration),
             GroupHandlers(config, self.groups, self.topics, store, self.offsets, self.clients, stats),
+            BrokerHandlers(),
             QueryHandlers(store, self.clients),
             TransactionHandlers(self.transactions),
             RelayHandlers(config, store, self.topics, self.groups, self.clients),

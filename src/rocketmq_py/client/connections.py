@@ -17,8 +17,9 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from rocketmq_py.client.connection import Connection
 from rocketmq_py.client.forks import Process
+from rocketmq_py.core.address import parse_address
 from rocketmq_py.core.peer import Reply
-from rocketmq_py.errors import BrokerError, ClosedError, ConfigError, ConnectError, RequestTimeout
+from rocketmq_py.errors import BrokerError, ClosedError, ConnectError, RequestTimeout
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.header import Header
 from rocketmq_py.wire.command import RESPONSE_FLAG, Command, encode_command
@@ -148,7 +149,7 @@ class Connections:
 
         :raises ConfigError: it is no address.
         """
-        return split_address(self._address_map.get(address, address))
+        return parse_address(self._address_map.get(address, address))
 
     def cannot_connect(self, address: str, why: str | OSError) -> ConnectError:
         """The error that says so, and what to try."""
@@ -244,17 +245,6 @@ def code_name(code: int) -> str:
     with contextlib.suppress(ValueError):
         return f"{RequestCode(code).name} ({int(code)})"
     return f"request code {code}"
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """Host and port of ``host:port``; an IPv6 address stands in brackets.
-
-    :raises ConfigError: it is no such address.
-    """
-    host, _, port = address.strip().rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise ConfigError(f"{address!r} is no address; write host:port, for example 127.0.0.1:9876")
-    return host.strip("[]"), int(port)
 
 
 def set_no_delay(sock: socket.socket) -> None:

@@ -12,7 +12,8 @@ import os
 import random
 from collections.abc import Sequence
 
-from rocketmq_py.client.connections import Connections, split_address
+from rocketmq_py.client.connections import Connections
+from rocketmq_py.core.address import parse_address
 from rocketmq_py.core.route import MASTER_ID, TopicRoute, borrowed, pick_address
 from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, NoRouteError, TopicNotExist
 from rocketmq_py.protocol.bodies import TopicRouteData
@@ -40,7 +41,7 @@ def name_servers(namesrv: str | Sequence[str] | None) -> list[str]:
             f"no name server is given: pass namesrv='host:9876' (several separated by ';') or set {NAMESRV_VARIABLE}"
         )
     for address in addresses:
-        split_address(address)
+        parse_address(address)
     return addresses
 
 

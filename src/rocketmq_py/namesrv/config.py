@@ -41,6 +41,7 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     enable_topic_list: bool = True
     support_acting_master: bool = False
     delete_topic_with_broker_registration: bool = False
+    notify_min_broker_id_changed: bool = False
     need_wait_for_service: bool = False
     wait_seconds_for_service: int = 45
     scan_not_active_broker_interval: int = 5_000

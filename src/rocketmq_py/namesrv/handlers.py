@@ -13,7 +13,7 @@ from rocketmq_py.errors import BrokerError
 from rocketmq_py.namesrv.answers import encode_cluster_info, encode_members, encode_route
 from rocketmq_py.namesrv.kvconfig import ORDER_TOPICS, KvConfig
 from rocketmq_py.namesrv.registration import checksum, decode_registration
-from rocketmq_py.namesrv.registry import UNIT_FLAG, UNIT_SUB_FLAG, BrokerKey, Registry
+from rocketmq_py.namesrv.registry import UNIT_FLAG, UNIT_SUB_FLAG, BrokerKey, Leaving, Registry
 from rocketmq_py.namesrv.settings import Settings
 from rocketmq_py.protocol import headers as h
 from rocketmq_py.protocol.bodies import DataVersion, TopicList, TopicRouteData
@@ -89,7 +89,8 @@ class BrokerHandlers:
     @handles(RequestCode.UNREGISTER_BROKER)
     def unregister(self, peer: Peer, request: Request, body: bytes) -> Reply:
         header: h.UnregisterBroker = request.header
-        self._registry.unregister(header.cluster_name, header.broker_addr, header.broker_name)
+        leaving = Leaving(header.cluster_name, header.broker_addr, header.broker_name, header.broker_id)
+        self._registry.unregister([leaving])
         return Reply()
 
     @handles(RequestCode.BROKER_HEARTBEAT)

@@ -10,9 +10,10 @@ from pathlib import Path
 from rocketmq_py.namesrv.config import NamesrvConfig
 from rocketmq_py.namesrv.handlers import BrokerHandlers, ConfigHandlers, RouteHandlers, TopicHandlers
 from rocketmq_py.namesrv.kvconfig import KvConfig
-from rocketmq_py.namesrv.registry import Registry
+from rocketmq_py.namesrv.notifier import Notifier
+from rocketmq_py.namesrv.registry import MinIdChanged, Registry
 from rocketmq_py.namesrv.settings import Settings
-from rocketmq_py.server import Peer, Router, Server
+from rocketmq_py.server import Peer, Route, Router, Server
 from rocketmq_py.server.peer import format_address
 
 _log = logging.getLogger(__name__)
@@ -28,20 +29,22 @@ class NameServer:
 
     def __init__(self, config: NamesrvConfig | None = None) -> None:
         self.config = config or NamesrvConfig()
-        self.registry = Registry()
+        self.registry = Registry(on_min_id_change=self._min_id_changed)
+        self._notifier = Notifier()
         self._settings = Settings(self.config, self._configure)
         self._configure(self.config)
         kv = KvConfig(Path(self.config.kv_config_path).expanduser() if self.config.kv_config_path else None)
+        self._router = Router(
+            RouteHandlers(self.registry, kv, self._settings, _now_ms),
+            BrokerHandlers(self.registry, kv, self._settings, _now_ms),
+            TopicHandlers(self.registry, self._settings),
+            ConfigHandlers(kv, self._settings),
+        )
         self._server = Server(
-            Router(
-                RouteHandlers(self.registry, kv, self._settings, _now_ms),
-                BrokerHandlers(self.registry, kv, self._settings, _now_ms),
-                TopicHandlers(self.registry, self._settings),
-                ConfigHandlers(kv, self._settings),
-            ),
+            self._router,
             host=self.config.bind_address,
             port=self.config.listen_port,
-            on_disconnect=self.registry.disconnected,
+            on_disconnect=lambda peer: self.registry.disconnected({peer}),
             idle_timeout=self.config.server_channel_max_idle_time_seconds,
         )
         self._scan: asyncio.TimerHandle | None = None
@@ -56,6 +59,11 @@ class NameServer:
         """``host:port`` for clients on this machine; of all addresses it is the loopback one."""
         host = self.config.bind_address
         return format_address(_LOOPBACK.get(host, host), self.port)
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """What handles which request, for tables."""
+        return self._router.routes
 
     @property
     def connections(self) -> tuple[Peer, ...]:
@@ -80,6 +88,11 @@ class NameServer:
             self._scan.cancel()
             self._scan = None
         await self._server.stop()
+        await self._notifier.close()
+
+    def _min_id_changed(self, change: MinIdChanged) -> None:
+        if self.config.notify_min_broker_id_changed:
+            self._notifier.tell(change)
 
     def _configure(self, config: NamesrvConfig) -> None:
         self.config = config

@@ -7,7 +7,7 @@ connection is only something to compare (``owner``).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -57,6 +57,26 @@ class LiveBroker:
     ha_address: str
 
 
+class Leaving(NamedTuple):
+    """A broker that goes, by its own word or because its connection broke."""
+
+    cluster: str
+    address: str
+    broker_name: str
+    broker_id: int
+
+
+class MinIdChanged(NamedTuple):
+    """Another broker has the smallest id of its name, for those of the name to hear (``tell``: their addresses)."""
+
+    broker_name: str
+    min_id: int
+    min_address: str
+    tell: tuple[str, ...]
+    offline_address: str | None = None
+    ha_address: str | None = None
+
+
 class Registered(NamedTuple):
     """What a broker is told: the master of its name and where that replicates from. None for a master itself."""
 
@@ -69,9 +89,17 @@ class Registry:
 
     :param support_acting_master: present the slave that stands in for a missing master as the master.
     :param delete_missing_topics: a registration also removes the topics of its broker that it does not list.
+    :param on_min_id_change: hears when another broker has the smallest id of its name.
     """
 
-    def __init__(self, *, support_acting_master: bool = False, delete_missing_topics: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        support_acting_master: bool = False,
+        delete_missing_topics: bool = False,
+        on_min_id_change: Callable[[MinIdChanged], None] = lambda _: None,
+    ) -> None:
+        self._on_min_id_change = on_min_id_change
         self.support_acting_master = support_acting_master
         self.delete_missing_topics = delete_missing_topics
         self._brokers: dict[str, BrokerData] = {}
@@ -98,6 +126,7 @@ class Registry:
         )
         broker.enable_acting_master = bool(header.enable_acting_master)
         broker.zone_name = header.zone_name
+        is_smaller = header.broker_id < min(broker.broker_addrs, default=0)
         _forget_other_ids(broker, header.broker_id, key.address)
         if self._is_outdated(broker, header.broker_id, key, table.data_version):
             self._live.pop(key, None)
@@ -111,6 +140,8 @@ class Registry:
             self._take_topics(header, body, key, is_first=is_first)
         self._note_alive(key, header, table.data_version, owner, now_ms)
         self._note_filters(key, body.filter_server_list)
+        if is_smaller:
+            self._on_min_id_change(_newcomer(broker, header))
         return self._master_of(broker, header)
 
     def _is_outdated(self, broker: BrokerData, broker_id: int, key: BrokerKey, version: DataVersion) -> bool:
@@ -174,32 +205,58 @@ class Registry:
 
     # -- brokers go
 
-    def unregister(self, cluster: str, address: str, broker_name: str) -> None:
-        """Forget a broker and, when it was the last of its name, the name and its queues."""
-        key = BrokerKey(cluster, address)
-        self._live.pop(key, None)
-        self._filters.pop(key, None)
-        broker = self._brokers.get(broker_name)
-        if broker is not None:
-            kept = {number: held for number, held in broker.broker_addrs.items() if held != address}
-            broker.broker_addrs = kept
-        log.info("broker %s at %s is gone", broker_name, address)
-        if broker is None or not broker.broker_addrs:
-            self._forget_name(cluster, broker_name)
-        elif broker.enable_acting_master and MASTER_ID not in broker.broker_addrs:
-            self._set_permissions(broker_name, lambda perm: perm & ~PERM_WRITE)
+    def unregister(self, leaving: Iterable[Leaving]) -> None:
+        """Forget brokers and, where they were the last of a name, the name and its queues; all in one go."""
+        gone, left = set[str](), set[str]()
+        changed: list[MinIdChanged] = []
+        for one in leaving:
+            log.info("broker %s (id %d) at %s is gone", one.broker_name, one.broker_id, one.address)
+            key = BrokerKey(one.cluster, one.address)
+            self._live.pop(key, None)
+            self._filters.pop(key, None)
+            broker = self._brokers.get(one.broker_name)
+            if broker is None:
+                continue
+            was_smallest = one.broker_id == min(broker.broker_addrs)
+            broker.broker_addrs = {number: held for number, held in broker.broker_addrs.items() if held != one.address}
+            if not broker.broker_addrs:
+                self._forget_name(one.cluster, one.broker_name)
+                gone.add(one.broker_name)
+                continue
+            left.add(one.broker_name)
+            if was_smallest:
+                changed.append(_successor(broker, one.address))
+        self._forget_queues(gone)
+        self._without_masters(left - gone)
+        for change in changed:
+            if change.broker_name not in gone and self._brokers[change.broker_name].enable_acting_master:
+                self._on_min_id_change(change)
+
+    def _without_masters(self, broker_names: Iterable[str]) -> None:
+        """Where a slave acts for a master that is not there, nothing can be written."""
+        for name in broker_names:
+            broker = self._brokers[name]
+            if broker.enable_acting_master and MASTER_ID not in broker.broker_addrs:
+                self._set_permissions(name, lambda perm: perm & ~PERM_WRITE)
 
     def _forget_name(self, cluster: str, broker_name: str) -> None:
-        self._brokers.pop(broker_name, None)
+        del self._brokers[broker_name]
         names = self._clusters.get(cluster, set())
         names.discard(broker_name)
         if not names:
             self._clusters.pop(cluster, None)
-        self._remove_queues(broker_name, self._topics_of({broker_name}))
 
-    def disconnected(self, owner: Hashable) -> None:
-        """Forget the brokers that registered last over the connection ``owner``."""
-        self._forget([key for key, live in self._live.items() if live.owner == owner])
+    def _forget_queues(self, broker_names: set[str]) -> None:
+        if broker_names:
+            for topic, by_broker in list(self._topics.items()):
+                for name in broker_names & by_broker.keys():
+                    del by_broker[name]
+                if not by_broker:
+                    del self._topics[topic]
+
+    def disconnected(self, owners: Collection[Hashable]) -> None:
+        """Forget the brokers that registered last over one of the connections ``owners``."""
+        self._forget([key for key, live in self._live.items() if live.owner in owners])
 
     def expire(self, now_ms: int) -> list[Hashable]:
         """Forget brokers that have not been heard of in time; returns their connections, which are of no more use."""
@@ -210,12 +267,16 @@ class Registry:
         return [live.owner for live in late.values()]
 
     def _forget(self, keys: Iterable[BrokerKey]) -> None:
+        leaving: list[Leaving] = []
         for key in keys:
-            names = [name for name, broker in self._brokers.items()
-                     if broker.cluster == key.cluster and key.address in broker.broker_addrs.values()]  # fmt: skip
+            leaving += [
+                Leaving(*key, name, number)
+                for name, broker in self._brokers.items()
+                for number, address in broker.broker_addrs.items()
+                if broker.cluster == key.cluster and address == key.address
+            ]
             self._live.pop(key, None)
-            for name in names:
-                self.unregister(key.cluster, key.address, name)
+        self.unregister(leaving)
 
     # -- topics
 
@@ -319,6 +380,23 @@ def _forget_other_ids(broker: BrokerData, broker_id: int, address: str) -> None:
     broker.broker_addrs = {
         number: held for number, held in broker.broker_addrs.items() if held != address or number == broker_id
     }
+
+
+def _newcomer(broker: BrokerData, header: RegisterBroker) -> MinIdChanged:
+    """A broker with a smaller id than all others has come: the others are to hear of it."""
+    others = tuple(address for number, address in broker.broker_addrs.items() if number != header.broker_id)
+    return MinIdChanged(
+        broker.broker_name, header.broker_id, header.broker_addr, others or (header.broker_addr,),
+        ha_address=header.ha_server_addr,
+    )  # fmt: skip
+
+
+def _successor(broker: BrokerData, gone: str) -> MinIdChanged:
+    """The broker with the smallest id has gone: all that are left are to hear who has it now."""
+    smallest = min(broker.broker_addrs)
+    return MinIdChanged(
+        broker.broker_name, smallest, broker.broker_addrs[smallest], tuple(broker.broker_addrs.values()), gone
+    )
 
 
 def _may_define_topics(header: RegisterBroker, broker: BrokerData) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from rocketmq_py.protocol import headers as h, headers_admin as admin, headers_pop as pop
+from rocketmq_py.protocol import headers as h, headers_admin as admin, headers_cluster as cluster, headers_pop as pop
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.header import Header, NoHeader
 from rocketmq_py.wire.command import Command, decode_command
@@ -81,6 +81,7 @@ REQUEST_HEADERS: dict[Code, type[Header]] = {
     Code.ADD_WRITE_PERM_OF_BROKER: h.BrokerNameHeader,
     Code.DELETE_TOPIC_IN_NAMESRV: h.DeleteTopicInNamesrv,
     Code.REGISTER_TOPIC_IN_NAMESRV: h.TopicName,
+    Code.NOTIFY_MIN_BROKER_ID_CHANGE: cluster.NotifyMinBrokerIdChange,
     Code.POP_MESSAGE: pop.PopMessage,
     Code.ACK_MESSAGE: pop.AckMessage,
     Code.CHANGE_MESSAGE_INVISIBLETIME: pop.ChangeInvisibleTime,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocketmq_py.broker.config import BrokerConfig, configure, java_settings, parse_address
+from rocketmq_py.broker.config import BrokerConfig, configure, java_settings
 from rocketmq_py.core.javaconf import read_properties
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.store import StoreConfig
@@ -71,19 +71,6 @@ def test_an_override_that_is_none() -> None:
 def test_a_line_that_is_no_setting() -> None:
     with pytest.raises(ConfigError, match="line 2: 'brokerName' is no setting: key=value is expected"):
         read_properties(["# comment", "brokerName"])
-
-
-@pytest.mark.parametrize(
-    ("text", "address"), [("h:1", ("h", 1)), ("[::1]:9876", ("::1", 9876)), (" h:65535 ", ("h", 65535))]
-)
-def test_addresses(text: str, address: tuple[str, int]) -> None:
-    assert parse_address(text) == address
-
-
-@pytest.mark.parametrize("text", ["h", ":1", "h:", "h:0", "h:65536", "h:x"])
-def test_what_is_no_address(text: str) -> None:
-    with pytest.raises(ConfigError, match="host:port is expected"):
-        parse_address(text)
 
 
 def test_settings_written_can_be_read() -> None:

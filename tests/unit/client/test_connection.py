@@ -6,10 +6,9 @@ import asyncio
 
 import pytest
 
-from rocketmq_py.client.connections import Connections, split_address
+from rocketmq_py.client.connections import Connections
 from rocketmq_py.errors import (
     ClosedError,
-    ConfigError,
     ConnectError,
     ConnectionLost,
     ForkedError,
@@ -227,14 +226,3 @@ def test_an_unreachable_address_comes_with_a_hint_and_its_mapping() -> None:
         await connections.close()
 
     asyncio.run(main())
-
-
-@pytest.mark.parametrize("text", ["host", "host:", ":9876", "host:port", "host:99999", ""])
-def test_what_is_no_address(text: str) -> None:
-    with pytest.raises(ConfigError, match="write host:port"):
-        split_address(text)
-
-
-@pytest.mark.parametrize(("text", "parts"), [("h:1", ("h", 1)), ("[::1]:9876", ("::1", 9876))])
-def test_addresses(text: str, parts: tuple[str, int]) -> None:
-    assert split_address(text) == parts

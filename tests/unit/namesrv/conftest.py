@@ -3,6 +3,7 @@
 import pytest
 
 from rocketmq_py.namesrv import Registry
+from rocketmq_py.namesrv.registry import Leaving
 from rocketmq_py.protocol.bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigTable
 from rocketmq_py.protocol.headers import RegisterBroker
 
@@ -34,6 +35,10 @@ class Site:
         )
         body = RegisterBrokerBody(topic_config_serialize_wrapper=wrapper, filter_server_list=list(filters))
         return self.registry.register(head, body, owner or address, self.now)
+
+    def leave(self, name="broker-a", broker_id=0, address=None, *, cluster="C"):
+        address = address or f"10.0.0.{broker_id + 1}:10911"
+        self.registry.unregister([Leaving(cluster, address, name, broker_id)])
 
     def queues(self, topic="T"):
         route = self.registry.route(topic)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rocketmq_py.namesrv.registry import BROKER_EXPIRY_MS, BrokerKey
+from rocketmq_py.namesrv.registry import BROKER_EXPIRY_MS, BrokerKey, MinIdChanged
 from rocketmq_py.protocol.bodies import DataVersion, QueueData
 
 
@@ -67,7 +67,7 @@ def test_a_slave_is_told_its_master_while_that_lives(site):
     assert site.register(broker_id=1) == (None, None)
     assert site.register() == (None, None)
     assert site.register(broker_id=1) == ("10.0.0.1:10911", "ha-of-10.0.0.1:10911")
-    site.registry.unregister("C", "10.0.0.1:10911", "broker-a")
+    site.leave("broker-a", 0, "10.0.0.1:10911", cluster="C")
     assert site.register(broker_id=1) == (None, None)
 
 
@@ -83,7 +83,7 @@ def test_when_the_master_goes_the_queues_of_an_acting_master_become_read_only(ma
     site = make_site(support_acting_master=True)
     for broker_id in (0, 1, 2):
         site.register(broker_id=broker_id, enable_acting_master=True)
-    site.registry.unregister("C", "10.0.0.1:10911", "broker-a")
+    site.leave("broker-a", 0, "10.0.0.1:10911", cluster="C")
     assert site.queues()["broker-a"].perm == 4
     assert site.addresses() == {"broker-a": {0: "10.0.0.2:10911", 2: "10.0.0.3:10911"}}
     members = site.registry.members("C", "broker-a")
@@ -94,14 +94,14 @@ def test_an_acting_master_is_not_presented_unless_configured(make_site):
     site = make_site()
     for broker_id in (0, 1):
         site.register(broker_id=broker_id, enable_acting_master=True)
-    site.registry.unregister("C", "10.0.0.1:10911", "broker-a")
+    site.leave("broker-a", 0, "10.0.0.1:10911", cluster="C")
     assert site.addresses() == {"broker-a": {1: "10.0.0.2:10911"}}
 
 
 def test_without_acting_masters_the_queues_of_a_lost_master_keep_their_permission(site):
     site.register()
     site.register(broker_id=1)
-    site.registry.unregister("C", "10.0.0.1:10911", "broker-a")
+    site.leave("broker-a", 0, "10.0.0.1:10911", cluster="C")
     assert site.queues()["broker-a"].perm == 6
 
 
@@ -125,31 +125,31 @@ def test_an_older_state_does_not_replace_the_live_holder_of_an_id(site):
 def test_the_last_broker_of_a_name_takes_its_queues_along(site):
     site.register()
     site.register("broker-b", address="10.0.0.9:10911", topics=("T", "W"))
-    site.registry.unregister("C", "10.0.0.1:10911", "broker-a")
+    site.leave("broker-a", 0, "10.0.0.1:10911", cluster="C")
     assert site.queues("T").keys() == {"broker-b"}
     assert site.queues("U") is None
-    site.registry.unregister("C", "10.0.0.9:10911", "broker-b")
+    site.leave("broker-b", 0, "10.0.0.9:10911", cluster="C")
     assert site.registry.all_topics().topic_list == []
     assert site.registry.cluster_info().cluster_addr_table == {}
 
 
 def test_unregistering_somebody_unknown_changes_nothing(site):
     site.register()
-    site.registry.unregister("C", "10.0.0.9:1", "broker-a")
-    site.registry.unregister("X", "10.0.0.9:1", "broker-x")
+    site.leave("broker-a", 0, "10.0.0.9:1", cluster="C")
+    site.leave("broker-x", 0, "10.0.0.9:1", cluster="X")
     assert site.queues().keys() == {"broker-a"}
 
 
 def test_a_closed_connection_takes_its_broker_along(site):
     site.register(owner="first connection")
-    site.registry.disconnected("first connection")
+    site.registry.disconnected({"first connection"})
     assert site.queues() is None
 
 
 def test_an_old_connection_of_a_broker_that_came_back_does_not_matter(site):
     site.register(owner="first connection")
     site.register(owner="second connection")
-    site.registry.disconnected("first connection")
+    site.registry.disconnected({"first connection"})
     assert site.queues().keys() == {"broker-a"}
 
 
@@ -244,3 +244,49 @@ def test_filter_servers_belong_to_the_route_of_their_broker(site):
 
 def test_the_members_of_an_unknown_broker_are_none(site):
     assert site.registry.members("C", "broker-x").broker_addrs == {}
+
+
+ACTING = {"enable_acting_master": True}
+
+
+def changes(site, act):
+    """What is told of smallest ids while something happens."""
+    told = []
+    site.registry._on_min_id_change = told.append
+    act()
+    return told
+
+
+def test_the_brokers_of_a_name_hear_when_the_smallest_id_goes(site):
+    for broker_id in (0, 1, 2):
+        site.register(broker_id=broker_id, **ACTING)
+    (change,) = changes(site, lambda: site.leave(broker_id=0))
+    left = ("10.0.0.2:10911", "10.0.0.3:10911")
+    assert change == MinIdChanged("broker-a", 1, left[0], left, offline_address="10.0.0.1:10911")
+    assert changes(site, lambda: site.leave(broker_id=2)) == []
+    assert changes(site, lambda: site.leave(broker_id=1)) == []
+
+
+def test_nobody_hears_of_it_without_acting_masters(site):
+    for broker_id in (0, 1):
+        site.register(broker_id=broker_id)
+    assert changes(site, lambda: site.leave(broker_id=0)) == []
+
+
+def test_the_others_hear_when_a_smaller_id_comes(site):
+    assert changes(site, lambda: site.register(broker_id=2)) == []
+    (change,) = changes(site, lambda: site.register(broker_id=1))
+    assert change == MinIdChanged(
+        "broker-a", 1, "10.0.0.2:10911", ("10.0.0.3:10911",), ha_address="ha-of-10.0.0.2:10911"
+    )
+    assert changes(site, lambda: site.register(broker_id=3)) == []
+
+
+def test_many_brokers_go_at_once(site):
+    for number in range(3):
+        site.register(f"broker-{number}", address=f"10.0.0.{number}:1", owner=f"connection {number}", topics=("T", "U"))
+        site.register(f"broker-{number}", 1, address=f"10.0.1.{number}:1", owner=f"slave {number}", **ACTING)
+    site.registry.disconnected({"connection 0", "slave 0", "connection 1"})
+    assert set(site.queues()) == {"broker-1", "broker-2"}
+    assert site.queues()["broker-1"].perm == 4
+    assert set(site.registry.cluster_info().broker_addr_table) == {"broker-1", "broker-2"}

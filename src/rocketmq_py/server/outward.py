@@ -1,4 +1,4 @@
-"""Requests this broker makes of others, over one kept connection per address.
+"""Requests a server makes of others, over one kept connection per address.
 
 Knows asyncio transports. What a connection's bytes mean is told by the sans-IO ``core.peer``.
 """
@@ -11,10 +11,10 @@ from typing import cast
 
 import msgspec
 
-from rocketmq_py.broker.config import parse_address
+from rocketmq_py.core.address import parse_address
 from rocketmq_py.core.peer import Peer, Reply
 from rocketmq_py.errors import ConnectError, ConnectionLost, CorruptFrame, RequestTimeout
-from rocketmq_py.wire.command import Command, encode_command
+from rocketmq_py.wire.command import ONEWAY_FLAG, Command, encode_command
 
 _CONNECT_SECONDS = 3.0
 
@@ -68,6 +68,11 @@ class _Link(asyncio.Protocol):
         finally:
             self._peer.take(opaque)
 
+    def tell(self, command: Command) -> None:
+        assert self._transport is not None
+        oneway = msgspec.structs.replace(command, opaque=self._peer.number(), flag=command.flag | ONEWAY_FLAG)
+        self._transport.write(encode_command(oneway))
+
 
 class Outward:
     """Connections to other servers, made when needed and kept.
@@ -93,6 +98,18 @@ class Outward:
                 return await link.invoke(command)
         except TimeoutError as e:
             raise RequestTimeout(f"{address} did not answer request {command.code} within {timeout:g} s") from e
+
+    async def tell(self, address: str, command: Command, timeout: float) -> None:
+        """Make a one-way request: it has been written when this returns.
+
+        :param timeout: seconds for connecting. Errors as :meth:`invoke`.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                link = await self._link(address)
+        except TimeoutError as e:
+            raise ConnectError(f"cannot connect to {address} within {timeout:g} s") from e
+        link.tell(command)
 
     async def _link(self, address: str) -> _Link:
         link = self._links.get(address)

@@ -1,0 +1,54 @@
+"""Telling brokers that another one of their name has the smallest id now (notifyMinBrokerIdChanged).
+
+Knows where they are told: at the address they serve at. Refuses to know when that is due.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from rocketmq_py.errors import NetworkError
+from rocketmq_py.namesrv.registry import MinIdChanged
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.headers_cluster import NotifyMinBrokerIdChange
+from rocketmq_py.server.outward import Outward
+from rocketmq_py.wire.command import Command
+
+log = logging.getLogger(__name__)
+
+_CONNECT_SECONDS = 3.0
+
+
+class Notifier:
+    """Tells brokers, each as soon as it can be connected to. Brokers find out by themselves, too, only later."""
+
+    def __init__(self) -> None:
+        self._outward = Outward()
+        self._telling: set[asyncio.Task[None]] = set()
+
+    def tell(self, change: MinIdChanged) -> None:
+        """Tell all who are concerned; returns at once."""
+        log.info("of broker %s, id %d at %s is the smallest now", change.broker_name, change.min_id, change.min_address)
+        header = NotifyMinBrokerIdChange(
+            min_broker_id=change.min_id, broker_name=change.broker_name, min_broker_addr=change.min_address,
+            offline_broker_addr=change.offline_address, ha_broker_addr=change.ha_address,
+        )  # fmt: skip
+        command = Command(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, ext=header.to_ext())
+        for address in change.tell:
+            task = asyncio.get_running_loop().create_task(self._tell(address, command))
+            self._telling.add(task)
+            task.add_done_callback(self._telling.discard)
+
+    async def _tell(self, address: str, command: Command) -> None:
+        try:
+            await self._outward.tell(address, command, _CONNECT_SECONDS)
+        except NetworkError as e:
+            log.warning("broker at %s is not told who has the smallest id now: %s", address, e)
+
+    async def close(self) -> None:
+        """Tell nobody any more."""
+        for task in self._telling:
+            task.cancel()
+        await asyncio.gather(*self._telling, return_exceptions=True)
+        self._outward.close()
