@@ -21,6 +21,7 @@ from benchmarks.stepping import Row, Run, event_loop, repeat, repeat_async, resu
 from rocketmq_py import ConsumeFromWhere, LitePullConsumer, Message, MessageExt, PushConsumer, aio
 
 _TIMEOUT_SECONDS = 150.0
+_PULL_BATCH = 32
 _MEMBERS = 20
 _QUIET = 1.5
 """Seconds before a change: members look around once a second at most, and the round before is not to be measured."""
@@ -84,7 +85,7 @@ def lite_pull(namesrv: str, topic: str) -> Run:
     """All queues assigned, from their first offset; one caller polls."""
 
     def run(count: int) -> Row:
-        with LitePullConsumer(_fresh_group(), namesrv=namesrv) as consumer:
+        with LitePullConsumer(_fresh_group(), namesrv=namesrv, pull_batch_size=_PULL_BATCH) as consumer:
             queues = consumer.queues(topic)
             consumer.assign(queues)
             for queue in queues:
