@@ -433,3 +433,28 @@ def test_health_and_lag_tell_what_is_held_and_what_is_not_committed(cluster, top
         assert member.health().state == "closed"
 
     asyncio.run(scenario())
+
+
+def test_a_topic_that_is_deleted_and_made_again_is_another_one(cluster, topic, group, caplog):
+    async def scenario():
+        queue = first_queue(topic)
+        await send(cluster.namesrv, topic, 5, queue)
+        async with consumer(cluster, group, pull_batch_size=2) as member:
+            member.assign([queue])
+            assert len(await member.poll(PATIENCE)) == 2
+            await member.commit()
+            async with Admin(cluster.namesrv) as admin:
+                await admin.delete_topic(topic)
+
+                async def log():
+                    return caplog.text
+
+                await eventually(log, lambda text: "has gone" in text)
+                assert await member.poll(0) == [], "what was held is void"
+                await admin.create_topic(topic, 1)
+            await send(cluster.namesrv, topic, 3, queue)
+            assert bodies(await collect(member, 3)) == numbers(3)
+            await member.commit()
+            assert await member.committed(queue) == 3
+
+    asyncio.run(scenario())

@@ -14,6 +14,7 @@ from rocketmq_py.broker.filters import ConsumerFilters
 from rocketmq_py.broker.groups import Groups
 from rocketmq_py.broker.topics import UNIT_SUB_FLAG, Topics
 from rocketmq_py.core.registry import ConsumerGroup, ConsumerRegistry, Member, ProducerRegistry
+from rocketmq_py.core.subscription import differences
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies import ConsumerData, HeartbeatData
 from rocketmq_py.protocol.codes import RequestCode
@@ -39,6 +40,7 @@ class Clients:
         self._filters = filters
         self._clock = clock
         self._fingerprints: dict[str, int] = {}
+        self._told: dict[str, set[str]] = {}
         self.consumers = ConsumerRegistry()
         self.producers = ProducerRegistry()
 
@@ -65,11 +67,29 @@ class Clients:
             UNIT_SUB_FLAG if consumer.unit_mode else 0, order=order,
         )  # fmt: skip
         without = bool(data.heartbeat_fingerprint) and data.without_sub
+        if not without:
+            self._compare(consumer, member)
         if self.consumers.register(consumer, member, keep_subscriptions=without):
             _log.info("consumer group %s changed with %s", consumer.group_name, member.client_id)
             self._notify(self.consumers.groups[consumer.group_name])
         if not without:
             self._filters.register(consumer.group_name, consumer.subscription_data_set)
+
+    def _compare(self, consumer: ConsumerData, member: Member) -> None:
+        """Says, once for each member and case, that it does not subscribe to what the rest of its group does."""
+        group = self.consumers.groups.get(consumer.group_name)
+        if group is None or all(other.client_id == member.client_id for other in group.members.values()):
+            return
+        found = differences(consumer.subscription_data_set, group.subscriptions.values())
+        case = f"{member.client_id}: {'; '.join(found)}"
+        told = self._told.setdefault(group.name, set())
+        if found and case not in told:
+            told.add(case)
+            _log.warning(
+                "consumer group %s has members with different subscriptions (%s): the newest replaces the others, and "
+                "messages go to members that do not want them. All members of a group must subscribe to the same",
+                group.name, case,
+            )  # fmt: skip
 
     def unregister(self, peer: Peer, consumer_group: str | None, producer_group: str | None) -> None:
         """A client leaves groups."""
@@ -96,6 +116,7 @@ class Clients:
     def _left(self, group: ConsumerGroup) -> None:
         if not group.members:
             self._fingerprints.pop(group.name, None)
+            self._told.pop(group.name, None)
             self._filters.unregister(group.name)
         self._notify(group)
 

@@ -26,7 +26,7 @@ from rocketmq_py.core.rebalance import Ask, starting_point
 from rocketmq_py.core.received import received
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.core.subscription import is_tag_type
-from rocketmq_py.errors import BrokerError, RocketMQError
+from rocketmq_py.errors import BrokerError, RocketMQError, TopicNotExist
 from rocketmq_py.protocol.bodies import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers import PullMessage, PullResponse
@@ -57,7 +57,7 @@ class PullLoop:
     :param cache: takes the messages.
     :param subscription: what is wanted of the topic; asked before every pull.
     :param arrived: told when there is something new in the cache.
-    :param jump: has the queue begin anew at another offset, which ends this loop.
+    :param jump: has the queue begin anew at another offset (None: where the group is), which ends this loop.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class PullLoop:
         cache: Cache,
         subscription: Callable[[str], SubscriptionData],
         arrived: Callable[[], None],
-        jump: Callable[[ProcessQueue, int], None],
+        jump: Callable[[ProcessQueue, int | None], None],
     ) -> None:
         self._group = group
         self._options = options
@@ -81,6 +81,7 @@ class PullLoop:
         self._broker_id = MASTER_ID
         self._trouble: type[RocketMQError] | None = None
         self._changed = asyncio.Event()
+        self._has_pulled = False
 
     def nudge(self) -> None:
         """Something has changed that a pull may be waiting for."""
@@ -131,7 +132,18 @@ class PullLoop:
         _log.log(level, "pulling %s at %s failed, again in %g s: %s", queue, where, delay, error)
         if error.refresh_route:
             await self._group.instance.routes.refresh_all({queue.topic})
+        if isinstance(error, TopicNotExist):
+            self._vanished()
         return delay
+
+    def _vanished(self) -> None:
+        """The broker does not know the topic any more: whatever comes under its name later begins anew."""
+        self._group.offsets.remove(self._process.queue)
+        self._offset = None
+        if self._has_pulled:
+            self._has_pulled = False
+            _log.warning("the topic of %s has gone: what is held of it is void", self._process.queue)
+            self._jump(self._process, None)
 
     async def _start(self) -> int:
         """Where the queue starts: what this consumer has committed, then what the group has, then what options say."""
@@ -206,6 +218,7 @@ class PullLoop:
             if reply.code == ResponseCode.GO_AWAY:
                 self._group.instance.connections.retire(asked.connection)
             raise BrokerError.of(reply.code, reply.remark, asked.connection.address)
+        self._has_pulled = True
         if self._trouble is not None:
             self._trouble = None
             _log.warning("pulling %s works again", self._process.queue)

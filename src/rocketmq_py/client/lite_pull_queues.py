@@ -44,8 +44,8 @@ class Queues:
         self.cache.forget(process)
         self._end(process)
 
-    def jump(self, old: ProcessQueue, offset: int) -> None:
-        """Goes on at another offset of a queue."""
+    def jump(self, old: ProcessQueue, offset: int | None) -> None:
+        """Goes on at another offset of a queue; None: where the group is."""
         queue = old.queue
         new = self._group.queues[queue] = ProcessQueue(queue, self._group.now())
         self.cache.move(old, new, offset)

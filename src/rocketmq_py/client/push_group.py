@@ -6,7 +6,7 @@ State and nothing else; the parts that act on it stand in the other ``push_*`` m
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from time import monotonic, time
 
 import msgspec
@@ -41,7 +41,8 @@ class Group:
 
     ``announced`` are the subscriptions the brokers are known to have: pulls carry their versions, since a broker
     refuses a pull whose version is newer than the heartbeat it has seen. ``queues`` are ours; ``leaving`` are ours no
-    more, but still locked, since a listener has messages of them. ``doubt`` is told of queues whose broker was lost.
+    more, but still locked, since a listener has messages of them. ``doubt`` is told of queues whose broker was lost,
+    ``vanished`` of those whose topic is gone.
     ``threads`` is how many listeners may be at work at one time, ``stopwatch`` knows how long they have been.
     """
 
@@ -63,6 +64,7 @@ class Group:
         self.threads = options.consume_threads
         self.stopwatch = Stopwatch(options.stuck_after)
         self.doubt: Callable[[ProcessQueue], None] = _no_doubt
+        self.vanished: Callable[[ProcessQueue], Awaitable[None]] = _no_loss
         self._stats: dict[str, ConsumeStats] = {}
         self.announced_at = -1.0
 
@@ -101,14 +103,18 @@ class Group:
 
         :raises ConfigError: the expression cannot be understood.
         """
-        self.subscriptions[topic] = make_subscription(topic, tags, sql, int(time() * 1000))
+        self.subscriptions[topic] = make_subscription(topic, tags, sql, self._next_version(topic))
 
     def renew_subscription(self, topic: str) -> None:
         """Gives a subscription a new version, so that brokers take it over."""
         known = self.subscriptions.get(topic)
         if known is not None:
-            version = max(int(time() * 1000), known.sub_version + 1)
-            self.subscriptions[topic] = msgspec.structs.replace(known, sub_version=version)
+            self.subscriptions[topic] = msgspec.structs.replace(known, sub_version=self._next_version(topic))
+
+    def _next_version(self, topic: str) -> int:
+        """The time, but never less than before, even when the clock is set back: brokers keep the greater version."""
+        known = self.subscriptions.get(topic)
+        return max(int(time() * 1000), known.sub_version + 1 if known is not None else 0)
 
     async def announce(self) -> None:
         """Tells all brokers what is subscribed; pulls ask for it from then on."""
@@ -131,3 +137,7 @@ class Group:
 
 def _no_doubt(process: ProcessQueue) -> None:
     """A queue without a lock can be consumed whatever becomes of its broker."""
+
+
+async def _no_loss(process: ProcessQueue) -> None:
+    """Where nobody can let go of a queue it stays, and is pulled again."""

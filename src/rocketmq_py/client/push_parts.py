@@ -53,6 +53,7 @@ class Parts:
         self.rebalancer = Rebalancer(
             group, self.strategy.take, self._release, self.holding, queues_changed or _nobody
         )  # fmt: skip
+        group.vanished = self.rebalancer.forget
         self._watch = ListenerWatch(group, self.dispatcher, lambda: any(each.is_async for each in listeners))
         self._sampler = asyncio.ensure_future(self._sample())
 

@@ -24,7 +24,14 @@ from rocketmq_py.core.processqueue import ProcessQueue
 from rocketmq_py.core.rebalance import Ask, starting_point
 from rocketmq_py.core.received import received, restore_topic
 from rocketmq_py.core.route import MASTER_ID
-from rocketmq_py.errors import BrokerError, ConnectError, ConnectionLost, RocketMQError, SubscriptionError
+from rocketmq_py.errors import (
+    BrokerError,
+    ConnectError,
+    ConnectionLost,
+    RocketMQError,
+    SubscriptionError,
+    TopicNotExist,
+)
 from rocketmq_py.model import MessageExt
 from rocketmq_py.protocol.bodies import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -146,6 +153,8 @@ class Puller:
             self._group.doubt(self._queue)
         if error.refresh_route:
             await self._group.instance.routes.refresh_all({queue.topic})
+        if isinstance(error, TopicNotExist):
+            await self._group.vanished(self._queue)
         return delay
 
     async def _start(self) -> int:
@@ -255,7 +264,9 @@ class Puller:
 
     def _received(self, pulled: _Pulled) -> list[MessageExt]:
         source = self._queue.queue
-        messages = received(pulled.body, pulled.header, source.broker_name, pulled.asked.subscription.tags_set)
+        # A pull that a broker held meanwhile was filtered by what is wanted now, not by what was when it was asked.
+        wanted = self._group.subscriptions.get(source.topic, pulled.asked.subscription)
+        messages = received(pulled.body, pulled.header, source.broker_name, wanted.tags_set)
         if source.topic == self._group.retry_topic:
             restore_topic(messages, source.topic)
         elif self._group.is_pop_retry(source.topic):

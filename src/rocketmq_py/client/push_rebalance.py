@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Collection
 
 from rocketmq_py.client.push_assign import Assignments
+from rocketmq_py.client.push_doctor import Doctor
 from rocketmq_py.client.push_group import Group
 from rocketmq_py.client.push_holding import Holding
 from rocketmq_py.core.pop import PopQueue
@@ -56,6 +57,7 @@ class Rebalancer:
         self._release = release
         self._holding = holding
         self._changed = changed
+        self._doctor = Doctor(group)
         self._rebuild = rebuild
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -219,7 +221,9 @@ class Rebalancer:
         except BrokerError as e:
             _log.info("broker %s knows no member of group %s: %s", broker.broker_name, self._group.name, e)
             return []
-        return ConsumerIdList.decode(answer.body).consumer_id_list
+        members = self._doctor.distinct(ConsumerIdList.decode(answer.body).consumer_id_list)
+        await self._doctor.look(address, members)
+        return members
 
     # -- letting go
 
@@ -254,6 +258,17 @@ class Rebalancer:
         if self._group.queues.get(queue) is process:
             await self._let_go([queue])
         self.trigger()
+
+    async def forget(self, process: ProcessQueue) -> None:
+        """Lets go of a queue whose topic its broker does not know any more, and of its offset.
+
+        Whatever comes under that name later is another topic, and begins anew.
+        """
+        queue = process.queue
+        self._group.offsets.remove(queue)
+        if self._group.queues.get(queue) is process:
+            _log.warning("topic %s has gone from broker %s: %s is let go", queue.topic, queue.broker_name, queue)
+            await self._let_go([queue])
 
     # -- taking over
 

@@ -141,11 +141,12 @@ class Cache:
         self.paused.discard(process.queue)
         self._batches = deque(batch for batch in self._batches if batch.process is not process)
 
-    def move(self, old: ProcessQueue, new: ProcessQueue, position: int) -> None:
+    def move(self, old: ProcessQueue, new: ProcessQueue, position: int | None) -> None:
         """Goes on with ``new`` in the place of ``old`` and at another position; what is held of ``old`` is void."""
         old.dropped = True
         paused = old.queue in self.paused
         self.forget(old)
         if paused:
             self.paused.add(new.queue)
-        self.positions[new.queue] = position
+        if position is not None:
+            self.positions[new.queue] = position

@@ -54,6 +54,32 @@ def parse_subscription(topic: str, expression: str | None, expression_type: str 
     return SubscriptionData.parse(topic, expression, 0, expression_type or TAG)
 
 
+def differences(these: Iterable[SubscriptionData], those: Iterable[SubscriptionData]) -> list[str]:
+    """What two members of one group do not agree on, in words; empty when they subscribe to the same.
+
+    A broker knows one subscription of a group, the newest: members that do not agree take messages from each other that
+    neither wants, or that only the other wants.
+    """
+    mine, others = ({one.topic: one for one in side} for side in (these, those))
+    return [
+        f"topic {topic}: {_said(mine.get(topic))} here, {_said(others.get(topic))} there"
+        for topic in sorted(mine.keys() | others.keys())
+        if _meaning(mine.get(topic)) != _meaning(others.get(topic))
+    ]
+
+
+def _meaning(subscription: SubscriptionData | None) -> object:
+    if subscription is None:
+        return None
+    if is_tag_type(subscription.expression_type):
+        return frozenset(subscription.tags_set)
+    return subscription.expression_type, subscription.sub_string
+
+
+def _said(subscription: SubscriptionData | None) -> str:
+    return "not subscribed" if subscription is None else repr(subscription.sub_string)
+
+
 def wants_any(accepts: Accepts | None, tags_codes: Iterable[int]) -> bool:
     """Whether one of several new messages is wanted."""
     return accepts is None or any(map(accepts, tags_codes))

@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rocketmq_py.core.sql92 import compile_sql
-from rocketmq_py.core.subscription import is_tag_type, parse_subscription, sql_filter, tag_filter, wants_any
+from rocketmq_py.core.subscription import (
+    differences,
+    is_tag_type,
+    parse_subscription,
+    sql_filter,
+    tag_filter,
+    wants_any,
+)
 from rocketmq_py.errors import BadHeader
 from rocketmq_py.model import RecordHead
 from rocketmq_py.properties import encode_properties
@@ -68,3 +75,15 @@ def test_new_messages_wake_when_any_of_them_is_wanted() -> None:
     assert wants_any(None, [])
     assert wants_any({65}.__contains__, [1, 65])
     assert not wants_any({65}.__contains__, [1, 2])
+
+
+def test_members_agree_whatever_the_spelling_of_tags() -> None:
+    one = [SubscriptionData.parse("T", "a || b", 1), SubscriptionData.parse("U", "*", 1)]
+    other = [SubscriptionData.parse("U", None, 7), SubscriptionData.parse("T", "b||a", 2)]
+    assert differences(one, other) == []
+
+
+def test_differences_are_told_by_topic() -> None:
+    sql = SubscriptionData(topic="T", sub_string="a > 1", sub_version=1, expression_type="SQL92")
+    found = differences([SubscriptionData.parse("T", "a", 1)], [sql, SubscriptionData.parse("U", "*", 1)])
+    assert found == ["topic T: 'a' here, 'a > 1' there", "topic U: not subscribed here, '*' there"]
