@@ -24,9 +24,12 @@ _log = logging.getLogger(__name__)
 _ENTRY = Struct(">qiq")
 unpack_entries = _ENTRY.iter_unpack
 """Physical offset, size and tags code of each of some raw entries."""
-_BLANK = _ENTRY.pack(0, 0x7FFFFFFF, 0)
+_BLANK_SIZE = 0x7FFFFFFF
+_BLANK = _ENTRY.pack(0, _BLANK_SIZE, 0)
 """Stands for an offset that has no message: before the first of a queue that did not begin at 0."""
 _ANY_PHYSICAL = 1 << 63
+_HEAD = 204
+"""Entries in a page of memory."""
 _pack_entries = Entries("qiq").pack
 
 
@@ -217,13 +220,18 @@ class ConsumeQueue:
 
         What is on disk is a run of entries in the order of the log, so that the first that fails ends the run.
         """
-        low, high = 0, self._per_file
         file = self._files.get(self._path(start))
+        # Most queues are short: then the first page has all their entries, and one read finds the end.
+        head = file.read(0, min(_HEAD, self._per_file) * ENTRY)
+        if _is_filled(head[-ENTRY:], physical_end):
+            low, high = len(head) // ENTRY, self._per_file
+        else:
+            low, high = 0, len(head) // ENTRY - 1
         while low < high:
             middle = (low + high) // 2
-            physical, size, _ = _ENTRY.unpack(file.read(middle * ENTRY, ENTRY))
-            blank = size == 0x7FFFFFFF and physical == 0
-            if size > 0 and physical >= 0 and (blank or physical + size <= physical_end):
+            at = middle * ENTRY
+            raw = head[at : at + ENTRY] if at < len(head) else file.read(at, ENTRY)
+            if _is_filled(raw, physical_end):
                 low = middle + 1
             else:
                 high = middle
@@ -237,13 +245,13 @@ class ConsumeQueue:
         """Move the minimum to the first entry whose message the log still has; to the end when it has none."""
         low, high = self.min_offset, self.max_offset
         first = self.entry(low)
-        if first is not None and first[0] >= physical_start > 0:
+        if first is not None and first[0] >= physical_start and first[1] != _BLANK_SIZE:
             return
         while low < high:
             middle = (low + high) // 2
             found = self.entry(middle)
             physical, size = (found[0], found[1]) if found else (-1, 0)
-            if physical < physical_start or (physical == 0 and size == 0x7FFFFFFF):
+            if physical < physical_start or (physical == 0 and size == _BLANK_SIZE):
                 low = middle + 1
             else:
                 high = middle
@@ -267,7 +275,7 @@ class ConsumeQueue:
     def last_physical_end(self) -> int:
         """Where the last message ends in the log; -1 for an empty queue."""
         last = self.entry(self.max_offset - 1)
-        return -1 if last is None or last[1] == 0x7FFFFFFF else last[0] + last[1]
+        return -1 if last is None or last[1] == _BLANK_SIZE else last[0] + last[1]
 
     def entries(self, offset: int, count: int) -> Iterator[tuple[int, int, int]]:
         raw = self.read(offset, count)
@@ -281,3 +289,10 @@ class ConsumeQueue:
 
     def __str__(self) -> str:
         return f"consume queue {self.topic}-{self.queue_id}"
+
+
+def _is_filled(raw: bytes, physical_end: int) -> bool:
+    """Whether an entry was written, and is a blank or of a message that ends at ``physical_end`` or before."""
+    physical, size, _ = _ENTRY.unpack(raw)
+    blank = size == _BLANK_SIZE and physical == 0
+    return size > 0 and physical >= 0 and (blank or physical + size <= physical_end)

@@ -19,9 +19,10 @@ from rocketmq_py.store.index import MessageIndex
 from rocketmq_py.store.queues import QueueTable
 
 _PAGE = 4096
-_SPILLS_PER_TICK = 200
-_ROUND_BYTES = 256 * 1024 * 1024
-"""So much in the log brings a round before its time: it is what a start after a crash has to walk over."""
+_SPILLS_PER_TICK = 100
+_ROUND_BYTES, _ROUND_BYTES_PER_QUEUE = 256 * 1024 * 1024, 64 * 1024
+"""So much in the log brings a round before its time: it is what a start after a crash has to walk over. More where many
+queues are, for each of which a round may write to a file."""
 
 
 class Readable(NamedTuple):
@@ -74,7 +75,7 @@ class FlushSchedule:
             self._request_log(readable.timestamp)
 
     def _is_round_due(self, now: int, end: int) -> bool:
-        if end - self._round_end >= _ROUND_BYTES:
+        if end - self._round_end >= max(_ROUND_BYTES, _ROUND_BYTES_PER_QUEUE * len(self._queues.by_key)):
             return True
         return now - self._round_at >= self._config.flush_consume_queue_thorough_interval and end != self._round_end
 
