@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
+from rocketmq_py.server.openfiles import LoopFaults, raise_limit
+
 
 class Service(Protocol):
     """What can be started and stopped."""
@@ -27,7 +29,7 @@ def run(main: Coroutine[Any, Any, T]) -> T | None:
     """Run ``main`` to its end on uvloop where that is installed, on asyncio's own loop otherwise.
 
     SIGTERM and SIGINT cancel it, so that its ``finally`` blocks and context managers end what was started; the result
-    is None then.
+    is None then. As many files may be open as the system grants.
     """
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_until_signalled(main))
@@ -54,6 +56,7 @@ async def started(service: S) -> AsyncIterator[S]:
 
 async def _until_signalled(main: Coroutine[Any, Any, T]) -> T | None:
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(LoopFaults(raise_limit()))
     task = loop.create_task(main)
     signalled = False
 

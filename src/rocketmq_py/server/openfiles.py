@@ -1,0 +1,54 @@
+"""As many open files as the system grants: every connection is one.
+
+Knows the limit of open files and what a loop says when it is reached. Refuses to know who listens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import sys
+import time
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+_TOO_MANY = (errno.EMFILE, errno.ENFILE)
+_AGAIN_SECONDS = 60.0
+
+
+def raise_limit() -> int | None:
+    """Let this process open as many files as its hard limit allows; returns how many, None where there is no limit."""
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (ValueError, OSError):  # macOS grants less than it names
+        return soft
+    return hard
+
+
+class LoopFaults:
+    """What an event loop reports instead of raising it.
+
+    Running out of files comes again with every connection that is refused: it is one line a minute.
+    """
+
+    def __init__(self, limit: int | None) -> None:
+        self._limit = limit
+        self._told = -_AGAIN_SECONDS
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        fault = context.get("exception")
+        if not isinstance(fault, OSError) or fault.errno not in _TOO_MANY:
+            loop.default_exception_handler(context)
+        elif time.monotonic() - self._told >= _AGAIN_SECONDS:
+            self._told = time.monotonic()
+            log.error(
+                "no connection more can be taken: %s files are open, the limit; raise it (ulimit -n, LimitNOFILE)",
+                self._limit,
+            )

@@ -1,0 +1,97 @@
+"""Many connections, most of them idle, many pulls that wait, and more requests than can be served."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
+from rocketmq_py.protocol.headers import PullMessage, SendMessageV2
+from rocketmq_py.testing import Cluster
+from rocketmq_py.wire.command import Command, encode_command
+from tests.server.rawpeer import RawPeer
+
+IDLE, HELD = 250, 100
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < 4 * (IDLE + HELD):
+        pytest.skip(f"only {soft} files may be open here, which both ends need for their connections")
+    with Cluster() as cluster:
+        cluster.create_topic("t", 1)
+        yield cluster
+
+
+def send(body: bytes = b"hello") -> Command:
+    header = SendMessageV2(
+        producer_group="p", topic="t", default_topic="TBW102", default_topic_queue_nums=1, queue_id=0, sys_flag=0,
+        born_timestamp=1, flag=0, properties="",
+    )  # fmt: skip
+    return Command(Code.SEND_MESSAGE_V2, ext=header.to_ext(), body=body)
+
+
+def pull(number: int, offset: int) -> bytes:
+    header = PullMessage(
+        consumer_group=f"g-{number}", topic="t", queue_id=0, queue_offset=offset, max_msg_nums=32, sys_flag=6,
+        commit_offset=0, suspend_timeout_millis=600_000, sub_version=0, subscription="*",
+    )  # fmt: skip
+    return encode_command(Command(Code.PULL_MESSAGE, ext=header.to_ext()))
+
+
+def ask(peer: RawPeer, command: Command) -> Command:
+    peer.send(encode_command(command))
+    return peer.receive()
+
+
+def test_idle_connections_cost_nobody_and_held_pulls_are_all_answered(cluster: Cluster) -> None:
+    (address,) = cluster.addresses
+    with ExitStack() as stack:
+        idle = [stack.enter_context(RawPeer(address)) for _ in range(IDLE)]
+        producer = idle[0]
+        end = int(ask(producer, send()).ext["queueOffset"]) + 1
+        waiting = [stack.enter_context(RawPeer(address)) for _ in range(HELD)]
+        for number, peer in enumerate(waiting):
+            peer.send(pull(number, end))
+        (broker,) = cluster.brokers
+        while len(broker.services.holds) < HELD:
+            assert ask(producer, Command(Code.GET_MAX_OFFSET, ext={"topic": "t", "queueId": "0"})).code == 0
+        assert ask(producer, send(b"for all")).code == 0
+        for peer in waiting:
+            answer = peer.receive()
+            assert (answer.code, b"for all" in answer.body) == (0, True)
+        assert {ask(peer, send()).code for peer in idle} == {0}
+
+
+def test_a_server_that_cannot_keep_up_refuses_and_recovers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every send works longer than the limit, so that turn after turn is too long."""
+    with Cluster(wait_time_mills_in_send_queue=1) as cluster, ExitStack() as stack:
+        (broker,) = cluster.brokers
+        assert broker._server is not None
+        assert broker._server.dispatcher.lanes.waits["send"] == 1
+        sender, slow = broker.services.sender, broker.services.sender.send
+
+        def work(*args: object) -> object:
+            until = time.thread_time() + 0.06
+            while time.thread_time() < until:
+                pass
+            return slow(*args)  # type: ignore[arg-type]
+
+        peers = [stack.enter_context(RawPeer(cluster.addresses[0])) for _ in range(4)]
+        monkeypatch.setattr(sender, "send", work)
+        answers: list[Command] = []
+        while ResponseCode.SYSTEM_BUSY not in {answer.code for answer in answers}:
+            for peer in peers:
+                peer.send(encode_command(send()))
+            answers = [peer.receive() for peer in peers]
+        refused = next(answer for answer in answers if answer.code)
+        assert refused.remark is not None
+        assert refused.remark.startswith("[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while")
+        monkeypatch.undo()
+        while ask(peers[0], send()).code:
+            pass
