@@ -28,6 +28,9 @@ from rocketmq_py.server import Hold, Peer, Reply, Responder
 from rocketmq_py.store import Arrival
 from rocketmq_py.store.config_files import ConfigFile
 
+_LAG_MS = 10_000
+"""How long before offsets were last written a pop may have been that is not in them: a Java broker commits late."""
+
 
 class PopServices:
     """The parts of a broker that serve pops.
@@ -45,6 +48,7 @@ class PopServices:
         save: Callable[[ConfigFile, Any], None],
     ) -> None:
         self._parts = parts
+        self._crashed = parts.store.layout.abort.exists()  # asked before the store is opened, which makes the file
         file = ConfigFile(parts.config.store_root / "config" / "consumerOrderInfo.json")
         self.orders = OrderInfos(file, parts.topics, parts.groups, parts.clock, save)
         table = self.orders.table
@@ -84,7 +88,7 @@ class PopServices:
         parts = self._parts
         files = parts.config.store_root / "config"
         self.orders.load()
-        self.log.load(_saved_ms(files / "consumerOffset.json"))
+        self.log.load(_saved_ms(files / "consumerOffset.json") - _LAG_MS if self._crashed else None)
         take_over_timers(parts.store, parts.offsets, self.log, files / "timercheck")
 
     def tick(self, now_ms: int) -> None:

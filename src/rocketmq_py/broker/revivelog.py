@@ -51,7 +51,7 @@ class ReviveLog:
         self._clock = parts.clock
         self.topic = revive_topic(parts.config.broker_cluster_name)
         self.ledger = Ledger()
-        self._offsets_saved_ms = 0
+        self._offsets_lag_from_ms: int | None = None
 
     # -- writing
 
@@ -109,13 +109,14 @@ class ReviveLog:
 
     # -- reading back
 
-    def load(self, offsets_saved_ms: int) -> None:
+    def load(self, offsets_lag_from_ms: int | None) -> None:
         """Read what is not dealt with yet.
 
-        :param offsets_saved_ms: when the groups' offsets were last written. What was popped later, before the broker
-            crashed, is not to be popped again: it comes back by itself.
+        :param offsets_lag_from_ms: since when groups' offsets may lag behind what was popped, because the broker
+            crashed before it wrote them; None when they do not. What was popped since is not to be popped again: it
+            comes back by itself.
         """
-        self._offsets_saved_ms = offsets_saved_ms
+        self._offsets_lag_from_ms = offsets_lag_from_ms
         for topic, queue_id in self._store.queues():
             if topic == self.topic:
                 self._load_queue(queue_id)
@@ -146,7 +147,7 @@ class ReviveLog:
         entry = decode_revive(tag, body)
         if isinstance(entry, CheckPoint):
             self.ledger.add(entry, queue_id, offset)
-            if entry.pop_time > self._offsets_saved_ms:
+            if self._offsets_lag_from_ms is not None and entry.pop_time >= self._offsets_lag_from_ms:
                 self._raise_offset(entry)
         elif entry is not None:
             self.ledger.ack(entry.key(self._config.broker_name), entry.offsets)

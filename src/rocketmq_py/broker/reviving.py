@@ -99,6 +99,7 @@ class Reviver:
         head, properties = stored.head, decode_properties(stored.properties)
         if not head.reconsume_times or Property.FIRST_POP_TIME not in properties:
             properties[Property.FIRST_POP_TIME] = str(ck.pop_time)
+        properties[Property.ORIGIN_GROUP] = ck.group
         return NewRecord(
             self._retry_topic(ck), 0, stored.body, encode(properties).encode(), tags_code(properties.get("TAGS")),
             head.sys_flag & ~HOSTS_V6, head.flag, head.born_timestamp, self._host, head.reconsume_times + 1, 0,

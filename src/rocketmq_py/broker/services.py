@@ -10,12 +10,14 @@ import os
 import random
 from collections.abc import Callable
 
+from rocketmq_py.broker.assignment import Assignments
 from rocketmq_py.broker.clients import Clients
 from rocketmq_py.broker.config import BrokerConfig
 from rocketmq_py.broker.delay import DelayService
 from rocketmq_py.broker.filters import ConsumerFilters
 from rocketmq_py.broker.groups import Groups
 from rocketmq_py.broker.handlers.admin import AdminHandlers
+from rocketmq_py.broker.handlers.assignment import AssignmentHandlers
 from rocketmq_py.broker.handlers.brokers import BrokerHandlers
 from rocketmq_py.broker.handlers.clients import ClientHandlers
 from rocketmq_py.broker.handlers.groups import GroupHandlers
@@ -35,6 +37,7 @@ from rocketmq_py.broker.popparts import PopParts
 from rocketmq_py.broker.popservices import PopServices
 from rocketmq_py.broker.pulling import Puller
 from rocketmq_py.broker.registration import Registration
+from rocketmq_py.broker.requestmodes import RequestModes
 from rocketmq_py.broker.retrytopics import RetryTopics
 from rocketmq_py.broker.runtimeinfo import RuntimeInfo
 from rocketmq_py.broker.saver import Saver
@@ -118,6 +121,8 @@ class Services:
         self._make_transactions(store_host)
         parts = PopParts(config, store, topics, groups, self.offsets, self.stats, store_host, clock)
         self.pop = PopServices(parts, soon, self.held, self.saver.save)
+        self.modes = RequestModes(self._file("messageRequestMode.json"), config, topics, groups)
+        self.routes_outward = Outward()
 
     def _make_transactions(self, store_host: bytes) -> None:
         config, store, clock = self._config, self.store, self._clock
@@ -134,6 +139,9 @@ class Services:
             SendHandlers(self.sender, SendBack(config, store, self.topics, self.groups, self.delay, stats)),
             PullHandlers(self.puller),
             PopHandlers(self.pop),
+            AssignmentHandlers(
+                Assignments(config, self.topics, self.clients, self.modes, self.routes_outward, self._clock), self.modes
+            ),
             OffsetHandlers(config, store, self.topics, self.groups, self.offsets),
             ClientHandlers(config, self.clients, self.locks, self._clock),
             TopicHandlers(config, self.topics, store, self.offsets, stats, self.registration),
@@ -158,7 +166,7 @@ class Services:
         """
         self.store.open()
         try:
-            for table in (self.topics, self.groups, self.offsets, self.filters, self.delay):
+            for table in (self.topics, self.groups, self.offsets, self.filters, self.delay, self.modes):
                 table.load()
             self.transactions.load()
             self.pop.load()
@@ -204,6 +212,7 @@ class Services:
             self.pop.persist()
             self.delay.persist()
         finally:
+            self.routes_outward.close()
             self.saver.close()
             self.store.close()
 

@@ -164,6 +164,7 @@ def test_what_is_not_acked_comes_back_once(running: InProcess, client: Client) -
         assert (one.message.topic, one.message.tags, one.message.keys) == ("t", "A", "k")
         assert (one.message.reconsume_times, one.handle.retry) == (1, popinfo.RETRY_V1)
         assert one.message.properties["1ST_POP_TIME"] == str(START_MS)
+        assert one.message.properties["ORIGIN_GROUP"] == "g"
         assert ack(client, one).code == 0
     running.turn(REVIVE_MS)
     assert take(client) == []
@@ -309,6 +310,7 @@ def restart(running: InProcess, root: Path, *, clean: bool) -> InProcess:
         running.services.saver.close()
         running.services.store.close()
         os.utime(root / "config" / "consumerOffset.json", (START_MS / 1000,) * 2)  # by the clock of the test
+        (root / "abort").touch()
     again = InProcess(root)
     again.now = running.now
     return again
