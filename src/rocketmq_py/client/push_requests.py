@@ -84,7 +84,8 @@ class _Requests:
         if consumer is None:
             return self._unknown(header.consumer_group)
         info = consumer.running_info()
-        info["mqTable"] = {_key(queue): state for queue, state in info["mqTable"].items()}
+        for table in ("mqTable", "mqPopTable"):
+            info[table] = {_key(queue): state for queue, state in info[table].items()}
         if header.jstack_enable:
             info["jstack"] = consumer.stacks()
         return _json(info)

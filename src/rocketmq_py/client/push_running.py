@@ -19,6 +19,7 @@ from rocketmq_py.client.dispatch_orderly_listener import OrderlyListener
 from rocketmq_py.client.push_group import Group, State
 from rocketmq_py.core.flow import MEBIBYTE
 from rocketmq_py.core.orderly import End, OrderedQueue, Run
+from rocketmq_py.core.pop import ALL_QUEUES
 from rocketmq_py.core.processqueue import ProcessQueue
 from rocketmq_py.core.received import restore_topic
 from rocketmq_py.model import MessageExt, MessageQueue
@@ -106,8 +107,17 @@ def _rates(group: Group) -> dict[str, dict[str, float]]:
 
 
 async def lag(group: Group) -> dict[MessageQueue, int]:
-    """Messages of each assigned queue that are not yet consumed, as the brokers count now."""
-    return await lag_of(group, sorted(group.queues))
+    """Messages of each assigned queue that are not yet consumed, as the brokers count now; of each queue it pops from,
+    those that nobody has popped yet.
+    """
+    queues: set[MessageQueue] = set()
+    for queue in group.queues:
+        if queue.queue_id == ALL_QUEUES:
+            route = await group.instance.routes.get(queue.topic)
+            queues.update(each for each in route.read_queues if each.broker_name == queue.broker_name)
+        else:
+            queues.add(queue)
+    return await lag_of(group, sorted(queues))
 
 
 async def lag_of(group: Group, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
@@ -127,7 +137,7 @@ async def _lag_of(group: Group, queue: MessageQueue) -> int:
 
 
 def running_info(group: Group) -> dict[str, Any]:
-    """Java's ConsumerRunningInfo, with queues as keys of ``mqTable``."""
+    """Java's ConsumerRunningInfo, with queues as keys of ``mqTable`` and ``mqPopTable``."""
     options = group.options
     return {
         "properties": {
@@ -145,11 +155,18 @@ def running_info(group: Group) -> dict[str, Any]:
             "maxReconsumeTimes": str(options.max_reconsume_times),
         },
         "subscriptionSet": [msgspec.to_builtins(subscription) for subscription in group.subscriptions.values()],
-        "mqTable": {queue: _queue_info(group, process) for queue, process in group.queues.items()},
-        "mqPopTable": {},
+        "mqTable": {
+            queue: _queue_info(group, process) for queue, process in group.queues.items() if not process.lapses
+        },
+        "mqPopTable": {queue: _pop_info(group, process) for queue, process in group.queues.items() if process.lapses},
         "statusTable": _rates(group),
         "userConsumerInfo": {},
     }
+
+
+def _pop_info(group: Group, process: ProcessQueue) -> dict[str, Any]:
+    popped_at = int((time() - group.now() + process.pulled_at) * 1000)
+    return {"waitAckCount": process.count, "droped": process.dropped, "lastPopTimestamp": popped_at}
 
 
 def _queue_info(group: Group, process: ProcessQueue) -> dict[str, Any]:

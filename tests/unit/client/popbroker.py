@@ -8,7 +8,8 @@ from rocketmq_py.model import RecordHead
 from rocketmq_py.protocol.bodies_pop import BatchAckRequest
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.popinfo import ExtraInfo, decode_bits
-from rocketmq_py.wire.command import Command, encode_command
+from rocketmq_py.wire.command import Command, decode_command, encode_command
+from rocketmq_py.wire.frame import FrameDecoder
 from rocketmq_py.wire.record import encode_record
 from tests.unit.client.scripted import ScriptedNetwork, route_answer
 
@@ -130,6 +131,20 @@ class PopBrokers:
     def asked(self, code):
         """The requests of a code, in order."""
         return [request for _, request in self.network.requests if request.code == code]
+
+    def ask(self, code, **ext):
+        """A request of the first broker's own."""
+        self.network.transports[f"{self.names[0]}:1"].deliver(encode_command(Command(code, 77, 0, ext=ext)))
+
+    def answers(self):
+        """What it was answered."""
+        frames = FrameDecoder()
+        written = [
+            decode_command(frame)
+            for each in self.network.transports.values()
+            for frame in frames.feed(b"".join(each.written))
+        ]
+        return [command for command in written if command.flag & 1 and command.opaque == 77]
 
     async def until(self, true):
         async with asyncio.timeout(PATIENCE):

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import logging
 import threading
 
@@ -13,6 +14,7 @@ from rocketmq_py.core import flow, rebalance
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import ConsumeFromWhere, ConsumeResult, MessageQueue, OrderlyResult
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
+from rocketmq_py.wire import fastjson
 from rocketmq_py.wire.command import Command
 from tests.unit.client.popbroker import GROUP, PATIENCE, RETRY, TOPIC, PopBrokers, eventually, record, scenario
 
@@ -292,6 +294,30 @@ def test_suspended_it_does_not_pop():
             assert len(pops(brokers)) == 1
             member.resume()
             await brokers.until(lambda: len(pops(brokers)) == 2)
+
+    scenario(run)
+
+
+def test_brokers_and_people_can_look_at_it():
+    async def run(brokers):
+        release = asyncio.Event()
+
+        async def listen(message):
+            await release.wait()
+
+        brokers.has["b"] = [[record(0), record(1)]]
+        async with consumer(brokers, listen) as member:
+            await eventually(lambda: member.health().queues[0].held == 2)
+            brokers.ask(Code.GET_CONSUMER_RUNNING_INFO, consumerGroup=GROUP, clientId="x", jstackEnable="false")
+            answer = await brokers.until(brokers.answers)
+            info = fastjson.loads(answer[0].body)
+            [(queue, state)] = info["mqPopTable"].items()
+            assert json.loads(queue) == {"brokerName": "b", "queueId": -1, "topic": TOPIC}
+            assert (state["waitAckCount"], state["droped"]) == (2, False)
+            assert info["mqTable"] == {}
+            brokers.special[Code.GET_MAX_OFFSET] = lambda _: Command(0, ext={"offset": "7"})
+            assert await member.lag() == {MessageQueue(TOPIC, "b", 0): 7}
+            release.set()
 
     scenario(run)
 
