@@ -9,6 +9,7 @@ import uuid
 import pytest
 
 from rocketmq_py import Admin, ConsumeFromWhere, Message, MessageQueue, Producer, PushConsumer
+from rocketmq_py.cli import main
 from rocketmq_py.cli.failures import Status
 from rocketmq_py.testing import Cluster
 from tests.server.cli import Cli, eventually
@@ -115,6 +116,17 @@ def test_watching_what_waits(cli: Cli, group: str, topic: str) -> None:
     assert text.count("messages wait in 2 queues") == 3
     assert "\x1b" not in text
     assert cli("group", "lag", group, "-c", 3).exit_code == Status.USAGE
+
+
+def test_a_terminal_is_redrawn(
+    cli: Cli, group: str, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    words = ["group", "lag", group, "--topic", topic, "-w", "--interval", "0.1", "-c", "2", "--namesrv", cli.namesrv]
+    main(words, standalone_mode=False)
+    screens = capsys.readouterr().out.split("\x1b[2J\x1b[H")
+    assert len(screens) == 3
+    assert all(screen.endswith("\n") for screen in screens[1:])
 
 
 # -- reset

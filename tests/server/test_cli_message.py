@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from rocketmq_py import Admin, Message, MessageQueue, Producer, RequestTimeout, SendResult, aio
-from rocketmq_py.cli import dlq_resend
+from rocketmq_py.cli import dlq, dlq_resend, message_send
 from rocketmq_py.cli.failures import Status
 from rocketmq_py.testing import Cluster
 from tests.server.cli import Cli, eventually
@@ -92,6 +93,35 @@ def test_what_got_no_answer_may_be_stored(cli: Cli, rocketmq_topic: str, monkeyp
     result = cli("message", "send", rocketmq_topic, "--lines", "-", "--queue", "broker-a:0", stdin="a\n")
     assert result.exit_code == Status.FAILED
     assert "not answered, and perhaps stored nonetheless: 1" in result.output
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_what_was_sent_before_an_interrupt_is_counted(
+    cli: Cli, rocketmq_topic: str, monkeypatch: pytest.MonkeyPatch, ordered: bool
+) -> None:
+    """Ctrl-C while the first result is being printed, or the second message being sent."""
+    send, begun = Producer.send, []
+
+    def interrupted(self: Producer, *args: Any) -> SendResult:
+        begun.append(args)
+        if len(begun) == 2:
+            raise KeyboardInterrupt
+        return send(self, *args)
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    if ordered:
+        monkeypatch.setattr(Producer, "send", interrupted)
+    else:
+        monkeypatch.setattr(message_send, "sent_row", stop)
+    queue = ("--queue", "broker-a:0") if ordered else ()
+    result = cli("message", "send", rocketmq_topic, "--lines", "-", "-o", "jsonl", *queue, stdin="a\nb\nc\n")
+    assert result.exit_code == Status.INTERRUPTED
+    stored = len(bodies(cli, rocketmq_topic))
+    assert stored == (1 if ordered else 3)
+    assert f"sent {stored} messages to {rocketmq_topic}" in result.stderr
+    assert ("line 2 was under way when this was interrupted, and may have been stored" in result.stderr) == ordered
 
 
 @pytest.mark.parametrize(
@@ -271,6 +301,44 @@ def test_what_cannot_be_noted_is_said(cli: Cli, dead: str, monkeypatch: pytest.M
     result = cli("dlq", "resend", dead, "-y")
     assert result.exit_code == Status.FAILED
     assert "but that could not be noted: no answer in time. The next run would send it a second time" in result.output
+
+
+def test_an_interrupt_leaves_nothing_half_done(
+    cli: Cli, rocketmq_topic: str, dead: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = dlq_resend.mark_resent
+
+    async def interrupted(admin: aio.Admin, queue: MessageQueue, offset: int) -> None:
+        signal.raise_signal(signal.SIGINT)
+        await asyncio.sleep(0)  # the interrupt arrives between what was sent and its mark
+        await mark(admin, queue, offset)
+
+    monkeypatch.setattr(dlq_resend, "mark_resent", interrupted)
+    result = cli("dlq", "resend", dead, "-y")
+    assert result.exit_code == Status.INTERRUPTED
+    assert f"sent 1 of 3 dead letters of group {dead} again" in result.output
+    monkeypatch.undo()
+    assert of_group(cli, dead)["resent"] == 1
+    cli.ok("dlq", "resend", dead, "-y")
+    assert bodies(cli, rocketmq_topic) == ["dead 0", "dead 1", "dead 2"]
+
+
+def test_an_export_that_fails_leaves_the_file_alone(
+    cli: Cli, dead: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "dead.jsonl"
+    path.write_text("before")
+
+    def fail(*_: Any) -> None:
+        raise RequestTimeout("no answer")
+
+    monkeypatch.setattr(dlq, "dead_row", fail)
+    failed = cli("dlq", "export", dead, path)
+    assert (failed.exit_code, failed.stderr) == (Status.FAILED, "Error: no answer\n")
+    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("dead.jsonl", "before")]
+    nowhere = cli("dlq", "export", dead, tmp_path / "no" / "such" / "directory")
+    assert nowhere.exit_code == Status.FAILED
+    assert "cannot be written: No such file or directory" in nowhere.output
 
 
 def test_dead_letters_that_cannot_go_back(cli: Cli, rocketmq: Cluster, rocketmq_topic: str, dead: str) -> None:

@@ -7,11 +7,12 @@ import json
 import uuid
 
 import pytest
+from click.testing import CliRunner
 
 from rocketmq_py import Message, Producer, aio
-from rocketmq_py.cli import topic_tail
+from rocketmq_py.cli import main, topic_tail
 from rocketmq_py.cli.failures import Status
-from rocketmq_py.testing import Cluster
+from rocketmq_py.testing import Cluster, TcpProxy
 from tests.server.cli import Cli
 
 
@@ -55,6 +56,14 @@ def test_a_topic_from_its_creation_to_its_end(cli: Cli, name: str) -> None:
     assert f"Delete topic {name} with 1 messages, consumed by 0 groups? There is no terminal" in refused.output
     assert cli.ok("topic", "delete", name, "--yes") == f"deleted topic {name}\n"
     assert cli.json("topic", "ls", name) == []
+
+
+def test_a_topic_is_changed_where_it_is(cli: Cli, rocketmq_topic: str) -> None:
+    nowhere = cli("topic", "update", rocketmq_topic, "-q", 9, "--broker", "broker-z")
+    assert nowhere.exit_code == Status.NOT_FOUND
+    assert f"topic {rocketmq_topic} is not on broker-z. It is on broker-a" in nowhere.output
+    cli.ok("topic", "update", rocketmq_topic, "-q", 9, "--broker", "broker-a")
+    assert cli.json("topic", "ls", rocketmq_topic)[0]["readQueues"] == 9
 
 
 def test_topics_of_the_broker_are_listed_when_wanted(cli: Cli, rocketmq_topic: str) -> None:
@@ -188,6 +197,26 @@ def test_a_broker_that_is_down() -> None:
         assert listed.exit_code == Status.UNHEALTHY
         assert f"broker broker-b at {gone}: cannot connect to {gone} (mapped to 127.0.0.1:1)" in listed.output
         assert len(listed.stdout.splitlines()) == 3
+
+
+def test_a_broker_is_reached_where_it_is_said_to_be(rocketmq: Cluster, cli: Cli, rocketmq_topic: str) -> None:
+    advertised = rocketmq.addresses[0]
+    with TcpProxy(advertised) as proxy:
+        mapped = ("--map", f"{advertised}={proxy.address}")
+        assert cli.json("topic", "describe", rocketmq_topic, *mapped)["topic"] == rocketmq_topic
+        proxy.refuse()
+        assert cli("topic", "describe", rocketmq_topic, *mapped).exit_code == Status.FAILED
+
+
+def test_topics_and_groups_are_completed(rocketmq: Cluster, rocketmq_topic: str) -> None:
+    def offered(words: str) -> list[str]:
+        env = {"_ROCKETMQ_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+        return CliRunner().invoke(main, env=env, prog_name="rocketmq").output.split()
+
+    there, nowhere = f"--namesrv {rocketmq.namesrv}", "--namesrv 127.0.0.1:1"
+    assert offered(f"rocketmq topic tail {there} {rocketmq_topic[:-3]}") == [f"plain,{rocketmq_topic}"]
+    assert offered(f"rocketmq group lag {there} TOOLS_C") == ["plain,TOOLS_CONSUMER"]
+    assert offered(f"rocketmq group lag {nowhere} TOOLS_C") == []
 
 
 def test_nobody_is_there() -> None:

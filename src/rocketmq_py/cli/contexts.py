@@ -6,12 +6,12 @@ Knows the file and its rules. Refuses to know what a command does with a cluster
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 import click
 import msgspec
 
+from rocketmq_py.cli.files import replaced
 from rocketmq_py.errors import ConfigError
 
 FILE_VARIABLE = "ROCKETMQ_CONTEXTS"
@@ -97,8 +97,7 @@ def save(contexts: Contexts, path: Path) -> None:
     text = msgspec.json.format(msgspec.json.encode(contexts), indent=2) + b"\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
+        with replaced(path) as file:
             file.write(text)
-        Path(file.name).replace(path)
     except OSError as e:
         raise ConfigError(f"contexts cannot be saved in {path}: {e.strerror}") from e

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, BinaryIO
+from contextlib import nullcontext
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
 import click
 
@@ -13,9 +16,12 @@ from rocketmq_py.cli.asking import progress
 from rocketmq_py.cli.connecting import Target, cluster_options, complete_group, with_admin
 from rocketmq_py.cli.dlq_resend import resend
 from rocketmq_py.cli.dlq_source import dead_letters, origin_of, resent_to
+from rocketmq_py.cli.failures import Failure
+from rocketmq_py.cli.files import replaced
 from rocketmq_py.cli.messages import body_option, in_short, message_row
 from rocketmq_py.cli.tables import TABLE, Row, echo_rows, output_option
 from rocketmq_py.cli.times import Time, show_time
+from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.names import DLQ_PREFIX, dlq_topic
 
 if TYPE_CHECKING:
@@ -91,30 +97,36 @@ def dead_row(message: MessageExt, encoding: str) -> Row:
 
 @command.command("export")
 @click.argument("group", shell_complete=complete_group)
-@click.argument("file", type=click.File("wb", atomic=True), default="-")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path), default="-")
 @click.option("--since", type=Time(), default=None, metavar="TIME", help="Dead since then.")
 @click.option("--until", type=Time(), default=None, metavar="TIME", help="Dead before then.")
 @body_option
 @cluster_options
-def export(group: str, file: BinaryIO, since: int | None, until: int | None, encoding: str, target: Target) -> None:
+def export(group: str, file: Path, since: int | None, until: int | None, encoding: str, target: Target) -> None:
     """Write the dead letters of a consumer group to FILE, one JSON line each; - is stdout.
 
     Nothing is taken away. FILE is written as a whole or not at all; 'rocketmq message send TOPIC --jsonl FILE' sends
     its messages to a topic.
     """
 
-    async def work(admin: Admin) -> int:
+    async def work(admin: Admin, out: IO[bytes]) -> int:
         queues = await _between(admin, await dead_letters(admin, group), since, until)
+        count = 0
         with progress(f"exporting {dlq_topic(group)}", sum(stop - start for start, stop in queues.values())) as tell:
-            count = 0
             async for message in _read(admin, queues):
-                file.write(json.dumps(dead_row(message, encoding), ensure_ascii=False).encode() + b"\n")
+                out.write(json.dumps(dead_row(message, encoding), ensure_ascii=False).encode() + b"\n")
                 count += 1
                 tell(1)
-        file.flush()
+        out.flush()
         return count
 
-    count = with_admin(target, work)
+    try:
+        with nullcontext(sys.stdout.buffer) if str(file) == "-" else replaced(file) as out:
+            count = with_admin(target, lambda admin: work(admin, out))
+    except (BrokenPipeError, RocketMQError):
+        raise  # one of them, a time-out, is an OSError too
+    except OSError as e:
+        raise Failure(f"{file} cannot be written: {e.strerror}") from e
     click.echo(f"exported {count} dead letters of group {group}", err=True)
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -139,22 +140,22 @@ async def _check_receivers(admin: Admin, plan: Plan, group: str, receiver: str) 
 
 
 async def _carry_out(target: Target, admin: Admin, plan: Plan, group: str, receiver: str) -> None:
-    done = 0
+    done: list[MessageExt] = []
     async with target.producer(send_timeout=target.timeout, retries=0) as producer:
         with progress(f"resending {dlq_topic(group)}", plan.total) as tell:
             try:
                 for queue, (start, stop) in plan.part.items():
                     async for message in admin.read(queue, start, stop):
-                        await _resend(admin, producer, message, revived(message, group, receiver))
-                        done += 1
+                        again = revived(message, group, receiver)
+                        await _whole(_send_and_mark(admin, producer, message, again, done))
                         tell(1)
             finally:
-                click.echo(f"sent {done} of {plan.total} dead letters of group {group} again", err=True)
+                click.echo(f"sent {len(done)} of {plan.total} dead letters of group {group} again", err=True)
 
 
-async def _resend(admin: Admin, producer: Producer, dead: MessageExt, message: Message) -> None:
-    """Sends one message and notes it; an interrupt waits until the two agree."""
-    task = asyncio.ensure_future(_send_and_mark(admin, producer, dead, message))
+async def _whole(step: Coroutine[Any, Any, None]) -> None:
+    """Carries out a step to its end, also when it is interrupted: what is sent is noted."""
+    task = asyncio.ensure_future(step)
     try:
         await asyncio.shield(task)
     except asyncio.CancelledError:
@@ -162,7 +163,9 @@ async def _resend(admin: Admin, producer: Producer, dead: MessageExt, message: M
         raise
 
 
-async def _send_and_mark(admin: Admin, producer: Producer, dead: MessageExt, message: Message) -> None:
+async def _send_and_mark(
+    admin: Admin, producer: Producer, dead: MessageExt, message: Message, done: list[MessageExt]
+) -> None:
     from rocketmq_py.errors import RocketMQError
 
     try:
@@ -172,6 +175,7 @@ async def _send_and_mark(admin: Admin, producer: Producer, dead: MessageExt, mes
             await producer.send(message)
     except RocketMQError as e:
         raise _not_sent(dead, message, e) from e
+    done.append(dead)
     try:
         await mark_resent(admin, dead.queue, dead.queue_offset + 1)
     except RocketMQError as e:

@@ -14,7 +14,7 @@ from rocketmq_py.cli.tables import TABLE, echo_rows, output_option
 _COLOURS = {OK: "green", WARN: "yellow", FAIL: "red"}
 
 
-@click.command(name="doctor")
+@click.command(name="doctor", short_help="Check whether a cluster can be used from here.")
 @click.option("--topic", metavar="NAME", shell_complete=complete_topic, help="Look at this topic, too.")
 @click.option("--group", metavar="NAME", shell_complete=complete_group, help="Look at this consumer group, too.")
 @cluster_options

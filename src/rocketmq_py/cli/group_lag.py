@@ -13,7 +13,7 @@ import click
 
 from rocketmq_py.cli.connecting import Target, cluster_options, complete_group, complete_topic, with_admin
 from rocketmq_py.cli.failures import Status, missing
-from rocketmq_py.cli.tables import TABLE, Row, echo_record, echo_rows, output_option
+from rocketmq_py.cli.tables import TABLE, Row, echo_record, echo_rows, output_option, table_text
 from rocketmq_py.cli.times import now_ms, show_span, show_time
 
 if TYPE_CHECKING:
@@ -139,9 +139,10 @@ def _echo(group: str, rows: list[Row], output: str, *, watch: bool) -> None:
             echo_rows([{name: row[name] for name in COLUMNS} for row in rows], output)
         return
     shown = [{**row, "lastConsumed": show_time(row["lastConsumed"])} for row in rows]
-    if watch and sys.stdout.isatty():
-        click.echo(_CLEAR, nl=False)
-    echo_rows(shown, output, RATE_COLUMNS if watch else COLUMNS)
-    click.echo(summary(group, rows))
-    if watch and not sys.stdout.isatty():
-        click.echo()
+    table = f"{table_text(shown, RATE_COLUMNS if watch else COLUMNS)}\n{summary(group, rows)}"
+    if not watch:
+        click.echo(table)
+    elif sys.stdout.isatty():
+        click.echo(_CLEAR + table)  # at once, so that nothing flickers
+    else:
+        click.echo(table + "\n")

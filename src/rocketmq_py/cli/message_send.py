@@ -147,17 +147,17 @@ def _send_many(
     *,
     ordered: bool,
 ) -> None:
-    sent = 0
-    with _producer(target) as producer, progress(f"sending to {topic}") as tell:
-        ways = _one_by_one if ordered else _many_at_once
-        try:
-            for result in ways(producer, _messages(source, make), queue):
-                sent += 1
+    lines = _Lines(queue)
+    try:
+        # Leaving the producer waits for what is under way, also after Ctrl-C: the count below is the whole truth.
+        with _producer(target) as producer, progress(f"sending to {topic}") as tell:
+            send_all = lines.one_by_one if ordered else lines.many_at_once
+            for result in send_all(producer, _messages(source, make)):
                 tell(1)
                 if output != TABLE:
-                    echo_record(sent_row(result), "jsonl")
-        finally:
-            click.echo(f"sent {sent} messages to {topic}", err=output != TABLE)
+                    echo_record(sent_row(result), output)
+    finally:
+        click.echo(f"sent {len(lines.sent)} messages to {topic}{lines.doubt()}", err=output != TABLE)
 
 
 def _messages(source: BinaryIO, make: Callable[[bytes], Message]) -> Iterator[tuple[int, Message]]:
@@ -172,50 +172,80 @@ def _messages(source: BinaryIO, make: Callable[[bytes], Message]) -> Iterator[tu
             raise Failure(f"line {number} is no message: {e}; it and what follows was not sent") from e
 
 
-def _one_by_one(
-    producer: Producer, messages: Iterable[tuple[int, Message]], queue: MessageQueue | None
-) -> Iterator[SendResult]:
-    from rocketmq_py.errors import RocketMQError
+class _Lines:
+    """Sends messages of lines, and knows at any time what became of them.
 
-    for number, message in messages:
-        try:
-            yield _in_order(producer, message, queue)
-        except RocketMQError as e:
-            raise _failed({number: e}, number) from e
+    :param queue: where to; None for wherever a producer sends.
+    """
 
+    def __init__(self, queue: MessageQueue | None) -> None:
+        self.sent: list[int] = []
+        """The numbers of the lines that are stored."""
+        self._queue = queue
+        self._under_way: int | None = None
 
-def _many_at_once(
-    producer: Producer, messages: Iterable[tuple[int, Message]], queue: MessageQueue | None
-) -> Iterator[SendResult]:
-    """Results in the order of the messages. After a failure nothing more is sent, but what is under way is awaited."""
-    from rocketmq_py.errors import RocketMQError
+    def doubt(self) -> str:
+        """What to say of a line whose sending was interrupted."""
+        if self._under_way is None:
+            return ""
+        return f"; line {self._under_way} was under way when this was interrupted, and may have been stored"
 
-    pending: deque[tuple[int, Future[SendResult]]] = deque()
-    failures: dict[int, RocketMQError] = {}
-    number = 0
+    def one_by_one(self, producer: Producer, messages: Iterable[tuple[int, Message]]) -> Iterator[SendResult]:
+        """Results in the order of the messages, each of which is sent when the one before is stored."""
+        from rocketmq_py.errors import RocketMQError
 
-    def settle(most: int) -> Iterator[SendResult]:
-        while len(pending) > most:
-            number, future = pending.popleft()
-            try:
-                yield future.result()
-            except RocketMQError as e:
-                failures[number] = e
-
-    try:
         for number, message in messages:
-            pending.append((number, producer.send_async(message, queue)))
-            yield from settle(AT_ONCE)
-            if failures:
-                break
-    except RocketMQError as e:
-        failures[number] = e
-    except Failure:
-        yield from settle(0)
-        raise
-    yield from settle(0)
-    if failures:
-        raise _failed(failures, number)
+            self._under_way = number
+            try:
+                result = _in_order(producer, message, self._queue)
+            except RocketMQError as e:
+                self._under_way = None
+                raise _failed({number: e}, number) from e
+            self.sent.append(number)
+            self._under_way = None
+            yield result
+
+    def many_at_once(self, producer: Producer, messages: Iterable[tuple[int, Message]]) -> Iterator[SendResult]:
+        """Results in the order of the messages. After a failure nothing more is sent, but what is under way counts."""
+        from rocketmq_py.errors import RocketMQError
+
+        pending: deque[tuple[int, Future[SendResult]]] = deque()
+        failures: dict[int, RocketMQError] = {}
+        last = 0
+        try:
+            for number, message in messages:
+                last = number
+                pending.append((number, self._begin(producer, number, message)))
+                yield from _settle(pending, AT_ONCE, failures)
+                if failures:
+                    break
+        except RocketMQError as e:
+            failures[last] = e
+        except Failure:
+            yield from _settle(pending, 0, failures)
+            raise
+        yield from _settle(pending, 0, failures)
+        if failures:
+            raise _failed(failures, last)
+
+    def _begin(self, producer: Producer, number: int, message: Message) -> Future[SendResult]:
+        future = producer.send_async(message, self._queue)
+        future.add_done_callback(lambda done: None if done.exception() else self.sent.append(number))
+        return future
+
+
+def _settle(
+    pending: deque[tuple[int, Future[SendResult]]], most: int, failures: dict[int, RocketMQError]
+) -> Iterator[SendResult]:
+    """Waits until at most so many are under way; what failed goes to ``failures``."""
+    from rocketmq_py.errors import RocketMQError
+
+    while len(pending) > most:
+        number, future = pending.popleft()
+        try:
+            yield future.result()
+        except RocketMQError as e:
+            failures[number] = e
 
 
 def _failed(failures: Mapping[int, RocketMQError], last: int) -> Failure:

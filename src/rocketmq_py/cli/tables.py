@@ -31,7 +31,7 @@ def echo_rows(rows: Iterable[Row], output: str, columns: Sequence[str] | None = 
     elif output == JSON:
         click.echo(json.dumps(list(rows), ensure_ascii=False, indent=2))
     else:
-        _echo_table(list(rows), columns)
+        click.echo(table_text(list(rows), columns))
 
 
 def echo_record(record: Row, output: str) -> None:
@@ -67,13 +67,15 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | None) and not isinstance(value, bool)
 
 
-def _echo_table(rows: list[Row], columns: Sequence[str] | None) -> None:
+def table_text(rows: Sequence[Row], columns: Sequence[str] | None = None) -> str:
+    """The lines of a table, its head in bold; the columns are all there are, in the order they come up, by default."""
     names = list(columns) if columns is not None else list(dict.fromkeys(name for row in rows for name in row))
     cells = [[_text(row.get(name)) for name in names] for row in rows]
     widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
     is_number = [all(_is_number(row.get(name)) for row in rows) for name in names]
-    for number, line in enumerate((names, *cells)):
+    lines = []
+    for line in (names, *cells):
         parts = [f"{cell:>{width}}" if right else f"{cell:<{width}}"
                  for cell, width, right in zip(line, widths, is_number, strict=True)]  # fmt: skip
-        text = "  ".join(parts).rstrip()
-        click.echo(text if number else click.style(text, bold=True))
+        lines.append("  ".join(parts).rstrip())
+    return "\n".join((click.style(lines[0], bold=True), *lines[1:]))

@@ -165,7 +165,11 @@ def update(  # noqa: PLR0913, PLR0917 - one for each option
     changed = parse_attributes(kind, attributes)
 
     async def work(admin: Admin) -> None:
-        for broker, now in (await _existing(admin, topic)).items():
+        configs = await _existing(admin, topic)
+        unknown = sorted(set(brokers) - configs.keys())
+        if unknown:
+            raise missing(f"topic {topic} is not on {', '.join(unknown)}", f"It is on {', '.join(sorted(configs))}")
+        for broker, now in configs.items():
             if brokers and broker not in brokers:
                 continue
             await admin.create_topic(
