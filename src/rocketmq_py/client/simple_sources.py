@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 EMPTY_RESTS = (0.005, 1.0)
 """Seconds a source rests that said it has something and had nothing: the first time, doubled up to the last."""
 LOOK_AGAIN = 1.0
-"""Seconds until a topic without a route is looked for again."""
+"""Seconds until routes are looked at again while nothing comes: there may be other brokers, or a topic at last."""
 
 
 class Source:
@@ -122,8 +122,8 @@ class Sources:
         return [source for source in ordered if source.is_ready and source.rests_until <= now]
 
     async def wait(self, seconds: float | None) -> None:
-        """Returns when a source may have messages, or ``seconds`` are over."""
-        rests = [LOOK_AGAIN] if self.missing is not None else []
+        """Returns when a source may have messages, at the latest after ``seconds``, or when it is time to refresh."""
+        rests = [LOOK_AGAIN]
         for source in self.all:
             if source.is_ready:
                 rests.append(max(0.0, source.rests_until - self._group.now()))
