@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -303,6 +304,15 @@ def test_what_cannot_be_noted_is_said(cli: Cli, dead: str, monkeypatch: pytest.M
     assert "but that could not be noted: no answer in time. The next run would send it a second time" in result.output
 
 
+@pytest.fixture
+def python_s_interrupts() -> Iterator[None]:
+    """SIGINT means what it means when Python starts, whatever other tests have made of it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("python_s_interrupts")
 def test_an_interrupt_leaves_nothing_half_done(
     cli: Cli, rocketmq_topic: str, dead: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
