@@ -1,5 +1,6 @@
 """``rocketmq serve`` and ``rocketmq namesrv`` as processes: READY lines, signals, restarts, what they refuse."""
 
+import json
 import signal
 import socket
 import subprocess
@@ -164,3 +165,18 @@ def test_a_broker_conf_works_unchanged(tmp_path):
     )
     with serve(tmp_path / "store", "-c", conf) as served, RawPeer(served.addresses["namesrv"]) as peer:
         assert b'"clusterAddrTable":{"C":["conf"]}' in peer.ask(Code.GET_BROKER_CLUSTER_INFO).body
+
+
+def test_the_log_is_for_machines_if_they_ask(tmp_path):
+    options = "--log-level", "info", "--log-format", "json"
+    with serve(tmp_path, *options) as served:
+        address = served.addresses["broker"]
+        status, said = served.stop()
+    lines = [json.loads(line) for line in said.splitlines()]
+    assert status == 0
+    assert {line["level"] for line in lines} == {"info"}
+    assert [line["values"] for line in lines if line["event"] == "broker %s (%s) serves at %s"] == [
+        ["broker-a", "DefaultCluster", address]
+    ]
+    with Served("namesrv", "--port", 0, "--log-level", "debug") as namesrv:
+        assert namesrv.stop()[0] == 0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rocketmq_py.cli.logs import log_as, logging_options
 from rocketmq_py.cli.settings import assigned, ready, settings_options
 
 if TYPE_CHECKING:
@@ -18,7 +19,15 @@ if TYPE_CHECKING:
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0 for all.")
 @click.option("--port", type=int, help="Port to listen on; 0 picks a free one.  [default: 9876]")
 @settings_options("name server")
-def command(host: str, port: int | None, config_file: Path | None, assignments: tuple[str, ...]) -> None:
+@logging_options
+def command(
+    host: str,
+    port: int | None,
+    config_file: Path | None,
+    assignments: tuple[str, ...],
+    log_level: str | None,
+    log_format: str,
+) -> None:
     """Run a name server until it is interrupted.
 
     Prints READY namesrv=HOST:PORT once it serves.
@@ -26,6 +35,7 @@ def command(host: str, port: int | None, config_file: Path | None, assignments: 
     from rocketmq_py.namesrv.config import NamesrvConfig, read_lines
     from rocketmq_py.server.running import run
 
+    log_as(log_level, log_format)
     settings = {"bindAddress": host, "kvConfigPath": "~/namesrv/kvConfig.json"}
     if config_file is not None:
         settings |= read_lines(config_file.read_text().splitlines())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from rocketmq_py.cli.logs import log_as, logging_options
 from rocketmq_py.cli.settings import assigned, ready, settings_options
 
 if TYPE_CHECKING:
@@ -31,8 +32,14 @@ LOOPBACK = "127.0.0.1"
 @click.option("--cluster", metavar="NAME", help="Name of the cluster.  [default: DefaultCluster]")
 @click.option("--namesrv", metavar="H:P;H:P", help="Join these name servers instead of running one.")
 @settings_options("broker")
+@logging_options
 def command(
-    namesrv_port: int, config_file: Path | None, assignments: tuple[str, ...], **options: str | int | None
+    namesrv_port: int,
+    config_file: Path | None,
+    assignments: tuple[str, ...],
+    log_level: str | None,
+    log_format: str,
+    **options: str | int | None,
 ) -> None:
     """Run a broker, and a name server unless --namesrv names others, until it is interrupted.
 
@@ -41,6 +48,7 @@ def command(
     """
     from rocketmq_py.server.running import run
 
+    log_as(log_level, log_format)
     given = assigned(assignments) | _as_settings(options)
     settings = _from_file(config_file, given) | given
     settings |= _addresses(settings, options["host"])
