@@ -97,7 +97,7 @@ def hand_out(
 
 def _receipt(message: MessageExt, starts: dict[Place, int], broker_name: str, answer: PopResponse) -> ExtraInfo:
     flag = retry_flag(message.topic)
-    # A broker that tells no starts (before 4.9.3) means the first message of each queue.
+    # A broker that tells no starts means the first message of each queue.
     start = starts.setdefault((flag, message.queue_id), message.queue_offset)
     return ExtraInfo(
         start, answer.pop_time, answer.invisible_time, answer.revive_qid, flag, broker_name, message.queue_id,
