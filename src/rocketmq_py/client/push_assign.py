@@ -21,6 +21,9 @@ from rocketmq_py.protocol.popinfo import normal_topic, pop_retry_topic
 
 _log = logging.getLogger(__name__)
 
+ANNOUNCE_AGAIN = 20.0
+"""Seconds after which a consumer that gets nothing introduces itself again."""
+
 
 class Assignments:
     """Asks brokers on behalf of one consumer."""
@@ -29,8 +32,17 @@ class Assignments:
         self._group = group
         self._modes: dict[str, str] = {}
 
-    async def ask(self, route: TopicRoute) -> Assignment | None:
+    async def get(self, route: TopicRoute) -> Assignment | None:
         """What is ours of a topic; None when nobody can tell now: things stay as they are."""
+        assigned = await self._ask(route)
+        if assigned is not None and assigned.queues:
+            return assigned
+        if self._group.now() - self._group.announced_at < ANNOUNCE_AGAIN:
+            return assigned
+        await self._group.announce()  # the broker may have been started anew, and not have heard of us
+        return await self._ask(route)
+
+    async def _ask(self, route: TopicRoute) -> Assignment | None:
         broker = random.choice(route.data.broker_datas)
         address = pick_address(broker.broker_addrs)
         if address is None:
@@ -60,12 +72,16 @@ class Assignments:
         found = QueryAssignmentResponse.decode(answer.body).message_queue_assignments
         if found is None:
             return None
-        assigned = Assignment([], [])
-        for each in found:
-            queue = each.message_queue
-            (assigned.pop if each.mode == POP else assigned.pull).append(
-                MessageQueue(queue.topic, queue.broker_name, queue.queue_id)
-            )
+        modes = {
+            MessageQueue(
+                each.message_queue.topic, each.message_queue.broker_name, each.message_queue.queue_id
+            ): each.mode
+            for each in found
+        }
+        assigned = Assignment(
+            [queue for queue, mode in modes.items() if mode != POP],
+            [queue for queue, mode in modes.items() if mode == POP],
+        )
         self._tell(route.topic, assigned)
         return assigned
 

@@ -149,7 +149,7 @@ class Rebalancer:
         route = await self._route(topic)
         if route is None:
             return True
-        assigned = await assignments.ask(route)
+        assigned = await assignments.get(route)
         if assigned is None:
             return False
         if assignments.follow(topic, assigned):

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from rocketmq_py.client import push_pop, push_popper
+from rocketmq_py.client import push_assign, push_pop, push_popper
 from rocketmq_py.client.push import PushConsumer
 from rocketmq_py.core import flow, rebalance
 from rocketmq_py.errors import ConfigError
@@ -376,6 +376,38 @@ def test_no_answer_keeps_what_there_is_and_an_empty_one_drops_it():
             brokers.assigned[TOPIC] = []
             await member.on_ids_changed()
             await eventually(lambda: not member.queues)
+
+    scenario(run)
+
+
+def test_a_broker_that_has_forgotten_us_hears_from_us(monkeypatch):
+    async def run(brokers):
+        async with consumer(brokers, Listener()) as member:
+            beats = len(brokers.asked(Code.HEART_BEAT))
+            known = brokers._assign
+            monkeypatch.setattr(push_assign, "ANNOUNCE_AGAIN", 0.0)
+
+            def assign(request):
+                return known("b", request) if len(brokers.asked(Code.HEART_BEAT)) > beats else empty
+
+            empty = Command(0, body=b'{"messageQueueAssignments":[]}')
+            brokers.special[Code.QUERY_ASSIGNMENT] = assign
+            asked = len(brokers.asked(Code.QUERY_ASSIGNMENT))
+            await member.on_ids_changed()
+            await brokers.until(lambda: len(brokers.asked(Code.QUERY_ASSIGNMENT)) > asked + 1)
+            await eventually(lambda: member.queues == [MessageQueue(TOPIC, "b", -1)])
+            assert len(pops(brokers)) == 1  # its queue was never let go
+
+    scenario(run)
+
+
+def test_a_queue_that_is_assigned_twice_is_one_queue():
+    async def run(brokers):
+        async with consumer(brokers, Listener(), assigned=[*POP, *POP]) as member:
+            await brokers.until(lambda: pops(brokers))
+            assert member.queues == [MessageQueue(TOPIC, "b", -1)]
+            await asyncio.sleep(0.02)
+            assert len(pops(brokers)) == 1
 
     scenario(run)
 
