@@ -49,6 +49,7 @@ class Registration:
         self._changed: dict[str, TopicConfig] = {}
         self._wake = asyncio.Event()
         self._failing: set[str] = set()
+        self._told: set[str] = set()
         self._task: asyncio.Task[None] | None = None
         outward.on_lost = self._retry
 
@@ -141,16 +142,19 @@ class Registration:
                 raise BrokerError.of(reply.code, reply.remark, address)
             self._take_order(reply.body)
         except RocketMQError as e:
-            if address not in self._failing:
+            if address not in self._told:
+                self._told.add(address)
                 _log.warning(
                     "cannot register at name server %s, clients will not find this broker there: %s; "
                     "trying again every %g s", address, e, _RETRY_SECONDS,
                 )  # fmt: skip
+            if address not in self._failing:
                 self._retry(address)
             return
-        if address in self._failing:
-            _log.info("registered at name server %s", address)
-            self._failing.discard(address)
+        if address in self._told:
+            _log.warning("registered at name server %s", address)
+            self._told.discard(address)
+        self._failing.discard(address)
 
     def _retry(self, address: str) -> None:
         """Register at a name server again soon: it is not there, or the connection to it broke."""

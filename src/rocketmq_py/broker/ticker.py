@@ -7,6 +7,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from rocketmq_py.errors import RocketMQError
+
 _log = logging.getLogger(__name__)
 
 
@@ -19,11 +21,12 @@ class Job(NamedTuple):
 
 
 class Ticker:
-    """Runs jobs. One that fails is logged and runs again when it is due next."""
+    """Runs jobs. One that fails is logged, once until it works again, and runs again when it is due next."""
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self._jobs = jobs
         self._task: asyncio.Task[None] | None = None
+        self._failing: set[int] = set()
 
     def start(self) -> None:
         """Begin; each job runs first when its interval or its ``first_ms`` has passed."""
@@ -46,11 +49,18 @@ class Ticker:
             for index, job in enumerate(self._jobs):
                 if due[index] <= now:
                     due[index] = now + job.interval_ms / 1000
-                    _run_guarded(job)
+                    self._run_guarded(index, job)
 
-
-def _run_guarded(job: Job) -> None:
-    try:
-        job.run()
-    except Exception:  # noqa: BLE001 - the other jobs, and this one's next turn, must go on
-        _log.exception("a periodic job of the broker failed")
+    def _run_guarded(self, index: int, job: Job) -> None:
+        name = getattr(job.run, "__qualname__", job.run)
+        try:
+            job.run()
+        except Exception as e:  # noqa: BLE001 - the other jobs, and this one's next turn, must go on
+            if index not in self._failing:
+                self._failing.add(index)
+                fault = None if isinstance(e, OSError | RocketMQError) else e  # a disk that fails is no bug
+                _log.error("the periodic job %s failed and is tried again: %s", name, e, exc_info=fault)
+        else:
+            if index in self._failing:
+                self._failing.discard(index)
+                _log.warning("the periodic job %s works again", name)

@@ -90,6 +90,8 @@ class ClientInstance:
         self._producers: dict[str, Member] = {}
         self._consumers: dict[str, Member] = {}
         self._versions: dict[str, int] = {}
+        self._untold: set[str] = set()
+        """Brokers of which it was said that they do not hear us."""
         self._jobs: list[asyncio.Task[None]] = []
         self.connections.on_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, self._ids_changed)
         self.connections.on_open = self._greet
@@ -221,11 +223,16 @@ class ClientInstance:
         )
         for address, result in zip(addresses, results, strict=True):
             if isinstance(result, NetworkError | BrokerError):
-                _log.warning("%s to broker %s failed: %s", code.name, address, result)
+                level = logging.DEBUG if address in self._untold else logging.WARNING
+                self._untold.add(address)
+                _log.log(level, "%s to broker %s failed: %s", code.name, address, result)
             elif isinstance(result, BaseException):
                 raise result
             else:
                 self._versions[address] = result.version
+                if address in self._untold:
+                    self._untold.discard(address)
+                    _log.warning("broker %s answers again", address)
 
     def _hint(self, address: str) -> str:
         """What to try when ``address`` cannot be reached."""

@@ -115,6 +115,8 @@ class Routes:
         self._provisional: dict[str, TopicRoute] = {}
         self._asking: dict[str, asyncio.Task[TopicRoute]] = {}
         self._brokers: dict[str, dict[int, str]] = {}
+        self._stale = False
+        """Whether it was said that routes are not refreshed."""
         self._doubtful: set[str] = set()
         """Topics with a known route that name servers no longer know; other routes know better where a broker is."""
 
@@ -165,11 +167,13 @@ class Routes:
     async def refresh_all(self, topics: set[str]) -> None:
         """Refresh the routes of ``topics``; failures are logged and leave what was known in place."""
         results = await asyncio.gather(*(self.refresh(topic) for topic in topics), return_exceptions=True)
-        for topic, result in zip(topics, results, strict=True):
-            if isinstance(result, NoRouteError):
-                _log.debug("topic %s has no route yet", topic)
-            elif isinstance(result, Exception):
-                _log.warning("the route of topic %s could not be refreshed: %s", topic, result)
+        failures = [result for result in results if isinstance(result, Exception)]
+        lost = [failure for failure in failures if not isinstance(failure, NoRouteError)]
+        if lost and not self._stale:
+            _log.warning("routes are not refreshed, going on with those known (%d topics): %s", len(lost), lost[0])
+        elif self._stale and topics and not lost:
+            _log.warning("routes are refreshed again")
+        self._stale = bool(lost) or (self._stale and not topics)
 
     def broker_address(self, broker_name: str, broker_id: int = 0, *, only_this: bool = False) -> str | None:
         """Where to reach a broker: that id, else the next slave, else any (unless ``only_this``); None if unknown."""

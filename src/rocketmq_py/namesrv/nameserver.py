@@ -44,7 +44,7 @@ class NameServer:
             self._router,
             host=self.config.bind_address,
             port=self.config.listen_port,
-            on_disconnect=lambda peer: self.registry.disconnected({peer}),
+            on_disconnect=self._disconnected,
             idle_timeout=self.config.server_channel_max_idle_time_seconds,
         )
         self._scan: asyncio.TimerHandle | None = None
@@ -89,6 +89,10 @@ class NameServer:
             self._scan = None
         await self._server.stop()
         await self._notifier.close()
+
+    def _disconnected(self, peer: Peer) -> None:
+        if self._scan is not None:  # otherwise it is this name server that ends
+            self.registry.disconnected({peer})
 
     def _min_id_changed(self, change: MinIdChanged) -> None:
         if self.config.notify_min_broker_id_changed:

@@ -133,7 +133,7 @@ class Registry:
             return Registered()
         is_first = header.broker_id not in broker.broker_addrs
         if is_first and len(table.topic_config_table) == 1:
-            log.warning("%s (%s) registers a topic before all of its own: refused", header.broker_name, key.address)
+            log.info("broker %s at %s is to register all its topics first", header.broker_name, key.address)
             return None
         broker.broker_addrs[header.broker_id] = key.address
         if _may_define_topics(header, broker):
@@ -205,12 +205,18 @@ class Registry:
 
     # -- brokers go
 
-    def unregister(self, leaving: Iterable[Leaving]) -> None:
-        """Forget brokers and, where they were the last of a name, the name and its queues; all in one go."""
+    def unregister(self, leaving: Iterable[Leaving], lost: str | None = None) -> None:
+        """Forget brokers and, where they were the last of a name, the name and its queues; all in one go.
+
+        :param lost: why, when they have not said it themselves.
+        """
         gone, left = set[str](), set[str]()
         changed: list[MinIdChanged] = []
         for one in leaving:
-            log.info("broker %s (id %d) at %s is gone", one.broker_name, one.broker_id, one.address)
+            if lost:
+                log.warning("broker %s (id %d) at %s is gone: %s", one.broker_name, one.broker_id, one.address, lost)
+            else:
+                log.info("broker %s (id %d) at %s has left", one.broker_name, one.broker_id, one.address)
             key = BrokerKey(one.cluster, one.address)
             self._live.pop(key, None)
             self._filters.pop(key, None)
@@ -256,17 +262,16 @@ class Registry:
 
     def disconnected(self, owners: Collection[Hashable]) -> None:
         """Forget the brokers that registered last over one of the connections ``owners``."""
-        self._forget([key for key, live in self._live.items() if live.owner in owners])
+        lost = [key for key, live in self._live.items() if live.owner in owners]
+        self._forget(lost, "its connection broke, so look whether it runs")
 
     def expire(self, now_ms: int) -> list[Hashable]:
         """Forget brokers that have not been heard of in time; returns their connections, which are of no more use."""
         late = {key: live for key, live in self._live.items() if live.seen_ms + live.expiry_ms < now_ms}
-        for key, live in late.items():
-            log.warning("broker at %s was silent for %d ms", key.address, now_ms - live.seen_ms)
-        self._forget(late)
+        self._forget(late, "it has been silent for too long, so look whether it hangs")
         return [live.owner for live in late.values()]
 
-    def _forget(self, keys: Iterable[BrokerKey]) -> None:
+    def _forget(self, keys: Iterable[BrokerKey], why: str) -> None:
         leaving: list[Leaving] = []
         for key in keys:
             leaving += [
@@ -276,7 +281,7 @@ class Registry:
                 if broker.cluster == key.cluster and address == key.address
             ]
             self._live.pop(key, None)
-        self.unregister(leaving)
+        self.unregister(leaving, why)
 
     # -- topics
 

@@ -166,7 +166,7 @@ class Connection(asyncio.Protocol):
     def close(self, why: str | None = None) -> None:
         """End the connection once what was written has left; at once if the other end takes nothing."""
         if why is not None:
-            log.info("closing the connection of %s: %s", self.peer.address, why)
+            log.debug("closing the connection of %s: %s", self.peer.address, why)
         if self._paused:
             self.abort()
         else:

@@ -145,7 +145,35 @@ def test_a_job_that_fails_is_logged_and_runs_again(caplog: pytest.LogCaptureFixt
     with caplog.at_level(logging.ERROR):
         asyncio.run(scenario())
     assert runs["bad"] >= 2
-    assert "no luck today" in caplog.text
+    assert caplog.text.count("bad failed and is tried again: no luck today") == 1
+    assert caplog.records[0].exc_info
+
+
+def test_a_job_the_disk_keeps_from_working_is_told_without_a_traceback_and_when_it_works_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    turns: list[int] = []
+
+    async def scenario() -> None:
+        enough = asyncio.Event()
+
+        def save() -> None:
+            turns.append(1)
+            if len(turns) < 3:
+                raise OSError("disk full")
+            enough.set()
+
+        ticker = Ticker([Job(1, save)])
+        ticker.start()
+        await enough.wait()
+        await ticker.stop()
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(scenario())
+    first, second = caplog.records
+    assert (first.levelname, first.exc_info) == ("ERROR", None)
+    assert first.getMessage().endswith("save failed and is tried again: disk full")
+    assert second.getMessage().endswith("save works again")
 
 
 def test_a_job_may_have_a_first_turn_of_its_own() -> None:

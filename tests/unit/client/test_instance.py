@@ -150,6 +150,26 @@ def test_a_broker_that_is_back_hears_first_who_speaks() -> None:
     asyncio.run(main())
 
 
+def test_routes_that_are_not_refreshed_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        instance, network = made(cluster(t={"a": 1}, u={"a": 1}))
+        topics = {"t", "u", "unknown"}
+        await instance.routes.refresh_all(topics)
+        network.unreachable = {"ns:1"}
+        instance.connections.drop("ns:1")
+        for _ in range(3):
+            await instance.routes.refresh_all(topics)
+        await instance.routes.refresh_all(set())
+        network.unreachable = set()
+        await instance.routes.refresh_all(topics)
+        await instance.stop()
+
+    asyncio.run(main())
+    first, second = (record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING)
+    assert first.startswith("routes are not refreshed, going on with those known (3 topics): cannot connect to ns:1")
+    assert second == "routes are refreshed again"
+
+
 def test_a_name_server_that_knows_nothing_yet_is_not_believed() -> None:
     full = cluster(t={"a": 1})
 
@@ -234,8 +254,13 @@ def test_a_broker_that_cannot_be_told_is_logged(caplog: pytest.LogCaptureFixture
         network.unreachable = {"a:1"}
         with caplog.at_level(logging.WARNING):
             await instance.heartbeat_all()
-        assert "HEART_BEAT to broker a:1 failed" in caplog.text
-        assert network.codes("b:1") == [34]
+            await instance.heartbeat_all()
+            network.unreachable = set()
+            await instance.heartbeat_all()
+        first, second = (record.getMessage() for record in caplog.records)
+        assert first.startswith("HEART_BEAT to broker a:1 failed: cannot connect to a:1")
+        assert second == "broker a:1 answers again"
+        assert network.codes("b:1") == [34, 34, 34]
         await instance.stop()
 
     asyncio.run(main())

@@ -378,7 +378,7 @@ def test_masters_hear_of_the_group() -> None:
     [
         ({"group": ""}, "group name is empty"),
         ({"group": "a b"}, "illegal characters"),
-        ({"group": "g", "namesrv": "localhost"}, "write host:port"),
+        ({"group": "g", "namesrv": "localhost"}, "host:port is expected"),
         ({"group": "g", "namesrv": ""}, "no name server is given"),
         ({"group": "g", "namesrv": "h:1", "max_message_size": 0}, "max_message_size"),
     ],
