@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import uuid
 from typing import Any
 
-from rocketmq_py import Admin
+from rocketmq_py import Admin, aio
+from rocketmq_py.cli.topic_tail import follow
 from tests.interop.javapeer import JavaPeer, JavaProcess, JavaServer, Row
 from tests.interop.ours import OurServer
 from tests.interop.side import Side, eventually, group
@@ -60,6 +62,25 @@ def test_messages(java: JavaPeer, side: Side) -> None:
     assert cli.json("message", "get", theirs[2]["msgId"], "--topic", topic) == rows[3]
     cli.ok("message", "send", topic, "--lines", "-", stdin="".join(f"{i}\n" for i in range(100)))
     assert cli.json("topic", "describe", topic)["messages"] == 104
+
+
+def test_a_topic_is_followed(java: JavaPeer, side: Side) -> None:
+    topic = side.topic(java, queues=2)
+    java.produce(side.namesrv, topic, 1, body="before", tags="a")
+
+    async def main() -> list[bytes]:
+        async with aio.Admin(side.namesrv) as admin:
+            messages = follow(admin, topic, 1, tags="a")
+            seen = [(await anext(messages)).body]
+            for number, tags in enumerate(("a", "b", "a")):
+                await asyncio.to_thread(java.produce, side.namesrv, topic, 1, body=f"new {number}", tags=tags)
+            seen += [(await anext(messages)).body for _ in range(2)]
+            await messages.aclose()
+        return seen
+
+    seen = asyncio.run(main())
+    assert seen[0] == b"before"
+    assert set(seen[1:]) == {b"new 0", b"new 2"}
 
 
 def consumed(consumer: JavaProcess, offsets: set[int]) -> None:

@@ -5,10 +5,20 @@ from __future__ import annotations
 import json
 import threading
 import uuid
+from typing import Any
 
 import pytest
 
-from rocketmq_py import Admin, ConsumeFromWhere, Message, MessageQueue, Producer, PushConsumer
+from rocketmq_py import (
+    Admin,
+    ConsumeFromWhere,
+    Message,
+    MessageQueue,
+    Producer,
+    PushConsumer,
+    RequestTimeout,
+    aio,
+)
 from rocketmq_py.cli import main
 from rocketmq_py.cli.failures import Status
 from rocketmq_py.testing import Cluster
@@ -116,6 +126,21 @@ def test_watching_what_waits(cli: Cli, group: str, topic: str) -> None:
     assert text.count("messages wait in 2 queues") == 3
     assert "\x1b" not in text
     assert cli("group", "lag", group, "-c", 3).exit_code == Status.USAGE
+
+
+def test_a_watch_outlives_a_broker_s_silence(cli: Cli, group: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask, asked = aio.Admin.progress, []
+
+    async def sometimes(self: aio.Admin, *args: Any) -> Any:
+        asked.append(args)
+        if len(asked) == 2:
+            raise RequestTimeout("no answer")
+        return await ask(self, *args)
+
+    monkeypatch.setattr(aio.Admin, "progress", sometimes)
+    result = cli("group", "lag", group, "--topic", topic, "-w", "--interval", 0.1, "-c", 3, "-o", "jsonl")
+    assert (result.exit_code, result.stderr) == (0, "no answer; asked again\n")
+    assert len(result.stdout.splitlines()) == 2
 
 
 def test_a_terminal_is_redrawn(

@@ -17,7 +17,8 @@ import pytest
 
 from rocketmq_py import Admin, Message, MessageQueue, Producer, RequestTimeout, SendResult, aio
 from rocketmq_py.cli import dlq, dlq_resend, message_send
-from rocketmq_py.cli.failures import Status
+from rocketmq_py.cli.dlq_turn import Turn
+from rocketmq_py.cli.failures import Failure, Status
 from rocketmq_py.testing import Cluster
 from tests.server.cli import Cli, eventually
 
@@ -331,6 +332,51 @@ def test_an_interrupt_leaves_nothing_half_done(
     assert of_group(cli, dead)["resent"] == 1
     cli.ok("dlq", "resend", dead, "-y")
     assert bodies(cli, rocketmq_topic) == ["dead 0", "dead 1", "dead 2"]
+
+
+def test_one_run_at_a_time(cli: Cli, rocketmq: Cluster, rocketmq_topic: str, dead: str) -> None:
+    queue = MessageQueue(f"%DLQ%{dead}", "broker-a", 0)
+    with Admin(rocketmq.namesrv) as other:
+        assert other.lock_queue("TOOLS_CONSUMER", queue)
+        result = cli("dlq", "resend", dead, "-y")
+        assert result.exit_code == Status.FAILED
+        assert f"another run is sending the dead letters of %DLQ%{dead}. Wait for it" in result.output
+        assert bodies(cli, rocketmq_topic) == []
+        other.unlock_queue("TOOLS_CONSUMER", queue)
+        cli.ok("dlq", "resend", dead, "-y")
+        assert other.lock_queue("TOOLS_CONSUMER", queue)  # given back
+        other.unlock_queue("TOOLS_CONSUMER", queue)
+
+
+def test_what_another_run_has_sent_meanwhile_is_left_out(
+    cli: Cli, rocketmq: Cluster, rocketmq_topic: str, dead: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep = Turn.keep
+
+    async def late(turn: Turn) -> None:
+        await dlq_resend.mark_resent(turn._admin, MessageQueue(f"%DLQ%{dead}", "broker-a", 0), 2)
+        await keep(turn)
+
+    monkeypatch.setattr(Turn, "keep", late)
+    assert f"sent 1 of 3 dead letters of group {dead} again" in cli("dlq", "resend", dead, "-y").output
+    assert bodies(cli, rocketmq_topic) == ["dead 2"]
+
+
+def test_a_turn_is_renewed_in_time(rocketmq: Cluster, rocketmq_topic: str) -> None:
+    queue, now = MessageQueue(rocketmq_topic, "broker-a", 0), [0.0]
+
+    async def main() -> None:
+        async with aio.Admin(rocketmq.namesrv) as admin, aio.Admin(rocketmq.namesrv) as other:
+            turn = Turn(admin, [queue], lambda: now[0])
+            await turn.keep()
+            await admin.unlock_queue("TOOLS_CONSUMER", queue)
+            assert await other.lock_queue("TOOLS_CONSUMER", queue)
+            await turn.keep()  # not asked about yet
+            now[0] = 20.0
+            with pytest.raises(Failure, match="another run"):
+                await turn.keep()
+
+    asyncio.run(main())
 
 
 def test_an_export_that_fails_leaves_the_file_alone(

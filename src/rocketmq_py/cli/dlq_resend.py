@@ -17,6 +17,7 @@ import click
 from rocketmq_py.cli.asking import confirm, progress, yes_option
 from rocketmq_py.cli.connecting import Target, cluster_options, complete_group, with_admin
 from rocketmq_py.cli.dlq_source import dead_letters, mark_resent, origin_of, resent_to
+from rocketmq_py.cli.dlq_turn import Turn
 from rocketmq_py.cli.failures import Failure, missing, status_of
 from rocketmq_py.cli.messages import own_properties
 from rocketmq_py.cli.tables import Row, echo_rows, output_option
@@ -40,6 +41,7 @@ class Plan(NamedTuple):
 
     part: Part
     origins: Counter[str | None]
+    from_start: bool
 
     @property
     def total(self) -> int:
@@ -63,7 +65,8 @@ def resend(
     """Send the dead letters of a consumer group once more, to the topics they came from.
 
     Goes on where the last run ended; what was sent stays a dead letter until it expires, but is not sent again. Message
-    ids, tags, keys and properties stay the same, retries begin anew. The first message that fails ends the run.
+    ids, tags, keys and properties stay the same, retries begin anew. The first message that fails ends the run. One run
+    at a time: the brokers' locks see to that.
     """
     plan = with_admin(target, lambda admin: make_plan(admin, group, limit, from_start=from_start))
     echo_rows(plan_rows(plan, group, receiver), output)
@@ -95,7 +98,7 @@ async def make_plan(admin: Admin, group: str, limit: int | None, *, from_start: 
         left = None if left is None else left - (stop - start)
         async for message in admin.read(queue, start, stop):
             origins[origin_of(message)] += 1
-    return Plan(part, origins)
+    return Plan(part, origins, from_start)
 
 
 def plan_rows(plan: Plan, group: str, receiver: str) -> list[Row]:
@@ -142,15 +145,24 @@ async def _check_receivers(admin: Admin, plan: Plan, group: str, receiver: str) 
 async def _carry_out(target: Target, admin: Admin, plan: Plan, group: str, receiver: str) -> None:
     done: list[MessageExt] = []
     async with target.producer(send_timeout=target.timeout, retries=0) as producer:
+        turn = Turn(admin, plan.part)
         with progress(f"resending {dlq_topic(group)}", plan.total) as tell:
             try:
+                await turn.keep()
                 for queue, (start, stop) in plan.part.items():
-                    async for message in admin.read(queue, start, stop):
+                    async for message in admin.read(queue, await _still(admin, plan, queue, start), stop):
+                        await turn.keep()
                         again = revived(message, group, receiver)
                         await _whole(_send_and_mark(admin, producer, message, again, done))
                         tell(1)
             finally:
+                await turn.end()
                 click.echo(f"sent {len(done)} of {plan.total} dead letters of group {group} again", err=True)
+
+
+async def _still(admin: Admin, plan: Plan, queue: MessageQueue, start: int) -> int:
+    """Where to begin with a queue, now that the turn is ours: another run may have come further meanwhile."""
+    return start if plan.from_start else max(start, await resent_to(admin, queue) or 0)
 
 
 async def _whole(step: Coroutine[Any, Any, None]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -60,21 +59,32 @@ def lag(
     async def work(admin: Admin) -> int:
         await _check(admin, group, topic)
         before: Snapshot | None = None
-        total = 0
-        for number in itertools.count(1):
-            now = Snapshot(time.monotonic(), await admin.progress(group, topic))
-            total = sum(state.lag for state in now.queues.values())
-            _echo(group, lag_rows(now, before), output, watch=watch)
-            before = now
-            if number == looks:
-                break
-            await asyncio.sleep(interval)
-        return total
+        for number in range(looks):
+            if number:
+                await asyncio.sleep(interval)
+            now = await _look(admin, group, topic, before)
+            if now is not None:
+                _echo(group, lag_rows(now, before), output, watch=watch)
+                before = now
+        return sum(state.lag for state in before.queues.values()) if before is not None else 0
 
     total = with_admin(target, work)
     if limit is not None and total > limit:
         click.echo(f"{total} messages wait for group {group}, more than {limit}", err=True)
         raise SystemExit(Status.UNHEALTHY)
+
+
+async def _look(admin: Admin, group: str, topic: str | None, before: Snapshot | None) -> Snapshot | None:
+    """How far the group is now; None when nobody answered, which must not end a watch that has begun."""
+    from rocketmq_py.errors import NetworkError
+
+    try:
+        return Snapshot(time.monotonic(), await admin.progress(group, topic))
+    except NetworkError as e:
+        if before is None:
+            raise
+        click.echo(f"{e}; asked again", err=True)
+        return None
 
 
 async def _check(admin: Admin, group: str, topic: str | None) -> None:

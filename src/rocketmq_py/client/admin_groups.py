@@ -8,7 +8,15 @@ from rocketmq_py.client.admin_topics import TopicAdmin
 from rocketmq_py.errors import ConfigError, ConsumerNotOnline, NotFound, RequestNotSupported
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol import headers, names
-from rocketmq_py.protocol.bodies import ConsumerConnection, SubscriptionGroupConfig, SubscriptionGroupTable, TopicList
+from rocketmq_py.protocol.bodies import (
+    ConsumerConnection,
+    LockBatchRequest,
+    LockBatchResponse,
+    MessageQueueBody,
+    SubscriptionGroupConfig,
+    SubscriptionGroupTable,
+    TopicList,
+)
 from rocketmq_py.protocol.bodies_admin import ConsumeStatsTable, OffsetWrapper, ResetOffsetTable
 from rocketmq_py.protocol.bodies_pop import POP, PULL, MessageRequestMode
 from rocketmq_py.protocol.codes import RequestCode, Version, version_name
@@ -150,6 +158,26 @@ class GroupAdmin(TopicAdmin):
             await self.set_group_offset(group, queue, offset)
             return offset
         return ResetOffsetTable.read(answer.body).queues().get(queue, offset)
+
+    # -- locks
+
+    async def lock_queue(self, group: str, queue: MessageQueue) -> bool:
+        """Take or renew the lock of a queue, as members of a group that consume in order do; whether it is ours now.
+
+        The broker forgets it 60 seconds after the last time.
+        """
+        body = await self._ask_lock(RequestCode.LOCK_BATCH_MQ, group, queue)
+        held = LockBatchResponse.decode(body).lock_ok_mq_set
+        return any((mq.topic, mq.broker_name, mq.queue_id) == queue for mq in held)
+
+    async def unlock_queue(self, group: str, queue: MessageQueue) -> None:
+        """Give the lock of a queue back; nothing happens if it is another's."""
+        await self._ask_lock(RequestCode.UNLOCK_BATCH_MQ, group, queue)
+
+    async def _ask_lock(self, code: RequestCode, group: str, queue: MessageQueue) -> bytes:
+        one = MessageQueueBody(topic=queue.topic, broker_name=queue.broker_name, queue_id=queue.queue_id)
+        body = LockBatchRequest(consumer_group=group, client_id=self._instance.client_id, mq_set=[one])
+        return (await self._ask(await self._owner(queue), code, None, body.encode())).body
 
     # -- lag
 

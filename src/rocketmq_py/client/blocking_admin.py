@@ -245,6 +245,17 @@ class Admin:
         """
         return self._run(self._aio.reset_group_offset(group, queue, offset))
 
+    def lock_queue(self, group: str, queue: MessageQueue) -> bool:
+        """Take or renew the lock of a queue, as members of a group that consume in order do; whether it is ours now.
+
+        The broker forgets it 60 seconds after the last time.
+        """
+        return self._run(self._aio.lock_queue(group, queue))
+
+    def unlock_queue(self, group: str, queue: MessageQueue) -> None:
+        """Give the lock of a queue back; nothing happens if it is another's."""
+        self._run(self._aio.unlock_queue(group, queue))
+
     def lags(self, group: str, topic: str) -> dict[MessageQueue, int]:
         """How many messages of each queue a group has not committed yet; all, where it has committed none.
 
