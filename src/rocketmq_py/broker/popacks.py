@@ -111,7 +111,8 @@ class PopAcks:
         if info.is_order:
             return self._change_in_order(header, info)
         key, now = _key(header, info), self._clock()
-        if header.offset not in self._log.ledger.left(key):
+        one = self._log.ledger.find(key)
+        if one is None or not one.of([header.offset]):
             raise BrokerError.of(
                 Code.NO_MESSAGE,
                 f"message {header.offset} of topic {header.topic} queue {header.queue_id} is not out any more: it was "

@@ -71,7 +71,7 @@ class ReviveLog:
         :raises StoreNotWritable: the store refuses writes.
         """
         one = self.ledger.find(key)
-        out = sorted(one.left.intersection(offsets)) if one is not None else []
+        out = [] if one is None else one.of(offsets)
         if one is None or not out:
             return None
         record = AckRecord(

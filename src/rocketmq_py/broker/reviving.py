@@ -72,7 +72,7 @@ class Reviver:
             return
         done: list[int] = []
         try:
-            for offset in sorted(one.left):
+            for offset in one.left:
                 self._put(ck, offset)
                 done.append(offset)
         finally:

@@ -16,19 +16,31 @@ REVIVE_AFTER_MS = 2_000
 """How long after its invisible time a message comes back, so that an ack under way still counts (PopReviveService)."""
 
 _BUCKET_MS = 256
+_BITS = 0xFFFFFFFF
+"""A check-point of 32 messages has a bit map that is negative in Java."""
 
 
 class Outstanding(msgspec.Struct, eq=False):
-    """One pop with messages that are still out.
+    """One pop with messages that are still out: those without a bit in the check-point.
 
-    ``revive_queue`` and ``revive_offset`` are the place of its check-point; ``left`` the offsets of the messages.
+    ``revive_queue`` and ``revive_offset`` are the place of the check-point.
     """
 
     check_point: CheckPoint
     revive_queue: int
     revive_offset: int
-    left: set[int]
     bucket: int = 0
+
+    @property
+    def left(self) -> list[int]:
+        """Offsets of the messages, in order."""
+        acked = self.check_point.bit_map
+        return [offset for bit, offset in enumerate(self.check_point.offsets) if not acked >> bit & 1]
+
+    def of(self, offsets: Iterable[int]) -> list[int]:
+        """Those of these offsets that are still out, in order."""
+        acked, bit_of = self.check_point.bit_map, self.check_point.bit_of
+        return sorted({offset for offset in offsets if (bit := bit_of(offset)) >= 0 and not acked >> bit & 1})
 
 
 class Ledger:
@@ -48,11 +60,11 @@ class Ledger:
 
     def add(self, check_point: CheckPoint, revive_queue: int, revive_offset: int) -> None:
         """A pop was written down; one that is known already replaces what was known of it."""
-        key, acked, offsets = check_point.key, check_point.bit_map, check_point.offsets
+        key = check_point.key
         self.finish(key)
-        left = {offset for bit, offset in enumerate(offsets) if not acked >> bit & 1} if acked else set(offsets)
-        if left:
-            one = Outstanding(check_point, revive_queue, revive_offset, left)
+        check_point.bit_map &= _BITS
+        if not check_point.is_done:
+            one = Outstanding(check_point, revive_queue, revive_offset)
             self._all[key] = self._by_queue.setdefault(revive_queue, {})[key] = one
             self._file(key, one, check_point.revive_time + REVIVE_AFTER_MS)
 
@@ -60,18 +72,18 @@ class Ledger:
         """A pop that has messages out."""
         return self._all.get(key)
 
-    def left(self, key: CkKey) -> frozenset[int]:
-        """Offsets of the messages of a pop that are still out."""
-        one = self._all.get(key)
-        return frozenset() if one is None else frozenset(one.left)
-
     def ack(self, key: CkKey, offsets: Iterable[int]) -> None:
         """Messages of a pop are done."""
         one = self._all.get(key)
-        if one is not None:
-            one.left.difference_update(offsets)
-            if not one.left:
-                self.finish(key)
+        if one is None:
+            return
+        check_point = one.check_point
+        for offset in offsets:
+            bit = check_point.bit_of(offset)
+            if bit >= 0:
+                check_point.bit_map |= 1 << bit
+        if check_point.is_done:
+            self.finish(key)
 
     def finish(self, key: CkKey) -> None:
         """Nothing of a pop is out any more. Harmless when that is known."""

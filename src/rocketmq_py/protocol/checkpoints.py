@@ -70,6 +70,18 @@ class CheckPoint(Body, kw_only=True, rename={
         start = self.start_offset
         return [start + diff for diff in self.diffs or range(self.count)]
 
+    def bit_of(self, offset: int) -> int:
+        """The bit of the message at an offset; -1 when it is none of these."""
+        place, diffs = offset - self.start_offset, self.diffs
+        if not diffs or diffs[-1] == self.count - 1:  # one after the other
+            return place if 0 <= place < self.count else -1
+        return diffs.index(place) if place in diffs else -1
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every message is acked."""
+        return self.bit_map.bit_count() >= self.count
+
     @property
     def revive_time(self) -> int:
         """When what is not acked becomes visible again."""
