@@ -32,41 +32,38 @@ GROWTH = 1.05
 """How much more memory than before may be in use at the end; and so many MiB whatever that is:"""
 GROWTH_MIB = 8.0
 WAIT_SECONDS = 120.0
+_EARLY = 5_000
 
 
 @dataclass(slots=True)
 class Books:
-    """What was sent and received. The threads share it; sets and counters are safe to add to."""
+    """What was sent and not received yet. They hold little for long: it is memory that is judged here."""
 
-    sent: set[str] = field(default_factory=set)
-    received: set[str] = field(default_factory=set)
+    missing: set[int] = field(default_factory=set)
+    early: set[int] = field(default_factory=set)
+    """Received before its send was noted, or once more than once."""
     total_sent: int = 0
     total_received: int = 0
     failures: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def note_sent(self, *keys: str) -> None:
+    def note_sent(self, *messages: Message) -> None:
+        numbers = {int(message.body) for message in messages}
         with self.lock:
-            self.total_sent += len(keys)
-            self.sent |= set(keys)
-            self._settle()
+            self.total_sent += len(numbers)
+            self.missing |= numbers - self.early
+            self.early -= numbers
 
     def note_received(self, message: MessageExt) -> None:
+        number = int(message.body)
         with self.lock:
             self.total_received += 1
-            self.received.add(message.body.decode())
-            self._settle()
-
-    def _settle(self) -> None:
-        """Forget what is sent and received: the books must not grow where memory is judged."""
-        if len(self.sent) > 10_000:
-            both = self.sent & self.received
-            self.sent -= both
-            self.received -= both
-
-    def missing(self) -> set[str]:
-        with self.lock:
-            return self.sent - self.received
+            if number in self.missing:
+                self.missing.discard(number)
+                return
+            self.early.add(number)
+            if len(self.early) > _EARLY:
+                self.early = {one for one in self.early if one > self.total_sent - _EARLY // 2}
 
 
 class Worker(threading.Thread):
@@ -147,18 +144,18 @@ class Load:
     def one(self) -> None:
         message = self._message(random.choice(TOPICS))
         self._producer.send(message)
-        self._books.note_sent(bytes(message.body).decode())
+        self._books.note_sent(message)
 
     def batch(self) -> None:
         topic = random.choice(TOPICS)
         messages = [self._message(topic) for _ in range(16)]
         self._producer.send_batch(messages)
-        self._books.note_sent(*(bytes(message.body).decode() for message in messages))
+        self._books.note_sent(*messages)
 
     def delayed(self) -> None:
         message = self._message(random.choice(TOPICS), delay_level=1)
         self._producer.send(message)
-        self._books.note_sent(bytes(message.body).decode())
+        self._books.note_sent(message)
 
     def restart(self) -> None:
         self._restless.close()
@@ -213,9 +210,9 @@ def _watch(pid: int, books: Books, seconds: float) -> list[tuple[float, float]]:
 
 def _judge(samples: list[tuple[float, float]], books: Books) -> None:
     deadline = time.monotonic() + WAIT_SECONDS
-    while books.missing() and time.monotonic() < deadline:
+    while books.missing and time.monotonic() < deadline:
         time.sleep(0.5)
-    faults = [f"{len(books.missing())} messages are missing"] if books.missing() else []
+    faults = [f"{len(books.missing)} messages are missing"] if books.missing else []
     faults += books.failures[:5]
     for who, series in zip(("server", "clients"), zip(*samples, strict=True), strict=True):
         quarter = max(1, len(series) // 4)

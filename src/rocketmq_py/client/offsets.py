@@ -103,11 +103,12 @@ class Offsets(OffsetTable, abc.ABC):
 class RemoteOffsets(Offsets):
     """Offsets of a group whose members share the queues: stored at the brokers."""
 
-    __slots__ = ("_group",)
+    __slots__ = ("_group", "_untold")
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
         super().__init__(instance)
         self._group = group
+        self._untold: set[str] = set()
 
     async def fetch(self, queue: MessageQueue) -> int | None:
         """The group's offset as the broker has it, None when it has none.
@@ -154,4 +155,8 @@ class RemoteOffsets(Offsets):
         try:
             await self._update(queue, offset, confirm=confirm)
         except RocketMQError as e:
-            _log.warning("offset %d of %s, group %s, could not be persisted: %s", offset, queue, self._group, e)
+            level = logging.DEBUG if queue.broker_name in self._untold else logging.WARNING
+            self._untold.add(queue.broker_name)
+            _log.log(level, "offset %d of %s, group %s, could not be persisted: %s", offset, queue, self._group, e)
+        else:
+            self._untold.discard(queue.broker_name)
