@@ -1,71 +1,37 @@
 """The push consumer in POP mode against scripted brokers: what it is assigned, pops, acks and keeps invisible."""
 
 import asyncio
-import contextlib
 import json
 import logging
 import threading
 
 import pytest
 
-from rocketmq_py.client import push_assign, push_pop, push_popper
+from rocketmq_py.client import push_assign
 from rocketmq_py.client.push import PushConsumer
-from rocketmq_py.core import flow, rebalance
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.model import ConsumeFromWhere, ConsumeResult, MessageQueue, OrderlyResult
+from rocketmq_py.model import ConsumeFromWhere, ConsumeResult, MessageQueue
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.wire import fastjson
 from rocketmq_py.wire.command import Command
-from tests.unit.client.popbroker import GROUP, PATIENCE, RETRY, TOPIC, PopBrokers, eventually, record, scenario
-
-POP = [("b", -1, "POP")]
-PULL = [("b", 0, "PULL")]
-POP_RETRY = f"{RETRY}_{TOPIC}"
+from tests.unit.client.popbroker import GROUP, PATIENCE, RETRY, TOPIC, eventually, record, scenario
+from tests.unit.client.poppush import (
+    POP,
+    POP_RETRY,
+    PULL,
+    Listener,
+    consumer,
+    dead_letters,
+    hurry,
+    later,
+    pops,
+    take_sends,
+)
 
 
 @pytest.fixture(autouse=True)
-def hurry(monkeypatch):
-    """What takes a second takes a millisecond."""
-    monkeypatch.setattr(rebalance, "WAIT_UNBALANCED", 0.001)
-    monkeypatch.setattr(flow, "STATE_DELAY", 0.001)
-    monkeypatch.setattr(push_popper, "STATE_DELAY", 0.001)
-    monkeypatch.setattr(push_pop, "ACK_AGAIN", 0.001)
-
-
-class Listener:
-    """Takes messages and remembers them; ``fails`` says of a message what to return for it."""
-
-    def __init__(self, fails=lambda message: None):
-        self.seen = []
-        self.fails = fails
-        self._changed = asyncio.Event()
-
-    async def __call__(self, message):
-        self.seen.append(message.queue_offset)
-        self._changed.set()
-        return self.fails(message)
-
-    async def count(self, number):
-        async with asyncio.timeout(PATIENCE):
-            while len(self.seen) < number:
-                self._changed.clear()
-                await self._changed.wait()
-
-
-def consumer(brokers: PopBrokers, listener, assigned=POP, **options):
-    brokers.assigned = {TOPIC: assigned, RETRY: []}
-    brokers.topics.add(RETRY)
-    made = PushConsumer(GROUP, instance=brokers.instance, client_rebalance=False, **options)
-    made.subscribe(TOPIC, listener=listener)
-    return made
-
-
-def later(message):
-    return ConsumeResult.RECONSUME_LATER
-
-
-def pops(brokers):
-    return brokers.asked(Code.POP_MESSAGE)
+def fast(monkeypatch):
+    hurry(monkeypatch)
 
 
 def test_it_asks_what_is_assigned_and_pops_there():
@@ -126,16 +92,6 @@ def test_a_listener_says_when_a_batch_comes_again_and_which_of_it_is_done():
             assert brokers.acked == [("b", 0)]
 
     scenario(run)
-
-
-def dead_letters(brokers):
-    return [request for _, request in brokers.network.sent() if request.ext["b"] == RETRY]
-
-
-def take_sends(brokers):
-    brokers.special[Code.SEND_MESSAGE_V2] = lambda request: Command(
-        0, ext={"msgId": "OFF", "queueId": "0", "queueOffset": "5"}
-    )
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -427,127 +383,3 @@ def test_a_broker_that_assigns_nothing_is_complained_about(caplog):
 def test_options_that_can_never_work_are_refused(options):
     with pytest.raises(ConfigError):
         PushConsumer(GROUP, "ns:1", **options)
-
-
-# -- in order
-
-
-def in_order(brokers, listener, **options):
-    return consumer(brokers, listener, orderly=True, **{"suspend_seconds": 0.01, **options})
-
-
-def test_in_order_each_queue_is_consumed_and_acked_message_by_message():
-    async def run(brokers):
-        brokers.has["b"] = [[record(0), record(5, queue_id=1), record(1), record(6, queue_id=1)]]
-        listener = Listener()
-        async with in_order(brokers, listener):
-            await brokers.until(lambda: len(brokers.acked) == 4)
-            assert pops(brokers)[0].ext["order"] == "true"
-            assert [offset for offset in listener.seen if offset < 5] == [0, 1]
-            assert [offset for offset in listener.seen if offset >= 5] == [5, 6]
-        assert not brokers.asked(Code.LOCK_BATCH_MQ)
-        assert not brokers.asked(Code.UPDATE_CONSUMER_OFFSET)
-
-    scenario(run)
-
-
-def test_in_order_a_message_that_fails_comes_again_here_and_nothing_of_its_queue_before():
-    async def run(brokers):
-        failing = [OrderlyResult.SUSPEND, OrderlyResult.SUSPEND]
-        brokers.has["b"] = [[record(0), record(1), record(2)]]
-        listener = Listener(lambda m: failing.pop() if m.queue_offset == 1 and failing else None)
-        async with in_order(brokers, listener):
-            await brokers.until(lambda: len(brokers.acked) == 3)
-            assert listener.seen == [0, 1, 1, 1, 2]
-
-    scenario(run)
-
-
-def test_in_order_what_takes_long_is_kept_invisible(monkeypatch):
-    async def run(brokers):
-        release = asyncio.Event()
-
-        async def listen(message):
-            await release.wait()
-
-        brokers.has["b"] = [[record(0), record(1)]]
-        async with in_order(brokers, listen, pop_invisible_time=5):
-            await brokers.until(lambda: len(brokers.extended) == 4)
-            release.set()
-            await brokers.until(lambda: len(brokers.acked) == 2)
-            assert {milliseconds for _, milliseconds in brokers.extended} == {5000}
-
-    monkeypatch.setattr("rocketmq_py.client.push_pop_orderly.RENEW_AT", 0.002)
-    scenario(run)
-
-
-def test_in_order_what_is_not_begun_at_the_end_is_given_back():
-    async def run(brokers):
-        begun, release = threading.Event(), threading.Event()
-
-        def listen(message):
-            begun.set()
-            release.wait(PATIENCE)
-
-        brokers.has["b"] = [[record(0), record(1), record(2)]]
-        async with in_order(brokers, listen) as member:
-            await asyncio.to_thread(begun.wait, PATIENCE)
-            closing = asyncio.ensure_future(member.close())
-            await asyncio.sleep(0.01)
-            release.set()
-            await closing
-        assert brokers.acked == [("b", 0)]
-        assert sorted(brokers.extended) == [(1, 1000), (2, 1000)]
-
-    scenario(run)
-
-
-def test_in_order_a_listener_that_does_not_end_holds_up_no_end():
-    async def run(brokers):
-        begun, release = threading.Event(), threading.Event()
-
-        def listen(message):
-            begun.set()
-            release.wait(PATIENCE)
-
-        brokers.has["b"] = [[record(0), record(1)]]
-        member = in_order(brokers, listen)
-        await member.start()
-        await asyncio.to_thread(begun.wait, PATIENCE)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(member.close(timeout=0.01), PATIENCE)
-        release.set()
-        assert not brokers.acked
-
-    scenario(run)
-
-
-def test_in_order_success_is_final():
-    async def run(brokers):
-        results = [OrderlyResult.SUCCESS, OrderlyResult.ROLLBACK, OrderlyResult.SUCCESS]
-        seen = []
-
-        async def listen(messages, context):
-            context.auto_commit = False
-            seen.append(messages[0].queue_offset)
-            return results.pop(0)
-
-        brokers.has["b"] = [[record(0), record(1)]]
-        async with in_order(brokers, listen):
-            await brokers.until(lambda: len(brokers.acked) == 2)
-            assert seen == [0, 1, 1]
-
-    scenario(run)
-
-
-def test_in_order_what_is_given_up_goes_to_the_dead_letters():
-    async def run(brokers):
-        take_sends(brokers)
-        brokers.has["b"] = [[record(0), record(1)]]
-        listener = Listener(lambda m: OrderlyResult.SUSPEND if m.queue_offset == 0 else None)
-        async with in_order(brokers, listener, max_reconsume_times=1):
-            await brokers.until(lambda: len(brokers.acked) == 2)
-            assert listener.seen == [0, 0, 1]
-            assert len(dead_letters(brokers)) == 1
-
-    scenario(run)
