@@ -177,6 +177,14 @@ def test_a_healthy_cluster(cli: Cli, rocketmq_topic: str) -> None:
     assert cli.ok("doctor").splitlines()[0] == f"{cli.namesrv} (--namesrv)"
 
 
+def test_one_of_two_name_servers_is_down(rocketmq: Cluster) -> None:
+    result = Cli(f"{rocketmq.namesrv};127.0.0.1:1")("doctor", "-o", "json")
+    assert result.exit_code == Status.UNHEALTHY
+    up, down, *others = json.loads(result.stdout)
+    assert (up["status"], down["target"], down["status"]) == ("ok", "127.0.0.1:1", "fail")
+    assert {check["check"] for check in others} == {"broker", "version", "clock", "disk", "permission"}
+
+
 def test_what_ails_a_cluster(cli: Cli) -> None:
     result = cli("doctor", "--topic", "no-such-topic", "--group", "no-such-group")
     assert result.exit_code == Status.UNHEALTHY

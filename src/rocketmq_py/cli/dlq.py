@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from rocketmq_py.client.admin import Admin
     from rocketmq_py.model import MessageExt, MessageQueue
 
+AT_ONCE = 16
+"""How many groups are asked about at the same time."""
 COLUMNS = ("stored", "broker", "queue", "offset", "msgId", "origin", "tags", "keys", "reconsumeTimes", "body")
 
 
@@ -50,16 +52,18 @@ def list_(target: Target, output: str) -> None:
 
     async def work(admin: Admin) -> list[Row]:
         names = [name for name in await admin.topic_configs() if name.startswith(DLQ_PREFIX)]
-        return list(await asyncio.gather(*(_row(admin, name) for name in names)))
+        limit = asyncio.Semaphore(AT_ONCE)
+        return list(await asyncio.gather(*(_row(admin, name, limit) for name in names)))
 
     rows = [row for row in with_admin(target, work) if row["messages"]]
     shown = [{**row, "lastStored": show_time(row["lastStored"])} for row in rows] if output == TABLE else rows
     echo_rows(shown, output, ("group", "messages", "resent", "lastStored"))
 
 
-async def _row(admin: Admin, topic: str) -> Row:
-    stats = await admin.topic_stats(topic)
-    marks = await asyncio.gather(*(resent_to(admin, queue) for queue in stats))
+async def _row(admin: Admin, topic: str, limit: asyncio.Semaphore) -> Row:
+    async with limit:
+        stats = await admin.topic_stats(topic)
+        marks = await asyncio.gather(*(resent_to(admin, queue) for queue in stats))
     done = [
         min(max(0, (mark or 0) - extent.min_offset), extent.max_offset - extent.min_offset)
         for mark, extent in zip(marks, stats.values(), strict=True)

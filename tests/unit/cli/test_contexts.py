@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from rocketmq_py.cli import contexts, main
-from rocketmq_py.cli.connecting import DEFAULT_NAMESRV, address_map, choose
+from rocketmq_py.cli.connecting import DEFAULT_NAMESRV, address_map, choose, with_admin
 from rocketmq_py.cli.contexts import Contexts, SavedCluster
-from rocketmq_py.errors import ConfigError
+from rocketmq_py.errors import ConfigError, ConnectError
 
 
 def run(*args):
@@ -101,6 +101,18 @@ def test_nothing_saved_means_this_machine():
     target = choose(None, None, {}, Contexts)
     assert target.namesrv == DEFAULT_NAMESRV
     assert target.origin.startswith("the default")
+
+
+def test_where_the_default_came_from_is_said_when_nobody_is_there():
+    async def ask(admin):
+        await admin.cluster()
+
+    target = choose(None, None, {}, Contexts)._replace(namesrv="127.0.0.1:1")
+    with pytest.raises(ConnectError, match=r"cannot connect to 127.0.0.1:1.* since no --namesrv, NAMESRV_ADDR or"):
+        with_admin(target, ask)
+    with pytest.raises(ConnectError) as e:
+        with_admin(target._replace(origin="--namesrv"), ask)
+    assert "since no --namesrv" not in str(e.value)
 
 
 def test_an_unknown_context():
