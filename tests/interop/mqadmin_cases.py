@@ -26,7 +26,9 @@ class Case(NamedTuple):
         return self.line.split()[0]
 
 
-MEASURED = r"(?m)(Tps|TimeMax|putLatency\d+|putMessageDistributeTime|timer\w+Behind|DiskRatio\S*) *: .*"
+MEASURED = (
+    r"(?m)(Tps|TimeMax|putLatency\d+|putMessageDistributeTime|timer\w+Behind|HowManyDataToFlush|DiskRatio\S*) *: .*"
+)
 PLACES = (
     r"(?m)^(bindAddress|listenPort|haListenPort|rocketmqHome|kvConfigPath|configStorePath|storePath\w+|namesrvAddr"
     r"|brokerIP\d|\w+ThreadPoolNums|\w+Threads|\w+ThreadNum|serverSelectorThreads|mappedFileSizeCommitLog) += .*"
@@ -46,6 +48,7 @@ PREPARATION = (
     Case("updateTopic -b {broker} -t other -a +queue.type=SimpleCQ"),
     Case("updateTopicList -b {broker} -f {work}/topics.json"),
     Case("updateSubGroup -b {broker} -g readers -r 3"),
+    Case("updateSubGroup -b {broker} -g clones"),
     Case("updateSubGroup -c DefaultCluster -g tuned -s false -m false -d false -q 2 -r 5 -i 0 -w 0 -a true"),
     Case("updateSubGroup -c DefaultCluster -g no/group"),
     Case("updateSubGroupList -b {broker} -f {work}/groups.json"),
@@ -90,6 +93,7 @@ CASES = (
     Case("consumerProgress -g nobody"),
     Case("consumerStatus -g readers"),
     Case("cloneGroupOffset -s readers -d clones -t orders -o false"),
+    Case("cloneGroupOffset -s readers -d nobody -t orders -o true"),
     Case("cloneGroupOffset -s readers -d clones -t nothing -o true"),
     Case("clusterList"),
     Case("clusterList -m"),

@@ -97,7 +97,8 @@ class Run:
         self._names |= {"uniq": sent[0]["msgId"], "offset": sent[0]["offsetMsgId"]}
         seen: set[str] = set()
         consumer.until(lambda row: row["type"] == "msg" and (seen.add(row["msgId"]) or len(seen) == 15))
-        eventually(lambda: self.admin("consumerProgress -g readers"), lambda text: "Diff Total: 0" in text)
+        eventually(lambda: self.admin("consumerProgress -g readers"), lambda text: re.search(r"\s0 +10 +10\s", text))
+        eventually(lambda: self.admin("consumerProgress -g readers"), lambda text: re.search(r"\s1 +5 +5\s", text))
         eventually(lambda: self.admin("statsAll -t orders"), lambda text: re.search(r" 15 +15\s", text))
 
 

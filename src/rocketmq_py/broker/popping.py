@@ -231,7 +231,7 @@ class Popper:
         work.starts.append(popinfo.start_offset_entry(topic, queue_id, start))
         work.offsets.append(popinfo.msg_offset_entry(topic, queue_id, offsets))
         work.pieces.append(self._body(work, topic, queue_id, start, found.body))
-        self._stats.pulled(group, topic, queue_id, found.count, len(found.body))
+        self._stats.pulled(group, topic, found.count, len(found.body))
 
     def _take_in_order(self, work: _Work, topic: str, queue_id: int, offsets: Sequence[int]) -> None:
         header = work.header

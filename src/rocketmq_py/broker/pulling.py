@@ -117,7 +117,7 @@ class Puller:
         reply = self._reply(header, admitted, found)
         self._note_offsets(peer, header, found.next_offset, may_hold)
         if found.count:
-            self._stats.pulled(header.consumer_group, header.topic, header.queue_id, found.count, len(found.body))
+            self._stats.pulled(header.consumer_group, header.topic, found.count, len(found.body))
         elif reply.code == Code.PULL_NOT_FOUND and may_hold and header.sys_flag & PULL_SUSPEND:
             return self._hold(peer, request, admitted)
         else:

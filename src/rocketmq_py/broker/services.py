@@ -145,7 +145,7 @@ class Services:
             OffsetHandlers(config, store, self.topics, self.groups, self.offsets),
             ClientHandlers(config, self.clients, self.locks, self._clock),
             TopicHandlers(config, self.topics, store, self.offsets, stats, self.registration),
-            GroupHandlers(config, self.groups, self.topics, store, self.offsets, self.clients, stats),
+            GroupHandlers(config, self.groups, self.topics, store, self.offsets, self.clients, stats, self.address),
             BrokerHandlers(),
             QueryHandlers(store, self.clients),
             TransactionHandlers(self.transactions),

@@ -1,4 +1,4 @@
-"""How much goes in and out, for those who ask: totals and rates of the broker, its topics, queues and groups.
+"""How much goes in and out, for those who ask: totals and rates of the broker, its topics and groups.
 
 Knows the names Apache RocketMQ gives its counters (BrokerStatsManager) and what each counts. Counting is cheap and does
 not touch the send path: what arrived is told by the store once per settle.
@@ -19,9 +19,7 @@ _KEPT = 601
 _SAMPLE_MS = 1_000
 
 TOPIC_PUT_NUMS, TOPIC_PUT_SIZE = "TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE"
-QUEUE_PUT_NUMS, QUEUE_PUT_SIZE = "QUEUE_PUT_NUMS", "QUEUE_PUT_SIZE"
 GROUP_GET_NUMS, GROUP_GET_SIZE = "GROUP_GET_NUMS", "GROUP_GET_SIZE"
-QUEUE_GET_NUMS, QUEUE_GET_SIZE = "QUEUE_GET_NUMS", "QUEUE_GET_SIZE"
 BROKER_PUT_NUMS, BROKER_GET_NUMS = "BROKER_PUT_NUMS", "BROKER_GET_NUMS"
 BROKER_PUT_NUMS_OF_USERS = "BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC"
 BROKER_GET_NUMS_OF_USERS = "BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC"
@@ -62,19 +60,15 @@ class Day:
 
 
 class _Flow(NamedTuple):
-    """The counters of messages on one way: how many, how many bytes, of the whole and of one queue."""
+    """The counters of messages on one way: how many, and how many bytes."""
 
     nums: StatsItem
     size: StatsItem
-    queue_nums: StatsItem
-    queue_size: StatsItem
     of_users: bool
 
     def add(self, count: int, size: int) -> None:
         self.nums.add(count)
         self.size.add(size)
-        self.queue_nums.add(count)
-        self.queue_size.add(size)
 
 
 class Stats:
@@ -97,8 +91,8 @@ class Stats:
         self._is_system = is_system
         self._clock = StatsClock(now_ms)
         self._items: dict[tuple[str, str], StatsItem] = {}
-        self._puts: dict[tuple[str, int], _Flow] = {}
-        self._gets: dict[tuple[str, str, int], _Flow] = {}
+        self._puts: dict[str, _Flow] = {}
+        self._gets: dict[tuple[str, str], _Flow] = {}
         self._next_sample = now_ms
         self._next_morning = next_morning(now_ms)
 
@@ -109,7 +103,7 @@ class Stats:
         total = of_users = 0
         for arrival in arrivals:
             count = arrival.next_offset - arrival.queue_offset
-            flow = self._puts.get((arrival.topic, arrival.queue_id)) or self._put_flow(arrival.topic, arrival.queue_id)
+            flow = self._puts.get(arrival.topic) or self._put_flow(arrival.topic)
             flow.add(count, sum(arrival.entries[1::3]))
             total += count
             of_users += count if flow.of_users else 0
@@ -118,9 +112,9 @@ class Stats:
         self.item(BROKER_PUT_NUMS, self._cluster).add(total)
         self.item(BROKER_PUT_NUMS_OF_USERS, self._cluster).add(of_users)
 
-    def pulled(self, group: str, topic: str, queue_id: int, count: int, size: int) -> None:
+    def pulled(self, group: str, topic: str, count: int, size: int) -> None:
         """A pull has been answered with messages."""
-        flow = self._gets.get((group, topic, queue_id)) or self._get_flow(group, topic, queue_id)
+        flow = self._gets.get((group, topic)) or self._get_flow(group, topic)
         flow.add(count, size)
         of_users = count if flow.of_users else 0
         self.got.count += count
@@ -139,20 +133,14 @@ class Stats:
         if dead:
             self.item(SENT_BACK_TO_DLQ_TIMES, f"{topic}@{group}").add(1)
 
-    def _put_flow(self, topic: str, queue_id: int) -> _Flow:
-        flow = self._puts[topic, queue_id] = _Flow(
-            self.item(TOPIC_PUT_NUMS, topic), self.item(TOPIC_PUT_SIZE, topic),
-            self.item(QUEUE_PUT_NUMS, f"{topic}@{queue_id}"), self.item(QUEUE_PUT_SIZE, f"{topic}@{queue_id}"),
-            not self._is_system(topic),
-        )  # fmt: skip
+    def _put_flow(self, topic: str) -> _Flow:
+        nums, size = self.item(TOPIC_PUT_NUMS, topic), self.item(TOPIC_PUT_SIZE, topic)
+        flow = self._puts[topic] = _Flow(nums, size, not self._is_system(topic))
         return flow
 
-    def _get_flow(self, group: str, topic: str, queue_id: int) -> _Flow:
-        whole, queue = f"{topic}@{group}", f"{topic}@{queue_id}@{group}"
-        flow = self._gets[group, topic, queue_id] = _Flow(
-            self.item(GROUP_GET_NUMS, whole), self.item(GROUP_GET_SIZE, whole),
-            self.item(QUEUE_GET_NUMS, queue), self.item(QUEUE_GET_SIZE, queue), not self._is_system(topic),
-        )  # fmt: skip
+    def _get_flow(self, group: str, topic: str) -> _Flow:
+        nums, size = self.item(GROUP_GET_NUMS, f"{topic}@{group}"), self.item(GROUP_GET_SIZE, f"{topic}@{group}")
+        flow = self._gets[group, topic] = _Flow(nums, size, not self._is_system(topic))
         return flow
 
     def item(self, name: str, key: str) -> StatsItem:
@@ -196,7 +184,7 @@ class Stats:
     def forget_topic(self, topic: str) -> None:
         """A topic is gone."""
         self._forget(lambda key: key.partition("@")[0] == topic)
-        self._puts = {key: flow for key, flow in self._puts.items() if key[0] != topic}
+        self._puts.pop(topic, None)
         self._gets = {key: flow for key, flow in self._gets.items() if key[1] != topic}
 
     def forget_group(self, group: str) -> None:

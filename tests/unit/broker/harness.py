@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,6 +44,18 @@ class Client:
         answer = self.call(code, header, body, **more)
         assert answer is not None
         return answer
+
+    def ask_task(self, code: int, header: Header | None = None, body: bytes = b"", **more: Any) -> Command:
+        """The answer to a request that is handled by a task."""
+
+        async def once() -> Command:
+            before = len(self.heard)
+            assert self.call(code, header, body, **more) is None
+            while len(self.heard) == before:  # noqa: ASYNC110 - the next turn of the loop
+                await asyncio.sleep(0)
+            return self.heard.pop()
+
+        return asyncio.run(once())
 
     def read(self, commands: list[Command]) -> list[Command]:
         """The answers to requests that arrive in one read."""

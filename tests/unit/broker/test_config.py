@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from rocketmq_py.broker.config import BrokerConfig, configure, java_settings
+from rocketmq_py.broker.config import BrokerConfig, configure, java_key, java_settings, own_keys
+from rocketmq_py.broker.javakeys import JAVA_DEFAULTS
 from rocketmq_py.core.javaconf import read_properties
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.store import StoreConfig
+
+OURS = {"enableTopicMessageTypeCheck", "maxOpenQueueFiles"}
+"""Keys a Java broker has not."""
 
 STOCK = """
 # licence and so on
@@ -76,3 +80,36 @@ def test_a_line_that_is_no_setting() -> None:
 def test_settings_written_can_be_read() -> None:
     broker, store = BrokerConfig(broker_ip1="10.0.0.1", trace_on=False), StoreConfig(file_reserved_time=3)
     assert configure(java_settings(broker) | java_settings(store)) == (broker, store)
+
+
+def test_every_key_of_java_is_known_and_has_an_effect_or_none() -> None:
+    broker, store = configure(JAVA_DEFAULTS)
+    assert broker.ignored.keys() == JAVA_DEFAULTS.keys() - own_keys().keys()
+    assert java_settings(broker).keys() | java_settings(store).keys() == own_keys().keys()
+
+
+def test_our_defaults_are_those_of_java() -> None:
+    ours = java_settings(BrokerConfig()) | java_settings(StoreConfig())
+    places = {"brokerIP1", "storePathRootDir"}
+    different = {key: ours[key] for key, theirs in JAVA_DEFAULTS.items() if key in ours and ours[key] != theirs}
+    assert different.keys() == places
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    settings = {"brokerNmae": "b", "listenPort": "x", "haListenPort": "y", "traceOn": "true"}
+    with pytest.raises(ConfigError) as caught:
+        configure(settings)
+    words = str(caught.value)
+    assert words.count(";") == 3
+    for part in ("did you mean 'brokerName'?", "listenPort is 'x'", "haListenPort is 'y'"):
+        assert part in words
+
+
+def test_what_has_no_effect_is_remembered() -> None:
+    broker, _ = configure(["brokerRole=SLAVE", "timerRocksDBRollMaxTps=10"])
+    assert broker.ignored == {"brokerRole": "SLAVE", "timerRocksDBRollMaxTps": "10"}
+
+
+@pytest.mark.parametrize("field", BrokerConfig.__struct_fields__ + StoreConfig.__struct_fields__)
+def test_a_key_of_ours_is_one_of_java_unless_it_is_known_to_be_our_own(field: str) -> None:
+    assert field == "ignored" or java_key(field) in JAVA_DEFAULTS or java_key(field) in OURS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -36,16 +35,7 @@ from tests.unit.broker.requests import heartbeat, pull, send
 
 
 def ask(client: Client, code: Code, header: Any = None, body: bytes = b"") -> Command:
-    """The answer to a request that is handled by a task."""
-
-    async def once() -> Command:
-        before = len(client.heard)
-        assert client.call(code, header, body) is None
-        while len(client.heard) == before:  # noqa: ASYNC110 - the next turn of the loop
-            await asyncio.sleep(0)
-        return client.heard.pop()
-
-    return asyncio.run(once())
+    return client.ask_task(code, header, body)
 
 
 def create(topic: str = "t", queues: int = 3, attributes: str | None = None, **more: Any) -> CreateTopic:
@@ -101,7 +91,7 @@ def test_attributes(running: InProcess, client: Client, change: str, attributes:
         ("+queue.type=BatchCQ", "is not supported by this broker"),
         ("+cleanup.policy=COMPACTION", "is not supported by this broker"),
         ("+message.type=MIXED", "MIXED message type is not supported."),
-        ("+message.type=NONE", "value is not in set: [UNSPECIFIED, MIXED, TRANSACTION, PRIORITY, FIFO, DELAY, LITE, NORMAL]"),
+        ("+message.type=NONE", "not in set: [UNSPECIFIED, MIXED, TRANSACTION, PRIORITY, FIFO, DELAY, LITE, NORMAL]"),
         ("+color=red", "unsupported key: color"),
         ("message.type=FIFO", "add/alter attribute format is wrong: message.type"),
         ("message.type", "delete attribute format is wrong: message.type"),

@@ -7,6 +7,7 @@ import pytest
 from rocketmq_py.errors import BrokerError, ConfigError
 from rocketmq_py.namesrv import NamesrvConfig
 from rocketmq_py.namesrv.config import read_lines
+from rocketmq_py.namesrv.javakeys import JAVA_DEFAULTS
 from rocketmq_py.namesrv.kvconfig import KvConfig
 from rocketmq_py.namesrv.settings import Settings
 
@@ -89,3 +90,15 @@ def test_an_empty_file_is_an_empty_table(tmp_path):
     path = tmp_path / "kvConfig.json"
     path.write_text("\n")
     assert KvConfig(path).namespace("N") is None
+
+
+def test_every_key_of_java_is_known_and_defaults_are_java_s():
+    config = NamesrvConfig.checked(JAVA_DEFAULTS)
+    assert config.ignored.keys() == JAVA_DEFAULTS.keys() - NamesrvConfig.keys()
+    assert NamesrvConfig.keys() <= JAVA_DEFAULTS.keys()
+    assert NamesrvConfig().table() == JAVA_DEFAULTS
+
+
+def test_an_unknown_key_is_named_with_the_nearest():
+    with pytest.raises(ConfigError, match=r"unknown setting 'listenprt'; did you mean 'listenPort'\?"):
+        NamesrvConfig.checked({"listenprt": "1", "orderMessageEnable": "true"})

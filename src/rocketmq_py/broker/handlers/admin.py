@@ -99,8 +99,8 @@ class AdminHandlers:
         """How replication is doing: this is a master that has no slaves."""
         del peer, request, body
         as_slave = {
-            "activated": False, "lastReadTimestamp": 0, "lastWriteTimestamp": 0, "masterFlushOffset": 0,
-            "maxOffset": 0, "transferredByteInSecond": 0,
+            "lastReadTimestamp": 0, "lastWriteTimestamp": 0, "masterFlushOffset": 0, "maxOffset": 0,
+            "transferredByteInSecond": 0,
         }  # fmt: skip
         answer = {
             "haClientRuntimeInfo": as_slave, "haConnectionInfo": [], "inSyncSlaveNums": 0, "master": True,

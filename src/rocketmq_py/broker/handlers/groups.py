@@ -21,7 +21,10 @@ from rocketmq_py.wire.fastjson import dumps_java
 
 
 class GroupHandlers:
-    """200, 201, 207, 208, 225, 300, 314, 343, 345, 352, 353."""
+    """200, 201, 207, 208, 225, 300, 314, 343, 345, 352, 353.
+
+    :param address: of this broker, as clients are told.
+    """
 
     def __init__(
         self,
@@ -32,8 +35,10 @@ class GroupHandlers:
         offsets: Offsets,
         clients: Clients,
         stats: Stats,
+        address: str,
     ) -> None:
         self._config = config
+        self._address = address
         self._groups = groups
         self._topics = topics
         self._store = store
@@ -169,4 +174,5 @@ class GroupHandlers:
     def topics_of_group(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """The topics a group has committed offsets of."""
         del peer, body
-        return Reply(body=TopicList(topic_list=sorted(self._offsets.topics_of(request.header.group))).encode())
+        topics = sorted(self._offsets.topics_of(request.header.group))
+        return Reply(body=TopicList(topic_list=topics, broker_addr=self._address).encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 
 from rocketmq_py.broker.clients import Clients
@@ -74,12 +75,16 @@ class StatisticsHandlers:
         _, end = store.queue_range(topic, queue_id)
         consumed = self._offsets.query(group, topic, queue_id)
         waiting_since = store.store_time(topic, queue_id, consumed) if consumed < end else 0
-        return {
+        times = {
             "consumeTimeStamp": store.store_time(topic, queue_id, consumed - 1) if consumed > 0 else oldest,
-            "delayTime": self._clock() - waiting_since if consumed < end else 0,
             "maxTimeStamp": store.store_time(topic, queue_id, end - 1),
-            "messageQueue": dict(self._queue(topic, queue_id)),
             "minTimeStamp": oldest,
+        }
+        return {
+            "delayTime": self._clock() - waiting_since if consumed < end else 0,
+            "messageQueue": dict(self._queue(topic, queue_id)),
+            **times,
+            **{f"{name}Str": _local(time) for name, time in times.items()},
         }
 
     @handles(Code.GET_BROKER_CONSUME_STATS)
@@ -115,6 +120,12 @@ class StatisticsHandlers:
 
     def _queue(self, topic: str, queue_id: int) -> Queue:
         return (("brokerName", self._config.broker_name), ("queueId", queue_id), ("topic", topic))
+
+
+def _local(time_ms: int) -> str:
+    """A time as Java's tools print it."""
+    local = datetime.datetime.fromtimestamp(time_ms // 1000).astimezone()
+    return f"{local:%Y-%m-%d#%H:%M:%S}:{time_ms % 1000:03}"
 
 
 def _rows(topic: dict[str, object]) -> list[dict[str, int]]:

@@ -11,6 +11,7 @@ from rocketmq_py.broker.topicattributes import alter, parse_changes, refuse_mixe
 from rocketmq_py.broker.topics import Topics
 from rocketmq_py.broker.validator import topic_fault
 from rocketmq_py.errors import BrokerError
+from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies import DataVersion, TopicConfig, TopicConfigList, TopicList
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers import CreateTopic
@@ -123,7 +124,7 @@ class TopicHandlers:
     def system_topics(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """The topics that belong to the broker itself."""
         del peer, request, body
-        return Reply(body=TopicList(topic_list=sorted(self._topics.reserved)).encode())
+        return Reply(body=TopicList(topic_list=sorted(self._topics.reserved | names.SYSTEM_TOPICS)).encode())
 
     def _retry_topics(self, topic: str) -> list[str]:
         if not self._config.clear_retry_topic_when_delete_topic:
