@@ -7,7 +7,7 @@ is one slice. Between cycles only the unique keys in it change (one NumPy scatte
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,6 +72,17 @@ def send_requests(topic: str, queues: int, size: int, count: int = 8192, *, run:
     def one(i: int) -> Command:
         queue = i // run % queues
         header = _send_header(topic, queue, _properties(_KEY_HEAD + "0000" + _KEY_TAIL), batch=False)
+        return Command(RequestCode.SEND_MESSAGE_V2, opaque=i, ext=header.to_ext(), body=payload)
+
+    return _requests(map(one, range(count)), messages_each=1)
+
+
+def topic_requests(topics: Sequence[str], size: int, count: int) -> Requests:
+    """Single sends of ``size`` bytes to queue 0 of each topic in turn."""
+    payload, properties = body(size), _properties(_KEY_HEAD + "0000" + _KEY_TAIL)
+
+    def one(i: int) -> Command:
+        header = _send_header(topics[i % len(topics)], 0, properties, batch=False)
         return Command(RequestCode.SEND_MESSAGE_V2, opaque=i, ext=header.to_ext(), body=payload)
 
     return _requests(map(one, range(count)), messages_each=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks.figures import Figure
-from benchmarks.rows import clients, consumers, pulls, sends, spark_read, starting
+from benchmarks.rows import clients, consumers, pulls, sends, spark_read, starting, storing
 from benchmarks.session import Session
 
 Row = Callable[[Session], list[Figure]]
@@ -13,6 +13,8 @@ Row = Callable[[Session], list[Figure]]
 ROWS: dict[str, Row] = {
     "start": starting.start,
     "memory": starting.memory,
+    "recovery": storing.recovery,
+    "topics": storing.topics,
     "send-1": sends.send_1,
     "send-64": sends.send_64,
     "send-256": sends.send_256,

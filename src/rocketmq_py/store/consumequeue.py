@@ -293,6 +293,7 @@ class ConsumeQueue:
 
 def _is_filled(raw: bytes, physical_end: int) -> bool:
     """Whether an entry was written, and is a blank or of a message that ends at ``physical_end`` or before."""
-    physical, size, _ = _ENTRY.unpack(raw)
+    entry: tuple[int, int, int] = _ENTRY.unpack(raw)
+    physical, size, _ = entry
     blank = size == _BLANK_SIZE and physical == 0
     return size > 0 and physical >= 0 and (blank or physical + size <= physical_end)

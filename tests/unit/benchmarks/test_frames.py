@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from benchmarks.frames import Requests, batch_requests, pull_requests, queue_shares, send_requests
+from benchmarks.frames import Requests, batch_requests, pull_requests, queue_shares, send_requests, topic_requests
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.wire.batch import decode_batch
@@ -26,6 +26,11 @@ def test_sends_go_queue_after_queue_with_the_bounds_of_their_frames() -> None:
     assert [command.opaque for command in found] == list(range(8))
     sizes = [after - before for before, after in zip(requests.bounds, requests.bounds[1:], strict=False)]
     assert [len(requests.buffer), requests.count] == [sum(sizes), 8]
+
+
+def test_sends_to_many_topics_take_them_in_turn() -> None:
+    found = commands(topic_requests(["a", "b", "c"], 20, 7))
+    assert [(command.ext["b"], command.ext["e"]) for command in found] == [(t, "0") for t in "abcabca"]
 
 
 def test_renewed_keys_are_new_and_nothing_else_changes() -> None:

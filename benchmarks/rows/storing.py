@@ -1,0 +1,189 @@
+"""Rows about the store under a broker: starting again after ``kill -9``, and what ten thousand topics cost."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from benchmarks.control import Control
+from benchmarks.figures import Figure, at_most
+from benchmarks.frames import queue_shares, send_requests, topic_requests
+from benchmarks.load import Load
+from benchmarks.machine import cpu_seconds, settle
+from benchmarks.program import Program
+from benchmarks.servers import JAVA_SETTINGS, Server, alone, our_command, start_ours
+from benchmarks.session import Session
+from tests.interop.javapeer import JavaPeer
+
+TOPIC = "bench"
+QUEUES = 8
+KIB = 1024
+WINDOW = 256
+_LOG_BYTES = 2 << 30
+_RECORD_BYTES = 1200
+FEW, MANY = 10, 10_000
+
+Start = Callable[[Path], tuple[str, Callable[[], None]]]
+"""Starts a broker on a store; its address and how to kill it."""
+
+
+# -- recovery
+
+
+def recovery(session: Session) -> list[Figure]:
+    """From the command to READY on a log of 2 GiB whose broker was killed under load; each side on its own store."""
+    count = session.scale.of(_LOG_BYTES // _RECORD_BYTES, QUEUES)
+    with session.work() as work, _java(work) as start_java:
+
+        def start_ours_on(store: Path) -> tuple[str, Callable[[], None]]:
+            with ExitStack() as unless_ready:
+                program = unless_ready.enter_context(Program(our_command(store), work / "ours.log"))
+                said = dict(word.split("=", 1) for word in program.ready(timeout=600).split())
+                unless_ready.pop_all()
+            return said["broker"], program.kill
+
+        sides = [_Killed(work / name, start) for name, start in (("ours", start_ours_on), ("java", start_java))]
+        for side in sides:
+            session.tell(f"recovery: storing {count:,} messages in {side.store.name}")
+            side.fill(count)
+        ours, java = sides
+        values = session.in_turn("recovery", "s", ours.start_again, java.start_again)
+    return [Figure("recovery", "s", at_most(1.0), *values)]
+
+
+@contextmanager
+def _java(work: Path) -> Iterator[Start]:
+    """Starts Java brokers at one name server."""
+    peer = JavaPeer(work)
+    try:
+        namesrv = peer.namesrv().address
+        peer.brokers(namesrv)  # the tool that tells when a broker is registered has to be warm
+
+        def start(store: Path) -> tuple[str, Callable[[], None]]:
+            broker = peer.broker(namesrv, store=store, conf=JAVA_SETTINGS)
+            return broker.address, broker.process.kill
+
+        yield start
+    finally:
+        peer.close()
+
+
+class _Killed:
+    """A store as the kill of its broker left it, as often as needed.
+
+    The log is no copy: a start changes nothing in it but files it makes ahead.
+    """
+
+    def __init__(self, store: Path, start: Start) -> None:
+        self.store = store
+        self._start = start
+        self._kept = store.with_name(f"{store.name}-kept")
+        self._count = 0
+
+    def fill(self, count: int) -> None:
+        """Stores messages, kills the broker in the instant all are acknowledged, and keeps what that left."""
+        address, kill = self._start(self.store)
+        with Load(address) as load, Control(address) as control:
+            control.create_topic(TOPIC, QUEUES)
+            load.drive(send_requests(TOPIC, QUEUES, KIB), count, WINDOW)
+        kill()
+        self._count = count
+        self._log = sorted(path.name for path in (self.store / "commitlog").iterdir())
+        self._kept.mkdir()
+        _copy(self._others(self.store), self._kept)
+
+    def start_again(self) -> float:
+        """Seconds from the command to READY; every message must be there."""
+        self._restore()
+        begin = time.perf_counter()
+        address, kill = self._start(self.store)
+        took = time.perf_counter() - begin
+        with Control(address) as control:
+            control.expect_offsets(TOPIC, queue_shares(self._count, QUEUES))
+        kill()
+        return took
+
+    def _restore(self) -> None:
+        for path in (self.store / "commitlog").iterdir():
+            if path.name not in self._log:
+                path.unlink()
+        for path in self._others(self.store):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        _copy(self._others(self._kept), self.store)
+
+    def _others(self, folder: Path) -> list[Path]:
+        return [path for path in folder.iterdir() if path.name != "commitlog"]
+
+
+def _copy(paths: list[Path], target: Path) -> None:
+    """Copies with the holes that most files of a store consist of."""
+    subprocess.run(["/bin/cp", "-r", "--sparse=always", *paths, target], check=True)
+
+
+# -- topics
+
+
+def topics(session: Session) -> list[Figure]:
+    """CPU of our broker for each 1 KiB send: 10,000 topics taken in turn, against 10 topics."""
+    count = session.scale.of(160_000, MANY)
+    with session.work() as work, ExitStack() as stack:
+        sides = []
+        for number in (MANY, FEW):
+            session.tell(f"topics: starting a broker with {number:,} topics")
+            sides.append(stack.enter_context(_topics(work / str(number), number)))
+        many, few = sides
+
+        def turn(side: _Topics, other: _Topics) -> Callable[[], float]:
+            def once() -> float:
+                with alone(side.server, other.server):
+                    return side.run(count)
+
+            return once
+
+        values = session.in_turn("topics", "µs CPU/msg", turn(many, few), turn(few, many))
+    return [Figure("topics", "µs CPU/msg", at_most(1.3), *values)]
+
+
+class _Topics:
+    """A broker with topics of one queue each."""
+
+    def __init__(self, server: Server, load: Load, control: Control, names: list[str]) -> None:
+        self.server = server
+        self._load = load
+        self._control = control
+        self._names = names
+        self._requests = topic_requests(names, KIB, MANY)
+        self._sent = 0
+
+    def run(self, count: int) -> float:
+        """Sends messages to the topics in turn; CPU microseconds for each."""
+        before = cpu_seconds(self.server.pid)
+        self._load.drive(self._requests, count, WINDOW)
+        self._sent += count
+        used = (cpu_seconds(self.server.pid) - before) / count * 1e6
+        for name in (self._names[0], self._names[-1]):
+            self._control.expect_offsets(name, [self._sent // len(self._names)])
+        return used
+
+
+@contextmanager
+def _topics(work: Path, number: int) -> Iterator[_Topics]:
+    names = [f"bench-{i:05d}" for i in range(number)]
+    # Asking for ten thousand topics one by one takes minutes, each is a new file of all of them: as with Java's broker.
+    known = {name: {"topicName": name, "readQueueNums": 1, "writeQueueNums": 1, "perm": 6} for name in names}
+    config = work / "ours" / "config" / "topics.json"
+    config.parent.mkdir(parents=True)
+    config.write_text(json.dumps({"topicConfigTable": known}))
+    with ExitStack() as stack:
+        server = start_ours(work)
+        stack.callback(server.kill)
+        load, control = stack.enter_context(Load(server.broker)), stack.enter_context(Control(server.broker))
+        side = _Topics(server, load, control, names)
+        side.run(2 * MANY)
+        settle(server.pid)
+        yield side
