@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+
 import pytest
 
-from rocketmq_py import Admin, ConsumeFromWhere, LitePullConsumer, Message, MessageQueue, OffsetIllegal, Producer
+from rocketmq_py import (
+    Admin,
+    ConsumeFromWhere,
+    LitePullConsumer,
+    Message,
+    MessageQueue,
+    OffsetIllegal,
+    Producer,
+    PushConsumer,
+    aio,
+)
 from tests.interop.javapeer import JavaPeer
-from tests.interop.side import WAIT_SECONDS, Seen, Side, group
+from tests.interop.side import WAIT_SECONDS, Seen, Side, eventually, group
 
 FIRST = ConsumeFromWhere.FIRST_OFFSET
 COUNT = 20
@@ -80,3 +93,76 @@ def test_java_polls_and_ours_goes_on_where_it_stopped(java: JavaPeer, side: Side
         member.assign(member.queues(topic))
         found = polled(member, 4)
     assert {(seen.queue, seen.offset) for seen in found} == {(queue.queue_id, at) for queue, at in later}
+
+
+def test_what_an_application_may_ask_and_do(java: JavaPeer, side: Side) -> None:
+    """Pausing, automatic commits, committed offsets, a listener for queues that come."""
+    topic, name, grown = side.topic(java, 2), group(), threading.Event()
+    send(side, topic, 6)
+    with LitePullConsumer(
+        name, side.namesrv, consume_from=FIRST, auto_commit_interval=1.0, metadata_check_interval=0.2, pull_batch_size=1
+    ) as member:
+        first, second = queues = member.queues(topic)
+
+        def changed(topic: str, found: list[MessageQueue]) -> None:
+            member.assign(found)
+            grown.set()
+
+        member.on_queues_changed(topic, changed)
+        member.assign(queues)
+        assert member.committed(first) in (None, 0)
+        member.pause(queues)
+        assert member.paused == queues
+        member.resume(queues)
+        assert len(polled(member, 6)) == 6
+        eventually(
+            lambda: (member.poll(0.05), member.committed(first), member.committed(second)),
+            lambda found: found[1:] == (3, 3),
+        )
+        assert member.lag() == {first: 0, second: 0}
+        member.pause([first])
+        end = member.offset_for_timestamp(first, 2**42)
+        assert end == 3, "there is nothing that late"
+        with Admin(side.namesrv) as admin:
+            admin.create_topic(topic, 3)
+        assert grown.wait(WAIT_SECONDS)
+        assert len(member.assignment) == 3
+        with Producer(group="p", namesrv=side.namesrv) as producer:
+            producer.send(Message(topic, b"new"), queue=MessageQueue(topic, "broker-a", 2))
+        assert [seen.body for seen in polled(member, 1)] == [b"new"]
+
+
+def test_a_loop_over_messages_with_asyncio(java: JavaPeer, side: Side) -> None:
+    topic, name = side.topic(java), group()
+    sent = send(side, topic)
+
+    async def read() -> set[tuple[MessageQueue, int]]:
+        found: set[tuple[MessageQueue, int]] = set()
+        async with aio.LitePullConsumer(name, side.namesrv, consume_from=FIRST) as member:
+            member.subscribe(topic)
+            async for message in member:
+                found.add((message.queue, message.queue_offset))
+                if len(found) == COUNT:
+                    break
+        return found
+
+    assert asyncio.run(asyncio.wait_for(read(), WAIT_SECONDS)) == set(sent)
+    assert committed(side, name, topic) == COUNT
+
+
+def test_mqadmin_shows_a_consumer_and_its_stacks(java: JavaPeer, side: Side) -> None:
+    topic, name, here, go = side.topic(java), group(), threading.Event(), threading.Event()
+
+    def stands_here(message: object) -> None:
+        here.set()
+        assert go.wait(WAIT_SECONDS)
+
+    send(side, topic, 1)
+    with PushConsumer(name, side.namesrv, listener=stands_here, consume_from=FIRST) as member:
+        member.subscribe(topic)
+        member.start()
+        assert here.wait(WAIT_SECONDS)
+        text = java.admin("consumerStatus", "-n", side.namesrv, "-g", name, "-i", member.client_id, "-s")
+        go.set()
+    assert topic in text
+    assert "stands_here" in text
