@@ -113,12 +113,18 @@ class Popper:
             self._deliver(self._queue, answer, now + options.pop_invisible_time)
 
     async def _too_late(self, call: asyncio.Future[PopAnswer | None]) -> None:
-        """Sees to what a pop brings that was under way when the queue was dropped."""
+        """Sees to what a pop brings that was under way when the queue was dropped: it is ours for a while yet."""
         try:
             answer = await call
         except RocketMQError:
             return  # it brings nothing
-        if answer is not None:
+        if answer is None:
+            return
+        group = self._group
+        wanted = group.state is State.RUNNING and self._queue.queue.topic in group.subscriptions
+        if wanted and not group.options.orderly:
+            self._deliver(self._queue, answer, group.now() + group.options.pop_invisible_time)
+        else:
             self._give_back(answer.popped)
 
     async def _failed(self, error: RocketMQError) -> float:

@@ -321,6 +321,22 @@ def test_what_was_popped_before_the_change_is_acked_after_it():
     scenario(run)
 
 
+def test_what_a_pop_brings_after_the_change_is_consumed():
+    async def run(brokers):
+        listener = Listener()
+        async with consumer(brokers, listener) as member:
+            await brokers.until(lambda: brokers.waits(Code.POP_MESSAGE))
+            brokers.assigned[TOPIC] = PULL
+            await member.on_ids_changed()
+            await brokers.until(lambda: brokers.asked(Code.PULL_MESSAGE))
+            brokers.reply(brokers.popped([record(7)], brokers.held[0][1]))
+            await brokers.until(lambda: brokers.acked)
+            assert listener.seen == [7]
+        assert not brokers.extended
+
+    scenario(run)
+
+
 def test_no_answer_keeps_what_there_is_and_an_empty_one_drops_it():
     async def run(brokers):
         async with consumer(brokers, Listener()) as member:
