@@ -45,6 +45,20 @@ def command(
 
     Prints READY namesrv=HOST:PORT broker=HOST:PORT once both serve. A port of 0 picks a free one. Options win over
     --set, which wins over the file; a broker.conf of Apache RocketMQ works unchanged.
+
+    \b
+    Settings for --set and the file that are changed most, with their defaults:
+      autoCreateTopicEnable=true           a send creates its topic
+      defaultTopicQueueNums=8              with at most so many queues
+      autoCreateSubscriptionGroup=true     a consumer creates its group
+      flushDiskType=ASYNC_FLUSH            SYNC_FLUSH: answer when on disk
+      fileReservedTime=72                  hours messages are kept
+      deleteWhen=04                        the hours in which files are removed
+      diskMaxUsedSpaceRatio=75             percent; above it they go at any hour
+      maxMessageSize=4194304               bytes
+      messageDelayLevel='1s 5s 10s ...'    the delay levels
+      enablePropertyFilter=false           SQL filters
+      brokerPermission=6                   4 read, 2 write
     """
     from rocketmq_py.server.running import run
 

@@ -1,0 +1,46 @@
+"""The guide to settings and the help of ``rocketmq serve`` say what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from rocketmq_py.broker import stats
+from rocketmq_py.broker.config import BrokerConfig, configure, java_key, java_settings
+from rocketmq_py.broker.settings import AT_START
+from rocketmq_py.cli import main
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.store import StoreConfig
+
+GUIDE = (Path(__file__).parents[2] / "docs" / "settings.md").read_text()
+
+
+def test_the_keys_that_wait_for_the_next_start() -> None:
+    listed = re.search(r"Read at the start only: (.*?)\.\n\n", GUIDE, re.DOTALL)
+    assert listed is not None
+    assert set(re.findall(r"`(\w+)`", listed[1])) == set(map(java_key, AT_START))
+
+
+def test_the_words_mistakes_are_told_in() -> None:
+    said = re.search(r"^Error: (.*)$", GUIDE, re.MULTILINE)
+    assert said is not None
+    with pytest.raises(ConfigError) as caught:
+        configure({"brokerNmae": "b", "fileReservedTime": "x"})
+    assert str(caught.value) == said[1]
+
+
+def test_the_counters_there_are() -> None:
+    counted = {name for name in vars(stats).values() if isinstance(name, str) and re.fullmatch(r"[A-Z_\d]{9,}", name)}
+    told = set(re.findall(r"`([A-Z][A-Z_\d]{8,})`", GUIDE))
+    assert counted == told | {f"{name}_WITHOUT_SYSTEM_TOPIC" for name in told if name.startswith("BROKER")}
+
+
+def test_the_help_tells_defaults_that_are_so() -> None:
+    told = re.findall(r"^ {4}(\w+)=(\S+) ", CliRunner().invoke(main, ["serve", "--help"]).output, re.MULTILINE)
+    defaults = java_settings(BrokerConfig()) | java_settings(StoreConfig())
+    assert len(told) == 11
+    for key, value in told:
+        assert defaults[key].startswith(value.strip("'")), key
