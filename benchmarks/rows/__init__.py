@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks.figures import Figure
-from benchmarks.rows import clients, consumers, pulls, sends, spark_read, starting, storing
+from benchmarks.rows import clients, consumers, pulls, sends, spark_read, starting, storing, transactions
 from benchmarks.session import Session
 
 Row = Callable[[Session], list[Figure]]
@@ -24,6 +24,7 @@ ROWS: dict[str, Row] = {
     "pull-1024": pulls.pull_1024,
     "pull-contiguous": pulls.pull_contiguous,
     "producer": clients.producer,
+    "transaction": transactions.transaction,
     "push": consumers.push,
     "push-32": consumers.push_32,
     "orderly": consumers.orderly,

@@ -52,12 +52,15 @@ _OUTCOMES = {COMMIT: "committed", ROLLBACK: "rolled back"}
 
 def prepare(record: NewRecord, properties: dict[str, str]) -> None:
     """Make a record a half message, which nobody can consume; ``properties`` are its own, decoded."""
+    added = {Property.REAL_TOPIC: record.topic, Property.REAL_QUEUE_ID: str(record.queue_id)}
     if record.uniq_key:
-        properties[Property.TRANSACTION_ID] = record.uniq_key
-    properties |= {Property.REAL_TOPIC: record.topic, Property.REAL_QUEUE_ID: str(record.queue_id)}
+        added[Property.TRANSACTION_ID] = record.uniq_key
+    if properties.keys().isdisjoint(added):
+        record.properties += encode(added).encode()
+    else:  # a message that was in a transaction before
+        record.properties = encode(properties | added).encode()
     record.topic, record.queue_id = names.HALF_TOPIC, QUEUE
     record.sys_flag &= ~TRANSACTION_MASK
-    record.properties = encode(properties).encode()
 
 
 def copy_of(stored: Stored, properties: dict[str, str], topic: str, queue_id: int) -> NewRecord:
@@ -165,6 +168,7 @@ class Transactions:
         return True
 
     def _half(self, header: EndTransaction) -> Stored:
+        """The half message the header points to; whether it means it, is not checked yet."""
         raw = self._store.message_at(header.commit_log_offset)
         half = None
         if raw is not None:
@@ -188,9 +192,10 @@ class Transactions:
             raise _refusal("The transaction state table offset wrong")
         # The place, too, must be that of a half message, not one inside of somebody's body.
         entries = self._store.tags_entries(names.HALF_TOPIC, QUEUE, header.tran_state_table_offset, 1)
-        if half.head.physical_offset != header.commit_log_offset or [at for at, *_ in entries] != [
-            header.commit_log_offset
-        ]:
+        if not entries and self._store.queue_range(names.HALF_TOPIC, QUEUE)[1] <= header.tran_state_table_offset:
+            raise _refusal("The half message is not on disk yet (SYNC_FLUSH): wait for the answer, or for its check")
+        places = [half.head.physical_offset, *(at for at, *_ in entries)]
+        if places != [header.commit_log_offset] * 2:
             raise _refusal("The commit log offset wrong")
         if header.transaction_id and header.transaction_id != properties.get(Property.UNIQUE_KEY):
             raise _refusal("The transaction id wrong")

@@ -223,6 +223,17 @@ def test_a_slave_ends_nothing(tmp_path: Path) -> None:
         assert count(running, HALF) == 1, "nor does it check"
 
 
+def test_under_sync_flush_only_what_is_on_disk_is_committed(tmp_path: Path, monkeypatch: Any) -> None:
+    """Whoever does not wait for the disk (WAIT=false) may be too early; the check follows."""
+    with broker(tmp_path, store={"flush_disk_type": "SYNC_FLUSH"}) as running:
+        with monkeypatch.context() as patched:
+            patched.setattr(running.services.store._flusher, "request", lambda _: None)
+            transaction = Transaction(running, running.connect(), WAIT="false")
+            code, remark = transaction.ended(COMMIT)
+        assert (code, "not on disk yet" in (remark or "")) == (1, True)
+        assert running.services.transactions.ledger.outcome(0) == UNKNOWN
+
+
 # -- op messages
 
 
