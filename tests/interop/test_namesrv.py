@@ -309,5 +309,33 @@ def test_what_a_name_server_does_not_know(players: Both) -> None:
         assert players.do(lambda p, code=code: p.ask(code)).code == 3
 
 
+def test_real_brokers_of_either_kind_look_alike_at_both(
+    addresses: tuple[str, str], java: JavaPeer, servers: OurServers
+) -> None:
+    """Each registers at both name servers."""
+    both = Both(Player(addresses[0]), Player(addresses[1]))
+    namesrv = ";".join(addresses)
+    theirs = java.broker(namesrv, name="broker-j")
+    ours = servers.serve(None, "--namesrv", namesrv, "--name", "broker-o")
+    names = {"broker-j", "broker-o"}
+    cluster = both.become(Player.cluster, lambda answer: set(answer.body["brokerAddrTable"]) == names)
+    assert cluster.body["brokerAddrTable"]["broker-o"]["brokerAddrs"] == {"0": ours.broker}
+    java.admin("updateTopic", "-n", namesrv, "-c", "DefaultCluster", "-t", "shared", "-r", "3", "-w", "2")
+    for topic in ("TBW102", "DefaultCluster", "broker-o", "broker-j", "SCHEDULE_TOPIC_XXXX", "shared"):
+        wanted = 1 if topic.startswith("broker") else 2
+        route = both.become(
+            lambda p, topic=topic: p.route(topic),
+            lambda answer, wanted=wanted: not answer.code and len(answer.body["queueDatas"]) == wanted,
+        )
+        queues = {queue["brokerName"]: queue for queue in route.body["queueDatas"]}
+        if wanted == 2 and topic != "SCHEDULE_TOPIC_XXXX":
+            assert {**queues["broker-o"], "brokerName": ""} == {**queues["broker-j"], "brokerName": ""}
+    ours.stop()
+    both.become(Player.cluster, lambda answer: set(answer.body["brokerAddrTable"]) == {"broker-j"})
+    theirs.process.kill()
+    both.ours.close()
+    both.theirs.close()
+
+
 def test_the_body_must_be_what_its_sum_says(players: Both) -> None:
     assert players.do(lambda p: p.register(body_crc32=1)).remark == "crc32 not match"
