@@ -68,6 +68,28 @@ def test_idle_connections_cost_nobody_and_held_pulls_are_all_answered(cluster: C
         assert {ask(peer, send()).code for peer in idle} == {0}
 
 
+def test_who_asks_for_much_and_reads_late_takes_little_memory_and_loses_nothing(cluster: Cluster) -> None:
+    (address,) = cluster.addresses
+    (broker,) = cluster.brokers
+    server = broker._server
+    assert server is not None
+    with RawPeer(address) as producer, RawPeer(address) as reader:
+        first = int(ask(producer, send(bytes(200_000))).ext["queueOffset"])
+        before = set(server.connections)
+        reader.send(b"".join(pull(number, first) for number in range(500)))
+        (greedy,) = [one for one in server._connections if one.peer.address == _address(reader)]
+        assert greedy.peer in before
+        while not greedy._paused:
+            ask(producer, Command(Code.GET_MAX_OFFSET, ext={"topic": "t", "queueId": "0"}))
+        assert greedy.buffered < 32 * 1024 * 1024
+        for _ in range(500):
+            assert len(reader.receive().body) > 200_000
+
+
+def _address(peer: RawPeer) -> str:
+    return "{}:{}".format(*peer._socket.getsockname())
+
+
 def test_a_server_that_cannot_keep_up_refuses_and_recovers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every send works longer than the limit, so that turn after turn is too long."""
     with Cluster(wait_time_mills_in_send_queue=1) as cluster, ExitStack() as stack:
