@@ -61,7 +61,7 @@ class TransactionCheck:
         self._clients = clients
         self._transactions = transactions
         self._host = store_host
-        self._next_ms = clock() + config.transaction_check_interval
+        self._ended_ms = clock()
         self._began_ms: int | None = None
         self._turn = itertools.count()
         self._unasked: set[str] = set()
@@ -70,14 +70,14 @@ class TransactionCheck:
     def tick(self, now_ms: int) -> None:
         """Due several times a second: begin a round when it is time, and go on with the one that has begun."""
         if self._began_ms is None:
-            if now_ms < self._next_ms or self._config.broker_id != 0:
+            if now_ms - self._ended_ms < self._config.transaction_check_interval or self._config.broker_id != 0:
                 return
             self._began_ms = now_ms
         began = self._began_ms
         if now_ms - began > _ROUND_MS or not self._go_on(began, now_ms):
             self._began_ms = None
             self._unasked.clear()
-            self._next_ms = now_ms + self._config.transaction_check_interval
+            self._ended_ms = now_ms
         if self._store.flushed_offset >= self._appended_end:
             self._remember()
 
