@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
 from rocketmq_py.errors import CorruptFrame
@@ -108,8 +108,8 @@ class Connection(asyncio.Protocol):
 
     # -- frames that have to wait until the other end has taken the answers to those before them
 
-    def _put_off(self, rest: list[Frame]) -> None:
-        self._rest = rest
+    def _put_off(self, rest: Sequence[Frame]) -> None:
+        self._rest = list(rest)
         self._serve = self._add_to_rest
         if self._transport.is_closing():
             return
@@ -120,7 +120,7 @@ class Connection(asyncio.Protocol):
     def _add_to_rest(self, _: Peer, frames: list[Frame]) -> Served:
         """Serves nothing as long as others wait: a loop may still deliver what it has read already."""
         self._rest += frames
-        return Served([], None, [])
+        return Served([], None, ())
 
     def _go_on(self) -> None:
         if self._paused or self._transport.is_closing():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from time import monotonic
 from typing import NamedTuple, cast
 
@@ -42,7 +42,7 @@ class Served(NamedTuple):
 
     output: list[Buffer]
     fault: CorruptFrame | None
-    rest: list[Frame]
+    rest: Sequence[Frame]
 
 
 class Dispatcher:
@@ -80,7 +80,7 @@ class Dispatcher:
         """Handle the frames of one read, in order."""
         answers: list[tuple[int, Reply]] = []
         fault = None
-        rest: list[Frame] = []
+        rest: Sequence[Frame] = ()
         room = _BODIES
         left = iter(frames)
         for frame in left:

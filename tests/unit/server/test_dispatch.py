@@ -337,7 +337,7 @@ def test_a_read_that_asks_for_many_bodies_is_served_in_parts():
     answers = harness.serve(*requests)
     parts = [len(answers)]
     while harness.served.rest:
-        harness.served = harness.dispatcher.serve(harness.peer, harness.served.rest)
+        harness.served = harness.dispatcher.serve(harness.peer, list(harness.served.rest))
         more = decode(b"".join(harness.served.output))
         parts.append(len(more))
         answers += more
