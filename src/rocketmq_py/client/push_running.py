@@ -22,6 +22,7 @@ from rocketmq_py.core.orderly import End, OrderedQueue, Run
 from rocketmq_py.core.pop import ALL_QUEUES
 from rocketmq_py.core.processqueue import ProcessQueue
 from rocketmq_py.core.received import restore_topic
+from rocketmq_py.core.stuck import place
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.codes import version_name
 from rocketmq_py.wire.command import VERSION
@@ -88,9 +89,7 @@ def health(group: Group) -> Health:
         group=group.name,
         queues=[_queue_health(group, process, now) for _, process in sorted(group.queues.items())],
         rates=_rates(group),
-        stuck=[
-            StuckListener(process.queue, offset, seconds) for (process, offset), seconds in group.stopwatch.stuck(now)
-        ],
+        stuck=[StuckListener(*place(key), seconds) for key, seconds in group.stopwatch.stuck(now)],
     )
 
 

@@ -16,7 +16,7 @@ from rocketmq_py.client import dispatch_listener, dispatch_orderly_listener, sta
 from rocketmq_py.client.dispatch import Call, ConcurrentDispatcher, Dispatcher
 from rocketmq_py.client.dispatch_pool import post
 from rocketmq_py.client.push_group import Group
-from rocketmq_py.core.stuck import Stuck
+from rocketmq_py.core.stuck import Stuck, place
 from rocketmq_py.model import MessageExt
 
 _log = logging.getLogger(__name__)
@@ -65,24 +65,30 @@ class ListenerWatch:
 
     async def _look(self) -> None:
         now = monotonic()
-        calls = {(call.queue, call.messages[0].queue_offset): call for call in self._dispatcher.under_way()}
+        calls = {(call.queue, call.messages[0]): call for call in self._dispatcher.under_way()}
         looked = self._stopwatch.look(calls, now)
         for one in looked.stuck:
             self._tell(one, calls[one.key])
-        for (queue, offset), seconds in looked.ended:
-            _log.warning("the listener of group %s has ended with %s at %d after %.1f s", self._group.name,
-                         queue.queue, offset, seconds)  # fmt: skip
+        for key, seconds in looked.ended:
+            queue, offset = place(key)
+            _log.warning(
+                "the listener of group %s has ended with %s at %d after %.1f s",
+                self._group.name,
+                queue,
+                offset,
+                seconds,
+            )
         if now >= self._expire_at:
             self._expire_at = now + self._group.options.consume_timeout
             await self._expire(now)
 
     def _tell(self, stuck: Stuck, call: Call) -> None:
-        first = call.messages[0]
+        queue, offset = place(stuck.key)
         where = "\n".join(f"{_name(worker)}:\n{stack_of(worker)}" for worker in call.workers)
         _log.warning(
             "the listener of group %s has been at work for %.1f s on %s at %d (%d messages, message id %s, %d held of "
             "the queue); until it ends the group's offset stays there. It is here:\n%s",
-            self._group.name, stuck.seconds, call.queue.queue, first.queue_offset, len(call.messages), first.msg_id,
+            self._group.name, stuck.seconds, queue, offset, len(call.messages), call.messages[0].msg_id,
             call.queue.count, where or "(it has just gone on)",
         )  # fmt: skip
 
@@ -94,9 +100,11 @@ class ListenerWatch:
             return  # in order, nothing can be passed over
         timeout = self._group.options.consume_timeout
         for queue in list(self._group.queues.values()):
+            if queue.lapses:
+                continue  # its broker sees to that
 
             def is_expired(message: MessageExt, queue: object = queue) -> bool:
-                since = self._stopwatch.since(queue, message.queue_offset)  # type: ignore[arg-type]
+                since = self._stopwatch.since(queue, message)  # type: ignore[arg-type]
                 return since is not None and now - since > timeout
 
             count = await self._dispatcher.expire(queue, is_expired)

@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from rocketmq_py.core.processqueue import ProcessQueue
+from rocketmq_py.model import MessageExt, MessageQueue
 
-CallKey = tuple[ProcessQueue, int]
-"""A call of a listener: the queue, and the offset of its first message."""
+CallKey = tuple[ProcessQueue, MessageExt]
+"""A call of a listener: the queue, and its first message, which is the same object as long as the call lasts."""
 
 
 class Stuck(NamedTuple):
@@ -56,10 +57,16 @@ class Stopwatch:
         self._told = {key for key in self._told if key in self._since}.union(one.key for one in stuck)
         return Looked(stuck, ended)
 
-    def since(self, queue: ProcessQueue, offset: int) -> float | None:
+    def since(self, queue: ProcessQueue, message: MessageExt) -> float | None:
         """When the call that begins with a message was first seen; None when it is not under way."""
-        return self._since.get((queue, offset))
+        return self._since.get((queue, message))
 
     def stuck(self, now: float) -> list[Stuck]:
         """All that are stuck, the longest first."""
         return sorted((Stuck(key, now - self._since[key]) for key in self._told), key=lambda one: -one.seconds)
+
+
+def place(key: CallKey) -> tuple[MessageQueue, int]:
+    """Where the messages of a call come from: their queue and the first offset."""
+    process, message = key
+    return message.queue if process.lapses else process.queue, message.queue_offset
