@@ -56,13 +56,18 @@ class Sender:
         self._host = store_host
         self._host_hex = store_host.hex().upper()
         self._clock = clock
-        self._max_body = store.config.max_message_size
         self._region = config.region_id
         self._trace_on = "true" if config.trace_on else "false"
         self._extra = {"MSG_REGION": self._region, "TRACE_ON": self._trace_on}
         self._sync_flush = SyncFlush.of(store, config, clock)
         self.targets = SendTargets(config, topics)
+        self.take_settings()
         self._known = self.targets.known.get
+
+    def take_settings(self) -> None:
+        """Take over settings that may have changed."""
+        self._max_body = self._store.config.max_message_size
+        self.targets.known.clear()
 
     # -- one message
 

@@ -243,7 +243,8 @@ class Services:
 
     def _settings_changed(self, keys: frozenset[str]) -> None:
         """Let what was remembered under the old settings go; name servers hear of another permission at once."""
-        self.sender.targets.known.clear()
+        self.store.take_limits()
+        self.sender.take_settings()
         if "brokerPermission" in keys:
             self.topics.touch()
 

@@ -31,7 +31,7 @@ AT_START = frozenset({
     "filter_data_clean_time_span", "consumer_offset_update_version_step", "delay_offset_update_version_step",
     "flush_consumer_offset_interval", "flush_delay_offset_interval", "register_name_server_period",
     "server_channel_max_idle_time_seconds", "mapped_file_size_commit_log", "mapped_file_size_consume_queue",
-    "max_hash_slot_num", "max_index_num", "message_index_enable", "max_message_size", "message_delay_level",
+    "max_hash_slot_num", "max_index_num", "message_index_enable", "message_delay_level",
     "flush_disk_type", "check_crc_on_recover", "access_message_in_memory_max_ratio", "clean_resource_interval",
     "max_open_queue_files",
 })  # fmt: skip

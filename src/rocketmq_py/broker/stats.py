@@ -48,12 +48,16 @@ class Meter:
 
 
 class Day:
-    """A growing count as it was at midnight, and at the midnight before."""
+    """A counter as it was at midnight, and at the midnight before."""
 
-    def __init__(self) -> None:
+    def __init__(self, counter: StatsItem) -> None:
         self.yesterday_morning = 0
         self.today_morning = 0
-        self.now = 0
+        self._counter = counter
+
+    @property
+    def now(self) -> int:
+        return self._counter.value
 
     def begin(self) -> None:
         self.yesterday_morning, self.today_morning = self.today_morning, self.now
@@ -65,10 +69,6 @@ class _Flow(NamedTuple):
     nums: StatsItem
     size: StatsItem
     of_users: bool
-
-    def add(self, count: int, size: int) -> None:
-        self.nums.add(count)
-        self.size.add(size)
 
 
 class Stats:
@@ -85,16 +85,21 @@ class Stats:
         self.got = Meter(_KEPT)
         self.pulls_found = Meter(_KEPT)
         self.pulls_missed = Meter(_KEPT)
-        self.put_day = Day()
-        self.got_day = Day()
         self._cluster = cluster
         self._is_system = is_system
         self._clock = StatsClock(now_ms)
         self._items: dict[tuple[str, str], StatsItem] = {}
         self._puts: dict[str, _Flow] = {}
         self._gets: dict[tuple[str, str], _Flow] = {}
+        self._all_puts, self._user_puts = self._totals(BROKER_PUT_NUMS, BROKER_PUT_NUMS_OF_USERS)
+        self._all_gets, self._user_gets = self._totals(BROKER_GET_NUMS, BROKER_GET_NUMS_OF_USERS)
+        self.put_day = Day(self._user_puts)
+        self.got_day = Day(self._user_gets)
         self._next_sample = now_ms
         self._next_morning = next_morning(now_ms)
+
+    def _totals(self, *names: str) -> list[StatsItem]:
+        return [self.item(name, self._cluster) for name in names]
 
     # -- counting
 
@@ -104,24 +109,33 @@ class Stats:
         for arrival in arrivals:
             count = arrival.next_offset - arrival.queue_offset
             flow = self._puts.get(arrival.topic) or self._put_flow(arrival.topic)
-            flow.add(count, sum(arrival.entries[1::3]))
+            flow.nums.value += count
+            flow.nums.times += 1
+            flow.size.value += arrival.entries[1] if count == 1 else sum(arrival.entries[1::3])
+            flow.size.times += 1
             total += count
-            of_users += count if flow.of_users else 0
+            if flow.of_users:
+                of_users += count
         self.put.count += total
-        self.put_day.now += of_users
-        self.item(BROKER_PUT_NUMS, self._cluster).add(total)
-        self.item(BROKER_PUT_NUMS_OF_USERS, self._cluster).add(of_users)
+        self._all_puts.value += total
+        self._all_puts.times += 1
+        self._user_puts.value += of_users
+        self._user_puts.times += 1
 
     def pulled(self, group: str, topic: str, count: int, size: int) -> None:
         """A pull has been answered with messages."""
         flow = self._gets.get((group, topic)) or self._get_flow(group, topic)
-        flow.add(count, size)
-        of_users = count if flow.of_users else 0
+        flow.nums.value += count
+        flow.nums.times += 1
+        flow.size.value += size
+        flow.size.times += 1
         self.got.count += count
-        self.got_day.now += of_users
         self.pulls_found.count += 1
-        self.item(BROKER_GET_NUMS, self._cluster).add(count)
-        self.item(BROKER_GET_NUMS_OF_USERS, self._cluster).add(of_users)
+        self._all_gets.value += count
+        self._all_gets.times += 1
+        if flow.of_users:
+            self._user_gets.value += count
+            self._user_gets.times += 1
 
     def missed(self) -> None:
         """A pull has been answered without messages."""
@@ -129,9 +143,10 @@ class Stats:
 
     def sent_back(self, group: str, topic: str, *, dead: bool) -> None:
         """A consumer has given a message back; ``dead`` if it went to the dead letters."""
-        self.item(SENT_BACK_NUMS, f"{topic}@{group}").add(1)
-        if dead:
-            self.item(SENT_BACK_TO_DLQ_TIMES, f"{topic}@{group}").add(1)
+        for name in (SENT_BACK_NUMS, SENT_BACK_TO_DLQ_TIMES) if dead else (SENT_BACK_NUMS,):
+            item = self.item(name, f"{topic}@{group}")
+            item.value += 1
+            item.times += 1
 
     def _put_flow(self, topic: str) -> _Flow:
         nums, size = self.item(TOPIC_PUT_NUMS, topic), self.item(TOPIC_PUT_SIZE, topic)
@@ -163,7 +178,7 @@ class Stats:
         self._next_sample = now_ms + _SAMPLE_MS
         for meter in (self.put, self.got, self.pulls_found, self.pulls_missed):
             meter.sample(now_ms)
-        self._clock.advance(now_ms)
+        self._clock.advance(now_ms, self._items.values())
         if now_ms >= self._next_morning:
             self._next_morning = next_morning(now_ms)
             self.put_day.begin()

@@ -1,11 +1,12 @@
 """Counts over the last minute, hour and day, as Apache RocketMQ's tools show them (StatsItem).
 
-Knows when samples are taken and what sums and rates follow from them. An item that did not change costs nothing: its
-last sample stands for the later ones. Refuses to know what is counted, and clocks: time is milliseconds, passed in.
+Knows when samples are taken and what sums and rates follow from them. An item that did not change keeps no new sample:
+its last one stands for the later ones. Refuses to know what is counted, and clocks: time is milliseconds, passed in.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 
@@ -30,7 +31,7 @@ class Snapshot(NamedTuple):
 
 
 class StatsItem:
-    """One counter. ``value`` has grown in ``times`` steps."""
+    """One counter: add to ``value``, and to ``times`` how often that was done."""
 
     __slots__ = ("_born", "_clock", "_samples", "times", "value")
 
@@ -41,15 +42,11 @@ class StatsItem:
         self._born = clock.ticks
         self._samples: tuple[list[tuple[int, int, int]], ...] = tuple([(born, 0, 0)] for born in self._born)
 
-    def add(self, count: int, times: int = 1) -> None:
-        """Count something."""
-        self.value += count
-        self.times += times
-        self._clock.touched[0].add(self)
-
     def sample(self, span: int, tick: int) -> None:
-        """Note the counts at a tick; what lies before the window is let go but for its last."""
+        """Note the counts at a tick, if they have changed; what lies before the window is let go but for its last."""
         samples = self._samples[span]
+        if samples[-1][2] == self.times:
+            return
         samples.append((tick, self.value, self.times))
         first = tick - SPANS[span].kept + 1
         while len(samples) > 1 and samples[1][0] <= first:
@@ -73,26 +70,21 @@ class StatsItem:
 
 
 class StatsClock:
-    """Makes the items of a broker take their samples.
+    """Says when the items of a broker are to take their samples.
 
-    :param now_ms: when counting began; samples are taken that much after it.
+    :param now_ms: when counting began; samples are due at multiples of the periods after it.
     """
 
     def __init__(self, now_ms: int) -> None:
         self._began_ms = now_ms
         self.ticks = tuple(0 for _ in SPANS)
-        self.touched: tuple[set[StatsItem], ...] = tuple(set() for _ in SPANS)
-        """The items that have changed since the last sample of each kind of window."""
 
-    def advance(self, now_ms: int) -> None:
-        """Take the samples that are due."""
+    def advance(self, now_ms: int, items: Collection[StatsItem]) -> None:
+        """Let items take the samples that are due."""
         for span, (period_ms, _) in enumerate(SPANS):
             tick = (now_ms - self._began_ms) // period_ms
             if tick <= self.ticks[span]:
                 return  # the longer ones are not due either
             self.ticks = (*self.ticks[:span], tick, *self.ticks[span + 1 :])
-            for item in self.touched[span]:
+            for item in items:
                 item.sample(span, tick)
-            if span + 1 < len(SPANS):
-                self.touched[span + 1].update(self.touched[span])
-            self.touched[span].clear()

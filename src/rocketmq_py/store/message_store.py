@@ -459,6 +459,10 @@ class MessageStore:
         if verdict.refuse or was_full:
             self._allow()
 
+    def take_limits(self) -> None:
+        """Take over a changed ``max_message_size``. Most other settings hold as soon as they are changed."""
+        self._writer.take_limits()
+
     def delete_expired(self) -> None:
         """Let the next passes of :meth:`clean` remove files past ``fileReservedTime``, whatever the hour."""
         self._cleaner.ask()

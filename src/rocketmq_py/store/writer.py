@@ -59,8 +59,7 @@ class Writer:
         self._host_flag = STORE_HOST_V6 if len(store_host) > 8 else 0
         self._head = head_struct(self._host_flag)
         self._overhead = self._head.size + 2
-        # A record of this size breaks no limit, so that the quick path needs one comparison.
-        self._usual_size = min(MAX_PROPERTIES, config.max_message_size)
+        self.take_limits()
         self._clock = clock
         self._now = 0
         self.last_timestamp = 0
@@ -73,6 +72,11 @@ class Writer:
         self._refusal: str | None = "it is not open"
 
     # -- state
+
+    def take_limits(self) -> None:
+        """Take over ``max_message_size``, which may have changed."""
+        # A record of this size breaks no limit, so that the quick path needs one comparison.
+        self._usual_size = min(MAX_PROPERTIES, self._config.max_message_size)
 
     def resume(self, end: int, last_timestamp: int) -> None:
         """Go on writing at ``end`` of the log."""

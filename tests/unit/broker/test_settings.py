@@ -60,11 +60,21 @@ def test_a_change_is_in_force_told_and_kept(running: InProcess, client: Client) 
 
 
 def test_a_change_of_what_is_read_at_the_start_waits_for_the_next(running: InProcess, client: Client) -> None:
-    assert update(client, maxMessageSize=100).code == 0
-    assert read(client)["maxMessageSize"] == "100"
-    assert running.services.store.config.max_message_size == 4 << 20
+    assert update(client, maxIndexNum=100).code == 0
+    assert read(client)["maxIndexNum"] == "100"
+    assert running.services.store.config.max_index_num == 4000
+    assert kept(running) == {"maxIndexNum": "100"}
+
+
+def test_messages_may_be_of_another_size_at_once(client: Client) -> None:
     assert client.ask(Code.SEND_MESSAGE_V2, send(), b"x" * 200).code == 0
-    assert kept(running) == {"maxMessageSize": "100"}
+    update(client, maxMessageSize=100)
+    answer = client.ask(Code.SEND_MESSAGE_V2, send(), b"x" * 200)
+    assert answer.code == 13
+    assert "msg body length limit 100B" in (answer.remark or "")
+    update(client, maxMessageSize=40_000)
+    assert client.ask(Code.SEND_MESSAGE_V2, send(), b"x" * 39_000).code == 0
+    assert client.ask(Code.SEND_MESSAGE_V2, send(), b"x" * 40_001).code == 13
 
 
 def test_a_setting_without_effect_is_taken_and_told(client: Client) -> None:

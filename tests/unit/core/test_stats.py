@@ -9,22 +9,27 @@ from rocketmq_py.core.stats import DAY, HOUR, MINUTE, Snapshot, StatsClock, Stat
 START = 1_000_000
 
 
+def add(item: StatsItem, count: int) -> None:
+    item.value += count
+    item.times += 1
+
+
 def ticked(clock: StatsClock, item: StatsItem, seconds: int, *adds: tuple[int, int]) -> None:
     """Let time pass second by second; ``adds`` are (second, count)."""
     for second in range(1, seconds + 1):
         for at, count in adds:
             if at == second:
-                item.add(count)
-        clock.advance(START + second * 1_000)
+                add(item, count)
+        clock.advance(START + second * 1_000, [item])
 
 
 def test_nothing_is_told_before_the_first_sample() -> None:
     clock = StatsClock(START)
     item = StatsItem(clock)
-    item.add(5)
-    clock.advance(START + 9_999)
+    add(item, 5)
+    clock.advance(START + 9_999, [item])
     assert item.snapshot(MINUTE) == Snapshot(0, 0.0, 0.0)
-    clock.advance(START + 10_000)
+    clock.advance(START + 10_000, [item])
     assert item.snapshot(MINUTE) == Snapshot(5, 0.5, 5.0)
     assert item.snapshot(HOUR) == item.snapshot(DAY) == Snapshot()
 
@@ -41,7 +46,7 @@ def test_a_minute_is_forgotten_after_a_minute() -> None:
     item = StatsItem(clock)
     ticked(clock, item, 60, (1, 60))
     assert item.snapshot(MINUTE) == Snapshot(60, 1.0, 60.0)
-    clock.advance(START + 70_000)
+    clock.advance(START + 70_000, [item])
     assert item.snapshot(MINUTE) == Snapshot(0, 0.0, 0.0)
 
 
@@ -52,10 +57,10 @@ def test_longer_windows_remember() -> None:
     assert item.snapshot(MINUTE).sum == 0
     assert item.snapshot(HOUR) == Snapshot(120, 120 / 3_600, 60.0)
     assert item.snapshot(DAY) == Snapshot(120, 120 / 3_600, 60.0)
-    clock.advance(START + 2 * 3_600_000)
+    clock.advance(START + 2 * 3_600_000, [item])
     assert item.snapshot(HOUR).sum == 0
     assert item.snapshot(DAY) == Snapshot(120, 120 / 7_200, 60.0)
-    clock.advance(START + 26 * 3_600_000)
+    clock.advance(START + 26 * 3_600_000, [item])
     assert item.snapshot(DAY).sum == 0
 
 
@@ -63,21 +68,21 @@ def test_longer_windows_remember() -> None:
 def test_a_clock_that_was_late_counts_all_it_missed(late: int) -> None:
     clock = StatsClock(START)
     item = StatsItem(clock)
-    item.add(7)
-    clock.advance(START + late)
-    item.add(3)
-    clock.advance(START + late + 10_000)
+    add(item, 7)
+    clock.advance(START + late, [item])
+    add(item, 3)
+    clock.advance(START + late + 10_000, [item])
     assert item.snapshot(MINUTE).sum == 10
-    clock.advance(START + late + 80_000)
+    clock.advance(START + late + 80_000, [item])
     assert item.snapshot(MINUTE).sum == 0
 
 
 def test_an_item_that_came_late_starts_where_it_came() -> None:
     clock = StatsClock(START)
-    clock.advance(START + 100_000)
+    clock.advance(START + 100_000, [])
     item = StatsItem(clock)
-    item.add(4)
-    clock.advance(START + 110_000)
+    add(item, 4)
+    clock.advance(START + 110_000, [item])
     assert item.snapshot(MINUTE) == Snapshot(4, 0.4, 4.0)
 
 
@@ -85,8 +90,11 @@ def test_an_item_at_rest_keeps_few_samples() -> None:
     clock = StatsClock(START)
     item = StatsItem(clock)
     for tick in range(1, 500):
-        item.add(1)
-        clock.advance(START + tick * 10_000)
+        add(item, 1)
+        clock.advance(START + tick * 10_000, [item])
     assert len(item._samples[MINUTE]) <= 8
     assert item.snapshot(MINUTE) == Snapshot(6, 0.1, 1.0)
-    assert not clock.touched[MINUTE]
+    for tick in range(500, 600):
+        clock.advance(START + tick * 10_000, [item])
+    assert len(item._samples[MINUTE]) <= 8
+    assert item.snapshot(MINUTE).sum == 0
