@@ -110,7 +110,10 @@ class Clients:
         """Take out clients that have been silent for too long."""
         before = self._clock() - self._config.channel_expired_timeout
         for name, member in self.consumers.expire(before):
-            _log.warning("%s of consumer group %s has been silent for too long", member.client_id, name)
+            _log.warning(
+                "%s of consumer group %s has been silent for too long: its queues go to the others; look whether it "
+                "hangs", member.client_id, name,
+            )  # fmt: skip
         self.producers.expire(before)
 
     def _left(self, group: ConsumerGroup) -> None:

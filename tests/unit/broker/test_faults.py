@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from pathlib import Path
 
 import pytest
 
+from rocketmq_py.broker.saver import Saver
 from rocketmq_py.broker.stored import read_stored
 from rocketmq_py.broker.ticker import Job, Ticker
 from rocketmq_py.errors import CorruptRecord, StoreNotWritable
@@ -195,3 +197,28 @@ def test_a_job_may_have_a_first_turn_of_its_own() -> None:
 
     asyncio.run(scenario())
     assert turns == ["first"]
+
+
+class Disk:
+    """A config file on a disk that is full at times."""
+
+    path = Path("offsets.json")
+
+    def __init__(self) -> None:
+        self.full = False
+
+    def save(self, _: object) -> None:
+        if self.full:
+            raise OSError("no space")
+
+
+def test_a_file_that_cannot_be_written_is_told_once_and_when_it_can(caplog: pytest.LogCaptureFixture) -> None:
+    disk, saver = Disk(), Saver()
+    for full in (False, True, True, False, False):
+        saver.wait()
+        disk.full = full
+        saver.save(disk, {})  # type: ignore[arg-type]
+    saver.close()
+    first, second = caplog.records
+    assert first.getMessage().startswith("offsets.json cannot be written")
+    assert second.getMessage() == "offsets.json can be written again"
