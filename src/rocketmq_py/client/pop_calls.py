@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.push_filters import check_version
 from rocketmq_py.core.pop import Popped, batch_acks, hand_out
 from rocketmq_py.core.received import matching
-from rocketmq_py.errors import BrokerError, NoRouteError, RocketMQError
+from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, RequestNotSupported, RocketMQError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies import SubscriptionData
 from rocketmq_py.protocol.bodies_pop import BatchAckRequest
@@ -54,6 +55,26 @@ class PopAnswer(NamedTuple):
     pop_time_ms: int
 
 
+class Attempts:
+    """The names of orderly pops of a queue: each has its own, and one whose answer was lost is made again in its name.
+
+    A broker gives nothing of a queue out while a message of it is under way; to whoever asks in the name under which
+    the messages were given out it gives them again.
+    """
+
+    def __init__(self) -> None:
+        self._lost: str | None = None
+
+    def name(self) -> str:
+        """The name of the next pop."""
+        lost, self._lost = self._lost, None
+        return lost or uuid.uuid4().hex
+
+    def lost(self, name: str) -> None:
+        """No answer has come to the pop of that name, but there may have been one."""
+        self._lost = name
+
+
 class PopCalls:
     """What one consumer group asks of brokers."""
 
@@ -86,13 +107,14 @@ class PopCalls:
         invisible: float,
         poll: float,
         start: InitMode,
-        order: bool,
+        order: Attempts | None,
     ) -> PopAnswer | None:
         """Pops messages; None when there are none.
 
         :param most: the most messages, up to 32.
         :param invisible: seconds they are ours.
         :param poll: seconds the broker may wait for one to come.
+        :param order: the pop is orderly, and named by this.
         :raises BrokerError: the broker refuses; POLLING_FULL (209) when too many wait already.
         :raises NetworkError: it cannot be asked.
         """
@@ -100,19 +122,25 @@ class PopCalls:
         check_version(self._instance, address, subscription)
         header = PopMessage(
             consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id, max_msg_nums=most,
-            invisible_time=_millis(invisible), poll_time=_millis(poll), init_mode=start, order=order,
+            invisible_time=_millis(invisible), poll_time=_millis(poll), init_mode=start, order=order is not None,
             exp_type=subscription.expression_type, exp=subscription.sub_string, bname=queue.broker_name,
+            attempt_id=None if order is None else order.name(),
         )  # fmt: skip
-        answer = await self._instance.connections.invoke(
-            address, RequestCode.POP_MESSAGE, header, timeout=poll + GRACE, check=False
-        )
+        try:
+            answer = await self._instance.connections.invoke(
+                address, RequestCode.POP_MESSAGE, header, timeout=poll + GRACE, check=False
+            )
+        except NetworkError:
+            if order is not None and header.attempt_id is not None:
+                order.lost(header.attempt_id)
+            raise
         if answer.code in _NOTHING:
             return None
         if answer.code != ResponseCode.SUCCESS:
             raise BrokerError.of(answer.code, answer.remark, address)
         told = PopResponse.from_ext(answer.ext)
         messages = decode_records(answer.body, queue.broker_name)
-        popped = hand_out(messages, queue.topic, queue.broker_name, told, order=order)
+        popped = hand_out(messages, queue.topic, queue.broker_name, told, order=order is not None)
         wanted = set(matching(messages, subscription.tags_set)) if subscription.tags_set else None
         if wanted is None:
             return PopAnswer(popped, [], told.pop_time)
@@ -156,13 +184,19 @@ class PopCalls:
                 header = self._about(messages[0])
                 await self._instance.connections.invoke(address, RequestCode.ACK_MESSAGE, header, timeout=TIMEOUT)
             else:
-                body = BatchAckRequest(broker_name=broker_name, acks=batch_acks(self._group, messages)).encode()
-                await self._instance.connections.invoke(
-                    address, RequestCode.BATCH_ACK_MESSAGE, None, body, timeout=TIMEOUT
-                )
+                await self._ack_batch(broker_name, address, messages)
         except RocketMQError as e:
             return e
         return None
+
+    async def _ack_batch(self, broker_name: str, address: str, messages: Sequence[Popped]) -> None:
+        body = BatchAckRequest(broker_name=broker_name, acks=batch_acks(self._group, messages)).encode()
+        connections = self._instance.connections
+        try:
+            await connections.invoke(address, RequestCode.BATCH_ACK_MESSAGE, None, body, timeout=TIMEOUT)
+        except RequestNotSupported:  # brokers of 5.0 take them one by one
+            for one in messages:
+                await connections.invoke(address, RequestCode.ACK_MESSAGE, self._about(one), timeout=TIMEOUT)
 
     def _about(self, one: Popped) -> AckMessage:
         message, receipt = one

@@ -10,7 +10,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Sequence
 
-from rocketmq_py.client.pop_calls import PopAnswer, PopCalls
+from rocketmq_py.client.pop_calls import Attempts, PopAnswer, PopCalls
 from rocketmq_py.client.push_group import Group, State
 from rocketmq_py.core.flow import STATE_DELAY, Step, admit, failure_delay
 from rocketmq_py.core.pop import Popped, PopQueue, init_mode
@@ -45,6 +45,7 @@ class Popper:
         self._calls = calls
         self._deliver = deliver
         self._give_back = give_back
+        self._attempts = Attempts() if group.options.orderly else None
         self._trouble: type[RocketMQError] | None = None
         self._changed: asyncio.Event | None = None
         self._late: set[asyncio.Future[None]] = set()
@@ -94,7 +95,7 @@ class Popper:
             self._calls.pop(
                 self._queue.queue, group.announced[self._queue.queue.topic], most=options.pop_batch_size,
                 invisible=options.pop_invisible_time, poll=POLL_SECONDS, start=init_mode(options.consume_from),
-                order=options.orderly,
+                order=self._attempts,
             )
         )  # fmt: skip
         try:

@@ -239,7 +239,7 @@ class SimpleConsumer(GroupMember):
 
     async def _pop(self, source: Source, most: int, invisible: float) -> list[MessageExt]:
         now = source.asked_at = self._group.now()
-        call = asyncio.ensure_future(self._ask(source.queue, most, invisible))
+        call = asyncio.ensure_future(self._ask(source, most, invisible))
         try:
             answer = await asyncio.shield(call)
         except asyncio.CancelledError:
@@ -256,10 +256,11 @@ class SimpleConsumer(GroupMember):
         source.found(len(popped) if answer is None else len(popped) + len(answer.unwanted))
         return [one.message for one in popped]
 
-    async def _ask(self, queue: MessageQueue, most: int, invisible: float) -> PopAnswer | None:
+    async def _ask(self, source: Source, most: int, invisible: float) -> PopAnswer | None:
+        queue = source.queue
         answer = await self._calls.pop(
             queue, self._group.subscriptions[queue.topic], most=most, invisible=invisible, poll=0.0,
-            start=init_mode(self._options.consume_from), order=self._options.orderly,
+            start=init_mode(self._options.consume_from), order=source.attempts,
         )  # fmt: skip
         if answer is not None:
             self._clocks.setdefault(queue.broker_name, BrokerClock()).observe(answer.pop_time_ms, self._group.now())

@@ -11,7 +11,7 @@ import contextlib
 import logging
 from collections.abc import Callable
 
-from rocketmq_py.client.pop_calls import PopCalls
+from rocketmq_py.client.pop_calls import Attempts, PopCalls
 from rocketmq_py.client.push_group import Group
 from rocketmq_py.core.flow import failure_delay
 from rocketmq_py.core.pop import ALL_QUEUES
@@ -33,8 +33,9 @@ class Source:
     ``is_ready``: it may have messages. ``trouble`` is why it could not be asked the last time.
     """
 
-    def __init__(self, queue: MessageQueue, now: float) -> None:
+    def __init__(self, queue: MessageQueue, now: float, *, order: bool) -> None:
         self.queue = queue
+        self.attempts = Attempts() if order else None
         self.is_ready = True
         self.trouble: RocketMQError | None = None
         self.asked_at = now
@@ -109,7 +110,7 @@ class Sources:
             _stop(self._sources.pop(queue))
         for queue in wanted:
             if queue not in self._sources:
-                self._sources[queue] = Source(queue, now)
+                self._sources[queue] = Source(queue, now, order=self._order)
 
     def in_turn(self) -> list[Source]:
         """The sources that may have messages, each time another one first."""

@@ -107,6 +107,20 @@ def test_a_listener_that_does_not_end_holds_up_no_end():
     scenario(run)
 
 
+def test_a_pop_whose_answer_was_lost_is_made_again_in_its_name():
+    async def run(brokers):
+        async with consumer(brokers, Listener(), orderly=True):
+            await brokers.until(lambda: brokers.waits(Code.POP_MESSAGE))
+            brokers.has["b"] = [[record(0)], [record(1)]]
+            brokers.network.transports["b:1"].close()
+            await brokers.until(lambda: len(brokers.acked) == 2 and len(pops(brokers)) == 4)
+            lost, again, other, last = [request.ext["attemptId"] for request in pops(brokers)]
+            assert lost == again
+            assert len({again, other, last}) == 3
+
+    scenario(run)
+
+
 def test_success_is_final():
     async def run(brokers):
         results = [OrderlyResult.SUCCESS, OrderlyResult.ROLLBACK, OrderlyResult.SUCCESS]

@@ -359,6 +359,29 @@ def test_iterating_ends_when_it_is_closed():
     scenario(run)
 
 
+def test_brokers_that_take_acks_one_by_one_only_get_them_so():
+    async def run(brokers):
+        brokers.special[Code.BATCH_ACK_MESSAGE] = lambda _: Command(ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+        brokers.has["b"] = [[record(0), record(1)]]
+        async with consumer(brokers) as member:
+            await member.ack(await member.receive())
+        assert brokers.acked == [("b", 0), ("b", 1)]
+
+    scenario(run)
+
+
+def test_in_order_calls_side_by_side_have_names_of_their_own():
+    async def run(brokers):
+        brokers.has["b"] = [[record(0)], [record(1)]]
+        async with consumer(brokers, orderly=True) as member:
+            found = await asyncio.gather(member.receive(), member.receive())
+            assert sorted(offsets([*found[0], *found[1]])) == [0, 1]
+            names = [request.ext["attemptId"] for request in brokers.asked(Code.POP_MESSAGE)]
+            assert len(set(names)) == len(names) == 2
+
+    scenario(run)
+
+
 def test_in_order_it_says_so():
     async def run(brokers):
         async with consumer(brokers, orderly=True) as member:
