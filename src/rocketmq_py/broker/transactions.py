@@ -191,14 +191,21 @@ class Transactions:
         if half.head.queue_offset != header.tran_state_table_offset:
             raise _refusal("The transaction state table offset wrong")
         # The place, too, must be that of a half message, not one inside of somebody's body.
-        entries = self._store.tags_entries(names.HALF_TOPIC, QUEUE, header.tran_state_table_offset, 1)
-        if not entries and self._store.queue_range(names.HALF_TOPIC, QUEUE)[1] <= header.tran_state_table_offset:
-            raise _refusal("The half message is not on disk yet (SYNC_FLUSH): wait for the answer, or for its check")
-        places = [half.head.physical_offset, *(at for at, *_ in entries)]
-        if places != [header.commit_log_offset] * 2:
+        place = self._place(header.tran_state_table_offset)
+        if not half.head.physical_offset == place == header.commit_log_offset:
             raise _refusal("The commit log offset wrong")
         if header.transaction_id and header.transaction_id != properties.get(Property.UNIQUE_KEY):
             raise _refusal("The transaction id wrong")
+
+    def _place(self, half: int) -> int | None:
+        """Where in the log the half message at an offset of the half topic is."""
+        place = self._store.place(names.HALF_TOPIC, QUEUE, half)
+        if place is None:  # it may have come in the same read
+            self._store.settle()
+            place = self._store.place(names.HALF_TOPIC, QUEUE, half)
+            if place is None and half >= self._store.queue_range(names.HALF_TOPIC, QUEUE)[1]:
+                raise _refusal("The half message is not on disk yet (SYNC_FLUSH): wait for the answer to its send")
+        return place
 
     def _deliver(self, half: Stored, properties: dict[str, str]) -> None:
         """Store the real message: topic, queue and flags restored, all other properties as they are."""
@@ -214,7 +221,7 @@ class Transactions:
     def _ended(self, half: int, outcome: int) -> None:
         places = self.ledger.end(half, outcome)
         self._unwritten += places
-        self._unwritten_size += len(op_body(places))
+        self._unwritten_size += sum([len(str(place)) + 1 for place in places])
         config = self._config
         if self._unwritten_size >= config.transaction_op_msg_max_size or not config.transaction_op_batch_interval:
             self.write_ops()

@@ -399,8 +399,18 @@ class MessageStore:
 
     def message_at(self, physical_offset: int, size: int | None = None) -> bytes | None:
         """The record at an offset of the log; None when there is none."""
-        self._settle()
+        if physical_offset >= self._commit_log.end:  # otherwise it is there: what else was appended may wait
+            self._settle()
         return self._reader.message_at(physical_offset, size)
+
+    def place(self, topic: str, queue_id: int, offset: int) -> int | None:
+        """Where in the log the message at an offset of a queue is; None when there is none, or none readable yet.
+
+        Other than the reads around it this settles nothing: for the way in, where many appends are settled together.
+        """
+        queue = self._queues.by_key.get((topic, queue_id))
+        entry = queue.entry(offset) if queue is not None else None
+        return None if entry is None else entry[0]
 
     def record_at_queue(self, topic: str, queue_id: int, offset: int) -> bytes | None:
         """The record at an offset of a queue; None when there is none."""
