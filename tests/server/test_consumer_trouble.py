@@ -176,11 +176,14 @@ def test_a_topic_that_shrinks_loses_queues_and_nothing_else(cluster, topic, grou
     asyncio.run(scenario())
 
 
-def test_a_topic_that_is_deleted_is_said_and_consumed_again_when_it_is_back(cluster, topic, group, hurry, caplog):
+@pytest.mark.parametrize("orderly", [False, True])
+def test_a_topic_that_is_deleted_is_said_and_consumed_again_when_it_is_back(
+    cluster, topic, group, hurry, caplog, orderly
+):
     async def scenario():
         seen, other = Seen(), cluster.create_topic(f"{topic}-other", 1)
         instance = ClientInstance(cluster.namesrv, route_interval=0.2)
-        member = consumer(cluster, group, topic, seen, instance=instance)
+        member = consumer(cluster, group, topic, seen, instance=instance, orderly=orderly)
         member.subscribe(other, listener=seen)
         async with member:
             await send(cluster, topic, ["first"], MessageQueue(topic, "broker-a", 0))
