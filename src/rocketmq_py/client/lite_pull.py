@@ -22,12 +22,12 @@ from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.lite_pull_options import LitePullOptions, LitePullSettings
 from rocketmq_py.client.lite_pull_queues import Queues
 from rocketmq_py.client.lite_pull_requests import AnswersBrokers
+from rocketmq_py.client.lite_pull_shelf import Shelf
 from rocketmq_py.client.lite_pull_watch import TopicQueuesChanged, Watch
 from rocketmq_py.client.push_filters import check_brokers, make_subscription
 from rocketmq_py.client.push_group import State
 from rocketmq_py.client.push_holding import FreeHolding
 from rocketmq_py.client.push_rebalance import Rebalancer
-from rocketmq_py.core.litepull import Batch
 from rocketmq_py.core.processqueue import ProcessQueue
 from rocketmq_py.errors import ClosedError, ConfigError, NoRouteError, NotAssigned, OffsetIllegal
 from rocketmq_py.model import ConsumeFromWhere, MessageExt, MessageQueue
@@ -85,6 +85,8 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
             address_map=address_map, timeout=timeout,
         )  # fmt: skip
         self._queues = Queues(self._group, self._options, self._subscription)
+        self.shelf = Shelf()
+        """What threads may poll without asking this consumer's event loop."""
         self._watch = Watch(self._instance, self._options.metadata_check_interval)
         self._mode = _Mode.NONE
         self._assigned: dict[str, SubscriptionData] = {}
@@ -230,6 +232,7 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
             await self._closed.wait()
             return
         self._group.state = State.CLOSING
+        self._reclaim()
         try:
             await self._end_parts()
             if commit and self._options.auto_commit:
@@ -267,8 +270,6 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
         :raises ConfigError: a negative timeout, or nothing is subscribed or assigned.
         :raises ClosedError: it is not started, or closed.
         """
-        if timeout is not None and timeout < 0:
-            raise ConfigError(f"timeout={timeout!r} must not be negative")
         await self._wait(timeout)
         messages = self._queues.cache.take()
         if messages:
@@ -286,18 +287,24 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
                 return message
         raise StopAsyncIteration
 
-    async def lend(self) -> Batch | None:
-        """For iterating elsewhere: the next batch, to be given to :meth:`settle`; None when the consumer is closed."""
-        while await self._more():
-            batch = self._queues.cache.lend()
-            if batch is not None:
-                return batch
-        return None
+    async def put_out(self, timeout: float | None) -> None:
+        """For polling in a thread: settles what was taken from the shelf, and puts out what is there or comes.
 
-    def settle(self, batch: Batch) -> None:
-        """Takes a lent batch back."""
-        self._queues.cache.settle(batch)
-        self._queues.consumed(batch.process.queue)
+        Arguments and errors are those of :meth:`poll`.
+        """
+        self._reclaim()
+        await self._wait(timeout)
+        self.shelf.fill(self._queues.cache)
+
+    async def put_out_more(self) -> bool:
+        """As :meth:`put_out` without a time limit; False when the consumer is closed meanwhile."""
+        self._reclaim()
+        is_more = await self._more()
+        self.shelf.fill(self._queues.cache)
+        return is_more
+
+    def _reclaim(self) -> None:
+        self.shelf.reclaim(self._queues.cache, self._queues.consumed)
 
     async def _more(self) -> bool:
         """Waits for a message; False when the consumer is closed meanwhile."""
@@ -311,6 +318,8 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
 
     async def _wait(self, timeout: float | None) -> None:
         """Waits until there is a message, or the time is over; commits what is due before."""
+        if timeout is not None and timeout < 0:
+            raise ConfigError(f"timeout={timeout!r} must not be negative")
         self._check_running()
         if self._mode is _Mode.NONE:
             raise ConfigError(f"the consumer of group {self.group} has nothing to poll: call subscribe() or assign()")
@@ -415,6 +424,7 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
         :raises ClosedError: it is not started, or closed.
         """
         self._check_running()
+        self._reclaim()
         wanted = dict(self._queues.cache.positions if offsets is None else offsets)
         for queue, offset in wanted.items():
             self._process(queue)

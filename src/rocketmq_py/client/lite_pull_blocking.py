@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import datetime
 import inspect
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from time import monotonic
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -19,6 +19,14 @@ from rocketmq_py.client.lite_pull_watch import TopicQueuesChanged
 from rocketmq_py.client.portal import portal
 from rocketmq_py.client.push_running import Health
 from rocketmq_py.model import MessageExt, MessageQueue
+
+
+def _time_left(timeout: float | None) -> Callable[[], float | None]:
+    """The seconds left of a time that begins now; None for as long as it takes."""
+    if timeout is None:
+        return lambda: None
+    end = monotonic() + timeout
+    return lambda: max(0.0, end - monotonic())
 
 
 class LitePullConsumer:
@@ -162,16 +170,31 @@ class LitePullConsumer:
         :raises ConfigError: a negative timeout, or nothing is subscribed or assigned.
         :raises ClosedError: it is not started, or closed.
         """
-        return self._portal.run(self._aio.poll(timeout))
+        shelf = self._aio.shelf
+        batch = shelf.take()
+        if batch is None:
+            left = _time_left(timeout)
+            self._portal.run(self._aio.put_out(timeout))
+            while (batch := shelf.take()) is None:  # another thread may have been quicker
+                if left() == 0:
+                    return []
+                self._portal.run(self._aio.put_out(left()))
+        messages = list(batch.messages[batch.at :])
+        batch.at = len(batch.messages)
+        shelf.taken(batch)
+        return messages
 
     def __iter__(self) -> Iterator[MessageExt]:
-        while (batch := self._portal.run(self._aio.lend())) is not None:
+        shelf = self._aio.shelf
+        while (batch := shelf.take()) is not None or self._portal.run(self._aio.put_out_more()):
+            if batch is None:
+                continue
             try:
                 while batch.at < len(batch.messages) and not batch.process.dropped:
                     batch.at += 1
                     yield batch.messages[batch.at - 1]
-            finally:  # posted, since an iterator may be ended by the garbage collector, in whatever thread
-                self._portal.post(partial(self._aio.settle, batch))
+            finally:  # an iterator may be ended by the garbage collector, in whatever thread
+                shelf.taken(batch)
 
     def pause(self, queues: Collection[MessageQueue]) -> None:
         """Pulls nothing more of these queues until :meth:`resume`; what is held of them is still polled.
