@@ -163,11 +163,11 @@ async def read(caller: Outward, address: str, queue: Queue, offset: int) -> dict
             offset += 1
 
 
-async def read_everything(address: str) -> dict[Queue, dict[int, int]]:
+async def read_everything(address: str, of: Iterable[Queue] | None = None) -> dict[Queue, dict[int, int]]:
     """Every message a broker, ours or Java's, serves."""
     caller, found = Outward(), {}
     try:
-        for queue in queues():
+        for queue in of or queues():
             header = QueueHeader(topic=queue[0], queue_id=queue[1])
             least = await ask(caller, address, Command(Code.GET_MIN_OFFSET, ext=header.to_ext()))
             found[queue] = await read(caller, address, queue, int(least.ext["offset"]))
@@ -176,12 +176,12 @@ async def read_everything(address: str) -> dict[Queue, dict[int, int]]:
     return found
 
 
-async def send(address: str, numbers: Iterable[int]) -> dict[Queue, dict[int, int]]:
-    """Sends messages to a broker, ours or Java's; where each went."""
-    caller = Outward()
+async def send(address: str, numbers: Iterable[int], to: list[Queue] | None = None) -> dict[Queue, dict[int, int]]:
+    """Sends messages to a broker, ours or Java's, queue after queue; where each went."""
+    caller, targets = Outward(), to or queues()
     sent: dict[Queue, dict[int, int]] = defaultdict(dict)
     for number in numbers:
-        queue = queues()[number % len(queues())]
+        queue = targets[number % len(targets)]
         answer = await ask(caller, address, send_command(*queue, body(number), keys=f"k{number}"))
         assert answer.code == 0, answer
         sent[queue][int(answer.ext["queueOffset"])] = number

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from rocketmq_py.errors import StoreNotWritable
 from rocketmq_py.store import SYNC_FLUSH, MessageStore, NewBatch, StoreConfig
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.record import decode_records
@@ -223,3 +224,66 @@ def test_after_a_clean_end_everything_is_there_and_the_files_say_so(script):
     queues = {path: content for path, content in before.items() if "consumequeue" in path.parts}
     after = {path: bytes(node.content) for path, node in world.fs.nodes.items() if "consumequeue" in path.parts}
     assert after == queues
+
+
+def attempt(world: World, script: list[tuple[str, int, int]]) -> list[str]:
+    """Run a script on a disk that fails; the words of each refusal."""
+    refusals = []
+    for name, *arguments in script:
+        if name != "reopen":
+            try:
+                getattr(world, name)(*arguments)
+            except StoreNotWritable as e:
+                refusals.append(str(e))
+    return refusals
+
+
+failures = st.tuples(st.integers(1, 80), st.integers(1, 12))
+configs = st.sampled_from([CONFIG, SYNC])
+
+
+@settings(max_examples=150, deadline=None)
+@given(script=steps, failure=failures, config=configs)
+def test_a_disk_that_fails_for_a_while_costs_refusals_and_no_message(script, failure, config):
+    """Writes, new files and allocations fail; syncs do not: what a failed sync leaves nobody knows."""
+    world = World(config)
+    begin, count = world.fs.operations + failure[0], failure[1]
+    world.fs.fails = lambda operation, _: operation != "sync" and begin <= world.fs.operations < begin + count
+    assert all("No space left on device" in refusal for refusal in attempt(world, script))
+    world.fs.fails = lambda *_: False
+    world.tick(1, 0)
+    assert world.store.is_writable
+    world.append(0, 10)
+    world.reopen()
+    world.check(1 << 62)
+    world.store.close()
+    assert world.fs.size(ROOT / "abort") is None
+
+
+@settings(max_examples=100, deadline=None)
+@given(before=steps, after=steps, number=st.integers(1, 30), config=configs)
+def test_a_sync_that_fails_ends_writing_and_the_next_start_has_all_there_was(before, after, number, config):
+    world = World(config)
+    syncs = []
+
+    def fails(operation, path):
+        if operation != "sync" or path.name == "checkpoint":
+            return False
+        syncs.append(path)
+        return len(syncs) == number
+
+    world.fs.fails = fails
+    attempt(world, before)
+    world.tick(1, 0)
+    if len(syncs) >= number:
+        world.tick(1, 0)
+        assert not world.store.is_writable
+        with pytest.raises(StoreNotWritable, match="the disk failed"):
+            world.append(0, 10)
+    attempt(world, after)
+    world.fs.fails = lambda *_: False
+    world.crash(None)
+    world.check(0)
+    assert all(end <= world.store.max_physical_offset for queue in world.appended.values() for _, end in queue)
+    world.append(0, 10)
+    world.store.close()

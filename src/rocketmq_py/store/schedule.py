@@ -7,6 +7,7 @@ so that no tick holds up the others. Refuses to know who waits for a flush.
 
 from __future__ import annotations
 
+import logging
 from typing import NamedTuple
 
 from rocketmq_py.store.checkpoint import Checkpoint
@@ -17,6 +18,8 @@ from rocketmq_py.store.filesystem import FileSystem
 from rocketmq_py.store.flusher import Flusher
 from rocketmq_py.store.index import MessageIndex
 from rocketmq_py.store.queues import QueueTable
+
+_log = logging.getLogger(__name__)
 
 _PAGE = 4096
 _SPILLS_PER_TICK = 100
@@ -127,6 +130,14 @@ class FlushSchedule:
                 file.save(header)
             self._checkpoint.index_msg_timestamp = indexed_until
             self._checkpoint.end = end
-            self._checkpoint.save()
+            self._save_checkpoint()
 
         self._flusher.request(self._log.end, vouch)
+
+    def _save_checkpoint(self) -> None:
+        """Write the checkpoint; an older one that stays costs a longer walk after a crash, and nothing else."""
+        try:
+            self._checkpoint.save()
+        except OSError as e:
+            _log.error("the checkpoint could not be written, the next flush of the queues tries again: %s", e)
+            self._round_end = -1

@@ -34,6 +34,10 @@ def _length(properties: bytes) -> bytes:
     return len(properties).to_bytes(2, "big")
 
 
+def _cannot_grow(error: OSError) -> StoreNotWritable:
+    return StoreNotWritable(f"the commit log cannot grow: {error}")
+
+
 class Writer:
     """Appends to the log, the queues and the index of one store.
 
@@ -169,7 +173,10 @@ class Writer:
                 f"messages of {total} bytes together do not fit into a commit log file of {self._log.file_size}"
             )
         if self._position + total > self._log.file_size - BLANK_SIZE:
-            self._roll()
+            try:
+                self._roll()
+            except OSError as e:
+                raise _cannot_grow(e) from e
 
     def append_batch(self, batch: NewBatch) -> AppendedBatch:
         """Append the messages of a batch body next to each other.
@@ -296,7 +303,7 @@ class Writer:
                 self._log.create(self._start)
             room = self._log.allocate(self._start, self._position + size + BLANK_SIZE)
         except OSError as e:
-            raise StoreNotWritable(f"the commit log cannot grow: {e}") from e
+            raise _cannot_grow(e) from e
         self._limit = min(room - BLANK_SIZE, end)
         return self._position
 
