@@ -7,6 +7,7 @@ pops are written down and who waits.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
 
 from rocketmq_py.broker.offsets import NOT_FOUND
@@ -28,6 +29,8 @@ _log = logging.getLogger(__name__)
 
 _RETRY_QUEUES = 1
 _TRY_AGAIN_MS = 1_000
+_AT_ONCE = 2_048
+"""Messages that come back in one go: more would keep other requests waiting."""
 
 
 class Reviver:
@@ -42,13 +45,18 @@ class Reviver:
         self._host = parts.store_host
         self._log = log
         self._is_refused = False
+        self._due: deque[Outstanding] = deque()
         self.on_back: Callable[[str, str], None] = lambda _topic, _group: None
         """Called with the topic subscribed to and the group when messages are there again."""
 
     def revive(self, now_ms: int) -> None:
-        """Bring back what is due."""
-        due = self._log.ledger.take_due(now_ms)
-        for one in due:
+        """Bring back what is due; when that is much, the rest follows with the next calls."""
+        due = self._due
+        due.extend(self._log.ledger.take_due(now_ms))
+        messages = 0
+        while due and messages < _AT_ONCE:
+            one = due.popleft()
+            messages += len(one.left)
             try:
                 self._bring_back(one)
             except StoreError as e:
@@ -58,12 +66,14 @@ class Reviver:
                 self._log.ledger.postpone(one, now_ms + _TRY_AGAIN_MS)
             else:
                 self._is_refused = False
-        if due:
+        if messages:
             self._store.settle()
         self._log.note_progress()
 
     def _bring_back(self, one: Outstanding) -> None:
         ck = one.check_point
+        if ck.is_done:  # acked while it was due
+            return
         topic = normal_topic(ck.topic, ck.group)
         if self._topics.get(topic) is None or self._groups.get(ck.group) is None:
             _log.warning("%d messages of topic %s popped by group %s do not come back: topic or group are gone",
@@ -78,8 +88,8 @@ class Reviver:
         finally:
             # Whoever reads the log again must not bring them back again.
             self._log.ack(ck.key, done)
-        _log.info("%d messages of topic %s popped by group %s at %d are not acked and come back",
-                  len(done), ck.topic, ck.group, ck.pop_time)  # fmt: skip
+        _log.debug("%d messages of topic %s popped by group %s at %d were not acked and come back",
+                   len(done), ck.topic, ck.group, ck.pop_time)  # fmt: skip
         self.on_back(topic, ck.group)
 
     def _put(self, ck: CheckPoint, offset: int) -> None:

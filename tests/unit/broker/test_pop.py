@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from rocketmq_py.broker import reviving
+from rocketmq_py.errors import StoreNotWritable
 from rocketmq_py.protocol import popinfo
 from rocketmq_py.protocol.bodies import SubscriptionGroupConfig
 from rocketmq_py.protocol.bodies_pop import BatchAck, BatchAckRequest
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers_pop import AckMessage
+from rocketmq_py.store import Appended, NewRecord
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker
 from tests.unit.broker.poppers import (
     REVIVE_MS,
@@ -259,6 +262,50 @@ def test_messages_of_a_topic_that_is_gone_do_not_come_back(running: InProcess, c
     running.services.topics.delete("t")
     running.turn(REVIVE_MS)
     assert len(running.services.pop.log.ledger) == 0
+
+
+def test_very_many_messages_come_back_in_parts(
+    running: InProcess, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reviving, "_AT_ONCE", 3)
+    make_topic(running)
+    put(client, *[b"%d" % i for i in range(8)])
+    messages = [one for _ in range(4) for one in take(client, max_msg_nums=2)]
+    running.turn(REVIVE_MS)
+    assert len(take(client, consumer_group="g", invisible_time=600_000)) == 4
+    late = messages[-2:]
+    for one in late:
+        assert ack(client, one).code == 0
+    running.turn(1)
+    assert bodies(take(client, invisible_time=600_000)) == [b"4", b"5"]
+    running.turn(1)
+    assert take(client) == []
+
+
+def test_a_store_that_refuses_is_asked_again(
+    running: InProcess, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(running)
+    put(client, b"a", b"b")
+    take(client)
+    store = running.services.store
+    append, left = store.append, [1]
+
+    def refuse(record: NewRecord) -> Appended:
+        left[0] -= 1
+        if left[0] < 0:
+            raise StoreNotWritable("the disk is full")
+        return append(record)
+
+    monkeypatch.setattr(store, "append", refuse)
+    running.turn(REVIVE_MS)
+    monkeypatch.setattr(store, "append", append)
+    assert bodies(take(client, invisible_time=600_000)) == [b"a"]
+    running.turn(1_300)
+    again = bodies(take(client, invisible_time=600_000))
+    assert again in ([b"b"], [b"a", b"b"]), "the store refused to write down that a is back"
+    running.turn(10_000)
+    assert take(client) == []
 
 
 def test_the_second_form_of_retry_topics(tmp_path: Path) -> None:
