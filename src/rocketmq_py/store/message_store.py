@@ -20,6 +20,7 @@ from rocketmq_py.store.cleaner import Cleaner
 from rocketmq_py.store.commitlog import CommitLog
 from rocketmq_py.store.config import SYNC_FLUSH, StoreConfig
 from rocketmq_py.store.consumequeue import ConsumeQueue
+from rocketmq_py.store.fields import tags_code
 from rocketmq_py.store.filesystem import FileSystem, Lock
 from rocketmq_py.store.flusher import Flusher
 from rocketmq_py.store.index import MessageIndex
@@ -40,6 +41,7 @@ from rocketmq_py.store.records import (
 from rocketmq_py.store.recovery import Recovery
 from rocketmq_py.store.retention import Limits
 from rocketmq_py.store.schedule import FlushSchedule, Readable
+from rocketmq_py.store.tagsearch import offsets_by_tag
 from rocketmq_py.store.unconfirmed import Unconfirmed
 from rocketmq_py.store.writer import Writer
 
@@ -431,6 +433,15 @@ class MessageStore:
         """Records filed under a key and stored between ``begin`` and ``end``; a hash may bring in another key's."""
         self._settle()
         return self._reader.query(topic, key, max_num, begin, end)
+
+    def query_by_tag(self, topic: str, tag: str, max_num: int, begin: int, end: int) -> QueryResult:
+        """The newest records with a tag, stored between ``begin`` and ``end``, by hash as in :meth:`query`."""
+        self._settle()
+        queues = [queue for (name, _), queue in self._queues.by_key.items() if name == topic]
+        limit = min(max_num, self.config.max_msgs_num_batch)
+        offsets = offsets_by_tag(self._reader, queues, tags_code(tag.encode()), limit, begin, end)
+        records = [record for record in map(self._reader.message_at, offsets) if record is not None]
+        return QueryResult(b"".join(records), len(records), self._index.end_timestamp, self._index.end_physical)
 
     @property
     def min_physical_offset(self) -> int:

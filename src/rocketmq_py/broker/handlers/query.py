@@ -15,6 +15,8 @@ from rocketmq_py.wire.fastjson import dumps_java
 
 _BY_UNIQUE_KEY = 32
 """How many messages a search by unique key looks at (defaultQueryMaxNum)."""
+_BY_TAG = "T"
+"""The kind of key that is a tag (INDEX_TAG_TYPE)."""
 
 
 class QueryHandlers:
@@ -26,11 +28,12 @@ class QueryHandlers:
 
     @handles(Code.QUERY_MESSAGE, lane="query")
     def by_key(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Messages filed under a key; the client sorts out those another key of the same hash brought in."""
+        """Messages filed under a key or with a tag; the client sorts out what another of the same hash brought in."""
         del peer, body
         header: QueryMessage = request.header
         limit = _BY_UNIQUE_KEY if header.unique_key_query else header.max_num
-        found = self._store.query(header.topic, header.key, limit, header.begin_timestamp, header.end_timestamp)
+        search = self._store.query_by_tag if header.index_type == _BY_TAG else self._store.query
+        found = search(header.topic, header.key, limit, header.begin_timestamp, header.end_timestamp)
         answer = QueryMessageResponse(
             index_last_update_timestamp=found.index_last_update_timestamp,
             index_last_update_phyoffset=found.index_last_update_phyoffset,
