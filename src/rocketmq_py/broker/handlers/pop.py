@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from rocketmq_py.broker.popping import NOTHING
 from rocketmq_py.broker.popservices import PopServices
+from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.bodies_pop import BatchAckRequest
 from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.protocol.header import Header
+from rocketmq_py.protocol.headers_pop import ChangeInvisibleTimeResponse, NotificationResponse, PollingInfoResponse
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Hold, Peer, Reply, handles
 
@@ -21,7 +27,7 @@ class PopHandlers:
     def pop(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Messages nobody else of the group gets for a while; held while there are none."""
         del body
-        return self._popper.pop(peer, request)
+        return _answered(NOTHING, lambda: self._popper.pop(peer, request))
 
     @handles(Code.ACK_MESSAGE, lane="ack")
     def ack(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
@@ -39,22 +45,32 @@ class PopHandlers:
     def change_invisible(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """A popped message stays invisible for longer, or comes back sooner."""
         del body
-        return self._acks.change_invisible(peer, request.header)
+        nothing = ChangeInvisibleTimeResponse(pop_time=0, invisible_time=0, revive_qid=0)
+        return _answered(nothing, lambda: self._acks.change_invisible(peer, request.header))
 
     @handles(Code.PEEK_MESSAGE, lane="pull")
-    def peek(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    def peek(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """The next messages, left where they are."""
         del body
-        return self._looking.peek(peer, request.header)
+        return _answered(NOTHING, lambda: self._looking.peek(peer, request.header))
 
     @handles(Code.NOTIFICATION, lane="pull")
     def notify(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Whether there is something to pop; held while there is not."""
         del body
-        return self._looking.notify(peer, request)
+        nothing = NotificationResponse(has_msg=False, polling_full=False)
+        return _answered(nothing, lambda: self._looking.notify(peer, request))
 
     @handles(Code.POLLING_INFO, lane="pull")
-    def polling_info(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    def polling_info(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """How many pops wait."""
         del body
-        return self._looking.polling_info(peer, request.header)
+        return _answered(PollingInfoResponse(polling_num=0), lambda: self._looking.polling_info(peer, request.header))
+
+
+def _answered(nothing: Header, answer: Callable[[], Reply | Hold]) -> Reply | Hold:
+    """An answer; a refusal carries the header of one that has found nothing, as Java's does."""
+    try:
+        return answer()
+    except BrokerError as e:
+        return Reply(e.code, e.remark, nothing)
