@@ -39,6 +39,7 @@ def take_over_timers(store: MessageStore, offsets: Offsets, log: ReviveLog, time
     moved = sum(_move(log, properties, body, delivered) for properties, body in _messages(store, at, end))
     offsets.commit(REVIVE_GROUP, TIMER_TOPIC, 0, end, "revive")
     store.settle()
+    offsets.persist()  # at once: after a crash they would be moved again
     if moved:
         _log.info("%d check-points and acks were waiting in the timer of a Java broker", moved)
 
