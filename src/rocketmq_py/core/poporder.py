@@ -16,6 +16,8 @@ from msgspec import UNSET, UnsetType
 
 from rocketmq_py.protocol.bodies import Body
 
+_NEVER = 1 << 62
+
 FORGET_AFTER_MS = 24 * 3600 * 1000
 """A queue nobody has popped for so long is forgotten."""
 
@@ -80,6 +82,7 @@ class OrderTable:
     def __init__(self) -> None:
         self.entries: dict[OrderKey, OrderInfo] = {}
         self._free: list[tuple[int, OrderKey]] = []
+        self._watched: dict[OrderKey, int] = {}
 
     def load(self, key: OrderKey, info: OrderInfo) -> None:
         """Take over an entry of the file."""
@@ -157,17 +160,24 @@ class OrderTable:
 
     def take_free(self, now_ms: int) -> list[OrderKey]:
         """Queues that have become free because messages are visible again."""
-        found: dict[OrderKey, None] = {}
+        found = []
         while self._free and self._free[0][0] <= now_ms:
-            _, key = heapq.heappop(self._free)
+            at, key = heapq.heappop(self._free)
+            if self._watched.get(key) != at:
+                continue
+            del self._watched[key]
             info = self.entries.get(key)
             if info is not None and 0 < info.free_at() <= now_ms:
-                found[key] = None
-        return list(found)
+                found.append(key)
+            elif info is not None:
+                self._watch(key, info)
+        return found
 
     def _watch(self, key: OrderKey, info: OrderInfo) -> None:
+        """See to it that :meth:`take_free` looks at a queue when it may be free; later is found out then."""
         at = info.free_at()
-        if at:
+        if at and at < self._watched.get(key, _NEVER):
+            self._watched[key] = at
             heapq.heappush(self._free, (at, key))
 
 

@@ -84,6 +84,21 @@ def test_a_message_is_visible_sooner() -> None:
     assert not table.is_blocked(KEY, None, NOW + 1_000)
 
 
+def test_a_queue_popped_again_is_watched_anew() -> None:
+    table = popped(5)
+    table.ack(KEY, 5, NOW)
+    for turn in range(1, 4):
+        now = NOW + turn * MINUTE // 2
+        table.pop(KEY, None, [5 + turn], now, MINUTE, now)
+        assert table.take_free(now + MINUTE // 2 - 1) == []
+        table.ack(KEY, 5 + turn, now)
+    last = NOW + 2 * MINUTE
+    table.pop(KEY, None, [9], last, MINUTE, last)
+    assert table.take_free(last + MINUTE - 1) == []
+    assert table.take_free(last + MINUTE) == [KEY]
+    assert table.take_free(last + 9 * MINUTE) == []
+
+
 def test_what_is_forgotten_blocks_nobody() -> None:
     table = popped(5)
     table.forget(KEY)
