@@ -89,6 +89,8 @@ class ClientInstance:
         self._intervals = (route_interval, heartbeat_interval, offset_interval)
         self._producers: dict[str, Member] = {}
         self._consumers: dict[str, Member] = {}
+        self.lost: set[str] = set()
+        """Names of brokers of which members have told that their queues cannot be reached."""
         self._versions: dict[str, int] = {}
         self._untold: set[str] = set()
         """Brokers of which it was said that they do not hear us."""

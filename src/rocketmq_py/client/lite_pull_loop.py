@@ -18,6 +18,7 @@ from rocketmq_py.client.lite_pull_options import LitePullOptions
 from rocketmq_py.client.offsets import broker_of
 from rocketmq_py.client.push_filters import check_version
 from rocketmq_py.client.push_group import Group, State
+from rocketmq_py.client.trouble import Trouble
 from rocketmq_py.core.flow import STATE_DELAY, Admission, Step, failure_delay
 from rocketmq_py.core.litepull import PULL_FLAGS, Cache
 from rocketmq_py.core.peer import Reply
@@ -79,7 +80,7 @@ class PullLoop:
         self._jump = jump
         self._offset: int | None = None
         self._broker_id = MASTER_ID
-        self._trouble: type[RocketMQError] | None = None
+        self._trouble = Trouble(process.queue.broker_name, group.instance.lost)
         self._changed = asyncio.Event()
         self._has_pulled = False
 
@@ -126,8 +127,7 @@ class PullLoop:
         """Looks for a way out of a failure; returns the seconds to wait before the next pull."""
         queue = self._process.queue
         delay = START_DELAY if self._offset is None else failure_delay(error)
-        level = logging.DEBUG if type(error) is self._trouble else logging.WARNING
-        self._trouble = type(error)
+        level = self._trouble.begins(error)
         where = "its start" if self._offset is None else self._offset
         _log.log(level, "pulling %s at %s failed, again in %g s: %s", queue, where, delay, error)
         if error.refresh_route:
@@ -219,9 +219,9 @@ class PullLoop:
                 self._group.instance.connections.retire(asked.connection)
             raise BrokerError.of(reply.code, reply.remark, asked.connection.address)
         self._has_pulled = True
-        if self._trouble is not None:
-            self._trouble = None
-            _log.warning("pulling %s works again", self._process.queue)
+        level = self._trouble.ends()
+        if level is not None:
+            _log.log(level, "pulling %s works again", self._process.queue)
         return reply
 
     # -- what was pulled

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from rocketmq_py.client.pop_calls import Attempts, PopAnswer, PopCalls
 from rocketmq_py.client.push_group import Group, State
+from rocketmq_py.client.trouble import Trouble
 from rocketmq_py.core.flow import STATE_DELAY, Step, admit, failure_delay
 from rocketmq_py.core.pop import Popped, PopQueue, init_mode
 from rocketmq_py.errors import RocketMQError
@@ -46,7 +47,7 @@ class Popper:
         self._deliver = deliver
         self._give_back = give_back
         self._attempts = Attempts() if group.options.orderly else None
-        self._trouble: type[RocketMQError] | None = None
+        self._trouble = Trouble(queue.queue.broker_name, group.instance.lost)
         self._changed: asyncio.Event | None = None
         self._late: set[asyncio.Future[None]] = set()
 
@@ -105,9 +106,9 @@ class Popper:
             self._late.add(late)
             late.add_done_callback(self._late.discard)
             raise
-        if self._trouble is not None:
-            self._trouble = None
-            _log.warning("popping %s works again", self._queue.queue)
+        level = self._trouble.ends()
+        if level is not None:
+            _log.log(level, "popping %s works again", self._queue.queue)
         if answer is not None:
             now = group.now()
             group.stats(self._queue.queue.topic).pulled.add(len(answer.popped), now - asked_at)
@@ -131,8 +132,7 @@ class Popper:
     async def _failed(self, error: RocketMQError) -> float:
         """Looks for a way out of a failure; returns the seconds to wait before the next pop."""
         delay, queue = failure_delay(error), self._queue.queue
-        level = logging.DEBUG if type(error) is self._trouble else logging.WARNING
-        self._trouble = type(error)
+        level = self._trouble.begins(error)
         _log.log(level, "popping %s failed, again in %g s: %s", queue, delay, error)
         if error.refresh_route:
             await self._group.instance.routes.refresh_all({queue.topic})

@@ -18,6 +18,7 @@ from rocketmq_py.client.dispatch import Dispatcher
 from rocketmq_py.client.offsets import broker_of
 from rocketmq_py.client.push_filters import check_version
 from rocketmq_py.client.push_group import Group, State
+from rocketmq_py.client.trouble import Trouble
 from rocketmq_py.core.flow import STATE_DELAY, Admission, Step, admit, failure_delay, pull_flags
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.core.processqueue import ProcessQueue
@@ -88,7 +89,7 @@ class Puller:
         self._on_illegal_offset = on_illegal_offset
         self._offset: int | None = None
         self._broker_id = MASTER_ID
-        self._trouble: type[RocketMQError] | None = None
+        self._trouble = Trouble(queue.queue.broker_name, group.instance.lost)
         self._changed: asyncio.Event | None = None
 
     def nudge(self) -> None:
@@ -143,8 +144,7 @@ class Puller:
     async def _failed(self, error: RocketMQError) -> float:
         """Looks for a way out of a failure; returns the seconds to wait before the next pull."""
         delay, queue = failure_delay(error), self._queue.queue
-        level = logging.DEBUG if type(error) is self._trouble else logging.WARNING
-        self._trouble = type(error)
+        level = self._trouble.begins(error)
         where = "its start" if self._offset is None else self._offset
         _log.log(level, "pulling %s at %s failed, again in %g s: %s", queue, where, delay, error)
         if isinstance(error, SubscriptionError) and self._group.now() - self._group.announced_at >= delay:
@@ -239,9 +239,9 @@ class Puller:
             if reply.code == ResponseCode.GO_AWAY:
                 self._group.instance.connections.retire(asked.connection)
             raise BrokerError.of(reply.code, reply.remark, asked.connection.address)
-        if self._trouble is not None:
-            self._trouble = None
-            _log.warning("pulling %s works again", self._queue.queue)
+        level = self._trouble.ends()
+        if level is not None:
+            _log.log(level, "pulling %s works again", self._queue.queue)
         return _Pulled(asked, reply.code, reply.header(PullResponse), reply.body)
 
     # -- what was pulled
