@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tests.interop.javapeer import JavaPeer, JavaServer
+from tests.interop.mqadmin_run import Answers, Run
 from tests.interop.ours import OurServer, OurServers
 from tests.interop.side import Side
 
@@ -48,3 +50,27 @@ def side(request: pytest.FixtureRequest) -> Side:
         return Side("ours", ours.namesrv, ours.broker)
     theirs: JavaServer = request.getfixturevalue("java_broker")
     return Side("java", theirs.namesrv, theirs.address)
+
+
+@pytest.fixture(scope="session")
+def asked(
+    java: JavaPeer, servers: OurServers, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Answers, Answers]]:
+    """What tools are told by Java's servers and by ours; each side has servers and an mqadmin of its own."""
+    work = tmp_path_factory.mktemp("asked")
+    second = JavaPeer(tmp_path_factory.mktemp("asked-ours"))
+
+    def on_java() -> Answers:
+        broker = java.broker(java.namesrv().address)
+        return Run(java, broker.namesrv, broker.address, work / "java").run()
+
+    def on_ours() -> Answers:
+        server = servers.serve()
+        return Run(second, server.namesrv, server.broker, work / "ours").run()
+
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            theirs, ours = pool.submit(on_java), pool.submit(on_ours)
+            yield theirs.result(), ours.result()
+    finally:
+        second.close()

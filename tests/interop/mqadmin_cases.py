@@ -79,7 +79,7 @@ CASES = (
     Case("queryMsgTraceById -i {uniq} -t RMQ_SYS_TRACE_TOPIC"),
     Case("printMsg -t orders"),
     Case("printMsgByQueue -t orders -a broker-a -i 0 -p true -d true -f true"),
-    Case("brokerConsumeStats -b {broker} -o false -l 0 -t 5000"),
+    Case("brokerConsumeStats -b {broker} -o false -l 0 -t 5000", in_order=False),
     Case("brokerConsumeStats -b {broker} -o true -l 0 -t 5000"),
     Case("producerConnection -g CLIENT_INNER_PRODUCER -t orders"),
     Case("producerConnection -g nobody -t orders"),

@@ -79,8 +79,9 @@ def test_groups_are_created_shown_and_deleted(java: JavaPeer, side: Side) -> Non
 def test_online_consumers_are_listed(java: JavaPeer, side: Side) -> None:
     topic, name = side.topic(java, queues=1), group()
     with java.consumer(side.namesrv, topic, name, timeout=120):
-        text = java.admin("consumerConnection", "-n", side.namesrv, "-g", name)
-        assert "JAVA" in text
+        text = eventually(
+            lambda: java.say_admin("consumerConnection", "-n", side.namesrv, "-g", name), lambda text: "JAVA" in text
+        )
         assert topic in text
         assert "CLUSTERING" in text
 

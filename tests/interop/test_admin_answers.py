@@ -2,141 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
-
 import pytest
 
-from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.wire import fastjson
-from rocketmq_py.wire.command import Command
-from tests.interop.javapeer import JavaPeer, JavaServer
-from tests.interop.ours import OurServer
-from tests.interop.side import eventually
-from tests.server.rawpeer import RawPeer
-
-EARLIEST = {"timestamp": "0", "isForce": "true"}
-TOPIC, GROUP, OTHER = "answers", "answers-g", "answers-other"
-
-REQUESTS: tuple[tuple[Code, dict[str, str], bytes], ...] = (
-    (Code.QUERY_CONSUME_TIME_SPAN, {"topic": TOPIC, "group": GROUP}, b""),
-    (Code.QUERY_CONSUME_TIME_SPAN, {"topic": TOPIC, "group": "nobody"}, b""),
-    (Code.QUERY_CONSUME_TIME_SPAN, {"topic": "nothing", "group": GROUP}, b""),
-    (Code.QUERY_CORRECTION_OFFSET, {"topic": TOPIC, "compareGroup": "nobody"}, b""),
-    (Code.QUERY_CORRECTION_OFFSET, {"topic": TOPIC, "compareGroup": OTHER, "filterGroups": ""}, b""),
-    (Code.VIEW_BROKER_STATS_DATA, {"statsName": "TOPIC_PUT_NUMS", "statsKey": TOPIC}, b""),
-    (Code.VIEW_BROKER_STATS_DATA, {"statsName": "TOPIC_PUT_SIZE", "statsKey": TOPIC}, b""),
-    (Code.VIEW_BROKER_STATS_DATA, {"statsName": "GROUP_GET_NUMS", "statsKey": f"{TOPIC}@{GROUP}"}, b""),
-    (Code.VIEW_BROKER_STATS_DATA, {"statsName": "GROUP_GET_SIZE", "statsKey": f"{TOPIC}@{GROUP}"}, b""),
-    (Code.VIEW_BROKER_STATS_DATA, {"statsName": "BROKER_PUT_NUMS", "statsKey": "nothing"}, b""),
-    (Code.VIEW_BROKER_STATS_DATA, {"statsName": "TOPIC_PUT_NUMS", "statsKey": "nothing"}, b""),
-    (Code.VIEW_BROKER_STATS_DATA, {"statsName": "NO_STATS", "statsKey": TOPIC}, b""),
-    (Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, {"topic": TOPIC, "group": GROUP}, b""),
-    (Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, {"topic": TOPIC, "group": GROUP, "clientAddr": "nobody"}, b""),
-    (Code.QUERY_TOPICS_BY_CONSUMER, {"group": GROUP}, b""),
-    (Code.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": TOPIC}, b""),
-    (Code.QUERY_SUBSCRIPTION_BY_CONSUMER, {"group": GROUP, "topic": TOPIC}, b""),
-    (Code.QUERY_SUBSCRIPTION_BY_CONSUMER, {"group": GROUP, "topic": "nothing"}, b""),
-    (Code.UPDATE_AND_GET_GROUP_FORBIDDEN, {"group": OTHER, "topic": TOPIC, "readable": "false"}, b""),
-    (Code.UPDATE_AND_GET_GROUP_FORBIDDEN, {"group": OTHER, "topic": TOPIC}, b""),
-    (Code.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": "nobody"}, b""),
-    (Code.GET_PRODUCER_CONNECTION_LIST, {"producerGroup": "nobody"}, b""),
-    (Code.GET_TOPIC_STATS_INFO, {"topic": TOPIC}, b""),
-    (Code.GET_TOPIC_STATS_INFO, {"topic": "nothing"}, b""),
-    (Code.GET_CONSUME_STATS, {"consumerGroup": GROUP}, b""),
-    (Code.GET_CONSUME_STATS, {"consumerGroup": GROUP, "topicList": f"{TOPIC};nothing"}, b""),
-    (Code.GET_CONSUME_STATS, {"consumerGroup": GROUP, "topic": "SELF_TEST_TOPIC"}, b""),
-    (Code.GET_TOPIC_CONFIG, {"topic": TOPIC}, b""),
-    (Code.GET_TOPIC_CONFIG, {"topic": "nothing"}, b""),
-    (Code.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": GROUP}, b""),
-    (Code.GET_BROKER_HA_STATUS, {}, b""),
-    (Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, {}, b""),
-    (
-        Code.INVOKE_BROKER_TO_RESET_OFFSET,
-        {"topic": "nothing", "group": GROUP, "timestamp": "0", "isForce": "true"},
-        b"",
-    ),
-    (Code.INVOKE_BROKER_TO_RESET_OFFSET, {"topic": TOPIC, "group": "nobody", "timestamp": "0", "isForce": "true"}, b""),
-    (Code.UPDATE_AND_CREATE_TOPIC_LIST, {}, b'{"topicConfigList":[{"topicName":"no/topic"}]}'),
-    (Code.UPDATE_AND_CREATE_TOPIC_LIST, {}, b'{"topicConfigList":[{"topicName":"x1","attributes":{"a":"b"}}]}'),
-    (Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, {}, b'{"groupConfigList":[{"groupName":"no/group"}]}'),
-    (Code.UPDATE_BROKER_CONFIG, {}, b"brokerConfigPath=/x\n"),
-    (Code.DELETE_TOPIC_IN_BROKER, {"topic": " "}, b""),
-    (Code.DELETE_TOPIC_IN_BROKER, {"topic": "TBW102"}, b""),
-)
-
-MASKS = (
-    (r"\d+\.\d+\.\d+\.\d+:\d+", "ADDRESS"),
-    (r"\d+\.\d+\.\d+\.\d+@peer-[a-z]-\d+", "CLIENT"),
-    (r'"(delayTime|tps|avgpt|consumeTps|topicPutTps|masterCommitLogMaxOffset)":-?[\d.E-]+', r'"\1":0'),
-    (r"\b1\d{12}\b", "0"),
-    (r"\d{4}-\d\d-\d\d#[\d:]+", "TIME"),
-    (r'"RMQ_SYS_ROCKSDB_[A-Z_]+",?|"rocksdb-offset",?', ""),
-)
-UNORDERED = ("topicList", "groupList")
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One side with a group that has consumed what there is."""
-
-    broker: str
-
-    def ask(self, number: int) -> tuple[int, str | None, Any]:
-        code, ext, body = REQUESTS[number]
-        with RawPeer(self.broker) as peer:
-            return _normal(peer.ask(code, ext, body, language="JAVA"))
-
-
-def _normal(answer: Command) -> tuple[int, str | None, Any]:
-    """Code, the remark of a refusal, and the body without what differs from run to run."""
-    text = fastjson.dumps(fastjson.loads(answer.body)).decode() if answer.body else ""
-    for pattern, instead in MASKS:
-        text = re.sub(pattern, instead, text)
-    tree = fastjson.loads(text.replace(",]", "]")) if text else None
-    if isinstance(tree, dict):
-        tree |= {name: sorted(tree[name]) for name in UNORDERED if name in tree}
-    return answer.code, answer.remark if answer.code else None, tree
-
-
-def _committed(broker: str) -> dict[str, dict[str, int]]:
-    with RawPeer(broker) as peer:
-        table: dict[str, dict[str, int]] = fastjson.loads(peer.ask(Code.GET_ALL_CONSUMER_OFFSET).body)["offsetTable"]
-        return table
-
-
-def _prepare(java: JavaPeer, namesrv: str, broker: str) -> Iterator[Asked]:
-    java.admin("updateTopic", "-n", namesrv, "-b", broker, "-t", TOPIC, "-r", "2", "-w", "2")
-    for group in (GROUP, OTHER):
-        java.admin("updateSubGroup", "-n", namesrv, "-b", broker, "-g", group, "-r", "3")
-    with java.consumer(namesrv, TOPIC, GROUP, timeout=600) as consumer:
-        java.produce(namesrv, TOPIC, 4, queue=0)
-        java.produce(namesrv, TOPIC, 2, queue=1, start=4)
-        seen: set[str] = set()
-        consumer.until(lambda row: row["type"] == "msg" and (seen.add(row["msgId"]) or len(seen) == 6))
-        wanted = {f"{TOPIC}@{GROUP}": {"0": 4, "1": 2}, f"%RETRY%{GROUP}@{GROUP}": {"0": 0}}
-        eventually(lambda: _committed(broker), lambda table: wanted.items() <= table.items())
-        java.admin("cloneGroupOffset", "-n", namesrv, "-s", GROUP, "-d", OTHER, "-t", TOPIC, "-o", "false")
-        eventually(
-            lambda: java.say_admin("statsAll", "-n", namesrv, "-t", TOPIC), lambda text: re.search(r" 6 +6\s", text)
-        )
-        yield Asked(broker)
-
-
-@pytest.fixture(scope="module")
-def theirs(java: JavaPeer, java_broker: JavaServer) -> Iterator[Asked]:
-    yield from _prepare(java, java_broker.namesrv, java_broker.address)
-
-
-@pytest.fixture(scope="module")
-def ours(java: JavaPeer, our_server: OurServer) -> Iterator[Asked]:
-    yield from _prepare(java, our_server.namesrv, our_server.broker)
+from tests.interop.admin_requests import REQUESTS
+from tests.interop.mqadmin_run import Answers
 
 
 @pytest.mark.parametrize(
     "number", range(len(REQUESTS)), ids=[f"{code.name} {' '.join(ext.values())}" for code, ext, _ in REQUESTS]
 )
-def test_the_same_answer(number: int, ours: Asked, theirs: Asked) -> None:
-    assert ours.ask(number) == theirs.ask(number)
+def test_the_same_answer(number: int, asked: tuple[Answers, Answers]) -> None:
+    theirs, ours = asked
+    assert ours.raw[number] == theirs.raw[number]

@@ -1,148 +1,38 @@
-"""Every sub-command of mqadmin prints on our servers what it prints on Java's, prepared in the same way.
-
-Compared is the text, without what differs from run to run: addresses, times, ids, rates.
-"""
+"""Every sub-command of mqadmin prints on our servers what it prints on Java's, prepared in the same way."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from rocketmq_py.broker.config import own_keys
-from rocketmq_py.broker.javakeys import JAVA_DEFAULTS
-from tests.interop.javapeer import JavaPeer, JavaProcess
-from tests.interop.mqadmin_cases import CASES, DIFFERENT, EXPORTED, LEFT_OUT, PREPARATION, Case
-from tests.interop.ours import OurServers
-from tests.interop.side import eventually
+from tests.interop.javapeer import JavaPeer
+from tests.interop.mqadmin_cases import CASES, DIFFERENT, EXPORTED, LEFT_OUT, PREPARATION
+from tests.interop.mqadmin_run import Answers
 
-TOPICS = [
-    {"topicName": "list-1", "readQueueNums": 2, "writeQueueNums": 2, "perm": 6},
-    {"topicName": "list-2", "readQueueNums": 3, "writeQueueNums": 1, "perm": 6, "order": True,
-     "attributes": {"+message.type": "DELAY"}},
-]  # fmt: skip
-GROUPS = [{"groupName": "list-g1", "retryMaxTimes": 3}, {"groupName": "list-g2", "consumeEnable": False}]
-
-EXTRA_KEYS = "|".join(sorted(own_keys().keys() - JAVA_DEFAULTS.keys()))
-MASKS = (
-    (r"(?m)^\s*at .*\n|^\s*\.\.\. \d+ more\n?", ""),  # of stack traces only the words count
-    (r"(?m)^.*RMQ_SYS_ROCKSDB_.*\n", ""),  # topics of a store we do not have
-    (rf"(?m)^({EXTRA_KEYS}) +=.*\n", ""),  # settings only we have
-    (r"\d+\.\d+\.\d+\.\d+:\d+", "ADDRESS"),
-    (r"\b[0-9A-F]{32,56}\b", "ID"),
-    (r"\d+\.\d+\.\d+\.\d+@peer-[a-z]-\d+\S*", "CLIENT"),
-    (r"\d{4}-\d\d-\d\d[ #]\d\d:\d\d:\d\d([:,.]\d{3})?", "TIME"),
-    (r"\b1\d{12}\b", "MILLISECONDS"),
-    (r"\b\d+ (days|hours|minutes|seconds)\b", r"N \1"),
-    (r"\b\d+ms\b", "N ms"),
-    (r"\b\d+\.\d+\b", "DECIMAL"),
-    (r"[ \t]+", " "),
-)
-
-
-@dataclass(slots=True)
-class Answers:
-    """What one side has said, by the number of the case."""
-
-    work: Path
-    texts: list[str] = field(default_factory=list)
-    different: list[str] = field(default_factory=list)
-
-    def normal(self, number: int, case: Case) -> list[str]:
-        """The lines that must be the same on both sides."""
-        text = re.sub(case.hide, "HIDDEN", self.texts[number].replace(str(self.work), "WORK"))
-        for pattern, instead in MASKS:
-            text = re.sub(pattern, instead, text)
-        lines = [line.strip() for line in text.splitlines()]
-        return lines if case.in_order else sorted(lines)
-
-
-class Run:
-    """All commands on one side."""
-
-    def __init__(self, java: JavaPeer, namesrv: str, broker: str, work: Path) -> None:
-        work.mkdir()
-        self._java = java
-        self._namesrv = namesrv
-        self._names = {"broker": broker, "work": str(work)}
-        self.answers = Answers(work)
-
-    def admin(self, line: str) -> str:
-        command, *rest = line.format(**self._names).split()
-        return self._java.say_admin(command, "-n", self._namesrv, *rest)
-
-    def run(self) -> Answers:
-        work, answers = self.answers.work, self.answers
-        (work / "topics.json").write_text(json.dumps(TOPICS))
-        (work / "groups.json").write_text(json.dumps(GROUPS))
-        answers.texts += [self.admin(case.line) for case in PREPARATION]
-        with self._consumer() as consumer:
-            self._messages(consumer)
-            answers.texts += [self.admin(case.line) for case in CASES]
-        answers.different = [self.admin(case.line) for case in DIFFERENT]
-        return answers
-
-    def _consumer(self) -> JavaProcess:
-        return self._java.consumer(self._namesrv, "orders", "readers", timeout=600)
-
-    def _messages(self, consumer: JavaProcess) -> None:
-        """Sends them, and waits until they are consumed, committed and counted."""
-        sent = self._java.produce(self._namesrv, "orders", 10, queue=0, keys="k-{i}", tags="A,B")
-        self._java.produce(self._namesrv, "orders", 5, queue=1, start=10, keys="k-{i}", tags="A,B")
-        self._names |= {"uniq": sent[0]["msgId"], "offset": sent[0]["offsetMsgId"]}
-        seen: set[str] = set()
-        consumer.until(lambda row: row["type"] == "msg" and (seen.add(row["msgId"]) or len(seen) == 15))
-        eventually(lambda: self.admin("consumerProgress -g readers"), lambda text: re.search(r"\s0 +10 +10\s", text))
-        eventually(lambda: self.admin("consumerProgress -g readers"), lambda text: re.search(r"\s1 +5 +5\s", text))
-        eventually(lambda: self.admin("statsAll -t orders"), lambda text: re.search(r" 15 +15\s", text))
-
-
-@pytest.fixture(scope="module")
-def answers(
-    java: JavaPeer, servers: OurServers, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Answers, Answers]]:
-    """Java's and ours; each side has servers and an mqadmin of its own."""
-    work = tmp_path_factory.mktemp("mqadmin")
-    second = JavaPeer(tmp_path_factory.mktemp("mqadmin-ours"))
-
-    def on_java() -> Answers:
-        broker = java.broker(java.namesrv().address)
-        return Run(java, broker.namesrv, broker.address, work / "java").run()
-
-    def on_ours() -> Answers:
-        server = servers.serve()
-        return Run(second, server.namesrv, server.broker, work / "ours").run()
-
-    try:
-        with ThreadPoolExecutor(2) as pool:
-            theirs, ours = pool.submit(on_java), pool.submit(on_ours)
-            yield theirs.result(), ours.result()
-    finally:
-        second.close()
+Both = tuple[Answers, Answers]
+"""Java's answers and ours."""
 
 
 @pytest.mark.parametrize("number", range(len(PREPARATION + CASES)), ids=[case.line for case in PREPARATION + CASES])
-def test_the_same_answer(number: int, answers: tuple[Answers, Answers]) -> None:
+def test_the_same_answer(number: int, asked: Both) -> None:
     case = (PREPARATION + CASES)[number]
-    theirs, ours = answers
+    theirs, ours = asked
     assert ours.normal(number, case) == theirs.normal(number, case)
 
 
 @pytest.mark.parametrize("number", range(len(DIFFERENT)), ids=[case.line for case in DIFFERENT])
-def test_what_is_answered_otherwise_on_purpose(number: int, answers: tuple[Answers, Answers]) -> None:
-    theirs, ours = answers
+def test_what_is_answered_otherwise_on_purpose(number: int, asked: Both) -> None:
+    theirs, ours = asked
     assert re.search(DIFFERENT[number].java, theirs.different[number]), theirs.different[number]
     assert DIFFERENT[number].ours in ours.different[number]
 
 
 @pytest.mark.parametrize("file", EXPORTED)
-def test_the_same_export(file: str, answers: tuple[Answers, Answers]) -> None:
-    theirs, ours = (_export(side.work / file) for side in answers)
+def test_the_same_export(file: str, asked: Both) -> None:
+    theirs, ours = (_export(side.work / file) for side in asked)
     assert ours == theirs
 
 
@@ -154,9 +44,7 @@ def _export(path: Path) -> object:
     return tree
 
 
-def test_every_sub_command_is_compared_or_left_out_with_a_reason(
-    answers: tuple[Answers, Answers], java: JavaPeer
-) -> None:
+def test_every_sub_command_is_compared_or_left_out_with_a_reason(asked: Both, java: JavaPeer) -> None:
     listed = set(re.findall(r"(?m)^ {3}(\w+) ", java.say_admin()))
     compared = {case.command for case in PREPARATION + CASES}
     assert listed == compared | LEFT_OUT.keys()
