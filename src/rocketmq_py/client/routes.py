@@ -206,12 +206,13 @@ class Routes:
                 self._changed()
             raise
         self._doubtful.discard(topic)
-        known = self._routes.get(topic)
+        known = self._routes.pop(topic, None)
         if known == route:
-            return known
-        self._routes[topic] = route
+            route = known
+        self._routes[topic] = route  # behind all others: the latest answer knows best where its brokers are
         self._provisional.pop(topic, None)
-        self._changed()
+        if route is not known or any(self._brokers.get(name) != ids for name, ids in route.brokers.items() if ids):
+            self._changed()
         return route
 
     async def _fetch(self, topic: str) -> TopicRouteData:

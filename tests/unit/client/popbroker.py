@@ -38,6 +38,7 @@ class PopBrokers:
         self.special = {}
         self.assigned = {}
         self.topics = {TOPIC}
+        self.master_id = 0
         self.acked = []  # broker and offset
         self.extended = []  # offset and milliseconds
         self.clock = POP_TIME
@@ -70,7 +71,7 @@ class PopBrokers:
 
     def _route(self, _, request):
         known = request.ext["topic"] in self.topics
-        return route_answer(dict.fromkeys(self.names, 1) if known else None)
+        return route_answer(dict.fromkeys(self.names, 1) if known else None, self.master_id)
 
     def _pop(self, name, request):
         batches = self.has[name]

@@ -108,7 +108,7 @@ def cluster(topics: dict[str, dict[str, int]] | None = None, **more: dict[str, i
     return answer
 
 
-def route_answer(queues: dict[str, int] | None) -> Command:
+def route_answer(queues: dict[str, int] | None, broker_id: int = 0) -> Command:
     if queues is None:
         return Command(ResponseCode.TOPIC_NOT_EXIST, remark="No topic route info")
     data = TopicRouteData(
@@ -116,7 +116,7 @@ def route_answer(queues: dict[str, int] | None) -> Command:
             QueueData(broker_name=name, read_queue_nums=number, write_queue_nums=number, perm=6)
             for name, number in queues.items()
         ],
-        broker_datas=[BrokerData(broker_name=name, broker_addrs={0: f"{name}:1"}) for name in queues],
+        broker_datas=[BrokerData(broker_name=name, broker_addrs={broker_id: f"{name}:1"}) for name in queues],
     )
     return Command(0, body=data.encode())
 

@@ -239,6 +239,84 @@ def test_what_a_pop_brings_after_the_end_is_given_back():
     scenario(run)
 
 
+@pytest.mark.parametrize("code", [Code.CHANGE_MESSAGE_INVISIBLETIME, Code.ACK_MESSAGE])
+def test_what_a_broker_is_not_told_it_delivers_again(code, caplog):
+    async def run(brokers):
+        brokers.special[code] = lambda _: Command(ResponseCode.NO_MESSAGE, remark="unknown")
+        brokers.has["b"] = [[record(0)]]
+        async with consumer(brokers, Listener(later if code is Code.CHANGE_MESSAGE_INVISIBLETIME else lambda _: None)):
+            await brokers.until(lambda: brokers.asked(code))
+            await eventually(lambda: "unknown" in caplog.text)
+            await brokers.until(lambda: len(pops(brokers)) == 2)
+        assert len(brokers.asked(code)) == 1
+
+    scenario(run)
+
+
+def test_what_cannot_be_given_back_comes_when_its_time_is_over(caplog):
+    async def run(brokers):
+        begun, release = asyncio.Event(), asyncio.Event()
+
+        async def listen(message):
+            begun.set()
+            await release.wait()
+
+        brokers.special[Code.CHANGE_MESSAGE_INVISIBLETIME] = lambda _: Command(1, remark="broken")
+        brokers.has["b"] = [[record(0), record(1)]]
+        async with consumer(brokers, listen, consume_threads=1) as member:
+            await begun.wait()
+            closing = asyncio.ensure_future(member.close())
+            await eventually(lambda: "only when its time is over" in caplog.text)
+            release.set()
+            await closing
+        assert brokers.acked == [("b", 0)]
+
+    with caplog.at_level(logging.INFO):
+        scenario(run)
+
+
+def test_a_broker_without_a_master_is_waited_for(caplog):
+    async def run(brokers):
+        async with consumer(brokers, Listener()) as member:
+            await brokers.until(lambda: brokers.waits(Code.POP_MESSAGE))
+            brokers.master_id = 1
+            await member._instance.routes.refresh(TOPIC)
+            await member._instance.routes.refresh(RETRY)
+            brokers.reply(Command(ResponseCode.POLLING_TIMEOUT))
+            await eventually(lambda: "has no master now" in caplog.text)
+            brokers.master_id = 0
+            await brokers.until(lambda: brokers.waits(Code.POP_MESSAGE))
+
+    scenario(run)
+
+
+def test_a_topic_that_is_left_takes_its_retry_topic_along():
+    async def run(brokers):
+        brokers.topics |= {POP_RETRY, "U"}
+        async with consumer(brokers, Listener(), assigned=PULL) as member:
+            brokers.assigned |= {POP_RETRY: PULL, "U": []}
+            await member.on_ids_changed()
+            await brokers.until(lambda: len(brokers.asked(Code.PULL_MESSAGE)) == 2)
+            member.subscribe("U", listener=Listener())
+            member.unsubscribe(TOPIC)
+            await eventually(lambda: not member.queues)
+            assert member.topics() == {"U", RETRY}
+
+    scenario(run)
+
+
+@pytest.mark.parametrize("answer", [Command(1, remark="broken"), Command(ResponseCode.SYSTEM_BUSY, remark="broken")])
+def test_a_broker_that_cannot_say_what_is_assigned_is_asked_again(answer, caplog):
+    async def run(brokers):
+        brokers.special[Code.QUERY_ASSIGNMENT] = lambda _: answer
+        async with consumer(brokers, Listener()) as member:
+            await eventually(lambda: "broken" in caplog.text)
+            del brokers.special[Code.QUERY_ASSIGNMENT]
+            await eventually(lambda: member.queues)
+
+    scenario(run)
+
+
 def test_suspended_it_does_not_pop():
     async def run(brokers):
         listener = Listener()

@@ -8,7 +8,8 @@ import pytest
 
 from rocketmq_py.model import OrderlyResult
 from rocketmq_py.protocol.codes import RequestCode as Code
-from tests.unit.client.popbroker import PATIENCE, record, scenario
+from rocketmq_py.wire.command import Command
+from tests.unit.client.popbroker import PATIENCE, eventually, record, scenario
 from tests.unit.client.poppush import Listener, consumer, dead_letters, hurry, pops, take_sends
 
 
@@ -118,6 +119,29 @@ def test_a_pop_whose_answer_was_lost_is_made_again_in_its_name():
             assert lost == again
             assert len({again, other, last}) == 3
 
+    scenario(run)
+
+
+def test_what_cannot_be_kept_is_left_to_others(monkeypatch, caplog):
+    async def run(brokers):
+        seen, release = [], asyncio.Event()
+
+        async def listen(message):
+            seen.append(message.queue_offset)
+            await release.wait()
+
+        brokers.special[Code.CHANGE_MESSAGE_INVISIBLETIME] = lambda _: Command(1, remark="broken")
+        brokers.has["b"] = [[record(0), record(1)]]
+        async with consumer(brokers, listen, orderly=True) as member:
+            clock = member._group.now
+            await eventually(lambda: "cannot be kept" in caplog.text)
+            monkeypatch.setattr(member._group, "now", lambda: clock() + 61)
+            await eventually(lambda: "are delivered again: their time is over" in caplog.text)
+            release.set()
+        assert seen == [0]
+        assert not brokers.acked
+
+    monkeypatch.setattr("rocketmq_py.client.push_pop_orderly.RENEW_AT", 0.0001)
     scenario(run)
 
 

@@ -315,6 +315,33 @@ def test_what_will_not_get_better_is_told_at_once():
     scenario(run)
 
 
+def test_a_broker_where_too_many_wait_is_asked_again():
+    async def run(brokers):
+        full = [Command(0, ext={"hasMsg": "false", "pollingFull": "true"})]
+        brokers.special[Code.NOTIFICATION] = lambda request: full.pop() if full else brokers._hold("b", request)
+        async with consumer(brokers) as member:
+            waiting = asyncio.ensure_future(member.receive(timeout=None))
+            await brokers.until(brokers.waits)
+            brokers.arrive("b", record(0))
+            assert offsets(await waiting) == [0]
+
+    scenario(run)
+
+
+def test_a_start_that_fails_leaves_nothing_behind():
+    async def run(brokers):
+        brokers.special[Code.CHECK_CLIENT_CONFIG] = lambda _: Command(1, remark="no SQL here")
+        member = SimpleConsumer(GROUP, instance=brokers.instance)
+        member.subscribe(TOPIC, sql="a > 1")
+        with pytest.raises(ConfigError, match="no SQL here"):
+            await member.start()
+        assert brokers.instance.consumer(GROUP) is None
+        with pytest.raises(ClosedError):
+            await member.start()
+
+    scenario(run)
+
+
 def test_a_topic_may_come_into_being_later():
     async def run(brokers):
         brokers.topics.clear()
