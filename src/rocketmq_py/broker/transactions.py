@@ -37,6 +37,7 @@ from rocketmq_py.protocol.sysflag import HOSTS_V6, TRANSACTION_COMMIT, TRANSACTI
 from rocketmq_py.store import MessageStore, NewRecord
 from rocketmq_py.wire.ids import parse_offset_msg_id
 from rocketmq_py.wire.javahash import tags_code
+from rocketmq_py.wire.record import record_sizes
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ GROUP = "CID_RMQ_SYS_TRANS"
 _ENDED_TAG = "d"
 _OP_PROPERTIES = encode({"WAIT": "true", "TAGS": _ENDED_TAG}).encode()
 _READ_AT_ONCE = 32
+_MOST_COPIES = 64
 _OUTCOMES = {COMMIT: "committed", ROLLBACK: "rolled back"}
 
 
@@ -158,6 +160,7 @@ class Transactions:
         half = self._half(header)
         properties = decode_properties(half.properties)
         self._check(header, half, properties)
+        self._look_back(header.tran_state_table_offset, properties.get(Property.UNIQUE_KEY, ""))
         before = self.ledger.outcome(header.tran_state_table_offset)
         if before not in (OPEN, outcome):
             raise _refusal(f"The transaction has been {_OUTCOMES.get(before, 'ended')} already")
@@ -206,6 +209,31 @@ class Transactions:
             if place is None and half >= self._store.queue_range(names.HALF_TOPIC, QUEUE)[1]:
                 raise _refusal("The half message is not on disk yet (SYNC_FLUSH): wait for the answer to its send")
         return place
+
+    def _look_back(self, half: int, key: str) -> None:
+        """Tell the ledger of a half message from before this broker's start, as far as the index knows.
+
+        A check may have stored it again, and whoever only knows its first place ends it there. If nothing of it is left
+        to check, and it was not given up, it has ended.
+        """
+        ledger = self.ledger
+        if half >= ledger.since or ledger.current(half) != half:
+            return
+        copies = self._copies(names.HALF_TOPIC, key)
+        if half not in copies:
+            return  # its file of the index is gone, or there is no index
+        latest = ledger.current(max(copies))
+        if latest > half:
+            ledger.move(half, latest)
+        elif not self._copies(names.CHECK_MAX_TIME_TOPIC, key):
+            ledger.end(half)
+
+    def _copies(self, topic: str, key: str) -> list[int]:
+        """Queue offsets of the messages with a unique key."""
+        found = self._store.query(topic, key, _MOST_COPIES, 0, self._store.now()).body
+        stored = (read_stored(found[at : at + size]) for at, size in record_sizes(found))
+        same = (one for one in stored if one.topic == topic)
+        return [one.head.queue_offset for one in same if _uniq_key(one) == key]
 
     def _deliver(self, half: Stored, properties: dict[str, str]) -> None:
         """Store the real message: topic, queue and flags restored, all other properties as they are."""
@@ -263,6 +291,10 @@ class Transactions:
             raise _refusal(f"{msg_id} is no message of {names.CHECK_MAX_TIME_TOPIC}: no half message can be resumed")
         properties = decode_properties(stored.properties) | {Property.TRANSACTION_CHECK_TIMES: "0"}
         self._store.append(copy_of(stored, properties, names.HALF_TOPIC, QUEUE))
+
+
+def _uniq_key(stored: Stored) -> str | None:
+    return decode_properties(stored.properties).get(Property.UNIQUE_KEY)
 
 
 def _refusal(words: str) -> BrokerError:

@@ -5,7 +5,6 @@ Knows the fields of END_TRANSACTION (DefaultMQProducerImpl.endTransaction). Refu
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
@@ -26,7 +25,7 @@ _OUTCOMES = {
     TransactionState.ROLLBACK: TRANSACTION_ROLLBACK,
     TransactionState.UNKNOWN: TRANSACTION_NOT,
 }
-_DELAYS = (Property.DELAY_LEVEL, Property.TIMER_DELIVER_MS, Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS)
+_DELAYS = {Property.DELAY_LEVEL, Property.TIMER_DELIVER_MS, Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS}
 
 
 class TransactionListener(Protocol):
@@ -78,14 +77,11 @@ def half_of(message: Message, group: str) -> Message:
 
     :raises MessageIllegal: it is to be delivered later, which a transaction cannot promise.
     """
-    if any(message.properties.get(name, "0") != "0" for name in _DELAYS):
+    properties = message.properties
+    if not _DELAYS.isdisjoint(properties) and any(properties.get(name, "0") != "0" for name in _DELAYS):
         raise MessageIllegal(f"{message!r} cannot be sent in a transaction: it has a delay")
-    half = copy.copy(message)
-    half.properties = {
-        **message.properties,
-        Property.TRANSACTION_PREPARED: "true",
-        Property.PRODUCER_GROUP: group,
-    }
+    half = Message(message.topic, message.body, flag=message.flag)
+    half.properties = {**properties, Property.TRANSACTION_PREPARED: "true", Property.PRODUCER_GROUP: group}
     return half
 
 

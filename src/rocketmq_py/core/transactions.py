@@ -31,13 +31,13 @@ class Ledger:
     again. A check stores a half message again at the end of the queue (:meth:`move`); a producer that knows only its
     earlier place still ends it.
 
-    Of half messages before the base this ledger began with it knows nothing: they count as open, as Apache RocketMQ
-    takes all.
+    Of half messages before ``since``, the base this ledger began with, it knows what it is told; the others count as
+    open, as Apache RocketMQ takes all.
     """
 
     def __init__(self, base: int) -> None:
         self.base = base
-        self._since = base
+        self.since = base
         self._states = bytearray()
         self._current: dict[int, int] = {}
         self._earlier: dict[int, list[int]] = {}
@@ -46,7 +46,7 @@ class Ledger:
 
     def end(self, half: int, outcome: int = ENDED) -> list[int]:
         """The transaction of a half message has ended; its places that are to be told of on disk, the latest last."""
-        current = self._current.get(half, half)
+        current = self.current(half)
         places = [*self._earlier.get(current, ()), current]
         if current < self.base:
             self._given_up.pop(current, None)
@@ -65,20 +65,24 @@ class Ledger:
 
     def outcome(self, half: int) -> int:
         """``OPEN``, or how the transaction of a half message has ended."""
-        current = self._current.get(half, half)
+        current = self.current(half)
         index = current - self.base
         if index >= 0:
             return self._states[index] if index < len(self._states) else OPEN
         if current in self._stale:
             return ENDED
-        return OPEN if current < self._since or current in self._given_up else ENDED
+        return OPEN if current < self.since or current in self._given_up else ENDED
 
     def move(self, half: int, place: int) -> None:
         """A half message was stored again."""
         earlier = [*self._earlier.pop(half, ()), half]
-        self._earlier[place] = earlier
+        self._earlier[place] = [*self._earlier.get(place, ()), *earlier]
         for offset in earlier:
             self._current[offset] = place
+
+    def current(self, half: int) -> int:
+        """Where a half message is now."""
+        return self._current.get(half, half)
 
     def give_up(self, half: int) -> None:
         """Nobody is asked about a half message any more; a producer may still end it, in memory of the last ones."""

@@ -11,7 +11,7 @@ from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.wire.record import decode_record
 from tests.unit.broker.harness import Client, InProcess, broker
 from tests.unit.broker.requests import send
-from tests.unit.broker.test_transactions import (
+from tests.unit.broker.transacting import (
     COMMIT,
     GIVEN_UP,
     HALF,
@@ -19,7 +19,6 @@ from tests.unit.broker.test_transactions import (
     ROUND,
     UNKNOWN,
     Transaction,
-    _refuse,
     answer,
     count,
     crash,
@@ -27,6 +26,7 @@ from tests.unit.broker.test_transactions import (
     ops,
     producer_of,
     questions,
+    refuse,
 )
 
 
@@ -249,10 +249,10 @@ def test_a_long_round_takes_several_ticks(tmp_path: Path) -> None:
         assert questions(producer) == []
 
 
-def test_a_store_that_refuses_ends_the_round(running: InProcess, producer: Client, monkeypatch: Any) -> None:
+def test_a_store_thatrefuses_ends_the_round(running: InProcess, producer: Client, monkeypatch: Any) -> None:
     Transaction(running, producer)
     with monkeypatch.context() as patched:
-        patched.setattr(running.services.store, "append", _refuse)
+        patched.setattr(running.services.store, "append", refuse)
         running.turn(ROUND)
     assert questions(producer) == []
     running.turn(ROUND)

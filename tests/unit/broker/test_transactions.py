@@ -1,95 +1,31 @@
-"""Transactions in the broker: half messages, how they end, and what a crash leaves."""
+"""Transactions in the broker: half messages, how they end, and starting over."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from rocketmq_py.errors import StoreNotWritable
-from rocketmq_py.model import MessageExt
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers import EndTransaction, ResumeCheckHalfMessage
-from rocketmq_py.wire.command import Command
-from rocketmq_py.wire.record import decode_record
 from tests.unit.broker.harness import Client, InProcess, broker
 from tests.unit.broker.requests import send
-
-HALF, OP, GIVEN_UP = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC"
-COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
-ROUND = 30_000
-
-
-def message(running: InProcess, topic: str, offset: int = 0, queue: int = 0) -> MessageExt:
-    raw = running.services.store.record_at_queue(topic, queue, offset)
-    assert raw is not None
-    return decode_record(raw)
-
-
-def count(running: InProcess, topic: str, queue: int = 0) -> int:
-    return running.services.store.queue_range(topic, queue)[1]
-
-
-def ops(running: InProcess) -> list[bytes]:
-    return [message(running, OP, offset).body for offset in range(count(running, OP))]
-
-
-class Transaction:
-    """A half message of group ``p``, as its producer knows it."""
-
-    def __init__(self, running: InProcess, client: Client, body: bytes = b"body", **properties: str) -> None:
-        self.client = client
-        all_properties = {"TRAN_MSG": "true", "PGROUP": "p", "UNIQ_KEY": "U1", "TAGS": "A", "KEYS": "k"} | properties
-        header = send(queue_id=2, properties=all_properties, sys_flag=4, flag=9, born_timestamp=running.now)
-        answer = client.ask(Code.SEND_MESSAGE_V2, header, body)
-        assert (answer.code, answer.ext["queueId"], answer.ext["transactionId"]) == (0, "2", all_properties["UNIQ_KEY"])
-        self.msg_id = answer.ext["msgId"]
-        self.place = {
-            "commit_log_offset": int(self.msg_id[16:], 16), "tran_state_table_offset": int(answer.ext["queueOffset"]),
-        }  # fmt: skip
-        self.uniq_key = all_properties["UNIQ_KEY"]
-
-    def header(self, outcome: int, **more: Any) -> EndTransaction:
-        wanted: dict[str, Any] = {"producer_group": "p", "msg_id": self.uniq_key, "transaction_id": self.uniq_key,
-                                  "commit_or_rollback": outcome}  # fmt: skip
-        return EndTransaction(**wanted | self.place | more)
-
-    def end(self, outcome: int, **more: Any) -> Command | None:
-        return self.client.call(Code.END_TRANSACTION, self.header(outcome, **more))
-
-    def ended(self, outcome: int, **more: Any) -> tuple[int, str | None]:
-        answer = self.end(outcome, **more)
-        assert answer is not None
-        return answer.code, answer.remark
-
-
-def questions(producer: Client) -> list[Command]:
-    """What a producer is asked since it was last looked."""
-    heard = [command for command in producer.heard if command.code == Code.CHECK_TRANSACTION_STATE]
-    producer.heard.clear()
-    return heard
-
-
-def answer(producer: Client, question: Command, outcome: int) -> Command | None:
-    fields = question.ext
-    header = EndTransaction(
-        producer_group="p", tran_state_table_offset=int(fields["tranStateTableOffset"]),
-        commit_log_offset=int(fields["commitLogOffset"]), commit_or_rollback=outcome, msg_id=fields["msgId"],
-        transaction_id=fields["transactionId"], from_transaction_check=True,
-    )  # fmt: skip
-    return producer.call(Code.END_TRANSACTION, header)
-
-
-def producer_of(running: InProcess, group: str = "p") -> Client:
-    from tests.unit.broker.requests import heartbeat
-
-    client = running.connect()
-    client.ask(Code.HEART_BEAT, body=heartbeat(group=None, producer=group))
-    return client
-
+from tests.unit.broker.transacting import (
+    COMMIT,
+    GIVEN_UP,
+    HALF,
+    OP,
+    ROLLBACK,
+    ROUND,
+    UNKNOWN,
+    Transaction,
+    answer,
+    count,
+    message,
+    ops,
+    producer_of,
+    questions,
+    refuse,
+)
 
 # -- half messages
 
@@ -103,7 +39,7 @@ def test_a_half_message_is_nobodys_to_consume(running: InProcess, client: Client
     assert wanted.items() <= half.properties.items()
 
 
-def test_a_broker_may_refuse_transactions(tmp_path: Path) -> None:
+def test_a_broker_mayrefuse_transactions(tmp_path: Path) -> None:
     with broker(tmp_path, reject_transaction_message=True) as running:
         header = send(properties={"TRAN_MSG": "true", "PGROUP": "p"}, sys_flag=4)
         refused = running.connect().ask(Code.SEND_MESSAGE_V2, header, b"body")
@@ -113,7 +49,7 @@ def test_a_broker_may_refuse_transactions(tmp_path: Path) -> None:
         assert count(running, HALF) == 0
 
 
-def test_a_half_hearted_half_message_is_refused(running: InProcess, client: Client) -> None:
+def test_a_half_hearted_half_message_isrefused(running: InProcess, client: Client) -> None:
     assert client.ask(Code.SEND_MESSAGE_V2, send(sys_flag=4), b"body").code == 13
 
 
@@ -169,7 +105,7 @@ def test_a_committed_message_may_still_be_delayed(running: InProcess, client: Cl
     assert message(running, "t", queue=2).body == b"body"
 
 
-def test_an_end_that_means_something_else_is_refused(running: InProcess, client: Client) -> None:
+def test_an_end_that_means_something_else_isrefused(running: InProcess, client: Client) -> None:
     """Java's codes and words; the last but one Java lets through."""
     plain = client.ask(Code.SEND_MESSAGE_V2, send(), b"plain")
     one, other = Transaction(running, client), Transaction(running, client, UNIQ_KEY="U2")
@@ -263,17 +199,13 @@ def test_without_an_interval_each_end_is_written_down_at_once(tmp_path: Path) ->
         assert ops(running) == [b"0,"]
 
 
-def test_ends_wait_for_a_store_that_refuses(running: InProcess, client: Client, monkeypatch: Any) -> None:
+def test_ends_wait_for_a_store_thatrefuses(running: InProcess, client: Client, monkeypatch: Any) -> None:
     Transaction(running, client).end(ROLLBACK)
     with monkeypatch.context() as patched:
-        patched.setattr(running.services.store, "append", _refuse)
+        patched.setattr(running.services.store, "append", refuse)
         running.turn(3_000)
     running.turn(3_000)
     assert ops(running) == [b"0,"]
-
-
-def _refuse(_: object) -> None:
-    raise StoreNotWritable("no room")
 
 
 def test_a_commit_that_cannot_be_stored_leaves_the_transaction_open(
@@ -281,140 +213,10 @@ def test_a_commit_that_cannot_be_stored_leaves_the_transaction_open(
 ) -> None:
     transaction = Transaction(running, client)
     with monkeypatch.context() as patched:
-        patched.setattr(running.services.store, "append", _refuse)
+        patched.setattr(running.services.store, "append", refuse)
         assert transaction.ended(COMMIT)[0] == 14
     assert transaction.ended(COMMIT) == (0, None)
     assert count(running, "t", 2) == 1
-
-
-# -- after a crash
-
-
-class Crashed(Exception):
-    """The process ends here."""
-
-
-def crash(running: InProcess) -> None:
-    """Ends the broker as kill -9 does: what was appended stays, nothing else is written."""
-    running.services.store.settle()
-    lock = running.services.store._lock
-    assert lock is not None
-    lock.release()
-
-
-def appends_until(running: InProcess, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The append that follows ``number`` others is one too many."""
-    append, left = running.services.store.append, iter(range(number))
-
-    def counted(record: Any) -> Any:
-        if next(left, None) is None:
-            raise Crashed
-        return append(record)
-
-    monkeypatch.setattr(running.services.store, "append", counted)
-
-
-def crashing(what: Callable[[], object]) -> None:
-    """Whoever catches the crash: it ends everything."""
-    with contextlib.suppress(Crashed):
-        what()
-
-
-@pytest.mark.parametrize("interval", [0, 3_000])
-@pytest.mark.parametrize("appends", [0, 1, 2])
-def test_a_crash_in_a_commit(tmp_path: Path, appends: int, interval: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the real message, between it and the op message, after both: it is delivered, early never, lost never."""
-    running = InProcess(tmp_path, transaction_op_batch_interval=interval)
-    transaction = Transaction(running, running.connect())
-    appends_until(running, appends, monkeypatch)
-    crashing(lambda: transaction.end(COMMIT))
-    crashing(lambda: running.services.transactions.tick(running.now + interval))
-    monkeypatch.undo()
-    before = count(running, "t", 2)
-    assert before == min(appends, 1)
-    crash(running)
-    with broker(tmp_path) as again:
-        producer = producer_of(again)
-        again.now = running.now + 10_000
-        again.turn(ROUND)
-        asked = questions(producer)
-        assert len(asked) == (0 if appends == 2 else 1)
-        for question in asked:
-            assert count(again, "t", 2) == before, "nothing is delivered before the producer says so"
-            answer(producer, question, COMMIT)
-        # Twice only where Apache RocketMQ's broker does so too: the end had not been written down.
-        assert count(again, "t", 2) == (2 if appends == 1 else 1)
-
-
-@pytest.mark.parametrize("appends", [0, 1])
-def test_a_crash_in_a_rollback(tmp_path: Path, appends: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    running = InProcess(tmp_path, transaction_op_batch_interval=0)
-    transaction = Transaction(running, running.connect())
-    appends_until(running, appends, monkeypatch)
-    crashing(lambda: transaction.end(ROLLBACK))
-    monkeypatch.undo()
-    crash(running)
-    with broker(tmp_path) as again:
-        producer = producer_of(again)
-        again.now = running.now + 10_000
-        again.turn(ROUND)
-        asked = questions(producer)
-        assert len(asked) == 1 - appends
-        for question in asked:
-            answer(producer, question, ROLLBACK)
-        again.turn(2 * ROUND)
-        assert (count(again, "t", 2), questions(producer)) == (0, [])
-
-
-@pytest.mark.parametrize("appends", [0, 1])
-def test_a_crash_in_a_check(tmp_path: Path, appends: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before and after the half message is stored again: somebody is asked, and nothing is lost."""
-    running = InProcess(tmp_path)
-    Transaction(running, running.connect())
-    running.now += 10_000
-    appends_until(running, appends, monkeypatch)
-    crashing(lambda: running.services.transaction_check.tick(running.now + ROUND))
-    monkeypatch.undo()
-    assert count(running, HALF) == 1 + appends
-    crash(running)
-    with broker(tmp_path) as again:
-        producer = producer_of(again)
-        again.now = running.now + ROUND
-        again.turn(ROUND)
-        assert len(questions(producer)) == 1 + appends, "both copies are asked about, as by Apache RocketMQ"
-
-
-def test_a_clean_stop_forgets_nothing(tmp_path: Path) -> None:
-    with broker(tmp_path) as running:
-        client = running.connect()
-        committed, open_ = Transaction(running, client), Transaction(running, client, UNIQ_KEY="U2")
-        committed.end(COMMIT)
-    with broker(tmp_path) as again:
-        producer = producer_of(again)
-        again.now = running.now + 10_000
-        assert ops(again) == [b"0,"]
-        committed.client = open_.client = producer
-        assert committed.ended(COMMIT) == (1, "The transaction has been ended already")
-        again.turn(ROUND)
-        [question] = questions(producer)
-        assert question.ext["msgId"] == "U2"
-    with broker(tmp_path) as last:
-        assert (last.services.transactions.ledger.base, last.services.transactions.ops.offset) == (2, 1)
-
-
-def test_offsets_beyond_a_queue_that_lost_its_end(tmp_path: Path) -> None:
-    """Offsets on disk may be newer than what the log has after a power failure."""
-    with broker(tmp_path) as running:
-        for topic in (HALF, OP):
-            running.services.offsets.commit("CID_RMQ_SYS_TRANS", topic, 0, 50, "test")
-        running.services.transactions.ledger.advance(50)
-        running.services.transactions.ops.offset = 50
-    with broker(tmp_path) as again:
-        producer = producer_of(again)
-        Transaction(again, producer)
-        again.now += 10_000
-        again.turn(ROUND)
-        assert len(questions(producer)) == 1
 
 
 # -- resuming

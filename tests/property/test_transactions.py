@@ -1,0 +1,131 @@
+"""Whatever happens to broker and producers, a transaction ends as its producer says; twice only after a crash."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from hypothesis import given, settings, strategies as st
+
+from rocketmq_py.wire.command import Command
+from tests.unit.broker.harness import InProcess
+from tests.unit.broker.transacting import (
+    COMMIT,
+    HALF,
+    ROLLBACK,
+    ROUND,
+    UNKNOWN,
+    Transaction,
+    answer,
+    count,
+    crash,
+    message,
+    producer_of,
+    questions,
+)
+
+BEGIN, END, END_OTHERWISE, ROUNDS, ANSWER, DROP, RESTART, CRASH = range(8)
+_STEPS = st.lists(st.tuples(st.sampled_from(range(8)), st.integers(0, 5), st.booleans()), max_size=25)
+
+
+class World:
+    """A broker, a producer group, and what the group has decided about each of its transactions."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.crashes = 0
+        self.transactions: list[Transaction] = []
+        self.decided: dict[str, int] = {}
+        self.said: set[str] = set()
+        self.asked: list[Command] = []
+        self.start(InProcess(root))
+
+    def start(self, broker: InProcess) -> None:
+        self.broker = broker
+        self.producer = producer_of(broker)
+        for transaction in self.transactions:
+            transaction.client = self.producer
+        self.asked.clear()
+
+    def begin(self, commits: bool, immune: bool) -> None:
+        key = f"U{len(self.transactions)}"
+        more = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "40"} if immune else {}
+        self.transactions.append(Transaction(self.broker, self.producer, key.encode(), UNIQ_KEY=key, **more))
+        self.decided[key] = COMMIT if commits else ROLLBACK
+
+    def end(self, transaction: Transaction) -> None:
+        """The producer's own word, which may come too late or more than once."""
+        answered = transaction.end(self.decided[transaction.uniq_key])
+        if answered is not None and answered.code == 0:
+            self.said.add(transaction.uniq_key)
+
+    def reply(self, question: Command, *, knows: bool) -> None:
+        key = question.ext["msgId"]
+        outcome = self.decided[key] if knows else UNKNOWN
+        answered = answer(self.producer, question, outcome)
+        if answered is not None and answered.code == 0:
+            self.said.add(key)
+
+    def turn(self, rounds: int) -> None:
+        for _ in range(rounds):
+            self.broker.turn(ROUND)
+            self.asked += questions(self.producer)
+
+    def restart(self, *, crashes: bool) -> None:
+        now = self.broker.now
+        if crashes:
+            self.crashes += 1
+            crash(self.broker)
+        else:
+            self.broker.services.close()
+        self.start(InProcess(self.root))
+        self.broker.now = now
+
+    def delivered(self) -> Counter[str]:
+        bodies = [message(self.broker, "t", offset, 2).body for offset in range(count(self.broker, "t", 2))]
+        return Counter(body.decode() for body in bodies)
+
+    def check(self) -> None:
+        """Nothing is delivered of what was rolled back, and nothing before somebody said commit."""
+        for key, times in self.delivered().items():
+            assert self.decided[key] == COMMIT
+            assert key in self.said
+            assert times == 1 or self.crashes
+
+    def finish(self) -> None:
+        """Every question is answered until nobody asks any more."""
+        for _ in range(8):
+            self.turn(1)
+            for question in self.asked:
+                self.reply(question, knows=True)
+            self.asked.clear()
+        self.broker.turn(10**6)
+        self.check()
+        assert self.delivered().keys() == {key for key, outcome in self.decided.items() if outcome == COMMIT}
+        ledger = self.broker.services.transactions.ledger
+        assert ledger.next_open(10**6) >= count(self.broker, HALF)
+
+
+@settings(max_examples=50)
+@given(_STEPS)
+def test_a_transaction_ends_as_its_producer_says(steps: list[tuple[int, int, bool]]) -> None:
+    with tempfile.TemporaryDirectory() as root:
+        world = World(Path(root))
+        for step, number, flag in steps:
+            mine = world.transactions[number % len(world.transactions)] if world.transactions else None
+            if step == BEGIN:
+                world.begin(flag, immune=number == 5)
+            elif step in (END, END_OTHERWISE) and mine is not None:
+                world.end(mine)
+            elif step == ROUNDS:
+                world.turn(1 + number % 2)
+            elif step == ANSWER and world.asked:
+                world.reply(world.asked.pop(number % len(world.asked)), knows=flag)
+            elif step == DROP:
+                world.asked.clear()
+            elif step in (RESTART, CRASH):
+                world.restart(crashes=step == CRASH)
+            world.check()
+        world.finish()
+        world.broker.services.close()
