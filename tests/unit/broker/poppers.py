@@ -60,6 +60,10 @@ def popped(answer: Command) -> list[Popped]:
     return found
 
 
+def bodies(messages: list[Popped]) -> list[bytes]:
+    return [one.body for one in messages]
+
+
 def take(client: Client, **more: Any) -> list[Popped]:
     """What a pop brings."""
     answer = client.ask(Code.POP_MESSAGE, pop(**more))
