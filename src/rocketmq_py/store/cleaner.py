@@ -12,6 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
+from rocketmq_py.store.checkpoint import Checkpoint
 from rocketmq_py.store.commitlog import CommitLog
 from rocketmq_py.store.config import StoreConfig
 from rocketmq_py.store.consumequeue import ConsumeQueue
@@ -34,7 +35,7 @@ class Cleaner:
 
     def __init__(
         self, fs: FileSystem, layout: StoreLayout, log: CommitLog, queues: QueueTable,
-        index: MessageIndex, flusher: Flusher,
+        index: MessageIndex, flusher: Flusher, checkpoint: Checkpoint,
     ) -> None:  # fmt: skip
         self._fs = fs
         self._layout = layout
@@ -42,6 +43,7 @@ class Cleaner:
         self._queues = queues
         self._index = index
         self._flusher = flusher
+        self._checkpoint = checkpoint
         self._asked = 0
         self._doomed: deque[int] = deque()
         self._uncorrected: list[ConsumeQueue] = []
@@ -73,9 +75,10 @@ class Cleaner:
 
     def _doom(self, config: StoreConfig, verdict: Verdict, now: int) -> None:
         log = self._log
-        # The newest file is being written; one not yet on disk as a whole may still be in the hands of a sync.
-        flushed = self._flusher.flushed_offset
-        files = [(start, self._modified(start)) for start in log.starts[:-1] if start + log.file_size <= flushed]
+        # The newest file is being written; one not yet on disk as a whole may still be in the hands of a sync. And queues
+        # must not forget how far they had come: after a crash only their files tell, or the log.
+        safe = min(self._flusher.flushed_offset, self._checkpoint.end)
+        files = [(start, self._modified(start)) for start in log.starts[:-1] if start + log.file_size <= safe]
         found = expired(files, now, config.file_reserved_time, at_any_age=verdict.at_any_age,
                         limit=config.delete_file_batch_max)  # fmt: skip
         self._doomed.extend(found)

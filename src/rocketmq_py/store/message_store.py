@@ -128,7 +128,9 @@ class MessageStore:
         self._schedule = FlushSchedule(
             config, fs, self._commit_log, self._queues, self._index, self._checkpoint, self._flusher, self._clock()
         )
-        self._cleaner = Cleaner(fs, layout, self._commit_log, self._queues, self._index, self._flusher)
+        self._cleaner = Cleaner(
+            fs, layout, self._commit_log, self._queues, self._index, self._flusher, self._checkpoint
+        )
         self._is_open = True
         _log.info("store %s is open, the commit log has %d to %d", layout.root, self._commit_log.min_offset, end)
 

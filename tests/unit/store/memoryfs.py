@@ -60,11 +60,13 @@ class MemoryFile:
         self.fs.check("allocate", self.path)
 
     def erase(self, position: int) -> None:
+        self.fs.check("erase", self.path)
         self._node.content[position:] = bytes(self.size - position)
 
     def sync(self) -> None:
         self.fs.check("sync", self.path)
         self._node.durable = bytes(self._node.content)
+        self.fs.removed.clear()
 
     def close(self) -> None:
         if not self._closed:
@@ -82,13 +84,15 @@ class MemoryLock:
 
 
 class MemoryFileSystem:
-    """Operations (``sync``, ``write``, ``allocate``) named in ``failing`` raise; ``open_files`` counts handles.
+    """Operations named in ``failing`` (``sync``, ``write``, ``allocate``, …) raise; ``open_files`` counts handles.
 
     Right before the operation number ``snapshot_at``, ``snapshot`` is called.
     """
 
     def __init__(self) -> None:
         self.nodes: dict[Path, Node] = {}
+        self.removed: dict[Path, Node] = {}
+        """Files removed since the last sync, which commits what the file system did before: a crash may undo these."""
         self.locked: set[Path] = set()
         self.failing: set[str] = set()
         self.fails: Callable[[str, Path], bool] = lambda operation, path: operation in self.failing
@@ -149,13 +153,17 @@ class MemoryFileSystem:
             node = self.nodes.get(path)
             if node is not None:
                 node.durable = bytes(node.content)
+            self.removed.clear()
 
     def remove(self, path: Path) -> None:
-        self.nodes.pop(path, None)
+        self.check("remove", path)
+        node = self.nodes.pop(path, None)
+        if node is not None:
+            self.removed[path] = node
 
     def remove_tree(self, path: Path) -> None:
         for one in [one for one in self.nodes if one.is_relative_to(path)]:
-            del self.nodes[one]
+            self.remove(one)
 
     def lock(self, path: Path) -> MemoryLock:
         if path in self.locked:
@@ -178,9 +186,12 @@ class MemoryFileSystem:
         return fs
 
     def after_power_loss(self, chance: random.Random) -> MemoryFileSystem:
-        """The machine died: of what was not synced each page is there or not."""
+        """The machine died: of what was not synced each page is there or not, and removed files may be back."""
         fs = MemoryFileSystem()
-        for path, node in self.nodes.items():
+        # File systems commit removals in their order, so that those that are undone are the last.
+        undone = list(self.removed.items())[chance.randint(0, len(self.removed)) :]
+        back = {path: node for path, node in undone if node.durable is not None}
+        for path, node in (back | self.nodes).items():
             if node.durable is None and chance.random() < 0.3:
                 continue
             content = Bytes(node.durable if node.durable is not None else bytes(len(node.content)))

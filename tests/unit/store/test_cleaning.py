@@ -81,7 +81,9 @@ def test_the_log_never_gets_a_hole():
 
 
 def flush(store):
-    """Wait until the flush thread has done what it was asked."""
+    """Let the flush thread put log, queues and index on disk, and finish what it was asked for."""
+    store.settle()
+    store._schedule.everything(store._readable())
     done = threading.Event()
     store._flusher.request(store.max_physical_offset, done.set)
     assert done.wait(10)
@@ -307,3 +309,20 @@ def test_on_a_real_disk(disk_stores):
     assert len(list((disk_stores.root / "commitlog").iterdir())) == 1
     low = store.queue_range("T", 0)[0]
     assert numbers(read_queue(store)) == list(range(low, 100))
+
+
+def test_a_file_whose_queue_entries_are_not_on_disk_stays(stores):
+    store = stores.open(NEVER)
+    fill(store, 100)
+    done = threading.Event()
+    store._flusher.request(store.max_physical_offset, done.set)
+    assert done.wait(10)
+    before = log_files(stores)
+    stores.fs.ratio = 0.86
+    store.clean(stores.clock.now)
+    store.tick(stores.clock.now)
+    assert log_files(stores) == before
+    clean(stores, store)
+    assert log_files(stores) == before[-1:]
+    stores.crash()
+    assert stores.open(NEVER).queue_range("T", 0)[1] == 100
