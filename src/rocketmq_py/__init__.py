@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         TransactionSendResult as TransactionSendResult,
         TransactionState as TransactionState,
     )
+    from rocketmq_py.tls import TlsOptions as TlsOptions
     from rocketmq_py.wire.compression import CompressionType as CompressionType
 
 __version__ = "0.1.0"
@@ -89,6 +90,7 @@ __all__ = [
     "SendResult",
     "SendStatus",
     "SimpleConsumer",
+    "TlsOptions",
     "TransactionListener",
     "TransactionProducer",
     "TransactionSendResult",
@@ -116,6 +118,7 @@ _HOMES = {
         "PullResult", "PullStatus", "SendResult", "SendStatus", "TransactionSendResult",
         "TransactionState",
     ),
+    "tls": ("TlsOptions",),
     "wire.compression": ("CompressionType",),
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

@@ -43,6 +43,7 @@ from rocketmq_py.model import (
     TransactionSendResult,
     TransactionState,
 )
+from rocketmq_py.tls import TlsOptions
 from rocketmq_py.wire.compression import CompressionType
 
 __all__ = [
@@ -81,6 +82,7 @@ __all__ = [
     "SendResult",
     "SendStatus",
     "SimpleConsumer",
+    "TlsOptions",
     "TransactionListener",
     "TransactionProducer",
     "TransactionSendResult",

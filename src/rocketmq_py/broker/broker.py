@@ -18,6 +18,8 @@ from rocketmq_py.broker.services import Services
 from rocketmq_py.broker.ticker import Job, Ticker
 from rocketmq_py.errors import ClosedError, ConfigError
 from rocketmq_py.server import Server
+from rocketmq_py.server.outward import Outward
+from rocketmq_py.server.tls import TlsSettings
 from rocketmq_py.store import StoreConfig
 
 _log = logging.getLogger(__name__)
@@ -44,15 +46,21 @@ class Broker:
     :param config: see :class:`BrokerConfig`; port 0 picks a free port.
     :param store_config: see :class:`~rocketmq_py.store.StoreConfig`.
     :param clock: the time in milliseconds.
+    :param tls: how it speaks TLS; without, it does not.
     """
 
     def __init__(
-        self, config: BrokerConfig, store_config: StoreConfig | None = None, clock: Callable[[], int] = wall_clock
+        self,
+        config: BrokerConfig,
+        store_config: StoreConfig | None = None,
+        clock: Callable[[], int] = wall_clock,
+        tls: TlsSettings | None = None,
     ) -> None:
         self.config = config
         self.store_config = store_config or StoreConfig()
         self.port = config.listen_port
         self._clock = clock
+        self._tls = tls
         self._services: Services | None = None
         self._server: Server | None = None
         self._ticker: Ticker | None = None
@@ -76,18 +84,21 @@ class Broker:
     async def start(self) -> None:
         """Open the store, listen, register at the name servers.
 
-        :raises ConfigError: the port cannot be listened on. :raises StoreLocked: another process has the store.
+        :raises ConfigError: the port cannot be listened on, or a certificate cannot be used.
+        :raises StoreLocked: another process has the store.
         :raises StoreCorrupt: the store contradicts itself or the configuration.
         """
         config = self.config
         self.port = self.port or _free_port(config.bind_address)
         soon = asyncio.get_running_loop().call_soon
-        services = Services(config, self.store_config, self.port, self._clock, soon)
+        client_tls = self._tls.client_context() if self._tls is not None else None
+        services = Services(config, self.store_config, self.port, self._clock, soon, lambda: Outward(client_tls))
         services.open()
         server = Server(
             services.router(), host=config.bind_address, port=self.port, after_read=services.store.settle,
             on_hold=services.held, on_disconnect=services.disconnected,
             idle_timeout=config.server_channel_max_idle_time_seconds, full_lanes=services.full_lanes,
+            tls=self._tls,
         )  # fmt: skip
         self._limit(server)
         try:

@@ -69,6 +69,7 @@ class Services:
     :param port: where the broker listens; part of every message it stores.
     :param clock: the time in milliseconds.
     :param soon: runs a callback in the next turn of the event loop.
+    :param outward: makes the connections to other servers.
     """
 
     def __init__(
@@ -78,8 +79,10 @@ class Services:
         port: int,
         clock: Callable[[], int],
         soon: Callable[[Callable[[], None]], object],
+        outward: Callable[[], Outward] = Outward,
     ) -> None:
         self._config = config
+        self._outward = outward
         self._store_config = store_config
         self._clock = clock
         self.address = f"[{config.broker_ip1}]:{port}" if ":" in config.broker_ip1 else f"{config.broker_ip1}:{port}"
@@ -104,7 +107,7 @@ class Services:
         self.clients = Clients(config, self.topics, self.groups, self.filters, clock)
         self.locks = LockTable()
         self.stats = Stats(clock(), config.broker_cluster_name, self.topics.is_system)
-        self.registration = Registration(config, self.topics, Outward(), self.address)
+        self.registration = Registration(config, self.topics, self._outward(), self.address)
 
     def _make_paths(self, store_host: bytes, soon: Callable[[Callable[[], None]], object]) -> None:
         config, clock, store, topics, groups = self._config, self._clock, self.store, self.topics, self.groups
@@ -122,7 +125,7 @@ class Services:
         parts = PopParts(config, store, topics, groups, self.offsets, self.stats, store_host, clock)
         self.pop = PopServices(parts, soon, self.held, self.saver.save)
         self.modes = RequestModes(self._file("messageRequestMode.json"), config, topics, groups)
-        self.routes_outward = Outward()
+        self.routes_outward = self._outward()
 
     def _make_transactions(self, store_host: bytes) -> None:
         config, store, clock = self._config, self.store, self._clock

@@ -9,22 +9,25 @@ from typing import TYPE_CHECKING
 import click
 
 from rocketmq_py.cli.logs import log_as, logging_options
-from rocketmq_py.cli.settings import assigned, ready, settings_options
+from rocketmq_py.cli.settings import assigned, ready, settings_options, tls_options
 
 if TYPE_CHECKING:
     from rocketmq_py.namesrv import NamesrvConfig
+    from rocketmq_py.server.tls import TlsSettings
 
 
 @click.command(name="namesrv")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0 for all.")
 @click.option("--port", type=int, help="Port to listen on; 0 picks a free one.  [default: 9876]")
 @settings_options("name server")
+@tls_options
 @logging_options
 def command(
     host: str,
     port: int | None,
     config_file: Path | None,
     assignments: tuple[str, ...],
+    tls_assignments: dict[str, str],
     log_level: str | None,
     log_format: str,
 ) -> None:
@@ -34,22 +37,24 @@ def command(
     """
     from rocketmq_py.namesrv.config import NamesrvConfig, read_lines
     from rocketmq_py.server.running import run
+    from rocketmq_py.server.tls import split
 
     log_as(log_level, log_format)
     settings = {"bindAddress": host, "kvConfigPath": "~/namesrv/kvConfig.json"}
     if config_file is not None:
         settings |= read_lines(config_file.read_text().splitlines())
         settings["configStorePath"] = str(config_file)
-    settings |= assigned(assignments)
+    settings |= assigned(assignments) | tls_assignments
     if port is not None:
         settings["listenPort"] = str(port)
-    run(_serve(NamesrvConfig.checked(settings)))
+    settings, tls = split(settings)
+    run(_serve(NamesrvConfig.checked(settings), tls))
 
 
-async def _serve(config: NamesrvConfig) -> None:
+async def _serve(config: NamesrvConfig, tls: TlsSettings) -> None:
     from rocketmq_py.namesrv import NameServer
     from rocketmq_py.server.running import started
 
-    async with started(NameServer(config)) as nameserver:
+    async with started(NameServer(config, tls)) as nameserver:
         ready(namesrv=nameserver.address)
         await asyncio.Event().wait()

@@ -12,11 +12,12 @@ import click
 import msgspec
 
 from rocketmq_py.cli.logs import log_as, logging_options
-from rocketmq_py.cli.settings import assigned, ready, settings_options
+from rocketmq_py.cli.settings import assigned, ready, settings_options, tls_options
 
 if TYPE_CHECKING:
     from rocketmq_py.broker import BrokerConfig
     from rocketmq_py.namesrv import NamesrvConfig
+    from rocketmq_py.server.tls import TlsSettings
     from rocketmq_py.store import StoreConfig
 
 ANY = ("0.0.0.0", "::")  # noqa: S104
@@ -32,11 +33,13 @@ LOOPBACK = "127.0.0.1"
 @click.option("--cluster", metavar="NAME", help="Name of the cluster.  [default: DefaultCluster]")
 @click.option("--namesrv", metavar="H:P;H:P", help="Join these name servers instead of running one.")
 @settings_options("broker")
+@tls_options
 @logging_options
 def command(
     namesrv_port: int,
     config_file: Path | None,
     assignments: tuple[str, ...],
+    tls_assignments: dict[str, str],
     log_level: str | None,
     log_format: str,
     **options: str | int | None,
@@ -61,12 +64,14 @@ def command(
       brokerPermission=6                   4 read, 2 write
     """
     from rocketmq_py.server.running import run
+    from rocketmq_py.server.tls import split
 
     log_as(log_level, log_format)
-    given = assigned(assignments) | _as_settings(options)
+    given = assigned(assignments) | tls_assignments | _as_settings(options)
     settings = _from_file(config_file, given) | given
     settings |= _addresses(settings, options["host"])
-    run(_serve(*_configure(settings, namesrv_port)))
+    settings, tls = split(settings)
+    run(_serve(*_configure(settings, namesrv_port), tls))
 
 
 def _from_file(config_file: Path | None, given: dict[str, str]) -> dict[str, str]:
@@ -130,16 +135,16 @@ def _namesrv_keys() -> frozenset[str]:
     return frozenset(theirs - own_keys().keys())
 
 
-async def _serve(namesrv: NamesrvConfig | None, broker: BrokerConfig, store: StoreConfig) -> None:
+async def _serve(namesrv: NamesrvConfig | None, broker: BrokerConfig, store: StoreConfig, tls: TlsSettings) -> None:
     from rocketmq_py.broker import Broker
     from rocketmq_py.namesrv import NameServer
     from rocketmq_py.server.running import started
 
     async with AsyncExitStack() as stack:
         if namesrv is not None:
-            nameserver = await stack.enter_async_context(started(NameServer(namesrv)))
+            nameserver = await stack.enter_async_context(started(NameServer(namesrv, tls)))
             broker = msgspec.structs.replace(broker, namesrv_addr=nameserver.address)
-        serving = await stack.enter_async_context(started(Broker(broker, store)))
+        serving = await stack.enter_async_context(started(Broker(broker, store, tls=tls)))
         gc.freeze()  # what start-up made stays for good: the collector need not look at it again
         ready(namesrv=broker.namesrv_addr, broker=serving.address)
         await asyncio.Event().wait()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,6 +30,37 @@ def settings_options(what: str) -> Callable[[F], F]:
         return by_file(by_key(function))
 
     return decorate
+
+
+_TLS = {
+    "tls_mode": "tls.server.mode", "tls_cert": "tls.server.certPath", "tls_key": "tls.server.keyPath",
+    "tls_ca": "tls.server.trustCertPath",
+}  # fmt: skip
+
+
+def tls_options(function: F) -> F:
+    """Options for the TLS settings needed most, as the settings they stand for."""
+
+    @functools.wraps(function)
+    def command(*args: Any, **options: Any) -> Any:
+        told = {key: str(value) for name, key in _TLS.items() if (value := options.pop(name)) is not None}
+        if "tls.server.trustCertPath" in told:
+            told |= {"tls.server.authClient": "true", "tls.server.need.client.auth": "require"}
+        return function(*args, tls_assignments=told, **options)
+
+    decorated = (
+        click.option("--tls-cert", metavar="FILE", help="Serve TLS with this certificate and its chain, PEM."),
+        click.option("--tls-key", metavar="FILE", help="Its private key.  [default: in the certificate's file]"),
+        click.option("--tls-ca", metavar="FILE", help="Ask clients for a certificate one of these has issued."),
+        click.option(
+            "--tls-mode",
+            type=click.Choice(["disabled", "permissive", "enforcing"]),
+            help="Whether connections without TLS are served.  [default: permissive]",
+        ),
+    )
+    for option in reversed(decorated):
+        command = option(command)
+    return command  # type: ignore[return-value]
 
 
 def assigned(assignments: Iterable[str]) -> dict[str, str]:

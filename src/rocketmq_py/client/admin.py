@@ -15,6 +15,7 @@ class Admin(TransactionAdmin):
     :param timeout: seconds to wait for each answer.
     :param instance: share this client's connections; its owner starts and stops it.
     :param address_map: other addresses for those brokers advertise.
+    :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
 
     Every method may raise NetworkError (nobody answers) and BrokerError (the answer is no).
     """

@@ -15,6 +15,7 @@ from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies import ClusterInfo
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.header import Header
+from rocketmq_py.tls import Tls
 from rocketmq_py.wire.command import Command
 
 Refusals = tuple[type[BrokerError], ...]
@@ -30,11 +31,12 @@ class AdminBase:
         timeout: float = 5.0,
         instance: ClientInstance | None = None,
         address_map: Mapping[str, str] | None = None,
+        tls: Tls = None,
     ) -> None:
         self._namesrv = [] if instance is not None else name_servers(namesrv)
         self._timeout = timeout
         self._own_instance = instance is None
-        self._instance = instance or ClientInstance(self._namesrv, address_map=address_map, timeout=timeout)
+        self._instance = instance or ClientInstance(self._namesrv, address_map=address_map, tls=tls, timeout=timeout)
 
     async def start(self) -> None:
         """Make ready. May be called more than once."""

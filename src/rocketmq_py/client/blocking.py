@@ -22,6 +22,7 @@ from rocketmq_py.core.sending import Delivery
 from rocketmq_py.errors import NetworkError, RocketMQError
 from rocketmq_py.model import Message, MessageQueue, SendResult
 from rocketmq_py.protocol import names
+from rocketmq_py.tls import Tls
 from rocketmq_py.wire.compression import CompressionType
 
 
@@ -40,6 +41,7 @@ class Producer:
     :param create_topic: the topic brokers copy when a first message creates one.
     :param instance_name: part of the client id after ``ip@``; by default unique.
     :param address_map: other addresses for those brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
+    :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
     :param hooks: called before and after every send.
     :raises ConfigError: an option that can never work.
 
@@ -61,6 +63,7 @@ class Producer:
         create_topic: str = names.AUTO_CREATE_TOPIC,
         instance_name: str | None = None,
         address_map: Mapping[str, str] | None = None,
+        tls: Tls = None,
         hooks: Sequence[SendHook] = (),
     ) -> None:
         producer = aio.Producer(
@@ -76,6 +79,7 @@ class Producer:
             create_topic=create_topic,
             instance_name=instance_name,
             address_map=address_map,
+            tls=tls,
             hooks=hooks,
         )
         self._wrap(producer)

@@ -14,6 +14,7 @@ from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies import ClusterInfo, ConsumerConnection, SubscriptionGroupConfig, TopicConfig
 from rocketmq_py.protocol.bodies_admin import OffsetWrapper, TopicOffset
 from rocketmq_py.protocol.sysflag import PERM_RW
+from rocketmq_py.tls import Tls
 
 
 class Admin:
@@ -22,6 +23,7 @@ class Admin:
     :param namesrv: name servers: ``"h:p;h:p"``, a sequence, or None for the environment's NAMESRV_ADDR.
     :param timeout: seconds to wait for each answer.
     :param address_map: other addresses for those brokers advertise.
+    :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
 
     Every method may raise NetworkError (nobody answers) and BrokerError (the answer is no).
     """
@@ -32,8 +34,9 @@ class Admin:
         *,
         timeout: float = 5.0,
         address_map: Mapping[str, str] | None = None,
+        tls: Tls = None,
     ) -> None:
-        self._aio = aio.Admin(namesrv, timeout=timeout, address_map=address_map)
+        self._aio = aio.Admin(namesrv, timeout=timeout, address_map=address_map, tls=tls)
         self._run = portal().run
 
     def start(self) -> None:

@@ -14,6 +14,7 @@ from typing import cast
 from rocketmq_py.core.peer import NEVER, Peer, Reply
 from rocketmq_py.errors import ConnectionLost, CorruptFrame, NetworkError, RequestTimeout
 from rocketmq_py.protocol.header import Header
+from rocketmq_py.tls import tls_fault
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command, encode_command
 
 Answered = Callable[[Reply | NetworkError], None]
@@ -46,6 +47,8 @@ class Connection(asyncio.Protocol):
         self._paused = False
         self._retiring = False
         self._ended = False
+        self._gone = asyncio.Event()
+        self._heard = False
         self._closed_here = False
         self._cause: Exception | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -107,6 +110,17 @@ class Connection(asyncio.Protocol):
         self.closed = self._closed_here = True
         self._transport.close()
 
+    async def ended(self, patience: float) -> None:
+        """Wait for the end of a closed connection, which takes a farewell of both sides with TLS.
+
+        :param patience: seconds after which it is ended without.
+        """
+        try:
+            async with asyncio.timeout(patience):
+                await self._gone.wait()
+        except TimeoutError:
+            self._transport.abort()
+
     def retire(self) -> None:
         """End the connection as soon as no request is under way."""
         self._retiring = True
@@ -119,6 +133,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)  # uvloop's own class does not derive from it
 
     def data_received(self, data: bytes) -> None:
+        self._heard = True
         try:
             answers, pushed = self._peer.receive(data)
         except CorruptFrame as e:
@@ -143,6 +158,7 @@ class Connection(asyncio.Protocol):
         self._flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._gone.set()
         self._end(exc)
 
     def _end(self, cause: Exception | None) -> None:
@@ -183,10 +199,21 @@ class Connection(asyncio.Protocol):
         self._fail(self._peer.abandon(), self._lost)
 
     def _lost(self) -> ConnectionLost:
-        why = self._cause or ("it was closed here" if self._closed_here else "the other end closed it")
+        why: object = self._cause or ("it was closed here" if self._closed_here else "the other end closed it")
+        fault = tls_fault(self._cause) if isinstance(self._cause, OSError) else None
+        if fault is not None:
+            why = fault
+        elif not self._heard and not self._closed_here:
+            why = self._unheard(why)
         lost = ConnectionLost(f"the connection to {self.address} ended: {why}")
         lost.__cause__ = self._cause
         return lost
+
+    def _unheard(self, why: object) -> str:
+        """A server that wants TLS, or another kind of it, closes the connection without a word."""
+        if self._transport.get_extra_info("ssl_object") is not None:
+            return f"{why} without a word; it may ask for a certificate of ours, or for another one"
+        return f"{why} without a word; does it ask for TLS (the option tls)?"
 
     def _fail(self, waiting: list[Answered], error: Callable[[], NetworkError]) -> None:
         """Tell each an error of its own: raising one adds to it."""

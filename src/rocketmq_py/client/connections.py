@@ -22,9 +22,12 @@ from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import BrokerError, ClosedError, ConnectError, RequestTimeout
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.header import Header
+from rocketmq_py.tls import Tls, client_context, tls_fault
 from rocketmq_py.wire.command import RESPONSE_FLAG, Command, encode_command
 
 _log = logging.getLogger(__name__)
+
+_FAREWELL_SECONDS = 1.0
 
 PushHandler = Callable[[str, Command], Command | Awaitable[Command | None] | None]
 """Takes the address of the peer and its request; what it returns is the answer, None for a request without one."""
@@ -35,7 +38,9 @@ class Connections:
 
     :param connect_timeout: seconds to wait for a connection.
     :param address_map: other addresses for the ones brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
+    :param tls: whether and how servers are reached over TLS.
     :param hint: says for an address what to try when it cannot be reached.
+    :raises ConfigError: what ``tls`` says cannot work.
     """
 
     def __init__(
@@ -43,9 +48,12 @@ class Connections:
         *,
         connect_timeout: float = 3.0,
         address_map: Mapping[str, str] | None = None,
+        tls: Tls = None,
         hint: Callable[[str], str] = lambda _: "",
     ) -> None:
         self.connect_timeout = connect_timeout
+        self.tls = client_context(tls)
+        """The context of connections with TLS; None without."""
         self._address_map = dict(address_map or {})
         self._hint = hint
         self._open: dict[str, Connection] = {}
@@ -153,11 +161,13 @@ class Connections:
 
     def cannot_connect(self, address: str, why: str | OSError) -> ConnectError:
         """The error that says so, and what to try."""
-        if isinstance(why, OSError):
-            why = os.strerror(why.errno) if why.errno else str(why)
         mapped = self._address_map.get(address)
         where = f"{address} (mapped to {mapped})" if mapped else address
         hint = self._hint(address)
+        if isinstance(why, OSError):
+            tls = tls_fault(why)
+            hint = "" if tls else hint
+            why = tls or (os.strerror(why.errno) if why.errno else str(why))
         return ConnectError(f"cannot connect to {where}: {why}{'. ' if hint else ''}{hint}")
 
     def check_usable(self) -> None:
@@ -187,16 +197,20 @@ class Connections:
         tasks = [*self._opening.values(), *self._answering]
         for task in tasks:
             task.cancel()
-        for connection in list(self._open.values()):
+        connections = list(self._open.values())
+        for connection in connections:
             connection.close()
         self._open.clear()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if self.tls is not None:
+            await asyncio.gather(*(connection.ended(_FAREWELL_SECONDS) for connection in connections))
 
     async def _connect(self, address: str) -> Connection:
         connection = Connection(address, self._pushed, self._forget)
         try:
-            sock = await _connected_socket(*self.where(address), self.connect_timeout)
-            await asyncio.get_running_loop().create_connection(lambda: connection, sock=sock)
+            host, port = self.where(address)
+            sock = await _connected_socket(host, port, self.connect_timeout)
+            await self._open_on(sock, host, connection)
         except TimeoutError as e:
             raise self.cannot_connect(address, f"no connection within {self.connect_timeout:g} s") from e
         except OSError as e:
@@ -204,6 +218,21 @@ class Connections:
         self._open[address] = connection
         self.on_open(connection)
         return connection
+
+    async def _open_on(self, sock: socket.socket, host: str, connection: Connection) -> None:
+        loop = asyncio.get_running_loop()
+        if self.tls is None:
+            await loop.create_connection(lambda: connection, sock=sock)
+            return
+        try:
+            await loop.create_connection(
+                lambda: connection, sock=sock, ssl=self.tls, server_hostname=host,
+                ssl_handshake_timeout=self.connect_timeout,
+            )  # fmt: skip
+        except ConnectionError as e:
+            if isinstance(e, ConnectionRefusedError):
+                raise
+            raise OSError("the other end closed it during the TLS handshake; does it serve TLS there?") from e
 
     def _opened(self, address: str, task: asyncio.Task[Connection]) -> None:
         self._opening.pop(address, None)

@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import select
 import socket
+import ssl
 import struct
 import time
 from collections.abc import Callable
@@ -19,6 +21,7 @@ from rocketmq_py.client.connections import Connections, set_no_delay
 from rocketmq_py.core.peer import Peer, Reply
 from rocketmq_py.errors import ClosedError, ConnectionLost, CorruptFrame, RequestTimeout
 from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.tls import tls_fault
 
 _READ_SIZE = 4096
 _FRESH_SECONDS = 1.0
@@ -105,15 +108,27 @@ class DirectConnections:
 
     def _connect(self, address: str, deadline: float) -> _DirectConnection:
         timeout = min(self._connections.connect_timeout, max(0.001, deadline - time.monotonic()))
+        host, port = self._connections.where(address)
+        tls = self._connections.tls
         try:
-            sock = socket.create_connection(self._connections.where(address), timeout)
+            sock = socket.create_connection((host, port), timeout)
+            set_no_delay(sock)
+            if tls is not None:
+                return _TlsConnection(address, _handshaken(sock, host, tls))
         except TimeoutError as e:
             raise self._connections.cannot_connect(address, f"no connection within {timeout:.3g} s") from e
         except OSError as e:
             raise self._connections.cannot_connect(address, e) from e
-        set_no_delay(sock)
         sock.setblocking(True)
         return _DirectConnection(address, sock)
+
+
+def _handshaken(sock: socket.socket, host: str, tls: ssl.SSLContext) -> ssl.SSLSocket:
+    try:
+        return tls.wrap_socket(sock, server_hostname=host)
+    except BaseException:
+        sock.close()
+        raise
 
 
 class _DirectConnection:
@@ -195,7 +210,28 @@ class _DirectConnection:
         return answers[0][1] if answers else None  # no other request is under way
 
     def _lost(self, why: object) -> ConnectionLost:
+        if isinstance(why, OSError):
+            why = tls_fault(why) or why
         return ConnectionLost(f"the connection to {self.address} ended: {why}")
+
+
+class _TlsConnection(_DirectConnection):
+    """The same over TLS, where one read may take several of the kernel's: ``ssl`` itself keeps the time."""
+
+    __slots__ = ()
+
+    def is_alive(self) -> bool:
+        """Whether nothing has come meanwhile: an end of the connection would."""
+        if time.monotonic() - self.used < _FRESH_SECONDS:
+            return True
+        return not select.select([self._socket], (), (), 0)[0]
+
+    def _limit(self, deadline: float) -> None:
+        self.used = time.monotonic()
+        left = deadline - self.used
+        if left <= 0:
+            raise RequestTimeout(f"no time is left for a request to {self.address}")
+        self._socket.settimeout(left)
 
 
 def _time_option(seconds: float) -> bytes:

@@ -16,6 +16,7 @@ from rocketmq_py.client.push_running import Health
 from rocketmq_py.errors import ClosedError
 from rocketmq_py.model import MessageModel, MessageQueue
 from rocketmq_py.protocol.names import check_group
+from rocketmq_py.tls import Tls
 
 BROADCASTING_INSTANCE = "DEFAULT"
 """The instance name of a broadcasting consumer: a stable client id, so that it finds its offsets again."""
@@ -38,13 +39,14 @@ class GroupMember:
         instance_name: str | None,
         unit_name: str | None,
         address_map: Mapping[str, str] | None,
+        tls: Tls,
         timeout: float,
     ) -> None:
         if options.message_model is MessageModel.BROADCASTING:
             instance_name = instance_name or BROADCASTING_INSTANCE
         self._owns_instance = instance is None
         self._instance = instance or ClientInstance(
-            namesrv, instance_name=instance_name, unit_name=unit_name, address_map=address_map, timeout=timeout
+            namesrv, instance_name=instance_name, unit_name=unit_name, address_map=address_map, tls=tls, timeout=timeout
         )
         self._group = Group(check_group(group), self._instance, options)
         self._closed = asyncio.Event()

@@ -21,6 +21,7 @@ from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, RocketMQE
 from rocketmq_py.protocol.bodies import ConsumerData, HeartbeatData, ProducerData
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers import GroupHeader, UnregisterClient
+from rocketmq_py.tls import Tls
 from rocketmq_py.wire.command import Command
 
 _log = logging.getLogger(__name__)
@@ -61,6 +62,7 @@ class ClientInstance:
     :param instance_name: the part of the client id after ``ip@``; by default unique.
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
+    :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
     :param timeout: seconds to wait for an answer of a name server, and of a broker to a heartbeat.
     :param connect_timeout: seconds to wait for a connection.
     :param route_interval: seconds between refreshes of the routes.
@@ -68,13 +70,14 @@ class ClientInstance:
     :param offset_interval: seconds between writes of consumer offsets.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - options by keyword
         self,
         namesrv: str | Sequence[str] | None = None,
         *,
         instance_name: str | None = None,
         unit_name: str | None = None,
         address_map: Mapping[str, str] | None = None,
+        tls: Tls = None,
         timeout: float = 3.0,
         connect_timeout: float = 3.0,
         route_interval: float = 30.0,
@@ -83,7 +86,9 @@ class ClientInstance:
     ) -> None:
         self.client_id = make_client_id(instance_name, unit_name)
         self.timeout = timeout
-        self.connections = Connections(connect_timeout=connect_timeout, address_map=address_map, hint=self._hint)
+        self.connections = Connections(
+            connect_timeout=connect_timeout, address_map=address_map, tls=tls, hint=self._hint
+        )
         self.name_servers = NameServers(name_servers(namesrv), self.connections, timeout)
         self.routes = Routes(self.name_servers)
         self._intervals = (route_interval, heartbeat_interval, offset_interval)

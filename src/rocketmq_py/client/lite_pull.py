@@ -33,6 +33,7 @@ from rocketmq_py.errors import ClosedError, ConfigError, NoRouteError, NotAssign
 from rocketmq_py.model import ConsumeFromWhere, MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies import ConsumerData, SubscriptionData
 from rocketmq_py.protocol.names import check_topic
+from rocketmq_py.tls import Tls
 
 
 class _Mode(enum.Enum):
@@ -62,6 +63,7 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
     :param instance_name: the part of the client id after ``ip@``; unique by default, ``DEFAULT`` when broadcasting.
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
+    :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
     :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
     :param options: see :class:`LitePullOptions`.
     :raises ConfigError: an argument that can never work.
@@ -76,13 +78,14 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
         instance_name: str | None = None,
         unit_name: str | None = None,
         address_map: Mapping[str, str] | None = None,
+        tls: Tls = None,
         timeout: float = 3.0,
         **options: Unpack[LitePullSettings],
     ) -> None:
         self._options = LitePullOptions(**options)
         super().__init__(
             group, self._options.shared(), instance, namesrv, instance_name=instance_name, unit_name=unit_name,
-            address_map=address_map, timeout=timeout,
+            address_map=address_map, tls=tls, timeout=timeout,
         )  # fmt: skip
         self._queues = Queues(self._group, self._options, self._subscription)
         self.shelf = Shelf()

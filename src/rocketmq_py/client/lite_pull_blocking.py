@@ -19,6 +19,7 @@ from rocketmq_py.client.lite_pull_watch import TopicQueuesChanged
 from rocketmq_py.client.portal import portal
 from rocketmq_py.client.push_running import Health
 from rocketmq_py.model import MessageExt, MessageQueue
+from rocketmq_py.tls import Tls
 
 
 def _time_left(timeout: float | None) -> Callable[[], float | None]:
@@ -46,6 +47,7 @@ class LitePullConsumer:
     :param instance_name: the part of the client id after ``ip@``; unique by default, ``DEFAULT`` when broadcasting.
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
+    :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
     :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
     :param options: see :class:`LitePullOptions`.
     :raises ConfigError: an argument that can never work.
@@ -59,6 +61,7 @@ class LitePullConsumer:
         instance_name: str | None = None,
         unit_name: str | None = None,
         address_map: Mapping[str, str] | None = None,
+        tls: Tls = None,
         timeout: float = 3.0,
         **options: Unpack[LitePullSettings],
     ) -> None:
@@ -70,6 +73,7 @@ class LitePullConsumer:
                 instance_name=instance_name,
                 unit_name=unit_name,
                 address_map=address_map,
+                tls=tls,
                 timeout=timeout,
                 **options,
             )

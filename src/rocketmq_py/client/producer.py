@@ -20,6 +20,7 @@ from rocketmq_py.errors import ClosedError, ConfigError
 from rocketmq_py.model import Message, MessageQueue, SendResult
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies import ProducerData
+from rocketmq_py.tls import Tls
 from rocketmq_py.wire.compression import CompressionType
 
 QueueSelector = Callable[[Sequence[MessageQueue], Message, Any], MessageQueue]
@@ -45,6 +46,7 @@ class Producer:
         ``address_map`` are its own then.
     :param instance_name: part of the client id after ``ip@``; by default unique.
     :param address_map: other addresses for those brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
+    :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
     :param hooks: called before and after every send.
     :raises ConfigError: an option that can never work.
     """
@@ -65,6 +67,7 @@ class Producer:
         instance: ClientInstance | None = None,
         instance_name: str | None = None,
         address_map: Mapping[str, str] | None = None,
+        tls: Tls = None,
         hooks: Sequence[SendHook] = (),
     ) -> None:
         self.group = names.check_group(group)
@@ -76,6 +79,7 @@ class Producer:
         self._namesrv = [] if instance is not None else name_servers(namesrv)
         self._instance_name = instance_name
         self._address_map = address_map
+        self._tls = tls
         self._instance = instance
         self._own_instance = instance is None
         self._sender: Sender | None = None
@@ -89,7 +93,7 @@ class Producer:
             return
         if self._instance is None:
             self._instance = ClientInstance(
-                self._namesrv, instance_name=self._instance_name, address_map=self._address_map
+                self._namesrv, instance_name=self._instance_name, address_map=self._address_map, tls=self._tls
             )
         self._instance.register(self)
         self._sender = Sender(self.group, self._instance, self._options)

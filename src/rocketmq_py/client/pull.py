@@ -36,6 +36,7 @@ from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers import PullMessage, PullResponse
 from rocketmq_py.protocol.names import check_topic
 from rocketmq_py.protocol.sysflag import PULL_SUBSCRIPTION, PULL_SUSPEND
+from rocketmq_py.tls import Tls
 from rocketmq_py.wire.command import Command
 
 UNLIMITED = 2**31 - 1
@@ -72,12 +73,13 @@ class PullConsumer(AnswersBrokers, GroupMember):
     :param instance_name: the part of the client id after ``ip@``; unique by default, ``DEFAULT`` when broadcasting.
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
+    :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
     :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
     :param options: see :class:`PullOptions`.
     :raises ConfigError: an argument that can never work.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - options by keyword
         self,
         group: str,
         namesrv: str | Sequence[str] | None = None,
@@ -88,6 +90,7 @@ class PullConsumer(AnswersBrokers, GroupMember):
         instance_name: str | None = None,
         unit_name: str | None = None,
         address_map: Mapping[str, str] | None = None,
+        tls: Tls = None,
         timeout: float = 3.0,
         **options: Unpack[PullSettings],
     ) -> None:
@@ -95,7 +98,7 @@ class PullConsumer(AnswersBrokers, GroupMember):
         self._options = PullOptions(**options)
         super().__init__(
             group, self._options.shared(), instance, namesrv, instance_name=instance_name, unit_name=unit_name,
-            address_map=address_map, timeout=timeout,
+            address_map=address_map, tls=tls, timeout=timeout,
         )  # fmt: skip
         for topic in topics:
             self._group.subscribe(check_topic(topic), "*")

@@ -16,6 +16,7 @@ from rocketmq_py.client.pull_options import PullSettings
 from rocketmq_py.client.push_parts import QueuesChanged
 from rocketmq_py.client.push_running import Health
 from rocketmq_py.model import MessageExt, MessageQueue, PullResult
+from rocketmq_py.tls import Tls
 
 
 class PullConsumer:
@@ -31,6 +32,7 @@ class PullConsumer:
     :param instance_name: the part of the client id after ``ip@``; unique by default, ``DEFAULT`` when broadcasting.
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
+    :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
     :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
     :param options: see :class:`PullOptions`.
     :raises ConfigError: an argument that can never work.
@@ -46,6 +48,7 @@ class PullConsumer:
         instance_name: str | None = None,
         unit_name: str | None = None,
         address_map: Mapping[str, str] | None = None,
+        tls: Tls = None,
         timeout: float = 3.0,
         **options: Unpack[PullSettings],
     ) -> None:
@@ -57,7 +60,7 @@ class PullConsumer:
                 warnings.simplefilter("ignore", DeprecationWarning)  # said already, to whoever made this one
                 return aio.PullConsumer(
                     group, namesrv, topics=topics, queues_changed=queues_changed, instance_name=instance_name,
-                    unit_name=unit_name, address_map=address_map, timeout=timeout, **options,
+                    unit_name=unit_name, address_map=address_map, tls=tls, timeout=timeout, **options,
                 )  # fmt: skip
 
         self._aio = self._portal.call(make)

@@ -29,6 +29,7 @@ from rocketmq_py.errors import ConfigError, NoRouteError
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies import ConsumerData
 from rocketmq_py.protocol.names import check_topic
+from rocketmq_py.tls import Tls
 
 _log = logging.getLogger(__name__)
 
@@ -62,6 +63,7 @@ class PushConsumer(GroupMember):
     :param instance_name: the part of the client id after ``ip@``; unique by default, ``DEFAULT`` when broadcasting.
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
+    :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
     :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
     :param options: see :class:`PushOptions`.
     :raises ConfigError: an argument that can never work.
@@ -79,13 +81,14 @@ class PushConsumer(GroupMember):
         instance_name: str | None = None,
         unit_name: str | None = None,
         address_map: Mapping[str, str] | None = None,
+        tls: Tls = None,
         timeout: float = 3.0,
         **options: Unpack[PushSettings],
     ) -> None:
         self._options = PushOptions(**options)
         super().__init__(
             group, self._options, instance, namesrv, instance_name=instance_name, unit_name=unit_name,
-            address_map=address_map, timeout=timeout,
+            address_map=address_map, tls=tls, timeout=timeout,
         )  # fmt: skip
         self._hooks = tuple(hooks)
         self._default = self._made(listener) if listener is not None else None

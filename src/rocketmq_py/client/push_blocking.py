@@ -19,6 +19,7 @@ from rocketmq_py.client.push_options import PushSettings
 from rocketmq_py.client.push_parts import QueuesChanged
 from rocketmq_py.client.push_running import Health
 from rocketmq_py.model import MessageQueue
+from rocketmq_py.tls import Tls
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,12 +49,13 @@ class PushConsumer:
     :param instance_name: the part of the client id after ``ip@``; unique by default, ``DEFAULT`` when broadcasting.
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
+    :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
     :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
     :param options: see :class:`PushOptions`.
     :raises ConfigError: an argument that can never work.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - options by keyword
         self,
         group: str,
         namesrv: str | Sequence[str] | None = None,
@@ -64,6 +66,7 @@ class PushConsumer:
         instance_name: str | None = None,
         unit_name: str | None = None,
         address_map: Mapping[str, str] | None = None,
+        tls: Tls = None,
         timeout: float = 3.0,
         **options: Unpack[PushSettings],
     ) -> None:
@@ -76,6 +79,7 @@ class PushConsumer:
             instance_name=instance_name,
             unit_name=unit_name,
             address_map=address_map,
+            tls=tls,
             timeout=timeout,
             **options,
         )

@@ -14,6 +14,7 @@ from rocketmq_py.client.portal import portal
 from rocketmq_py.client.simple import SimpleHealth
 from rocketmq_py.client.simple_options import SimpleSettings
 from rocketmq_py.model import MessageExt, MessageQueue
+from rocketmq_py.tls import Tls
 
 
 class SimpleConsumer:
@@ -33,6 +34,7 @@ class SimpleConsumer:
     :param instance_name: the part of the client id after ``ip@``.
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
+    :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
     :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
     :param options: see :class:`SimpleOptions`.
     :raises ConfigError: an argument that can never work.
@@ -46,6 +48,7 @@ class SimpleConsumer:
         instance_name: str | None = None,
         unit_name: str | None = None,
         address_map: Mapping[str, str] | None = None,
+        tls: Tls = None,
         timeout: float = 3.0,
         **options: Unpack[SimpleSettings],
     ) -> None:
@@ -57,6 +60,7 @@ class SimpleConsumer:
                 instance_name=instance_name,
                 unit_name=unit_name,
                 address_map=address_map,
+                tls=tls,
                 timeout=timeout,
                 **options,
             )

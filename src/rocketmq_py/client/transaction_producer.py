@@ -36,6 +36,7 @@ from rocketmq_py.errors import ConfigError, NoRouteError, RocketMQError
 from rocketmq_py.model import Message, SendResult, TransactionSendResult, TransactionState
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.sysflag import TRANSACTION_PREPARED
+from rocketmq_py.tls import Tls
 from rocketmq_py.wire.compression import CompressionType
 
 _log = logging.getLogger(__name__)
@@ -54,6 +55,7 @@ class ProducerOptions(TypedDict, total=False):
     create_topic: str
     instance_name: str | None
     address_map: Mapping[str, str] | None
+    tls: Tls
     hooks: Sequence[SendHook]
 
 

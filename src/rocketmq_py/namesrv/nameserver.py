@@ -15,6 +15,7 @@ from rocketmq_py.namesrv.registry import MinIdChanged, Registry
 from rocketmq_py.namesrv.settings import Settings
 from rocketmq_py.server import Peer, Route, Router, Server
 from rocketmq_py.server.peer import format_address
+from rocketmq_py.server.tls import TlsSettings
 
 _log = logging.getLogger(__name__)
 
@@ -24,13 +25,14 @@ _LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 class NameServer:
     """A name server on one port.
 
-    :raises ConfigError: the file of the key-value table cannot be understood.
+    :param tls: how it speaks TLS; without, it does not.
+    :raises ConfigError: the file of the key-value table cannot be understood, or a certificate cannot be used.
     """
 
-    def __init__(self, config: NamesrvConfig | None = None) -> None:
+    def __init__(self, config: NamesrvConfig | None = None, tls: TlsSettings | None = None) -> None:
         self.config = config or NamesrvConfig()
         self.registry = Registry(on_min_id_change=self._min_id_changed)
-        self._notifier = Notifier()
+        self._notifier = Notifier(tls.client_context() if tls is not None else None)
         self._settings = Settings(self.config, self._configure)
         self._configure(self.config)
         kv = KvConfig(Path(self.config.kv_config_path).expanduser() if self.config.kv_config_path else None)
@@ -46,6 +48,7 @@ class NameServer:
             port=self.config.listen_port,
             on_disconnect=self._disconnected,
             idle_timeout=self.config.server_channel_max_idle_time_seconds,
+            tls=tls,
         )
         self._scan: asyncio.TimerHandle | None = None
 

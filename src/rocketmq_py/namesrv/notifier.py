@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 
 from rocketmq_py.errors import NetworkError
 from rocketmq_py.namesrv.registry import MinIdChanged
@@ -21,10 +22,13 @@ _CONNECT_SECONDS = 3.0
 
 
 class Notifier:
-    """Tells brokers, each as soon as it can be connected to. Brokers find out by themselves, too, only later."""
+    """Tells brokers, each as soon as it can be connected to. Brokers find out by themselves, too, only later.
 
-    def __init__(self) -> None:
-        self._outward = Outward()
+    :param tls: the context of connections to them; None goes without TLS.
+    """
+
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self._outward = Outward(tls)
         self._telling: set[asyncio.Task[None]] = set()
 
     def tell(self, change: MinIdChanged) -> None:

@@ -8,16 +8,19 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import socket
 from collections.abc import Callable, Collection, Mapping
 
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.server.buffers import Buffers
 from rocketmq_py.server.connection import Connection
 from rocketmq_py.server.dispatch import Dispatcher, OnHold
+from rocketmq_py.server.doorway import Doorway
 from rocketmq_py.server.lanes import LaneLimit
 from rocketmq_py.server.pace import Pace
 from rocketmq_py.server.peer import Peer
 from rocketmq_py.server.router import Router
+from rocketmq_py.server.tls import Certificates, TlsMode, TlsSettings
 from rocketmq_py.wire.frame import MAX_FRAME
 
 log = logging.getLogger(__name__)
@@ -48,6 +51,7 @@ class Server:
     :param buffer_limit: bytes that all connections together may make the server keep before the largest is closed.
     :param lanes: limits of work by lane name.
     :param full_lanes: asked many times a second for lanes that can take no more for now; they are refused.
+    :param tls: whether and how connections with TLS are served; without, they are not.
     :param writing_limit_ms: how long ``after_read`` may take before requests of lane ``send`` are refused.
     """
 
@@ -67,6 +71,7 @@ class Server:
         lanes: Mapping[str, LaneLimit] | None = None,
         full_lanes: Callable[[], Collection[str]] = tuple,
         writing_limit_ms: int = 1_000,
+        tls: TlsSettings | None = None,
     ) -> None:
         self.dispatcher = Dispatcher(router, after_read=after_read, on_hold=on_hold, lanes=lanes)
         self.buffers = Buffers(buffer_limit)
@@ -76,9 +81,12 @@ class Server:
         self.max_frame = max_frame
         self.write_limit = write_limit
         self._on_disconnect = on_disconnect
+        self._enforcing = tls is not None and tls.server_mode is TlsMode.ENFORCING
+        self._certificates = Certificates(tls) if tls is not None and tls.serves_tls else None
+        self._idle_timeout = idle_timeout
         self._sweep_interval = idle_timeout / _SWEEPS_PER_TIMEOUT
         self._sweep: asyncio.TimerHandle | None = None
-        self._listeners: list[asyncio.Server] = []
+        self._listeners: list[asyncio.Server | Doorway] = []
         self._connections: set[Connection] = set()
         self._all_gone = asyncio.Event()
 
@@ -107,14 +115,25 @@ class Server:
 
         :raises ConfigError: the port cannot be listened on.
         """
-        loop = asyncio.get_running_loop()
         try:
+            if self._certificates is not None:
+                return self._listen_with_tls(port, self._certificates)
+            loop = asyncio.get_running_loop()
             listener = await loop.create_server(lambda: Connection(self), self.host, port, backlog=_BACKLOG)
         except OSError as e:
             why = _PORT_FAULTS.get(e.errno or 0, str(e))
             raise ConfigError(f"cannot listen on {self.host}:{port}: {why}") from e
         self._listeners.append(listener)
         return int(listener.sockets[0].getsockname()[1])
+
+    def _listen_with_tls(self, port: int, certificates: Certificates) -> int:
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        sock = socket.create_server((self.host, port), family=family, backlog=_BACKLOG)
+        doorway = Doorway(
+            sock, certificates, lambda: Connection(self), enforcing=self._enforcing, silence=self._idle_timeout
+        )
+        self._listeners.append(doorway)
+        return int(sock.getsockname()[1])
 
     async def stop(self) -> None:
         """Stop listening, let handlers finish, end all connections. Harmless when stopped already."""

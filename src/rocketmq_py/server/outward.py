@@ -6,6 +6,7 @@ Knows asyncio transports. What a connection's bytes mean is told by the sans-IO 
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from typing import cast
 
@@ -14,6 +15,7 @@ import msgspec
 from rocketmq_py.core.address import parse_address
 from rocketmq_py.core.peer import Peer, Reply
 from rocketmq_py.errors import ConnectError, ConnectionLost, CorruptFrame, RequestTimeout
+from rocketmq_py.tls import tls_fault
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command, encode_command
 
 _CONNECT_SECONDS = 3.0
@@ -78,9 +80,12 @@ class Outward:
     """Connections to other servers, made when needed and kept.
 
     ``on_lost`` hears the address of a connection the other end has closed.
+
+    :param tls: the context of connections with TLS; None makes them without.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self._links: dict[str, _Link] = {}
         self.on_lost: Callable[[str], None] = lambda _: None
 
@@ -119,9 +124,9 @@ class Outward:
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 loop = asyncio.get_running_loop()
-                _, link = await loop.create_connection(lambda: _Link(address, self.on_lost), host, port)
+                _, link = await loop.create_connection(lambda: _Link(address, self.on_lost), host, port, ssl=self._tls)
         except OSError as e:  # a timeout is one, too
-            raise ConnectError(f"cannot connect to {address}: {e.strerror or e}") from e
+            raise ConnectError(f"cannot connect to {address}: {tls_fault(e) or e.strerror or e}") from e
         self._links[address] = link
         return link
 

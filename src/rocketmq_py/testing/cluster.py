@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -19,6 +20,7 @@ from rocketmq_py.client.admin import Admin
 from rocketmq_py.client.portal import Portal
 from rocketmq_py.errors import ClosedError, ConfigError
 from rocketmq_py.namesrv import NameServer, NamesrvConfig
+from rocketmq_py.server.tls import TlsSettings
 
 LOOPBACK = "127.0.0.1"
 
@@ -38,15 +40,24 @@ class Cluster:
 
     :param brokers: how many masters, named broker-a, broker-b and so on.
     :param store_dir: where the stores are kept; a temporary directory that goes with the cluster when left out.
+    :param tls: how its servers speak TLS, as Apache RocketMQ's ``tls.*`` keys and their values.
     :param settings: fields of :class:`~rocketmq_py.broker.BrokerConfig` and :class:`~rocketmq_py.store.StoreConfig`,
         for every broker.
     """
 
-    def __init__(self, brokers: int = 1, store_dir: str | Path | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        brokers: int = 1,
+        store_dir: str | Path | None = None,
+        *,
+        tls: Mapping[str, str] | None = None,
+        **settings: Any,
+    ) -> None:
         if not 1 <= brokers <= 26:
             raise ConfigError(f"a cluster of {brokers} brokers was asked for: 1 to 26 are possible")
         self._names = [f"broker-{chr(ord('a') + number)}" for number in range(brokers)]
         self._settings = settings
+        self._tls = TlsSettings.of(tls) if tls else None
         self._store_dir = None if store_dir is None else Path(store_dir)
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._portal: Portal | None = None
@@ -179,7 +190,7 @@ class Cluster:
     async def _start_namesrv(self) -> None:
         if self._namesrv is not None:
             await self._namesrv.stop()
-        namesrv = NameServer(self._namesrv_config)
+        namesrv = NameServer(self._namesrv_config, self._tls)
         await namesrv.start()
         self._namesrv = namesrv
         self._namesrv_config = msgspec.structs.replace(self._namesrv_config, listen_port=namesrv.port)
@@ -189,11 +200,12 @@ class Cluster:
             "broker_name": name, "listen_port": self._ports.get(name, 0), "namesrv_addr": self.namesrv,
             "bind_address": LOOPBACK, "broker_ip1": LOOPBACK, "store_path_root_dir": str(self.directory / name),
         }  # fmt: skip
-        broker = Broker(*configure({}, **{**_SMALL, **self._settings, **fixed}))
+        broker = Broker(*configure({}, **{**_SMALL, **self._settings, **fixed}), tls=self._tls)
         await broker.start()
         self._running[name] = broker
         self._ports[name] = broker.port
 
     async def _create_topic(self, name: str, queues: int, order: bool) -> None:
-        async with Admin(self.namesrv) as admin:
+        tls = self._tls.client_context() if self._tls is not None else None
+        async with Admin(self.namesrv, tls=tls) as admin:
             await admin.create_topic(name, queues, order=order)

@@ -1,5 +1,6 @@
 """The command in process: help, version, options to settings, errors as one line. Nothing is started here."""
 
+import asyncio
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import rocketmq_py
 from rocketmq_py.cli import main, root, serve
 from rocketmq_py.cli.settings import assigned
 from rocketmq_py.errors import ConnectError, StoreLocked
+from rocketmq_py.server.tls import TlsSettings
 
 
 def run(*args):
@@ -104,7 +106,7 @@ def configured(monkeypatch):
     def configure(*args):
         result = run("serve", *args)
         assert result.exit_code == 0, result.output
-        return seen.pop()
+        return seen.pop()[:3]
 
     return configure
 
@@ -165,3 +167,19 @@ def test_listening_everywhere_tells_clients_this_machine_s_address():
     told = serve._addresses({}, "0.0.0.0")["brokerIP1"]
     assert told != "0.0.0.0"
     assert told.count(".") == 3
+
+
+def test_serve_takes_options_for_tls(monkeypatch):
+    seen = []
+
+    def keep(*parts):
+        seen.extend(parts)
+        return asyncio.sleep(0)
+
+    monkeypatch.setattr(serve, "_serve", keep)
+    result = run("serve", "--tls-cert", "c.pem", "--tls-key", "k.pem", "--tls-ca", "a.pem", "--tls-mode", "enforcing")
+    assert result.exit_code == 0, result.output
+    assert seen[-1] == TlsSettings.of({
+        "tls.server.certPath": "c.pem", "tls.server.keyPath": "k.pem", "tls.server.trustCertPath": "a.pem",
+        "tls.server.authClient": "true", "tls.server.need.client.auth": "require", "tls.server.mode": "enforcing",
+    })  # fmt: skip

@@ -1,0 +1,237 @@
+"""TLS of a server: its settings under Java's names, and the context new connections get.
+
+Knows files of certificates and when they have changed. Refuses to know sockets (``server.doorway``).
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from rocketmq_py.core import javaconf
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.tls import TlsOptions, load_authorities, load_certificate
+
+_log = logging.getLogger(__name__)
+
+PREFIX = "tls."
+"""What the keys begin with."""
+
+CONFIG_FILE = "tls.config.file"
+DEFAULT_CONFIG_FILE = "/etc/rocketmq/tls.properties"
+
+_NOT_IN_FILE = ("tls.server.mode", "tls.enable", CONFIG_FILE)
+_TEST_MODE = "tls.test.mode.enable"
+
+Stamp = tuple[tuple[int, int] | None, ...]
+
+
+class TlsMode(Enum):
+    """What a server does with connections with and without TLS."""
+
+    DISABLED = "disabled"
+    PERMISSIVE = "permissive"
+    ENFORCING = "enforcing"
+
+
+class ClientAuth(Enum):
+    """Whether clients are asked for a certificate."""
+
+    NONE = "none"
+    OPTIONAL = "optional"
+    REQUIRE = "require"
+
+
+class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What Java's system properties ``tls.*`` say; a field for each.
+
+    Java's broker is permissive with a certificate it makes for tests unless told otherwise; ours makes none, so without
+    one its permissive mode is disabled mode.
+
+    :param enable: whether this server's own requests of others use TLS; by default in enforcing mode, as Java's.
+    :param server_need_client_auth: none, optional or require: whether clients are asked for a certificate.
+    :param server_auth_client: whether it is checked; needs ``server_trust_cert_path``.
+    :param client_auth_server: whether this server, as a client of others, checks their certificates.
+    """
+
+    server_mode: TlsMode = TlsMode.PERMISSIVE
+    server_key_path: str = ""
+    server_key_password: str = ""
+    server_cert_path: str = ""
+    server_need_client_auth: ClientAuth = ClientAuth.NONE
+    server_auth_client: bool = False
+    server_trust_cert_path: str = ""
+    enable: bool | None = None
+    client_key_path: str = ""
+    client_key_password: str = ""
+    client_cert_path: str = ""
+    client_auth_server: bool = False
+    client_trust_cert_path: str = ""
+
+    def __post_init__(self) -> None:
+        if self.server_mode is TlsMode.ENFORCING and not self.server_cert_path:
+            raise ConfigError("tls.server.mode is enforcing but there is no certificate: set tls.server.certPath")
+        if self.server_key_path and not self.server_cert_path:
+            raise ConfigError("tls.server.keyPath is of no use without tls.server.certPath")
+        asked = self.server_need_client_auth is not ClientAuth.NONE
+        if asked and not (self.server_auth_client and self.server_trust_cert_path):
+            raise ConfigError(
+                f"tls.server.need.client.auth is {self.server_need_client_auth.value}, but nothing says which "
+                "certificates are good: set tls.server.authClient=true and tls.server.trustCertPath"
+            )
+
+    def __repr__(self) -> str:
+        return f"TlsSettings(server_mode={self.server_mode.value}, server_cert_path={self.server_cert_path!r})"
+
+    @classmethod
+    def of(cls, settings: Mapping[str, str]) -> Self:
+        """The settings of keys and values, and of the file ``tls.config.file`` names, which wins as it does in Java.
+
+        :raises ConfigError: an unknown key, a value of the wrong kind, a combination that cannot work, no such file.
+        """
+        given = {**settings, **_from_file(settings.get(CONFIG_FILE))}
+        known = {*_KEYS, CONFIG_FILE, _TEST_MODE}
+        faults = [javaconf.unknown(key, known) for key in given if key not in known]
+        if faults:
+            raise ConfigError("; ".join(faults))
+        fields: dict[str, Any] = {_KEYS[key]: _value(key, text) for key, text in given.items() if key in _KEYS}
+        return cls(**fields)
+
+    @property
+    def serves_tls(self) -> bool:
+        """Whether connections with TLS are served."""
+        return self.server_mode is not TlsMode.DISABLED and bool(self.server_cert_path)
+
+    def client_context(self) -> ssl.SSLContext | None:
+        """The context of this server's own requests of others; None when they go without TLS.
+
+        :raises ConfigError: a file is missing or is not what it should be.
+        """
+        enforcing = self.server_mode is TlsMode.ENFORCING
+        if not (self.enable if self.enable is not None else enforcing):
+            return None
+        return TlsOptions(
+            ca=self.client_trust_cert_path or None, cert=self.client_cert_path or None,
+            key=self.client_key_path or None, key_password=self.client_key_password or None,
+            verify=self.client_auth_server, check_hostname=False,
+        ).context()  # fmt: skip
+
+
+_KEYS = {
+    "tls.server.mode": "server_mode",
+    "tls.server.keyPath": "server_key_path",
+    "tls.server.keyPassword": "server_key_password",
+    "tls.server.certPath": "server_cert_path",
+    "tls.server.need.client.auth": "server_need_client_auth",
+    "tls.server.authClient": "server_auth_client",
+    "tls.server.trustCertPath": "server_trust_cert_path",
+    "tls.enable": "enable",
+    "tls.client.keyPath": "client_key_path",
+    "tls.client.keyPassword": "client_key_password",
+    "tls.client.certPath": "client_cert_path",
+    "tls.client.authServer": "client_auth_server",
+    "tls.client.trustCertPath": "client_trust_cert_path",
+}
+
+_KINDS: dict[str, type] = {
+    "server_mode": TlsMode, "server_need_client_auth": ClientAuth, "server_auth_client": bool, "enable": bool,
+    "client_auth_server": bool,
+}  # fmt: skip
+
+
+def split(settings: Mapping[str, str]) -> tuple[dict[str, str], TlsSettings]:
+    """The settings that are not TLS's, and those that are. Errors as :meth:`TlsSettings.of`."""
+    others = {key: text for key, text in settings.items() if not key.startswith(PREFIX)}
+    return others, TlsSettings.of({key: text for key, text in settings.items() if key.startswith(PREFIX)})
+
+
+def _value(key: str, text: str) -> object:
+    kind = _KINDS.get(_KEYS[key])
+    if kind is None:
+        return text
+    if kind is bool:
+        fault = javaconf.fault(key, text, bool)
+        if fault:
+            raise ConfigError(fault)
+        return text.lower() == "true"
+    try:
+        return kind(text.strip().lower())
+    except ValueError:
+        raise ConfigError(f"{key} is {text!r}: {', '.join(one.value for one in kind)} are possible") from None  # type: ignore[attr-defined]
+
+
+def _from_file(named: str | None) -> dict[str, str]:
+    """The settings of the file; Java's own place for it is looked at when none is named."""
+    path = Path(named or DEFAULT_CONFIG_FILE).expanduser()
+    if named is None and not path.is_file():
+        return {}
+    try:
+        found = javaconf.read_properties(path.read_text().splitlines(), strict=False)
+    except OSError as e:
+        raise ConfigError(f"{CONFIG_FILE}: {path} cannot be read: {e.strerror}") from e
+    return {key: text for key, text in found.items() if key not in _NOT_IN_FILE}
+
+
+class Certificates:
+    """The context of new connections, made anew when one of its files has changed.
+
+    :raises ConfigError: a file is missing or is not what it should be.
+    """
+
+    def __init__(self, settings: TlsSettings) -> None:
+        self._settings = settings
+        self._files = [
+            Path(path).expanduser()
+            for path in (settings.server_cert_path, settings.server_key_path, settings.server_trust_cert_path)
+            if path
+        ]
+        self._stamp = self._look()
+        self._context = server_context(settings)
+
+    def current(self) -> ssl.SSLContext:
+        """The context as the files are now. Files that cannot be used are logged once; what was good stays in use."""
+        stamp = self._look()
+        if stamp != self._stamp:
+            self._stamp = stamp
+            try:
+                self._context = server_context(self._settings)
+            except ConfigError as e:
+                _log.error("the changed certificate is not taken over, the one before stays in use: %s", e)
+            else:
+                _log.info("the changed certificate %s is in use now", self._settings.server_cert_path)
+        return self._context
+
+    def _look(self) -> Stamp:
+        return tuple(_file_stamp(path) for path in self._files)
+
+
+def _file_stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino
+
+
+def server_context(settings: TlsSettings) -> ssl.SSLContext:
+    """What :mod:`ssl` needs to serve.
+
+    :raises ConfigError: a file is missing or is not what it should be.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    load_certificate(
+        context, settings.server_cert_path, settings.server_key_path or None, settings.server_key_password or None
+    )
+    if settings.server_auth_client and settings.server_trust_cert_path:
+        load_authorities(context, settings.server_trust_cert_path)
+    if settings.server_need_client_auth is ClientAuth.OPTIONAL:
+        context.verify_mode = ssl.CERT_OPTIONAL
+    elif settings.server_need_client_auth is ClientAuth.REQUIRE:
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context

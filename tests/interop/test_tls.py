@@ -1,0 +1,61 @@
+"""TLS with Java: its clients on our enforcing port, our clients on its."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketmq_py import Message, Producer, SimpleConsumer, TlsOptions
+from tests.certificates import Authority, Pair
+from tests.interop.javapeer import JavaPeer, JavaServer
+from tests.interop.ours import OurServer, OurServers
+from tests.interop.side import eventually
+
+CLIENT = "-Dtls.enable=true -Dtls.test.mode.enable=false -Dtls.client.authServer=true -Dtls.client.trustCertPath={ca}"
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module")
+def pair(authority: Authority) -> Pair:
+    return authority.issue("server")
+
+
+@pytest.fixture(scope="module")
+def enforcing(servers: OurServers, pair: Pair) -> OurServer:
+    return servers.serve(None, "--tls-cert", str(pair.cert), "--tls-key", str(pair.key), "--tls-mode", "enforcing")
+
+
+@pytest.fixture(scope="module")
+def java_enforcing(java: JavaPeer, pair: Pair) -> JavaServer:
+    """A Java broker that takes TLS only, at a Java name server that takes both."""
+    keys = {"mode": "enforcing", "certPath": pair.cert, "keyPath": pair.key}
+    words = " ".join(f"-Dtls.server.{key}={value}" for key, value in keys.items())
+    return java.broker(java.namesrv().address, java_options=f"-Dtls.test.mode.enable=false {words}")
+
+
+def test_java_clients_speak_tls_with_us(java: JavaPeer, enforcing: OurServer, authority: Authority) -> None:
+    options = CLIENT.format(ca=authority.ca)
+    sent = java.produce(enforcing.namesrv, "java-to-us", 20, java_options=options)
+    assert len(sent) == 20
+    seen = java.consume(enforcing.namesrv, "java-to-us", "g-tls", 20, java_options=options)
+    assert {row["msgId"] for row in seen} == {row["msgId"] for row in sent}
+
+
+def test_our_clients_speak_tls_with_java(java_enforcing: JavaServer) -> None:
+    trust = TlsOptions(verify=False)
+    with Producer("p-tls", java_enforcing.namesrv, tls=trust) as producer:
+        sent = {producer.send(Message("us-to-java", b"%d" % n * 1000)).msg_id for n in range(20)}
+    found: dict[str, bytes] = {}
+    with SimpleConsumer("g-tls", java_enforcing.namesrv, tls=trust) as consumer:
+        consumer.subscribe("us-to-java")
+
+        def look() -> set[str]:
+            for message in consumer.receive():
+                consumer.ack(message)
+                found[message.msg_id] = message.body
+            return set(found)
+
+        assert eventually(look, lambda seen: seen >= sent) == sent
