@@ -75,8 +75,8 @@ class Cleaner:
 
     def _doom(self, config: StoreConfig, verdict: Verdict, now: int) -> None:
         log = self._log
-        # The newest file is being written; one not yet on disk as a whole may still be in the hands of a sync. And queues
-        # must not forget how far they had come: after a crash only their files tell, or the log.
+        # The newest file is being written; one not yet on disk as a whole may still be in the hands of a sync. And
+        # queues must not forget how far they had come: after a crash only their files tell, or the log.
         safe = min(self._flusher.flushed_offset, self._checkpoint.end)
         files = [(start, self._modified(start)) for start in log.starts[:-1] if start + log.file_size <= safe]
         found = expired(files, now, config.file_reserved_time, at_any_age=verdict.at_any_age,
