@@ -227,7 +227,7 @@ def test_a_forked_child_cannot_use_a_consumer_and_the_parent_does_not_notice(clu
     with BlockingConsumer(group, cluster.namesrv, listener=lambda _: arrived.set(), consume_from=FIRST) as member:
         member.subscribe(topic)
         member.start()
-        with LitePullConsumer(f"{group}-lite", cluster.namesrv) as lite:
+        with LitePullConsumer(f"{group}-lite", cluster.namesrv, consume_from=FIRST) as lite:
             lite.subscribe(topic)
             calls = [member.lag, member.health, member.close, lite.poll, lite.commit, lite.health, lite.close]
             reader, writer = os.pipe()

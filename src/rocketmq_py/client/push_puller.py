@@ -33,7 +33,7 @@ from rocketmq_py.errors import (
     SubscriptionError,
     TopicNotExist,
 )
-from rocketmq_py.model import MessageExt
+from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers import PullMessage, PullResponse
@@ -89,6 +89,7 @@ class Puller:
         self._on_illegal_offset = on_illegal_offset
         self._offset: int | None = None
         self._broker_id = MASTER_ID
+        self._told = 0
         self._trouble = Trouble(queue.queue.broker_name, group.instance.lost)
         self._changed: asyncio.Event | None = None
 
@@ -145,6 +146,7 @@ class Puller:
         """Looks for a way out of a failure; returns the seconds to wait before the next pull."""
         delay, queue = failure_delay(error), self._queue.queue
         level = self._trouble.begins(error)
+        self._told = 0
         where = "its start" if self._offset is None else self._offset
         _log.log(level, "pulling %s at %s failed, again in %g s: %s", queue, where, delay, error)
         if isinstance(error, SubscriptionError) and self._group.now() - self._group.announced_at >= delay:
@@ -221,7 +223,7 @@ class Puller:
 
     def _request(self, offset: int, subscription: SubscriptionData, *, is_master: bool) -> PullMessage:
         queue, options = self._queue.queue, self._group.options
-        commit = 0 if self._group.is_broadcasting else self._group.offsets.get(queue) or 0
+        commit = self._news(queue) if is_master else 0
         posted = options.post_subscription_when_pull
         flags = pull_flags(commit, from_master=is_master, with_subscription=posted)
         return PullMessage(
@@ -231,6 +233,12 @@ class Puller:
             subscription=subscription.sub_string if posted else None, expression_type=subscription.expression_type,
             max_msg_bytes=options.pull_batch_bytes, request_source=-1, bname=queue.broker_name,
         )  # fmt: skip
+
+    def _news(self, queue: MessageQueue) -> int:
+        """The offset to send along; 0 when the last pull carried it: read late, it could undo what was stored since."""
+        commit = 0 if self._group.is_broadcasting else self._group.offsets.get(queue) or 0
+        known, self._told = self._told, commit
+        return 0 if commit == known else commit
 
     async def _answer(self, asked: _Asked) -> _Pulled:
         """The answer to a pull; raises what a broker refuses it with."""

@@ -164,6 +164,9 @@ def test_offsets_travel_with_pulls_and_are_stored_at_the_end():
             broker.network.transports[BROKER].deliver(late_answer(broker, pulled(19, 2)))
             third = (await broker.until(lambda: broker.asked(Code.PULL_MESSAGE, queueOffset="2")[1:]))[0]
             assert (third.ext["commitOffset"], third.ext["sysFlag"]) == ("2", "3")
+            broker.network.transports[BROKER].deliver(late_answer(broker, pulled(19, 2)))
+            fourth = (await broker.until(lambda: broker.asked(Code.PULL_MESSAGE, queueOffset="2")[2:]))[0]
+            assert (fourth.ext["commitOffset"], fourth.ext["sysFlag"]) == ("0", "2"), "the third has told it"
         stored = broker.asked(Code.UPDATE_CONSUMER_OFFSET)[-1]
         assert (stored.ext["commitOffset"], stored.is_oneway) == ("2", False)
 
