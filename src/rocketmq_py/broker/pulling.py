@@ -27,6 +27,7 @@ from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies import SubscriptionData, SubscriptionGroupConfig, TopicConfig
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode as Code
 from rocketmq_py.protocol.headers import PullMessage
+from rocketmq_py.protocol.remarks import FAQ
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.protocol.sysflag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
 from rocketmq_py.server import Hold, Peer, Reply
@@ -148,7 +149,7 @@ class Puller:
     def _check_group(self, name: str) -> SubscriptionGroupConfig:
         group = self._groups.find(name)
         if group is None:
-            said = f"subscription group [{name}] does not exist, {remarks.FAQ}"
+            said = f"subscription group [{name}] does not exist, {FAQ}"
             raise Refused(Code.SUBSCRIPTION_GROUP_NOT_EXIST, said)
         if not group.consume_enable:
             raise Refused(Code.NO_PERMISSION, f"subscription group no permission, {name}", GROUP_FORBIDDEN)
@@ -182,7 +183,7 @@ class Puller:
         name = header.consumer_group
         members = self._clients.consumers.groups.get(name)
         if members is None:
-            raise Refused(Code.SUBSCRIPTION_NOT_EXIST, f"the consumer's group info not exist{remarks.FAQ}")
+            raise Refused(Code.SUBSCRIPTION_NOT_EXIST, f"the consumer's group info not exist{FAQ}")
         if members.is_broadcasting and not group.consume_broadcast_enable:
             said = f"the consumer group[{name}] can not consume by broadcast way"
             raise Refused(Code.NO_PERMISSION, said, BROADCASTING_FORBIDDEN)
@@ -191,7 +192,7 @@ class Puller:
             raise Refused(Code.NO_PERMISSION, said, SUBSCRIPTION_FORBIDDEN)
         subscription = members.subscriptions.get(header.topic)
         if subscription is None:
-            raise Refused(Code.SUBSCRIPTION_NOT_EXIST, f"the consumer's subscription not exist{remarks.FAQ}")
+            raise Refused(Code.SUBSCRIPTION_NOT_EXIST, f"the consumer's subscription not exist{FAQ}")
         if subscription.sub_version < header.sub_version:
             raise Refused(Code.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
         return subscription

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rocketmq_py.protocol.remarks import FAQ as FAQ
+from rocketmq_py.protocol.remarks import FAQ
 
 TOPIC_MAX_LENGTH = 127
 RETRY_TOPIC_MAX_LENGTH = 255
