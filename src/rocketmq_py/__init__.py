@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     )
     from rocketmq_py.tls import TlsOptions as TlsOptions
     from rocketmq_py.wire.compression import CompressionType as CompressionType
+    from rocketmq_py.wire.signing import Credentials as Credentials
 
 __version__ = "0.1.0"
 
@@ -65,6 +66,7 @@ __all__ = [
     "ConsumeFromWhere",
     "ConsumeHook",
     "ConsumeResult",
+    "Credentials",
     "ForkedError",
     "InvalidReceipt",
     "LitePullConsumer",
@@ -95,6 +97,7 @@ __all__ = [
     "TransactionProducer",
     "TransactionSendResult",
     "TransactionState",
+    "reply",
 ]
 
 _HOMES = {
@@ -106,6 +109,7 @@ _HOMES = {
     "client.lite_pull_blocking": ("LitePullConsumer",),
     "client.pull_blocking": ("PullConsumer",),
     "client.push_blocking": ("PushConsumer",),
+    "client.replies": ("reply",),
     "client.simple_blocking": ("SimpleConsumer",),
     "client.transaction": ("TransactionListener",),
     "client.transaction_blocking": ("TransactionProducer",),
@@ -120,6 +124,7 @@ _HOMES = {
     ),
     "tls": ("TlsOptions",),
     "wire.compression": ("CompressionType",),
+    "wire.signing": ("Credentials",),
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

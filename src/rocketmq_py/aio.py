@@ -45,6 +45,7 @@ from rocketmq_py.model import (
 )
 from rocketmq_py.tls import TlsOptions
 from rocketmq_py.wire.compression import CompressionType
+from rocketmq_py.wire.signing import Credentials
 
 __all__ = [
     "Admin",
@@ -57,6 +58,7 @@ __all__ = [
     "ConsumeFromWhere",
     "ConsumeHook",
     "ConsumeResult",
+    "Credentials",
     "ForkedError",
     "InvalidReceipt",
     "LitePullConsumer",
@@ -87,4 +89,5 @@ __all__ = [
     "TransactionProducer",
     "TransactionSendResult",
     "TransactionState",
+    "reply",
 ]

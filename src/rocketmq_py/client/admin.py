@@ -16,6 +16,7 @@ class Admin(TransactionAdmin):
     :param instance: share this client's connections; its owner starts and stops it.
     :param address_map: other addresses for those brokers advertise.
     :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
+    :param credentials: what requests are signed with, for servers with access control.
 
     Every method may raise NetworkError (nobody answers) and BrokerError (the answer is no).
     """

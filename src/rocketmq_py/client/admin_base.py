@@ -17,6 +17,7 @@ from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.header import Header
 from rocketmq_py.tls import Tls
 from rocketmq_py.wire.command import Command
+from rocketmq_py.wire.signing import Credentials
 
 Refusals = tuple[type[BrokerError], ...]
 
@@ -32,11 +33,14 @@ class AdminBase:
         instance: ClientInstance | None = None,
         address_map: Mapping[str, str] | None = None,
         tls: Tls = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self._namesrv = [] if instance is not None else name_servers(namesrv)
         self._timeout = timeout
         self._own_instance = instance is None
-        self._instance = instance or ClientInstance(self._namesrv, address_map=address_map, tls=tls, timeout=timeout)
+        self._instance = instance or ClientInstance(
+            self._namesrv, address_map=address_map, tls=tls, credentials=credentials, timeout=timeout
+        )
 
     async def start(self) -> None:
         """Make ready. May be called more than once."""

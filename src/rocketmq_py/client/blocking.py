@@ -20,10 +20,11 @@ from rocketmq_py.client.sender import Target, outcome_of
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.core.sending import Delivery
 from rocketmq_py.errors import NetworkError, RocketMQError
-from rocketmq_py.model import Message, MessageQueue, SendResult
+from rocketmq_py.model import Message, MessageExt, MessageQueue, SendResult
 from rocketmq_py.protocol import names
 from rocketmq_py.tls import Tls
 from rocketmq_py.wire.compression import CompressionType
+from rocketmq_py.wire.signing import Credentials
 
 
 class Producer:
@@ -42,6 +43,7 @@ class Producer:
     :param instance_name: part of the client id after ``ip@``; by default unique.
     :param address_map: other addresses for those brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
     :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
+    :param credentials: what requests are signed with, for servers with access control.
     :param hooks: called before and after every send.
     :raises ConfigError: an option that can never work.
 
@@ -64,6 +66,7 @@ class Producer:
         instance_name: str | None = None,
         address_map: Mapping[str, str] | None = None,
         tls: Tls = None,
+        credentials: Credentials | None = None,
         hooks: Sequence[SendHook] = (),
     ) -> None:
         producer = aio.Producer(
@@ -80,6 +83,7 @@ class Producer:
             instance_name=instance_name,
             address_map=address_map,
             tls=tls,
+            credentials=credentials,
             hooks=hooks,
         )
         self._wrap(producer)
@@ -214,6 +218,21 @@ class Producer:
                 [message], lambda: self._send(self._aio.sender.delivery(message, None, timeout, choose))
             )
         return self._send(self._aio.sender.delivery(message, None, timeout, choose))
+
+    def request(self, message: Message, timeout: float = 3.0, queue: MessageQueue | None = None) -> MessageExt:
+        """Send a request and wait for the reply of whoever consumes it, made with :func:`~rocketmq_py.reply`.
+
+        The message stays as it is; what is sent is a copy that says where the reply is to go. Hooks see it being sent,
+        in the client's thread. The wait can be interrupted.
+
+        :param timeout: seconds for everything: the request's way, the consumer's work and the way back.
+        :param queue: as of :meth:`send`.
+        :raises RequestTimeout: no reply came in time; the request may have been consumed nonetheless. A reply that
+            comes later is logged.
+        :raises ClosedError: the producer was closed meanwhile.
+        Other errors as :meth:`send`: the request was not stored.
+        """
+        return self._portal.run(self._aio.request(message, timeout, queue))
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic that can be written, those it will get if it does not exist yet.

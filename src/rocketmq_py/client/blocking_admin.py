@@ -15,6 +15,7 @@ from rocketmq_py.protocol.bodies import ClusterInfo, ConsumerConnection, Subscri
 from rocketmq_py.protocol.bodies_admin import OffsetWrapper, TopicOffset
 from rocketmq_py.protocol.sysflag import PERM_RW
 from rocketmq_py.tls import Tls
+from rocketmq_py.wire.signing import Credentials
 
 
 class Admin:
@@ -24,6 +25,7 @@ class Admin:
     :param timeout: seconds to wait for each answer.
     :param address_map: other addresses for those brokers advertise.
     :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
+    :param credentials: what requests are signed with, for servers with access control.
 
     Every method may raise NetworkError (nobody answers) and BrokerError (the answer is no).
     """
@@ -35,8 +37,9 @@ class Admin:
         timeout: float = 5.0,
         address_map: Mapping[str, str] | None = None,
         tls: Tls = None,
+        credentials: Credentials | None = None,
     ) -> None:
-        self._aio = aio.Admin(namesrv, timeout=timeout, address_map=address_map, tls=tls)
+        self._aio = aio.Admin(namesrv, timeout=timeout, address_map=address_map, tls=tls, credentials=credentials)
         self._run = portal().run
 
     def start(self) -> None:

@@ -16,6 +16,7 @@ from rocketmq_py.errors import ConnectionLost, CorruptFrame, NetworkError, Reque
 from rocketmq_py.protocol.header import Header
 from rocketmq_py.tls import tls_fault
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command, encode_command
+from rocketmq_py.wire.signing import Credentials
 
 Answered = Callable[[Reply | NetworkError], None]
 """Takes the answer to a request, or the reason why there is none. Called once, in the loop's thread; must not block."""
@@ -29,6 +30,7 @@ class Connection(asyncio.Protocol):
     :param address: the peer, as callers name it; appears in errors.
     :param on_push: takes requests the peer makes.
     :param on_lost: told once when the connection has ended.
+    :param credentials: what requests are signed with.
     """
 
     def __init__(
@@ -36,8 +38,10 @@ class Connection(asyncio.Protocol):
         address: str,
         on_push: Callable[[Connection, Command], None],
         on_lost: Callable[[Connection], None],
+        credentials: Credentials | None = None,
     ) -> None:
         self.address = address
+        self._credentials = credentials
         self.closed = False
         self._on_push = on_push
         self._on_lost = on_lost
@@ -65,12 +69,16 @@ class Connection(asyncio.Protocol):
     def request(self, code: int, header: Header | None, body: bytes, answered: Answered, deadline: float) -> None:
         """Send a request; ``answered`` hears of its answer, or of a failure by ``deadline`` (``time.monotonic``)."""
         opaque = self.expect(answered, deadline)
-        self.write(encode_command(Command(code, opaque, ext=header.to_ext() if header else {}, body=body)))
+        self.write(encode_command(Command(code, opaque, ext=self._fields(header, body), body=body)))
 
     def oneway(self, code: int, header: Header | None, body: bytes = b"") -> None:
         """Send a request nobody answers."""
-        ext = header.to_ext() if header else {}
+        ext = self._fields(header, body)
         self.write(encode_command(Command(code, self._peer.number(), ONEWAY_FLAG, ext=ext, body=body)))
+
+    def _fields(self, header: Header | None, body: bytes) -> dict[str, str]:
+        ext = header.to_ext() if header else {}
+        return ext if self._credentials is None else self._credentials.signed(ext, body)
 
     async def call(self, code: int, header: Header | None, body: bytes, timeout: float) -> Reply:
         """Send a request and wait for its answer.

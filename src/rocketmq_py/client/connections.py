@@ -24,6 +24,7 @@ from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.header import Header
 from rocketmq_py.tls import Tls, client_context, tls_fault
 from rocketmq_py.wire.command import RESPONSE_FLAG, Command, encode_command
+from rocketmq_py.wire.signing import Credentials
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +40,7 @@ class Connections:
     :param connect_timeout: seconds to wait for a connection.
     :param address_map: other addresses for the ones brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
     :param tls: whether and how servers are reached over TLS.
+    :param credentials: what requests are signed with; None leaves them unsigned.
     :param hint: says for an address what to try when it cannot be reached.
     :raises ConfigError: what ``tls`` says cannot work.
     """
@@ -49,11 +51,13 @@ class Connections:
         connect_timeout: float = 3.0,
         address_map: Mapping[str, str] | None = None,
         tls: Tls = None,
+        credentials: Credentials | None = None,
         hint: Callable[[str], str] = lambda _: "",
     ) -> None:
         self.connect_timeout = connect_timeout
         self.tls = client_context(tls)
         """The context of connections with TLS; None without."""
+        self.credentials = credentials
         self._address_map = dict(address_map or {})
         self._hint = hint
         self._open: dict[str, Connection] = {}
@@ -206,7 +210,7 @@ class Connections:
             await asyncio.gather(*(connection.ended(_FAREWELL_SECONDS) for connection in connections))
 
     async def _connect(self, address: str) -> Connection:
-        connection = Connection(address, self._pushed, self._forget)
+        connection = Connection(address, self._pushed, self._forget, self.credentials)
         try:
             host, port = self.where(address)
             sock = await _connected_socket(host, port, self.connect_timeout)

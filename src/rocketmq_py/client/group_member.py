@@ -17,6 +17,7 @@ from rocketmq_py.errors import ClosedError
 from rocketmq_py.model import MessageModel, MessageQueue
 from rocketmq_py.protocol.names import check_group
 from rocketmq_py.tls import Tls
+from rocketmq_py.wire.signing import Credentials
 
 BROADCASTING_INSTANCE = "DEFAULT"
 """The instance name of a broadcasting consumer: a stable client id, so that it finds its offsets again."""
@@ -29,7 +30,7 @@ class GroupMember:
     :raises ConfigError: an illegal group name, or no name server.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - options by keyword
         self,
         group: str,
         options: PushOptions,
@@ -40,13 +41,20 @@ class GroupMember:
         unit_name: str | None,
         address_map: Mapping[str, str] | None,
         tls: Tls,
+        credentials: Credentials | None,
         timeout: float,
     ) -> None:
         if options.message_model is MessageModel.BROADCASTING:
             instance_name = instance_name or BROADCASTING_INSTANCE
         self._owns_instance = instance is None
         self._instance = instance or ClientInstance(
-            namesrv, instance_name=instance_name, unit_name=unit_name, address_map=address_map, tls=tls, timeout=timeout
+            namesrv,
+            instance_name=instance_name,
+            unit_name=unit_name,
+            address_map=address_map,
+            tls=tls,
+            credentials=credentials,
+            timeout=timeout,
         )
         self._group = Group(check_group(group), self._instance, options)
         self._closed = asyncio.Event()

@@ -23,6 +23,7 @@ from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers import GroupHeader, UnregisterClient
 from rocketmq_py.tls import Tls
 from rocketmq_py.wire.command import Command
+from rocketmq_py.wire.signing import Credentials
 
 _log = logging.getLogger(__name__)
 
@@ -63,6 +64,7 @@ class ClientInstance:
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
     :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
+    :param credentials: what requests are signed with, for servers with access control.
     :param timeout: seconds to wait for an answer of a name server, and of a broker to a heartbeat.
     :param connect_timeout: seconds to wait for a connection.
     :param route_interval: seconds between refreshes of the routes.
@@ -78,6 +80,7 @@ class ClientInstance:
         unit_name: str | None = None,
         address_map: Mapping[str, str] | None = None,
         tls: Tls = None,
+        credentials: Credentials | None = None,
         timeout: float = 3.0,
         connect_timeout: float = 3.0,
         route_interval: float = 30.0,
@@ -87,7 +90,7 @@ class ClientInstance:
         self.client_id = make_client_id(instance_name, unit_name)
         self.timeout = timeout
         self.connections = Connections(
-            connect_timeout=connect_timeout, address_map=address_map, tls=tls, hint=self._hint
+            connect_timeout=connect_timeout, address_map=address_map, tls=tls, credentials=credentials, hint=self._hint
         )
         self.name_servers = NameServers(name_servers(namesrv), self.connections, timeout)
         self.routes = Routes(self.name_servers)

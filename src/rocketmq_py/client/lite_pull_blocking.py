@@ -20,6 +20,7 @@ from rocketmq_py.client.portal import portal
 from rocketmq_py.client.push_running import Health
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.tls import Tls
+from rocketmq_py.wire.signing import Credentials
 
 
 def _time_left(timeout: float | None) -> Callable[[], float | None]:
@@ -48,6 +49,7 @@ class LitePullConsumer:
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
     :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
+    :param credentials: what requests are signed with, for servers with access control.
     :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
     :param options: see :class:`LitePullOptions`.
     :raises ConfigError: an argument that can never work.
@@ -62,6 +64,7 @@ class LitePullConsumer:
         unit_name: str | None = None,
         address_map: Mapping[str, str] | None = None,
         tls: Tls = None,
+        credentials: Credentials | None = None,
         timeout: float = 3.0,
         **options: Unpack[LitePullSettings],
     ) -> None:
@@ -74,6 +77,7 @@ class LitePullConsumer:
                 unit_name=unit_name,
                 address_map=address_map,
                 tls=tls,
+                credentials=credentials,
                 timeout=timeout,
                 **options,
             )

@@ -10,18 +10,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from rocketmq_py.client import replies
 from rocketmq_py.client.hooks import SendHook, SendHooks
 from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.replies import PendingRequests
 from rocketmq_py.client.routes import name_servers
 from rocketmq_py.client.sender import Options, Sender
 from rocketmq_py.core.outgoing import check_limits
 from rocketmq_py.core.sending import Chooser, Delivery, shard
-from rocketmq_py.errors import ClosedError, ConfigError
-from rocketmq_py.model import Message, MessageQueue, SendResult
+from rocketmq_py.errors import ClosedError, ConfigError, RequestTimeout
+from rocketmq_py.model import Message, MessageExt, MessageQueue, SendResult
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies import ProducerData
 from rocketmq_py.tls import Tls
 from rocketmq_py.wire.compression import CompressionType
+from rocketmq_py.wire.signing import Credentials
 
 QueueSelector = Callable[[Sequence[MessageQueue], Message, Any], MessageQueue]
 """Picks a queue: takes the writable queues of the topic, the message, and the argument given with it."""
@@ -47,6 +50,7 @@ class Producer:
     :param instance_name: part of the client id after ``ip@``; by default unique.
     :param address_map: other addresses for those brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
     :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
+    :param credentials: what requests are signed with, for servers with access control.
     :param hooks: called before and after every send.
     :raises ConfigError: an option that can never work.
     """
@@ -68,6 +72,7 @@ class Producer:
         instance_name: str | None = None,
         address_map: Mapping[str, str] | None = None,
         tls: Tls = None,
+        credentials: Credentials | None = None,
         hooks: Sequence[SendHook] = (),
     ) -> None:
         self.group = names.check_group(group)
@@ -80,9 +85,13 @@ class Producer:
         self._instance_name = instance_name
         self._address_map = address_map
         self._tls = tls
+        self._credentials = credentials
         self._instance = instance
         self._own_instance = instance is None
         self._sender: Sender | None = None
+        self.pending = PendingRequests(f"producer {group}")
+        """Requests that wait for replies."""
+        self._reply_topics: set[str] = set()
         self.hooks = SendHooks(self.group, hooks) if hooks else None
 
     # -- life
@@ -93,7 +102,11 @@ class Producer:
             return
         if self._instance is None:
             self._instance = ClientInstance(
-                self._namesrv, instance_name=self._instance_name, address_map=self._address_map, tls=self._tls
+                self._namesrv,
+                instance_name=self._instance_name,
+                address_map=self._address_map,
+                tls=self._tls,
+                credentials=self._credentials,
             )
         self._instance.register(self)
         self._sender = Sender(self.group, self._instance, self._options)
@@ -104,6 +117,7 @@ class Producer:
         """Wait for what is being sent, sign off at the brokers, end the connections. May be called more than once."""
         if self._sender is None or self._instance is None:
             return
+        self.pending.close()
         await self._sender.close()
         await self._instance.unregister(self)
         if self._own_instance:
@@ -206,6 +220,37 @@ class Producer:
             )
         return await self._send(self.sender.delivery(message, None, timeout, choose))
 
+    async def request(
+        self, message: Message, timeout: float = 3.0, queue: MessageQueue | None = None
+    ) -> MessageExt:
+        """Send a request and wait for the reply of whoever consumes it, made with :func:`~rocketmq_py.reply`.
+
+        The message stays as it is; what is sent is a copy that says where the reply is to go. Hooks see it being sent.
+
+        :param timeout: seconds for everything: the request's way, the consumer's work and the way back.
+        :param queue: as of :meth:`send`.
+        :raises RequestTimeout: no reply came in time; the request may have been consumed nonetheless. A reply that
+            comes later is logged.
+        :raises ClosedError: the producer was closed meanwhile.
+        Other errors as :meth:`send`: the request was not stored.
+        """
+        sender, instance = self.sender, self._instance
+        assert instance is not None
+        request = replies.request_of(message, instance.client_id, timeout)
+        reply, sent = self.pending.expect(request), None
+        try:
+            async with asyncio.timeout(timeout):
+                await sender.write_queues(request.topic, timeout)
+                self._reply_topics |= await replies.introduce(instance, request.topic)
+                sent = await self.send_async(request, queue, timeout)
+                return await reply
+        except RequestTimeout:
+            raise
+        except TimeoutError as e:
+            raise replies.unanswered(request, sent, timeout) from e
+        finally:
+            self.pending.end(request)
+
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic that can be written, those it will get if it does not exist yet.
 
@@ -225,8 +270,8 @@ class Producer:
         return ProducerData(group_name=self.group)
 
     def topics(self) -> set[str]:
-        """Topics this producer has sent to."""
-        return self._sender.topics if self._sender is not None else set()
+        """Topics this producer has sent to, and those that bring replies."""
+        return self._sender.topics | self._reply_topics if self._sender is not None else set()
 
     async def on_ids_changed(self) -> None:
         """Nothing: consumers hear of that."""

@@ -38,6 +38,7 @@ from rocketmq_py.protocol.names import check_topic
 from rocketmq_py.protocol.sysflag import PULL_SUBSCRIPTION, PULL_SUSPEND
 from rocketmq_py.tls import Tls
 from rocketmq_py.wire.command import Command
+from rocketmq_py.wire.signing import Credentials
 
 UNLIMITED = 2**31 - 1
 
@@ -74,6 +75,7 @@ class PullConsumer(AnswersBrokers, GroupMember):
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
     :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
+    :param credentials: what requests are signed with, for servers with access control.
     :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
     :param options: see :class:`PullOptions`.
     :raises ConfigError: an argument that can never work.
@@ -91,6 +93,7 @@ class PullConsumer(AnswersBrokers, GroupMember):
         unit_name: str | None = None,
         address_map: Mapping[str, str] | None = None,
         tls: Tls = None,
+        credentials: Credentials | None = None,
         timeout: float = 3.0,
         **options: Unpack[PullSettings],
     ) -> None:
@@ -98,7 +101,7 @@ class PullConsumer(AnswersBrokers, GroupMember):
         self._options = PullOptions(**options)
         super().__init__(
             group, self._options.shared(), instance, namesrv, instance_name=instance_name, unit_name=unit_name,
-            address_map=address_map, tls=tls, timeout=timeout,
+            address_map=address_map, tls=tls, credentials=credentials, timeout=timeout,
         )  # fmt: skip
         for topic in topics:
             self._group.subscribe(check_topic(topic), "*")

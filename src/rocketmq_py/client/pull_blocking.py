@@ -17,6 +17,7 @@ from rocketmq_py.client.push_parts import QueuesChanged
 from rocketmq_py.client.push_running import Health
 from rocketmq_py.model import MessageExt, MessageQueue, PullResult
 from rocketmq_py.tls import Tls
+from rocketmq_py.wire.signing import Credentials
 
 
 class PullConsumer:
@@ -33,12 +34,13 @@ class PullConsumer:
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
     :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
+    :param credentials: what requests are signed with, for servers with access control.
     :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
     :param options: see :class:`PullOptions`.
     :raises ConfigError: an argument that can never work.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - options by keyword
         self,
         group: str,
         namesrv: str | Sequence[str] | None = None,
@@ -49,6 +51,7 @@ class PullConsumer:
         unit_name: str | None = None,
         address_map: Mapping[str, str] | None = None,
         tls: Tls = None,
+        credentials: Credentials | None = None,
         timeout: float = 3.0,
         **options: Unpack[PullSettings],
     ) -> None:
@@ -60,7 +63,8 @@ class PullConsumer:
                 warnings.simplefilter("ignore", DeprecationWarning)  # said already, to whoever made this one
                 return aio.PullConsumer(
                     group, namesrv, topics=topics, queues_changed=queues_changed, instance_name=instance_name,
-                    unit_name=unit_name, address_map=address_map, tls=tls, timeout=timeout, **options,
+                    unit_name=unit_name, address_map=address_map, tls=tls, credentials=credentials,
+                    timeout=timeout, **options,
                 )  # fmt: skip
 
         self._aio = self._portal.call(make)

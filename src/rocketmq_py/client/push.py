@@ -30,6 +30,7 @@ from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies import ConsumerData
 from rocketmq_py.protocol.names import check_topic
 from rocketmq_py.tls import Tls
+from rocketmq_py.wire.signing import Credentials
 
 _log = logging.getLogger(__name__)
 
@@ -64,6 +65,7 @@ class PushConsumer(GroupMember):
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
     :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
+    :param credentials: what requests are signed with, for servers with access control.
     :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
     :param options: see :class:`PushOptions`.
     :raises ConfigError: an argument that can never work.
@@ -82,13 +84,14 @@ class PushConsumer(GroupMember):
         unit_name: str | None = None,
         address_map: Mapping[str, str] | None = None,
         tls: Tls = None,
+        credentials: Credentials | None = None,
         timeout: float = 3.0,
         **options: Unpack[PushSettings],
     ) -> None:
         self._options = PushOptions(**options)
         super().__init__(
             group, self._options, instance, namesrv, instance_name=instance_name, unit_name=unit_name,
-            address_map=address_map, tls=tls, timeout=timeout,
+            address_map=address_map, tls=tls, credentials=credentials, timeout=timeout,
         )  # fmt: skip
         self._hooks = tuple(hooks)
         self._default = self._made(listener) if listener is not None else None

@@ -20,6 +20,7 @@ from rocketmq_py.client.push_parts import QueuesChanged
 from rocketmq_py.client.push_running import Health
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.tls import Tls
+from rocketmq_py.wire.signing import Credentials
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,6 +51,7 @@ class PushConsumer:
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
     :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
+    :param credentials: what requests are signed with, for servers with access control.
     :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
     :param options: see :class:`PushOptions`.
     :raises ConfigError: an argument that can never work.
@@ -67,6 +69,7 @@ class PushConsumer:
         unit_name: str | None = None,
         address_map: Mapping[str, str] | None = None,
         tls: Tls = None,
+        credentials: Credentials | None = None,
         timeout: float = 3.0,
         **options: Unpack[PushSettings],
     ) -> None:
@@ -80,6 +83,7 @@ class PushConsumer:
             unit_name=unit_name,
             address_map=address_map,
             tls=tls,
+            credentials=credentials,
             timeout=timeout,
             **options,
         )

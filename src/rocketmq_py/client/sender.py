@@ -152,7 +152,10 @@ class Sender:
 
     def _target(self, queue: MessageQueue, address: str) -> Target:
         options = self.options
-        return Target(queue, address, SendHead(self._group, queue, options.create_topic, options.default_queue_nums))
+        head = SendHead(
+            self._group, queue, options.create_topic, options.default_queue_nums, self.connections.credentials
+        )
+        return Target(queue, address, head)
 
     # -- sending, in the loop's thread
 

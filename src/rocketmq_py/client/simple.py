@@ -33,6 +33,7 @@ from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.names import check_topic
 from rocketmq_py.protocol.popinfo import ExtraInfo
 from rocketmq_py.tls import Tls
+from rocketmq_py.wire.signing import Credentials
 
 _log = logging.getLogger(__name__)
 
@@ -82,6 +83,7 @@ class SimpleConsumer(GroupMember):
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
     :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
+    :param credentials: what requests are signed with, for servers with access control.
     :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
     :param options: see :class:`SimpleOptions`.
     :raises ConfigError: an argument that can never work.
@@ -97,13 +99,14 @@ class SimpleConsumer(GroupMember):
         unit_name: str | None = None,
         address_map: Mapping[str, str] | None = None,
         tls: Tls = None,
+        credentials: Credentials | None = None,
         timeout: float = 3.0,
         **options: Unpack[SimpleSettings],
     ) -> None:
         self._options = SimpleOptions(**options)
         super().__init__(
             group, self._options.shared(), instance, namesrv, instance_name=instance_name, unit_name=unit_name,
-            address_map=address_map, tls=tls, timeout=timeout,
+            address_map=address_map, tls=tls, credentials=credentials, timeout=timeout,
         )  # fmt: skip
         self._calls = PopCalls(self._instance, self.group)
         self._sources = Sources(

@@ -15,6 +15,7 @@ from rocketmq_py.client.simple import SimpleHealth
 from rocketmq_py.client.simple_options import SimpleSettings
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.tls import Tls
+from rocketmq_py.wire.signing import Credentials
 
 
 class SimpleConsumer:
@@ -35,6 +36,7 @@ class SimpleConsumer:
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
     :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
+    :param credentials: what requests are signed with, for servers with access control.
     :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
     :param options: see :class:`SimpleOptions`.
     :raises ConfigError: an argument that can never work.
@@ -49,6 +51,7 @@ class SimpleConsumer:
         unit_name: str | None = None,
         address_map: Mapping[str, str] | None = None,
         tls: Tls = None,
+        credentials: Credentials | None = None,
         timeout: float = 3.0,
         **options: Unpack[SimpleSettings],
     ) -> None:
@@ -61,6 +64,7 @@ class SimpleConsumer:
                 unit_name=unit_name,
                 address_map=address_map,
                 tls=tls,
+                credentials=credentials,
                 timeout=timeout,
                 **options,
             )

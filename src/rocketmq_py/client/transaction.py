@@ -17,6 +17,7 @@ from rocketmq_py.protocol.headers import CheckTransactionState, EndTransaction
 from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT, TRANSACTION_NOT, TRANSACTION_ROLLBACK
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command, encode_command
 from rocketmq_py.wire.ids import parse_offset_msg_id
+from rocketmq_py.wire.signing import Credentials
 
 _log = logging.getLogger(__name__)
 
@@ -114,13 +115,17 @@ def is_safe(result: SendResult) -> bool:
 # -- the end
 
 
-def end_frame(header: EndTransaction, opaque: int, why: Exception | None = None) -> bytes:
+def end_frame(
+    header: EndTransaction, opaque: int, credentials: Credentials | None, why: Exception | None = None
+) -> bytes:
     """The one-way request that ends a transaction.
 
+    :param credentials: what it is signed with.
     :param why: what went wrong, for the broker's log.
     """
     remark = None if why is None else f"{type(why).__name__}: {why}"
-    return encode_command(Command(RequestCode.END_TRANSACTION, opaque, ONEWAY_FLAG, remark, header.to_ext()))
+    ext = header.to_ext() if credentials is None else credentials.signed(header.to_ext(), b"")
+    return encode_command(Command(RequestCode.END_TRANSACTION, opaque, ONEWAY_FLAG, remark, ext))
 
 
 def end_header(group: str, result: SendResult, state: TransactionState) -> EndTransaction:

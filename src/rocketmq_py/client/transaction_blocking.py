@@ -132,7 +132,9 @@ class TransactionProducer(Producer):
         try:
             address = self._producer.need_address(half.queue.broker_name)
             header = end_header(self.group, half, state)
-            self._direct.oneway(address, lambda opaque: end_frame(header, opaque, why), time.monotonic() + _END_SECONDS)
+            who = self._producer.sender.connections.credentials
+            deadline = time.monotonic() + _END_SECONDS
+            self._direct.oneway(address, lambda opaque: end_frame(header, opaque, who, why), deadline)
         except RocketMQError as e:
             log_untold(half, state, e)
             return e

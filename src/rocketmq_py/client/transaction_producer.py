@@ -38,6 +38,7 @@ from rocketmq_py.protocol import names
 from rocketmq_py.protocol.sysflag import TRANSACTION_PREPARED
 from rocketmq_py.tls import Tls
 from rocketmq_py.wire.compression import CompressionType
+from rocketmq_py.wire.signing import Credentials
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +57,7 @@ class ProducerOptions(TypedDict, total=False):
     instance_name: str | None
     address_map: Mapping[str, str] | None
     tls: Tls
+    credentials: Credentials | None
     hooks: Sequence[SendHook]
 
 
@@ -209,7 +211,8 @@ class TransactionProducer(Producer):
         try:
             address = self.need_address(half.queue.broker_name)
             connection = await self.sender.connections.get(address)
-            connection.write(end_frame(end_header(self.group, half, state), connection.number(), why))
+            header = end_header(self.group, half, state)
+            connection.write(end_frame(header, connection.number(), self.sender.connections.credentials, why))
         except RocketMQError as e:
             log_untold(half, state, e)
             return e
@@ -224,7 +227,7 @@ class TransactionProducer(Producer):
     async def _answer(self, question: Question, state: TransactionState, why: Exception | None) -> None:
         header = answer_header(self.group, question.header, question.message, state)
         connection = await self.sender.connections.get(question.address)
-        connection.write(end_frame(header, connection.number(), why))
+        connection.write(end_frame(header, connection.number(), self.sender.connections.credentials, why))
 
     def __repr__(self) -> str:
         return f"Transaction{super().__repr__()}"

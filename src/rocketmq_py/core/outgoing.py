@@ -24,6 +24,7 @@ from rocketmq_py.wire.command import ONEWAY_FLAG, VERSION
 from rocketmq_py.wire.compression import TYPE_SHIFT, CompressionType, compress
 from rocketmq_py.wire.frame import pack_lengths
 from rocketmq_py.wire.ids import UniqueKeys
+from rocketmq_py.wire.signing import Credentials, SigningKey
 
 _json = msgspec.json.Encoder().encode
 _UTF8_WORST = 3  # bytes per UTF-16 unit; Python counts code points, of 4 bytes at most, as one
@@ -31,22 +32,79 @@ _TAIL = b'"language":"PYTHON","serializeTypeCurrentRPC":"JSON","version":%d}' % 
 _STATUS = {int(status.value): status for status in SendStatus}
 
 
+_SINGLE, _BATCH, _REPLY = range(3)
+"""Kinds of what is sent."""
+_CODES = (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
+
+
 class SendHead:
     """What is the same in every send request of one producer group to one queue, encoded once.
 
     :param create_topic: the topic a broker copies when it creates the message's topic.
     :param queue_nums: how many queues such a topic is to have.
+    :param credentials: what the requests are signed with.
     """
 
-    __slots__ = ("batch", "single")
+    __slots__ = ("signer", "starts")
 
-    def __init__(self, group: str, queue: MessageQueue, create_topic: str, queue_nums: int) -> None:
+    def __init__(
+        self,
+        group: str,
+        queue: MessageQueue,
+        create_topic: str,
+        queue_nums: int,
+        credentials: Credentials | None = None,
+    ) -> None:
+        self.signer: _Signer | None = None
+        who = ""
+        if credentials is not None:
+            user = credentials.fields()
+            who = "".join(f"{_text(name)}:{_text(value)}," for name, value in user.items())
+            before = (*user.values(), group, queue.topic, create_topic, str(queue_nums), str(queue.queue_id))
+            self.signer = _Signer(credentials.secret_key.encode(), "".join(before), queue.broker_name)
         fields = (
-            f'"extFields":{{"a":{_text(group)},"b":{_text(queue.topic)},"c":{_text(create_topic)},"d":"{queue_nums}",'
-            f'"e":"{queue.queue_id}","n":{_text(queue.broker_name)},"f":"'
+            f'"extFields":{{{who}"a":{_text(group)},"b":{_text(queue.topic)},"c":{_text(create_topic)},'
+            f'"d":"{queue_nums}","e":"{queue.queue_id}","n":{_text(queue.broker_name)},"f":"'
         )
-        self.single = f'{{"code":{RequestCode.SEND_MESSAGE_V2:d},{fields}'.encode()
-        self.batch = f'{{"code":{RequestCode.SEND_BATCH_MESSAGE:d},{fields}'.encode()
+        self.starts = tuple(f'{{"code":{code:d},{fields}'.encode() for code in _CODES)
+        """By kind of what is sent."""
+
+
+class _Varying(msgspec.Struct, gc=False):
+    """The fields of a send request that depend on the message."""
+
+    f: str
+    g: str
+    h: str
+    i: str
+    j: str
+    k: str
+    m: str
+    l: str = ""  # noqa: E741 - the name on the wire
+
+
+_varying = msgspec.json.Decoder(_Varying).decode
+
+
+class _Signer:
+    """Signs the send requests of one head: the names of their fields are single letters, the user's come first.
+
+    :param before: the values of the fields up to ``e``.
+    :param after: that of ``n``.
+    """
+
+    __slots__ = ("_after", "_before", "_key")
+
+    def __init__(self, secret: bytes, before: str, after: str) -> None:
+        self._key = SigningKey(secret)
+        self._before = before
+        self._after = after
+
+    def field(self, fields: bytes, body: bytes) -> bytes:
+        """The field that signs, as JSON, to be put behind ``fields``."""
+        v = _varying(b'{"f":"%b}' % fields)
+        content = f"{self._before}{v.f}{v.g}{v.h}{v.i}{v.j}{v.k}{v.l}{v.m}{self._after}".encode() + body
+        return b',"Signature":"%b"' % self._key.sign(content)
 
 
 def _text(value: str) -> str:
@@ -63,14 +121,17 @@ class Outgoing(msgspec.Struct, gc=False, eq=False):
     msg_id: str
     body: bytes
     fields: bytes
-    is_batch: bool = False
+    kind: int = _SINGLE
 
     def frame(self, head: SendHead, opaque: int, *, oneway: bool = False) -> bytes:
         """The whole frame of a send request."""
-        start = head.batch if self.is_batch else head.single
+        start = head.starts[self.kind]
         flag = ONEWAY_FLAG if oneway else 0
-        header = b'%b%b},"flag":%d,"opaque":%d,%b' % (start, self.fields, flag, opaque, _TAIL)
-        size, body = len(header), self.body
+        fields, body = self.fields, self.body
+        if head.signer is not None:
+            fields += head.signer.field(fields, body)
+        header = b'%b%b},"flag":%d,"opaque":%d,%b' % (start, fields, flag, opaque, _TAIL)
+        size = len(header)
         return b"%b%b%b" % (pack_lengths(4 + size + len(body), size), header, body)
 
     def result(self, queue: MessageQueue, reply: Reply, address: str) -> SendResult:
@@ -135,7 +196,8 @@ class Packer:
         if message.topic.startswith(names.RETRY_PREFIX):
             properties, more = _redelivery(properties)
         fields = _fields(sys_flag, now_ms, message.flag, _properties_text(properties), more)
-        return Outgoing(message.topic, msg_id, body, fields)
+        kind = _REPLY if "MSG_TYPE" in properties and _is_reply(properties) else _SINGLE
+        return Outgoing(message.topic, msg_id, body, fields, kind)
 
     def pack_batch(self, messages: Iterable[Message], now_ms: int) -> Outgoing:
         """Several messages as one batch; each gets its unique key, and so does the batch.
@@ -156,9 +218,9 @@ class Packer:
             )
         wait = "true" if batch[0].wait_store_ok else "false"
         properties = {Property.UNIQUE_KEY: self._keys.next(now_ms), Property.WAIT_STORE: wait}
-        fields = _fields(0, now_ms, 0, _properties_text(properties), _BATCH)
+        fields = _fields(0, now_ms, 0, _properties_text(properties), _OF_BATCH)
         msg_ids = ",".join(message.properties["UNIQ_KEY"] for message in batch)
-        return Outgoing(batch[0].topic, msg_ids, body, fields, is_batch=True)
+        return Outgoing(batch[0].topic, msg_ids, body, fields, _BATCH)
 
     def _check(self, message: Message) -> None:
         fault = _topic_fault(message.topic)
@@ -171,7 +233,7 @@ class Packer:
 
 
 _ORDINARY = b'"j":"0","k":"false","m":"false"'
-_BATCH = b'"j":"0","k":"false","m":"true"'
+_OF_BATCH = b'"j":"0","k":"false","m":"true"'
 
 
 def _fields(sys_flag: int, born_ms: int, flag: int, properties: str, more: bytes) -> bytes:
@@ -190,6 +252,11 @@ def _properties_text(properties: dict[str, str]) -> str:
     if len(text) * _UTF8_WORST > MAX_PROPERTIES and len(text.encode()) > MAX_PROPERTIES:
         raise MessageIllegal(f"the properties have {len(text.encode())} bytes, {MAX_PROPERTIES} are allowed")
     return text
+
+
+def _is_reply(properties: dict[str, str]) -> bool:
+    """Whether a message answers a request: brokers pass it on to who waits for it."""
+    return properties[Property.MESSAGE_TYPE] == names.REPLY_MESSAGE_TYPE
 
 
 def _redelivery(properties: dict[str, str]) -> tuple[dict[str, str], bytes]:

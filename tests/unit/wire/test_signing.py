@@ -1,0 +1,44 @@
+"""Signatures: what is signed, in which order, and that secrets stay secret."""
+
+import base64
+import hashlib
+import hmac
+
+import pytest
+
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.wire.signing import Credentials, SigningKey, signature, signed_content
+
+
+def test_what_is_signed_are_values_by_the_order_of_names_and_the_body():
+    ext = {"b": "2", "a": "1", "Signature": "x", "SecurityToken": "t", "AccessKey": "k"}
+    assert signed_content(ext, b"body") == b"kt12body"
+    assert signed_content({"z": "ü", "n": ""}, b"") == "ü".encode()
+
+
+@pytest.mark.parametrize("secret", [b"secret", b"s" * 64, b"s" * 65, b"s" * 200])
+def test_the_signature_is_hmac_sha1_in_base64(secret):
+    expected = base64.b64encode(hmac.new(secret, b"text", hashlib.sha1).digest())
+    assert signature(secret, b"text") == expected.decode()
+    key = SigningKey(secret)
+    assert [key.sign(b"text"), key.sign(b"text")] == [expected, expected]
+
+
+def test_a_request_is_signed_with_everything_in_it():
+    signed = Credentials("user", "secret", "token").signed({"topic": "t"}, b"body")
+    assert signed["Signature"] == signature(b"secret", b"usertokent" + b"body")
+    assert signed["AccessKey"] == "user"
+    assert signed["SecurityToken"] == "token"
+
+
+def test_secrets_are_never_shown():
+    shown = repr(Credentials("user", "s3cret", "t0ken"))
+    assert "user" in shown
+    assert "s3cret" not in shown
+    assert "t0ken" not in shown
+
+
+@pytest.mark.parametrize("parts", [("", "s"), ("u", "")])
+def test_credentials_need_both_keys(parts):
+    with pytest.raises(ConfigError, match="need an access key and a secret key"):
+        Credentials(*parts)
