@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rocketmq_py.client.lite_pull_blocking import LitePullConsumer as LitePullConsumer
     from rocketmq_py.client.pull_blocking import PullConsumer as PullConsumer
     from rocketmq_py.client.push_blocking import PushConsumer as PushConsumer
+    from rocketmq_py.client.replies import reply as reply
     from rocketmq_py.client.simple_blocking import SimpleConsumer as SimpleConsumer
     from rocketmq_py.client.transaction import TransactionListener as TransactionListener
     from rocketmq_py.client.transaction_blocking import TransactionProducer as TransactionProducer

@@ -11,6 +11,7 @@ from rocketmq_py.client.lite_pull import LitePullConsumer
 from rocketmq_py.client.producer import Producer
 from rocketmq_py.client.pull import PullConsumer
 from rocketmq_py.client.push import PushConsumer
+from rocketmq_py.client.replies import reply
 from rocketmq_py.client.simple import SimpleConsumer
 from rocketmq_py.client.transaction import TransactionListener
 from rocketmq_py.client.transaction_producer import TransactionProducer

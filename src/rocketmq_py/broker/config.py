@@ -113,6 +113,11 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     flush_delay_offset_interval: int = 10_000
     sync_flush_timeout: int = 5_000
 
+    recall_message_enable: bool = False
+    allow_recall_when_broker_not_writeable: bool = True
+
+    store_reply_message_enable: bool = True
+
     reject_transaction_message: bool = False
     transaction_time_out: int = 6_000
     transaction_check_max: int = 15
@@ -141,6 +146,7 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     end_transaction_pool_queue_capacity: int = 100_000
     admin_broker_thread_pool_queue_capacity: int = 10_000
     query_thread_pool_queue_capacity: int = 20_000
+    reply_thread_pool_queue_capacity: int = 10_000
     client_manager_thread_pool_queue_capacity: int = 1_000_000
     consumer_manager_thread_pool_queue_capacity: int = 1_000_000
 

@@ -23,6 +23,7 @@ def lane_limits(config: BrokerConfig) -> dict[str, LaneLimit]:
             config.admin_broker_thread_pool_queue_capacity, config.wait_time_mills_in_admin_broker_queue
         ),
         "query": LaneLimit(config.query_thread_pool_queue_capacity),
+        "reply": LaneLimit(config.reply_thread_pool_queue_capacity),
         "client": LaneLimit(config.client_manager_thread_pool_queue_capacity),
         "consumer": LaneLimit(config.consumer_manager_thread_pool_queue_capacity),
     }

@@ -58,7 +58,8 @@ class Sender:
         self._clock = clock
         self._region = config.region_id
         self._trace_on = "true" if config.trace_on else "false"
-        self._extra = {"MSG_REGION": self._region, "TRACE_ON": self._trace_on}
+        self.extra = {"MSG_REGION": self._region, "TRACE_ON": self._trace_on}
+        """What every answer to a send carries."""
         self._sync_flush = SyncFlush.of(store, config, clock)
         self.targets = SendTargets(config, topics)
         self.take_settings()
@@ -109,15 +110,15 @@ class Sender:
     def _send_carefully(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Every check in Java's order; refusals carry the region and the trace switch, as Java's do."""
         try:
-            target = self._target(request.header, peer)
+            target = self.target(request.header, peer)
             if not 0 < len(body) <= self._max_body:
                 raise self._illegal()
             record = self._record(peer, request, target, body)
             return self._append(record, target.queue_text, request.header.properties)
         except MessageIllegal:
-            return Reply(Code.MESSAGE_ILLEGAL, remarks.message_illegal(self._max_body), ext=self._extra)
+            return Reply(Code.MESSAGE_ILLEGAL, remarks.message_illegal(self._max_body), ext=self.extra)
         except BrokerError as e:
-            return Reply(e.code, e.remark, ext=self._extra)
+            return Reply(e.code, e.remark, ext=self.extra)
 
     def _record(self, peer: Peer, request: Request, target: SendTarget, body: bytes) -> NewRecord:
         """What is stored of any message: perhaps elsewhere, perhaps later."""
@@ -162,7 +163,7 @@ class Sender:
         """Store the messages of a batch one after the other in one queue."""
         header: SendHeader = request.header
         try:
-            target = self._target(header, peer)
+            target = self.target(header, peer)
             sys_flag = header.sys_flag & ~HOSTS_V6 | target.sys_flag
             self._check_batch(header, target, sys_flag, body)
             batch = NewBatch(
@@ -171,7 +172,7 @@ class Sender:
             )  # fmt: skip
             return self._store_batch(batch, header, target)
         except BrokerError as e:
-            return Reply(e.code, e.remark, ext=self._extra)
+            return Reply(e.code, e.remark, ext=self.extra)
 
     def _check_batch(self, header: SendHeader, target: SendTarget, sys_flag: int, body: bytes) -> None:
         if len(target.topic) > remarks.TOPIC_MAX_LENGTH:
@@ -191,7 +192,7 @@ class Sender:
             "msgId": offset_msg_ids(self._host, appended.physical_offsets),
             "queueId": target.queue_text,
             "queueOffset": str(appended.queue_offset),
-            **self._extra,
+            **self.extra,
         }
         uniq_key = decode(header.properties or "").get("UNIQ_KEY")
         if uniq_key is not None:
@@ -204,7 +205,11 @@ class Sender:
 
     # -- both
 
-    def _target(self, header: SendHeader, peer: Peer) -> SendTarget:
+    def target(self, header: SendHeader, peer: Peer) -> SendTarget:
+        """Where a send goes.
+
+        :raises BrokerError: it is refused.
+        """
         known = self._known((header.topic, header.queue_id))
         if known is not None:
             return known

@@ -26,6 +26,7 @@ from rocketmq_py.broker.handlers.pop import PopHandlers
 from rocketmq_py.broker.handlers.pull import PullHandlers
 from rocketmq_py.broker.handlers.query import QueryHandlers
 from rocketmq_py.broker.handlers.relay import RelayHandlers
+from rocketmq_py.broker.handlers.replies import ReplyHandlers
 from rocketmq_py.broker.handlers.resets import ResetHandlers
 from rocketmq_py.broker.handlers.send import SendHandlers
 from rocketmq_py.broker.handlers.statistics import StatisticsHandlers
@@ -37,6 +38,7 @@ from rocketmq_py.broker.popparts import PopParts
 from rocketmq_py.broker.popservices import PopServices
 from rocketmq_py.broker.pulling import Puller
 from rocketmq_py.broker.registration import Registration
+from rocketmq_py.broker.replying import Replying
 from rocketmq_py.broker.requestmodes import RequestModes
 from rocketmq_py.broker.retrytopics import RetryTopics
 from rocketmq_py.broker.runtimeinfo import RuntimeInfo
@@ -121,6 +123,7 @@ class Services:
         self.puller = Puller(config, store, topics, groups, self.offsets, self.clients, self.filters, self.stats, clock)
         self.holds = PullHolds(self.puller, store, soon, lambda: config.pull_thread_pool_queue_capacity)
         self.unflushed = UnflushedSends(store, clock)
+        self.replying = Replying(config, store, self.sender, self.clients, store_host, self.address, clock)
         self._make_transactions(store_host)
         parts = PopParts(config, store, topics, groups, self.offsets, self.stats, store_host, clock)
         self.pop = PopServices(parts, soon, self.held, self.saver.save)
@@ -140,6 +143,7 @@ class Services:
         runtime = RuntimeInfo(self.settings, store, stats, self.delay, self._clock)
         return Router(
             SendHandlers(self.sender, SendBack(config, store, self.topics, self.groups, self.delay, stats)),
+            ReplyHandlers(self.replying),
             PullHandlers(self.puller),
             PopHandlers(self.pop),
             AssignmentHandlers(

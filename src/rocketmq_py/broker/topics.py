@@ -151,7 +151,7 @@ def initial_topics(config: BrokerConfig) -> list[TopicConfig]:
         _topic(broker, 1, inherited if config.broker_topic_enable else PERM_INHERIT),
         _topic(names.OFFSET_MOVED_TOPIC, 1),
         _topic(names.SCHEDULE_TOPIC, SCHEDULE_QUEUES),
-        _topic(f"{cluster}_REPLY_TOPIC", 1),
+        _topic(names.reply_topic(cluster), 1),
         _topic(f"rmq_sys_REVIVE_LOG_{cluster}", config.revive_queue_num),
         _topic(f"rmq_sys_SYNC_BROKER_MEMBER_{broker}", 1, PERM_INHERIT),
         _topic(names.HALF_TOPIC, 1),

@@ -220,9 +220,7 @@ class Producer:
             )
         return await self._send(self.sender.delivery(message, None, timeout, choose))
 
-    async def request(
-        self, message: Message, timeout: float = 3.0, queue: MessageQueue | None = None
-    ) -> MessageExt:
+    async def request(self, message: Message, timeout: float = 3.0, queue: MessageQueue | None = None) -> MessageExt:
         """Send a request and wait for the reply of whoever consumes it, made with :func:`~rocketmq_py.reply`.
 
         The message stays as it is; what is sent is a copy that says where the reply is to go. Hooks see it being sent.

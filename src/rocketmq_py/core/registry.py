@@ -137,14 +137,26 @@ class ProducerRegistry:
 
     def __init__(self) -> None:
         self.groups: dict[str, dict[Hashable, Member]] = {}
+        self._channels: dict[str, Hashable] = {}
 
     def register(self, group_name: str, member: Member) -> None:
         self.groups.setdefault(group_name, {})[member.channel] = member
+        self._channels[member.client_id] = member.channel
+
+    def find(self, client_id: str) -> Hashable | None:
+        """The connection of a client, the one it was last heard on."""
+        return self._channels.get(client_id)
 
     def leave(self, group_name: str, channel: Hashable) -> None:
         members = self.groups.get(group_name)
-        if members is not None and members.pop(channel, None) is not None and not members:
+        member = members.pop(channel, None) if members is not None else None
+        if member is None:
+            return
+        if not members:
             del self.groups[group_name]
+        is_last = not any(channel in others for others in self.groups.values())
+        if is_last and self._channels.get(member.client_id) == channel:
+            del self._channels[member.client_id]
 
     def leave_all(self, channel: Hashable) -> None:
         for name in [name for name, members in self.groups.items() if channel in members]:

@@ -20,6 +20,8 @@ OFFSET_MOVED_TOPIC = "OFFSET_MOVED_EVENT"
 TIMER_TOPIC = "rmq_sys_wheel_timer"
 CHECKPOINT_TOPIC = "CHECKPOINT_TOPIC"
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
+REPLY_MESSAGE_TYPE = "reply"
+"""What property MSG_TYPE of a reply says."""
 
 SYSTEM_TOPICS = frozenset(
     {AUTO_CREATE_TOPIC, SCHEDULE_TOPIC, BENCHMARK_TOPIC, HALF_TOPIC, TRACE_TOPIC, OP_HALF_TOPIC, CHECK_MAX_TIME_TOPIC,
@@ -50,6 +52,11 @@ def retry_topic(group: str) -> str:
 def dlq_topic(group: str) -> str:
     """The topic messages of a consumer group go to when retries are used up."""
     return DLQ_PREFIX + group
+
+
+def reply_topic(cluster: str) -> str:
+    """The topic replies travel over in a cluster."""
+    return f"{cluster}_REPLY_TOPIC"
 
 
 def is_retry_topic(topic: str) -> bool:
