@@ -115,6 +115,7 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
 
     recall_message_enable: bool = False
     allow_recall_when_broker_not_writeable: bool = True
+    append_topic_for_timer_delete_key: bool = False
 
     store_reply_message_enable: bool = True
 

@@ -7,7 +7,7 @@ message is delayed. Time comes in from whoever ticks.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rocketmq_py.broker.javafiles import bean, int_keys, version_of
@@ -85,10 +85,9 @@ class DelayService:
 
     def redirect(self, record: NewRecord, properties: dict[str, str]) -> None:
         """Make a record wait when its properties ask for a delay level; both are changed then."""
-        text = properties.get("DELAY", "")
-        if not text.isdecimal() or int(text) < 1 or record.sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
+        if not asks_for_level(properties) or record.sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
             return
-        level = self._levels.clamp(int(text))
+        level = self._levels.clamp(int(properties["DELAY"]))
         properties |= {"DELAY": str(level), "REAL_TOPIC": record.topic, "REAL_QID": str(record.queue_id)}
         record.topic, record.queue_id = names.SCHEDULE_TOPIC, queue_of(level)
         record.properties = encode(properties).encode()
@@ -142,6 +141,12 @@ class DelayService:
         self._updates += 1
         if not self._updates % self._version_step:
             self.version = self.version.bump(self._clock())
+
+
+def asks_for_level(properties: Mapping[str, str]) -> bool:
+    """Whether a message asks for a delay level."""
+    text = properties.get("DELAY", "")
+    return text.isdecimal() and int(text) > 0
 
 
 def restored(stored: Stored) -> NewRecord | None:

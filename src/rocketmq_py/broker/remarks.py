@@ -21,6 +21,14 @@ NO_FILTER_DATA = "The broker's consumer filter data is not exist!Your expression
 TIMER_NOT_ENABLED = "accurate timer message is not enabled, timerWheelEnable is false"
 
 
+def timer_illegal(longest_ms: int) -> str:
+    """A delivery time too far away, or none; or one that is over, of a message that is to take another one out."""
+    return (
+        f"timer message illegal, the delay time should not be bigger than the max delay {longest_ms}ms; or if set del "
+        "msg, the delay time should be bigger than the current time"
+    )
+
+
 def sending_forbidden(broker_ip: str) -> str:
     """The broker takes no messages."""
     return f"the broker[{broker_ip}] sending message is forbidden"

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from rocketmq_py.broker.delay import DelayService
 from rocketmq_py.broker.settings import Settings
 from rocketmq_py.broker.stats import Stats, three_rates
+from rocketmq_py.broker.timers import RATE_MS, Timers
 from rocketmq_py.core.delay import queue_of
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.codes import version_name
@@ -22,12 +23,10 @@ _POOLS = ("send", "pull", "litePull", "query", "ack")
 _NOT_MEASURED = {
     **dict.fromkeys(
         ("dispatchBehindBytes", "dispatchMaxBuffer", "pageCacheLockTimeMills", "putMessageEntireTimeMax",
-         "getMessageEntireTimeMax", "putMessageFailedTimes", "timerReadBehind", "timerOffsetBehind", "timerCongestNum",
-         "EndTransactionQueueSize"),
+         "getMessageEntireTimeMax", "putMessageFailedTimes", "EndTransactionQueueSize"),
         "0",
     ),
     "putLatency99": "0.00", "putLatency999": "0.00", "putMessageDistributeTime": "null",
-    "timerEnqueueTps": "0.0", "timerDequeueTps": "0.0",
     "remainTransientStoreBufferNumbs": str(2**31 - 1),
 }  # fmt: skip
 """What this broker has no equivalent of: thread pools, locks of the page cache, a buffer pool (none of it is short)."""
@@ -40,12 +39,14 @@ class RuntimeInfo:
     """
 
     def __init__(
-        self, settings: Settings, store: MessageStore, stats: Stats, delay: DelayService, clock: Callable[[], int]
-    ) -> None:
+        self, settings: Settings, store: MessageStore, stats: Stats, delay: DelayService, timers: Timers,
+        clock: Callable[[], int],
+    ) -> None:  # fmt: skip
         self._settings = settings
         self._store = store
         self._stats = stats
         self._delay = delay
+        self._timers = timers
         self._clock = clock
         self.started_ms = stats.started_ms
         self._log_at_start = store.max_physical_offset
@@ -59,6 +60,7 @@ class RuntimeInfo:
             **self._disk(),
             **self._pools(),
             **self._schedule(),
+            **self._waiting(),
         }
 
     def _identity(self) -> dict[str, str]:
@@ -123,6 +125,17 @@ class RuntimeInfo:
                 f"{offset},{self._store.queue_range(names.SCHEDULE_TOPIC, queue_of(level))[1]}"
             )
             for level, offset in self._delay.offsets.items()
+        }
+
+    def _waiting(self) -> dict[str, str]:
+        """How the delivery of timed messages is doing: seconds and messages behind, how many wait, rates."""
+        timers = self._timers
+        return {
+            "timerReadBehind": str(timers.behind_ms // 1000),
+            "timerOffsetBehind": str(timers.unread),
+            "timerCongestNum": str(timers.metrics.total),
+            "timerEnqueueTps": f"{timers.enqueued.rate(RATE_MS):.1f}",
+            "timerDequeueTps": f"{timers.dequeued.rate(RATE_MS):.1f}",
         }
 
 

@@ -9,8 +9,8 @@ import random
 
 from rocketmq_py.broker import remarks
 from rocketmq_py.broker.config import BrokerConfig
-from rocketmq_py.broker.delay import DelayService
 from rocketmq_py.broker.groups import Groups
+from rocketmq_py.broker.sending import Redirect
 from rocketmq_py.broker.stamping import encode
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.broker.stored import Stored, read_stored
@@ -34,14 +34,14 @@ class SendBack:
     """Takes failed messages back."""
 
     def __init__(
-        self, config: BrokerConfig, store: MessageStore, topics: Topics, groups: Groups, delay: DelayService,
+        self, config: BrokerConfig, store: MessageStore, topics: Topics, groups: Groups, redirect: Redirect,
         stats: Stats,
     ) -> None:  # fmt: skip
         self._config = config
         self._store = store
         self._topics = topics
         self._groups = groups
-        self._delay = delay
+        self._redirect = redirect
         self._stats = stats
 
     def take(self, header: ConsumerSendMsgBack, version: int) -> None:
@@ -96,5 +96,5 @@ class SendBack:
             head.sys_flag & ~HOSTS_V6, head.flag, head.born_timestamp, head.born_host, head.reconsume_times + 1, 0,
             properties.get("UNIQ_KEY"), properties.get("KEYS"),
         )  # fmt: skip
-        self._delay.redirect(record, properties)
+        self._redirect(record, properties)
         self._store.append(record)

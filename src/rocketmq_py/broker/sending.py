@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 from rocketmq_py.broker import remarks
 from rocketmq_py.broker.config import BrokerConfig
-from rocketmq_py.broker.delay import DelayService
 from rocketmq_py.broker.retrytopics import RetryTopics
 from rocketmq_py.broker.stamping import Stamper, decode, stamped
 from rocketmq_py.broker.syncflush import SyncFlush
@@ -19,6 +18,8 @@ from rocketmq_py.broker.topics import Topics
 from rocketmq_py.broker.transactions import prepare
 from rocketmq_py.errors import BrokerError, CorruptRecord, MessageIllegal
 from rocketmq_py.protocol.codes import ResponseCode as Code
+from rocketmq_py.protocol.names import TIMER_TOPIC, is_retry_topic
+from rocketmq_py.protocol.recallhandle import RecallHandle
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.protocol.sysflag import HOSTS_V6, INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED
 from rocketmq_py.server import Hold, Peer, Reply
@@ -27,12 +28,15 @@ from rocketmq_py.wire.ids import offset_msg_ids
 
 MAX_PROPERTIES = 32767
 _UNCOMMON_FLAGS = TRANSACTION_MASK | INNER_BATCH | HOSTS_V6
-_TIMER = ("TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
+
+
+Redirect = Callable[[NewRecord, dict[str, str]], None]
 
 
 class Sender:
     """Stores what clients send.
 
+    :param redirect: makes a record wait whose properties ask for a delay or a time.
     :param store_host: this broker's packed address, the beginning of every message id.
     """
 
@@ -41,7 +45,7 @@ class Sender:
         config: BrokerConfig,
         store: MessageStore,
         topics: Topics,
-        delay: DelayService,
+        redirect: Redirect,
         stamper: Stamper,
         retries: RetryTopics,
         store_host: bytes,
@@ -50,7 +54,7 @@ class Sender:
         self._config = config
         self._store = store
         self._retries = retries
-        self._delay = delay
+        self._redirect = redirect
         self._stamper = stamper
         self._stamp = stamper.stamp
         self._host = store_host
@@ -91,18 +95,21 @@ class Sender:
         )  # fmt: skip
         return self._append(record, target.queue_text, header.properties)
 
-    def _append(self, record: NewRecord, queue_text: str, sent_properties: str | None) -> Reply | Hold:
+    def _append(
+        self, record: NewRecord, queue_text: str, sent_properties: str | None, handle: str | None = None
+    ) -> Reply | Hold:
         appended = self._store.append(record)
-        reply = Reply(
-            ext={
-                "msgId": f"{self._host_hex}{appended.physical_offset:016X}",
-                "queueId": queue_text,
-                "queueOffset": str(appended.queue_offset),
-                "transactionId": record.uniq_key or "",
-                "MSG_REGION": self._region,
-                "TRACE_ON": self._trace_on,
-            }
-        )
+        ext = {
+            "msgId": f"{self._host_hex}{appended.physical_offset:016X}",
+            "queueId": queue_text,
+            "queueOffset": str(appended.queue_offset),
+            "transactionId": record.uniq_key or "",
+            "MSG_REGION": self._region,
+            "TRACE_ON": self._trace_on,
+        }
+        if handle is not None:
+            ext["recallHandle"] = handle
+        reply = Reply(ext=ext)
         if self._sync_flush is None:
             return reply
         return self._sync_flush.answer(reply, appended.physical_offset + appended.size, sent_properties)
@@ -114,11 +121,20 @@ class Sender:
             if not 0 < len(body) <= self._max_body:
                 raise self._illegal()
             record = self._record(peer, request, target, body)
-            return self._append(record, target.queue_text, request.header.properties)
+            handle = self._handle(record) if record.topic == TIMER_TOPIC else None
+            return self._append(record, target.queue_text, request.header.properties, handle)
         except MessageIllegal:
             return Reply(Code.MESSAGE_ILLEGAL, remarks.message_illegal(self._max_body), ext=self.extra)
         except BrokerError as e:
             return Reply(e.code, e.remark, ext=self.extra)
+
+    def _handle(self, record: NewRecord) -> str | None:
+        """How a message that waits for its time can be recalled; not for one that is delivered again."""
+        properties = decode(record.properties.decode())
+        topic, out_ms = properties.get("REAL_TOPIC", ""), properties.get("TIMER_OUT_MS", "")
+        if not topic or not out_ms.isdecimal() or is_retry_topic(topic):
+            return None
+        return RecallHandle(topic, self._config.broker_name, int(out_ms) + 1, record.uniq_key or "").encode()
 
     def _record(self, peer: Peer, request: Request, target: SendTarget, body: bytes) -> NewRecord:
         """What is stored of any message: perhaps elsewhere, perhaps later."""
@@ -141,12 +157,11 @@ class Sender:
         if _is_prepared(header, properties):
             prepare(record, properties)
         else:
-            self._delay.redirect(record, properties)
+            self._redirect(record, properties)
         return record
 
     def _refuse_unsupported(self, header: SendHeader, properties: dict[str, str], sys_flag: int) -> None:
         """What this broker cannot do it refuses in words, before anything is stored."""
-        delayed = _level(properties) > 0
         prepared = _is_prepared(header, properties)
         if prepared and self._config.reject_transaction_message:
             raise BrokerError.of(Code.NO_PERMISSION, remarks.transactions_forbidden(self._config.broker_ip1))
@@ -154,8 +169,6 @@ class Sender:
             raise BrokerError.of(Code.MESSAGE_ILLEGAL, remarks.PREPARED_BY_HALF)
         if sys_flag & INNER_BATCH or "INNER_NUM" in properties:
             raise self._illegal()
-        if not delayed and any(name in properties for name in _TIMER):
-            raise BrokerError.of(Code.SYSTEM_ERROR, remarks.TIMER_NOT_ENABLED)
 
     # -- batches
 

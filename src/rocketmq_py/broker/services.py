@@ -31,6 +31,7 @@ from rocketmq_py.broker.handlers.resets import ResetHandlers
 from rocketmq_py.broker.handlers.send import SendHandlers
 from rocketmq_py.broker.handlers.statistics import StatisticsHandlers
 from rocketmq_py.broker.handlers.topics import TopicHandlers
+from rocketmq_py.broker.handlers.timers import TimerHandlers
 from rocketmq_py.broker.handlers.transactions import TransactionHandlers
 from rocketmq_py.broker.holding import PullHolds
 from rocketmq_py.broker.offsets import Offsets
@@ -38,6 +39,7 @@ from rocketmq_py.broker.popparts import PopParts
 from rocketmq_py.broker.popservices import PopServices
 from rocketmq_py.broker.pulling import Puller
 from rocketmq_py.broker.registration import Registration
+from rocketmq_py.broker.recalling import Recalls
 from rocketmq_py.broker.replying import Replying
 from rocketmq_py.broker.requestmodes import RequestModes
 from rocketmq_py.broker.retrytopics import RetryTopics
@@ -50,6 +52,8 @@ from rocketmq_py.broker.stamping import Stamper
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.broker.syncflush import FLUSH, UnflushedSends
 from rocketmq_py.broker.topics import Topics
+from rocketmq_py.broker.timermetrics import TimerMetrics
+from rocketmq_py.broker.timers import Timers
 from rocketmq_py.broker.transactioncheck import TransactionCheck
 from rocketmq_py.broker.transactions import Transactions
 from rocketmq_py.core.delay import DelayLevels
@@ -57,8 +61,9 @@ from rocketmq_py.core.locks import LockTable
 from rocketmq_py.core.polls import PollKey
 from rocketmq_py.protocol.bodies import TopicConfig
 from rocketmq_py.server import Hold, Peer, Responder, Router
+from rocketmq_py.protocol.checkpoints import revive_topic
 from rocketmq_py.server.outward import Outward
-from rocketmq_py.store import Arrival, MessageStore, StoreConfig
+from rocketmq_py.store import Arrival, MessageStore, OsFileSystem, StoreConfig
 from rocketmq_py.store.config import delay_levels
 from rocketmq_py.store.config_files import ConfigFile
 from rocketmq_py.wire.ids import UniqueKeys
@@ -119,8 +124,11 @@ class Services:
         keys = UniqueKeys(store_host[:-4], os.getpid(), random.getrandbits(32))
         stamper = Stamper(config.region_id, config.trace_on, config.broker_cluster_name, lambda: keys.next(clock()))
         retries = RetryTopics(topics, groups, self.locks, clock)
-        self.sender = Sender(config, store, topics, self.delay, stamper, retries, store_host, clock)
+        self.sender = Sender(config, store, topics, self.timers.redirect, stamper, retries, store_host, clock)
         self.puller = Puller(config, store, topics, groups, self.offsets, self.clients, self.filters, self.stats, clock)
+        metrics = TimerMetrics(self._file("timermetrics"), clock, self.saver.save)
+        revive = revive_topic(config.broker_cluster_name)
+        self.timers = Timers(store, self.delay, metrics, revive, OsFileSystem(), clock)
         self.holds = PullHolds(self.puller, store, soon, lambda: config.pull_thread_pool_queue_capacity)
         self.unflushed = UnflushedSends(store, clock)
         self.replying = Replying(config, store, self.sender, self.clients, store_host, self.address, clock)
@@ -132,17 +140,17 @@ class Services:
 
     def _make_transactions(self, store_host: bytes) -> None:
         config, store, clock = self._config, self.store, self._clock
-        self.transactions = Transactions(config, store, self.offsets, self.delay.redirect, store_host, clock)
+        self.transactions = Transactions(config, store, self.offsets, self.timers.redirect, store_host, clock)
         self.transaction_check = TransactionCheck(
             config, store, self.topics, self.offsets, self.clients, self.transactions, store_host, clock
         )
 
-    def router(self) -> Router:
-        """The handlers of all requests this broker understands."""
+    def router(self, *others: object) -> Router:
+        """The handlers of all requests this broker understands, ``others`` among them."""
         config, store, stats = self._config, self.store, self.stats
-        runtime = RuntimeInfo(self.settings, store, stats, self.delay, self._clock)
+        runtime = RuntimeInfo(self.settings, store, stats, self.delay, self.timers, self._clock)
         return Router(
-            SendHandlers(self.sender, SendBack(config, store, self.topics, self.groups, self.delay, stats)),
+            SendHandlers(self.sender, SendBack(config, store, self.topics, self.groups, self.timers.redirect, stats)),
             ReplyHandlers(self.replying),
             PullHandlers(self.puller),
             PopHandlers(self.pop),
@@ -161,12 +169,16 @@ class Services:
             StatisticsHandlers(
                 config, store, self.topics, self.groups, self.offsets, self.clients, stats, self.address, self._clock
             ),
+            TimerHandlers(
+                self.timers, Recalls(config, store, self.topics, self.timers.redirect, self._clock), config.region_id
+            ),
             AdminHandlers(self.settings, runtime, self.delay, store, self.topics, self.registration),
         )
 
     # -- life
 
     def open(self) -> None:
+            *others,
         """Open the store and load what it holds.
 
         :raises StoreLocked: another process has it. :raises StoreCorrupt: it contradicts itself or the configuration.
@@ -182,6 +194,7 @@ class Services:
             raise
         self.topics.on_change = self._topics_changed
         self.settings.on_change = self._settings_changed
+            self.timers.load()
         self.store.on_arrival = self._arrived
 
     def tick_store(self) -> None:
@@ -197,6 +210,10 @@ class Services:
         self.store.clean(self._clock())
 
     def tick_clients(self) -> None:
+    def tick_timers(self) -> None:
+        """Due many times a second: messages whose time has come."""
+        self.timers.tick(self._clock())
+
         """Due several times a second: pulls whose time is up, samples of what went in and out."""
         now = self._clock()
         self.holds.expire(now)
@@ -229,6 +246,7 @@ class Services:
         """A handler wants to answer later."""
         if hold.key == FLUSH:
             self.unflushed.keep(hold, responder)
+            self.timers.close()
         elif isinstance(hold.key, PollKey):
             self.pop.keep(hold, responder)
         else:

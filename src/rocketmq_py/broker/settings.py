@@ -33,7 +33,8 @@ AT_START = frozenset({
     "server_channel_max_idle_time_seconds", "mapped_file_size_commit_log", "mapped_file_size_consume_queue",
     "max_hash_slot_num", "max_index_num", "message_index_enable", "message_delay_level",
     "flush_disk_type", "check_crc_on_recover", "access_message_in_memory_max_ratio", "clean_resource_interval",
-    "max_open_queue_files",
+    "max_open_queue_files", "timer_wheel_enable", "timer_precision_ms", "timer_roll_window_slot",
+    "timer_flush_interval_ms", "mapped_file_size_timer_log",
 })  # fmt: skip
 """Fields read once; a change of them waits for the next start."""
 

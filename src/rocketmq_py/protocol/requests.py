@@ -20,6 +20,7 @@ from rocketmq_py.wire.frame import JSON, Frame
 REQUEST_HEADERS: dict[Code, type[Header]] = {
     Code.SEND_MESSAGE: h.SendMessage,
     Code.SEND_MESSAGE_V2: h.SendMessageV2,
+from rocketmq_py.protocol.headers_timer import RecallMessage
     Code.SEND_BATCH_MESSAGE: h.SendMessageV2,
     Code.SEND_REPLY_MESSAGE: h.SendMessage,
     Code.SEND_REPLY_MESSAGE_V2: h.SendMessageV2,

@@ -14,11 +14,16 @@ SYNC_FLUSH = "SYNC_FLUSH"
 CONSUME_QUEUE_ENTRY = 20
 """Bytes of one consume queue entry; a consume queue file holds a whole number of them."""
 
+_PRECISIONS = (100, 200, 500, 1000)
 _UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class StoreConfig(msgspec.Struct, kw_only=True):
-    """Sizes are bytes, intervals milliseconds, ratios percent, ``file_reserved_time`` hours.
+    """Sizes are bytes, intervals milliseconds, ratios percent, ``file_reserved_time`` hours, ``timer_max_delay_sec``
+    seconds.
+
+    ``timer_roll_window_slot`` counts slots of ``timer_precision_ms``; a message further away goes round the timer wheel
+    more than once.
 
     The parts of a store share one object; its owner may change settings while it is open.
 
@@ -58,6 +63,13 @@ class StoreConfig(msgspec.Struct, kw_only=True):
     clean_file_forcibly_enable: bool = True
     clean_resource_interval: int = 10_000
 
+    timer_wheel_enable: bool = True
+    timer_max_delay_sec: int = 3 * 24 * 3600
+    timer_precision_ms: int = 1000
+    timer_roll_window_slot: int = 2 * 24 * 3600
+    timer_flush_interval_ms: int = 1000
+    mapped_file_size_timer_log: int = 100 * 1024 * 1024
+
     max_open_queue_files: int = 512
     """How many consume queue files are kept open at once (not a key of Java's)."""
 
@@ -75,6 +87,13 @@ class StoreConfig(msgspec.Struct, kw_only=True):
                 "deleteFileBatchMax and cleanResourceInterval must be at least 1 and fileReservedTime not negative"
             )
         delay_levels(self.message_delay_level)
+        if self.timer_precision_ms not in _PRECISIONS or self.mapped_file_size_timer_log < 4096:
+            raise ConfigError(
+                f"timerPrecisionMs must be one of {_PRECISIONS} and mappedFileSizeTimerLog at least 4096, not "
+                f"{self.timer_precision_ms} and {self.mapped_file_size_timer_log}"
+            )
+        if self.timer_max_delay_sec < 0 or self.timer_flush_interval_ms < 1:
+            raise ConfigError("timerMaxDelaySec must not be negative and timerFlushIntervalMs at least 1")
         if not self.delete_hours:
             raise ConfigError("deleteWhen is empty: hours are expected, 04 or 04;16 for instance")
 

@@ -21,6 +21,9 @@ class StoreLayout:
         self.index = root / "index"
         self.config = root / "config"
         self.checkpoint = root / "checkpoint"
+        self.timer_wheel = root / "timerwheel"
+        self.timer_log = root / "timerlog"
+        self.timer_check = self.config / "timercheck"
         self.abort = root / "abort"
         self.lock = root / "lock"
 

@@ -73,8 +73,8 @@ class Client:
 class InProcess:
     """A broker whose clock and event loop are in the test's hands."""
 
-    def __init__(self, root: Path, store: dict[str, Any] | None = None, **config: Any) -> None:
-        self.now = START_MS
+    def __init__(self, root: Path, store: dict[str, Any] | None = None, now: int = START_MS, **config: Any) -> None:
+        self.now = now
         self._soon: list[Callable[[], None]] = []
         self.config = settings = BrokerConfig(store_path_root_dir=str(root), **config)
         self.services = Services(settings, StoreConfig(**SMALL | (store or {})), 10911, self.clock, self._soon.append)
@@ -96,6 +96,7 @@ class InProcess:
         self.now += forward_ms
         self.services.tick_store()
         self.services.tick_clients()
+        self.services.tick_timers()
         while self._soon:
             self._soon.pop(0)()
 

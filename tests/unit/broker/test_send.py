@@ -108,7 +108,7 @@ def test_a_negative_queue_id_lets_the_broker_choose(running: InProcess, client: 
         (send(default_topic="nothing"), 17, "topic[t] not exist, apply first please!"),
         (send(queue_id=77), 29, "request queueId[77] is illegal, TopicConfig [topicName=t, readQueueNums=4"),
         (send(sys_flag=4), 13, "its properties lack TRAN_MSG"),
-        (send(properties={"TIMER_DELAY_SEC": "5"}), 1, "timerWheelEnable is false"),
+        (send(properties={"TIMER_DELAY_SEC": "5s"}), 13, "timer message illegal, the delay time should not be bigger"),
         (send(properties={"INNER_NUM": "5"}), 13, "the message is illegal"),
         (send(sys_flag=0x80), 13, "the message is illegal"),
         (send(properties={"big": "x" * 32767}), 13, "msg properties length limit 32KB"),

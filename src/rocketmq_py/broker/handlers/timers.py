@@ -1,0 +1,47 @@
+"""Requests about messages delivered at a time of their own: taking them back, and what a slave asks for."""
+
+from __future__ import annotations
+
+from rocketmq_py.broker.recalling import Recalls
+from rocketmq_py.broker.timers import Timers
+from rocketmq_py.errors import BrokerError
+from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
+from rocketmq_py.protocol.headers_timer import RecallMessageResponse
+from rocketmq_py.protocol.requests import Request
+from rocketmq_py.server import Peer, Reply, handles
+from rocketmq_py.wire.fastjson import dumps_java
+
+
+class TimerHandlers:
+    """60, 61 and 370."""
+
+    def __init__(self, timers: Timers, recalls: Recalls, region: str) -> None:
+        self._timers, self._recalls = timers, recalls
+        self._ext = {"MSG_REGION": region}
+
+    @handles(Code.RECALL_MESSAGE, lane="send")
+    def recall(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Take back a message that waits for its time."""
+        del body
+        try:
+            key = self._recalls.recall(request.header, peer.host)
+        except BrokerError as e:
+            return Reply(e.code, e.remark, ext=self._ext)
+        return Reply(header=RecallMessageResponse(msg_id=key), ext=self._ext)
+
+    @handles(Code.GET_TIMER_CHECK_POINT)
+    def checkpoint(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """How far timed messages have been delivered, as the bytes of the file."""
+        del peer, request, body
+        found = self._timers.checkpoint()
+        if found is None:
+            raise BrokerError.of(ResponseCode.SYSTEM_ERROR, "The checkpoint is null")
+        return Reply(body=found)
+
+    @handles(Code.GET_TIMER_METRICS)
+    def metrics(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """How many messages of each topic wait for their time."""
+        del peer, request, body
+        if not self._timers.is_enabled:
+            raise BrokerError.of(ResponseCode.SYSTEM_ERROR, "The timer message store is null")
+        return Reply(body=dumps_java(self._timers.metrics.tree()))

@@ -1,0 +1,446 @@
+"""Messages delivered at a time of their own: how they come to wait, and how they come out.
+
+Knows the timers' topic, which properties tell of it, and Java's order of work (HookUtils, TimerMessageStore). A message
+is stored in the timers' topic; from its queue an entry is written to the timer log and chained into the wheel; some
+seconds before its slot is due it gets onto the agenda, and when it is due it is stored in its own topic. Times in the
+files are whole slots, as Java's; the agenda knows them to the millisecond.
+
+Nothing is lost in a crash: where each delivered message went is noted in its entry, and the note counts only if the
+message is there. So a slot half delivered is finished after a start and not begun again. A Java broker knows no such
+notes; a slot half delivered is rewritten for it when we end in good order.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from rocketmq_py.broker import remarks
+from rocketmq_py.broker.delay import DelayService, asks_for_level
+from rocketmq_py.broker.stamping import encode
+from rocketmq_py.broker.stats import Meter
+from rocketmq_py.broker.stored import Stored, read_stored
+from rocketmq_py.broker.timerfiles import TimerFiles
+from rocketmq_py.broker.timermetrics import TimerMetrics
+from rocketmq_py.core import timers as rules
+from rocketmq_py.core.timers import DEFAULT, DELETE, ROLL, Agenda, Entry
+from rocketmq_py.errors import BrokerError, CorruptRecord, StoreError
+from rocketmq_py.properties import Property, decode_properties
+from rocketmq_py.protocol.codes import ResponseCode as Code
+from rocketmq_py.protocol.names import NOT_ALLOWED_TO_SEND, TIMER_TOPIC
+from rocketmq_py.protocol.sysflag import HOSTS_V6, TRANSACTION_COMMIT, TRANSACTION_MASK
+from rocketmq_py.store import FileSystem, MessageStore, NewRecord
+from rocketmq_py.store.timerwheel import NOWHERE, Unit
+from rocketmq_py.wire.javahash import string_hash, tags_code
+
+_log = logging.getLogger(__name__)
+
+_QUEUE = 0
+_LEAD_MS = 10_000
+"""How long before a slot begins its messages get onto the agenda."""
+_AT_ONCE = 500
+"""Messages handled in one tick, of each kind of work; more follow with the next."""
+_SLOTS_AT_ONCE = 5_000
+_SAMPLES = 64
+RATE_MS = 10_000
+"""The window of rates."""
+
+
+class _Reading(NamedTuple):
+    """A slot whose chain of entries is being read, newest first."""
+
+    slot: int
+    position: int
+
+
+class _Message(NamedTuple):
+    """A message of the timers' topic."""
+
+    stored: Stored
+    properties: dict[str, str]
+
+    @property
+    def real_topic(self) -> str:
+        return self.properties.get(Property.REAL_TOPIC, "")
+
+    @property
+    def out_ms(self) -> int:
+        return int(self.properties[Property.TIMER_OUT_MS])
+
+
+class Timers:
+    """Makes messages wait for their time and delivers them.
+
+    :param delay: takes messages with a delay level.
+    :param revive_topic: its messages, left by a Java broker, are not delivered: they are taken over at the start.
+    :param clock: the time in milliseconds.
+    """
+
+    def __init__(
+        self, store: MessageStore, delay: DelayService, metrics: TimerMetrics, revive_topic: str, fs: FileSystem,
+        clock: Callable[[], int],
+    ) -> None:  # fmt: skip
+        self._store, self._delay, self._fs, self._clock = store, delay, fs, clock
+        self._config = store.config
+        self._revive_topic = revive_topic
+        self._precision: int = self._config.timer_precision_ms
+        self._window = rules.window_slots(self._config.timer_roll_window_slot)
+        self._files: TimerFiles | None = None
+        self._agenda = Agenda()
+        self._reading: _Reading | None = None
+        self._read_ms = self._loaded_ms = self._queue_offset = 0
+        self._delivered = (0, 0)
+        self._lost = (0, 0)
+        """Of messages without entries that had one: up to which queue offset, and up to which time they were delivered.
+        """
+        self._flushed_ms = 0
+        self._is_refused = False
+        self.metrics = metrics
+        self.enqueued, self.dequeued = Meter(_SAMPLES), Meter(_SAMPLES)
+        """How many messages have got an entry, and how many have been delivered."""
+
+    # -- life
+
+    def load(self) -> None:
+        """Open the files and find out where things stand.
+
+        :raises StoreCorrupt: the wheel has an impossible size. :raises OSError: the disk fails.
+        """
+        self.metrics.load()
+        if not self._config.timer_wheel_enable:
+            return
+        now = self._clock()
+        files = self._files = TimerFiles(self._fs, self._store.layout, self._config)
+        self._read_ms = self._loaded_ms = self._first_slot(files, now)
+        self._queue_offset = self._first_offset(files)
+        if files.is_new:
+            self._lost = (files.check.queue_offset, files.check.read_ms)
+            self.metrics.reset()
+        self._delivered = (self._read_ms, self._store.max_physical_offset)
+        files.check.read_ms = self._read_ms
+        self._write_check(files)
+
+    def _first_slot(self, files: TimerFiles, now: int) -> int:
+        current = now // self._precision * self._precision
+        if not files.check.exists:
+            return current if files.is_new else current - self._horizon
+        return max(files.check.read_ms // self._precision * self._precision, current - self._horizon)
+
+    @property
+    def _horizon(self) -> int:
+        """How far back slots are still those of the past."""
+        return (rules.WHEEL_SLOTS - rules.BLANK_SLOTS) * self._precision
+
+    def _first_offset(self, files: TimerFiles) -> int:
+        """The first message without an entry: the one behind that of the newest entry."""
+        first, end = self._store.queue_range(TIMER_TOPIC, _QUEUE)
+        offset = 0 if files.is_new else files.check.queue_offset
+        last = self._message(files.last.physical, files.last.size) if files.last is not None else None
+        if last is not None:
+            offset = last.stored.head.queue_offset + 1
+        return min(max(offset, first), end)
+
+    def close(self) -> None:
+        """Leave files with which this broker, or a Java broker, goes on."""
+        files, self._files = self._files, None
+        if files is None:
+            return
+        try:
+            self._finish_slots(files)
+            files.check.read_ms = self._read_ms
+            self._write_check(files)
+        finally:
+            files.close()
+            self.metrics.persist()
+
+    def _finish_slots(self, files: TimerFiles) -> None:
+        """Rewrite slots half delivered, so that they hold only what has not been."""
+        over, rewritten = self._read_ms - self._precision, False
+        for slot in self._agenda.begun():
+            if self._reading is not None and self._reading.slot <= slot:
+                continue  # it is not known as a whole yet
+            units = (files.log.read(entry.position) for entry in self._agenda.rest(slot))
+            files.rewrite(slot, [unit for unit in units if unit is not None])
+            rewritten = True
+        if rewritten:
+            files.end_nowhere(over)
+
+    # -- in
+
+    def redirect(self, record: NewRecord, properties: dict[str, str]) -> None:
+        """Make a record wait when its properties ask for a delay level or a time; both are changed then.
+
+        :raises BrokerError: the time is too far away, or none; or this broker has no timers.
+        """
+        if record.sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
+            return
+        if asks_for_level(properties):
+            for name in rules.ASKING:
+                properties.pop(name, None)
+            self._delay.redirect(record, properties)
+        elif rules.is_timer(properties) and record.topic != TIMER_TOPIC:
+            self._redirect(record, properties)
+
+    def _redirect(self, record: NewRecord, properties: dict[str, str]) -> None:
+        if self._files is None:
+            raise BrokerError.of(Code.SYSTEM_ERROR, remarks.TIMER_NOT_ENABLED)
+        longest, now = self._config.timer_max_delay_sec * 1000, self._clock()
+        try:
+            deliver_ms = rules.asked_for(properties, now)
+        except ValueError as e:
+            raise BrokerError.of(Code.MESSAGE_ILLEGAL, remarks.timer_illegal(longest)) from e
+        takes_out = Property.TIMER_DEL_UNIQKEY in properties
+        if deliver_ms - now > longest or (deliver_ms <= now and takes_out):
+            raise BrokerError.of(Code.MESSAGE_ILLEGAL, remarks.timer_illegal(longest))
+        if deliver_ms <= now:
+            return
+        properties |= {
+            Property.TIMER_OUT_MS: str(rules.slot_of(deliver_ms, self._precision)),
+            Property.REAL_TOPIC: record.topic, Property.REAL_QUEUE_ID: str(record.queue_id),
+        }  # fmt: skip
+        record.topic, record.queue_id = TIMER_TOPIC, _QUEUE
+        record.properties = encode(properties).encode()
+
+    # -- work
+
+    def tick(self, now: int) -> None:
+        """Do a part of what is due. Call it many times a second.
+
+        :raises OSError: the files cannot be written. :raises StoreError: the log cannot be.
+        """
+        files = self._files
+        if files is None:
+            return
+        self._enqueue(files, now)
+        self._look_ahead(files, now)
+        self._deliver(files, now)
+        self._move_on(now)
+        self._note(files, now)
+
+    def clean(self) -> None:
+        """Remove files of the timer log all of whose messages are gone."""
+        if self._files is not None:
+            self._files.log.remove_before(self._store.min_physical_offset)
+
+    def _enqueue(self, files: TimerFiles, now: int) -> None:
+        """Write entries for messages that have come to the timers' topic."""
+        for physical, size, _ in self._store.tags_entries(TIMER_TOPIC, _QUEUE, self._queue_offset, _AT_ONCE):
+            message = self._message(physical, size)
+            if message is not None and not self._is_over(message):
+                self._write(files, message, physical, size, now)
+            self._queue_offset += 1
+
+    def _is_over(self, message: _Message) -> bool:
+        """Whether a message has been delivered, its entry lost since; or is none of ours to deliver."""
+        queue_offset, read_ms = self._lost
+        was_delivered = message.stored.head.queue_offset < queue_offset and message.out_ms < read_ms
+        return was_delivered or message.real_topic == self._revive_topic
+
+    def _write(self, files: TimerFiles, message: _Message, physical: int, size: int, now: int) -> None:
+        slot, rolls = rules.place(message.out_ms, now, self._window, self._precision)
+        slot = max(slot, self._read_ms)
+        takes_out = Property.TIMER_DEL_UNIQKEY in message.properties
+        magic = DEFAULT | (ROLL if rolls else 0) | (DELETE if takes_out else 0)
+        written = now // self._precision * self._precision
+        position = files.write(slot, magic, written, physical, size, string_hash(message.real_topic))
+        self.metrics.add(message.real_topic, -1 if takes_out else 1)
+        self.enqueued.count += 1
+        if slot < self._loaded_ms:
+            self._note_due(message, Entry(0, position, slot, physical, size, magic, written))
+
+    def _note_due(self, message: _Message, entry: Entry) -> None:
+        """Put an entry onto the agenda, or take another one out as it says."""
+        if entry.magic & DELETE and not entry.magic & ROLL:
+            self._agenda.cancel(message.properties[Property.TIMER_DEL_UNIQKEY], entry)
+            return
+        due = entry.slot + self._precision
+        if not entry.magic & ROLL and message.out_ms <= entry.slot:
+            stored_ms = message.stored.head.store_timestamp
+            due = rules.due_ms(message.properties, message.out_ms, stored_ms, self._precision)
+        self._agenda.add(entry._replace(due=due))
+
+    def _look_ahead(self, files: TimerFiles, now: int) -> None:
+        """Put what is due soon onto the agenda."""
+        left = _AT_ONCE
+        for _ in range(_SLOTS_AT_ONCE):
+            if self._reading is None:
+                if self._loaded_ms > now + _LEAD_MS:
+                    return
+                slot = files.wheel.get(self._loaded_ms)
+                if slot is not None:
+                    self._reading = _Reading(self._loaded_ms, slot.last)
+                    self._agenda.hold(self._loaded_ms)
+                self._loaded_ms += self._precision
+            if self._reading is not None:
+                left = self._read_chain(files, self._reading, left)
+                if not left:
+                    return
+
+    def _read_chain(self, files: TimerFiles, reading: _Reading, left: int) -> int:
+        """Follow a chain for ``left`` entries at most; how many are left then."""
+        position = reading.position
+        while position != NOWHERE and left:
+            left -= 1
+            unit = files.log.read(position)
+            if unit is None or unit.slot != reading.slot:
+                _log.error("the timer log has no entry of slot %d at %d", reading.slot, position)
+                position = NOWHERE
+                break
+            self._take_over(unit, position)
+            position = unit.previous
+        self._reading = reading._replace(position=position)
+        if position == NOWHERE:
+            self._reading = None
+            self._agenda.release(reading.slot)
+        return left
+
+    def _take_over(self, unit: Unit, position: int) -> None:
+        message = self._message(unit.physical, unit.size)
+        if message is None or message.real_topic == self._revive_topic or self._was_delivered(unit, message):
+            return
+        entry = Entry(0, position, unit.slot, unit.physical, unit.size, unit.magic, unit.written)
+        self._note_due(message, entry)
+
+    def _was_delivered(self, unit: Unit, message: _Message) -> bool:
+        """Whether an entry's message is where its mark says; a crash of the machine may have taken it from there."""
+        if not unit.mark:
+            return False
+        raw = self._store.message_at(unit.mark)
+        if raw is None:
+            return False
+        try:
+            properties = decode_properties(read_stored(raw).properties)
+        except CorruptRecord:
+            return False
+        same = (Property.UNIQUE_KEY, Property.TIMER_OUT_MS)
+        return all(properties.get(name) == message.properties.get(name) for name in same)
+
+    def _message(self, physical: int, size: int) -> _Message | None:
+        """A message of the timers' topic; None when it is gone, or is none."""
+        raw = self._store.message_at(physical, size) if physical >= 0 and size > 0 else None
+        if raw is None:
+            return None
+        try:
+            stored = read_stored(raw)
+        except CorruptRecord as e:
+            _log.error("the timed message at %d cannot be read and is dropped: %s", physical, e)
+            return None
+        properties = decode_properties(stored.properties)
+        told = (Property.REAL_QUEUE_ID, Property.TIMER_OUT_MS)
+        goes_to = properties.get(Property.REAL_TOPIC, "")
+        is_legal = goes_to and goes_to not in NOT_ALLOWED_TO_SEND
+        if is_legal and all(properties.get(name, "").isdecimal() for name in told):
+            return _Message(stored, properties)
+        _log.error("the message at %d does not say where it goes and when, and is dropped", physical)
+        return None
+
+    # -- out
+
+    def _deliver(self, files: TimerFiles, now: int) -> None:
+        done: list[tuple[Entry, int]] = []
+        for _ in range(_AT_ONCE):
+            entry = self._agenda.take(now)
+            if entry is None:
+                break
+            try:
+                done.append((entry, self._put(entry, now)))
+            except StoreError as e:
+                self._agenda.back(entry)
+                if not self._is_refused:  # once, and not many times a second
+                    _log.warning("timed messages wait, the store refuses them: %s", e)
+                self._is_refused = True
+                break
+        else:
+            self._is_refused = False
+        if not done:
+            return
+        try:
+            self._store.settle()
+        finally:  # what was appended is kept, and written with a later settle
+            for entry, went in done:
+                if went:
+                    files.log.mark(entry.position, went)
+                self._agenda.done(entry)
+
+    def _put(self, entry: Entry, now: int) -> int:
+        """Store a message in its own topic, or once more in the timers'; where it went, 0 when it is dropped."""
+        message = self._message(entry.physical, entry.size)
+        if message is None:
+            return 0
+        properties, rolls = message.properties, bool(entry.magic & ROLL)
+        self.metrics.add(message.real_topic, -1)
+        self.dequeued.count += 1
+        keys = rules.delete_keys(message.real_topic, properties.get(Property.UNIQUE_KEY, ""))
+        if not rolls and self._agenda.is_cancelled(entry.slot, keys):
+            return 0
+        properties |= {Property.TIMER_ENQUEUE_MS: str(entry.written), Property.TIMER_DEQUEUE_MS: str(now)}
+        if rolls:
+            rounds = properties.get(Property.TIMER_ROLL_TIMES, "0")
+            properties[Property.TIMER_ROLL_TIMES] = str(int(rounds) + 1 if rounds.isdecimal() else 1)
+        return self._store.append(_restored(message, rolls=rolls)).physical_offset
+
+    def _move_on(self, now: int) -> None:
+        """Leave slots behind that are over and delivered."""
+        for _ in range(_SLOTS_AT_ONCE):
+            slot = self._read_ms
+            if slot + self._precision > now or slot >= self._loaded_ms or not self._agenda.is_complete(slot):
+                return
+            self._agenda.forget(slot)
+            self._read_ms = slot + self._precision
+
+    # -- noting it
+
+    def _note(self, files: TimerFiles, now: int) -> None:
+        """Tell in the checkpoint what has been delivered, as soon as that is on disk."""
+        read_ms, end = self._delivered
+        if self._store.flushed_offset >= end:
+            files.check.read_ms = max(files.check.read_ms, read_ms)
+            self._delivered = (self._read_ms, self._store.max_physical_offset)
+        if now - self._flushed_ms >= self._config.timer_flush_interval_ms:
+            self._flushed_ms = now
+            files.flush()
+            self.enqueued.sample(now)
+            self.dequeued.sample(now)
+            self.metrics.persist()
+        self._write_check(files)
+
+    def _write_check(self, files: TimerFiles) -> None:
+        check = files.check
+        if check.queue_offset != self._queue_offset:
+            check.timestamp, check.counter = self._clock(), check.counter + 1
+        check.queue_offset = check.master_offset = self._queue_offset
+        check.write()
+
+    # -- how it is doing
+
+    def checkpoint(self) -> bytes | None:
+        """The checkpoint as a slave asks for it; None without timers."""
+        return self._files.check.encode() if self._files is not None else None
+
+    @property
+    def is_enabled(self) -> bool:
+        return self._files is not None
+
+    @property
+    def behind_ms(self) -> int:
+        """How far delivery is behind the clock."""
+        return max(0, self._clock() - self._read_ms) if self._files is not None else 0
+
+    @property
+    def unread(self) -> int:
+        """How many messages of the timers' topic have no entry yet."""
+        return self._store.queue_range(TIMER_TOPIC, _QUEUE)[1] - self._queue_offset if self._files is not None else 0
+
+
+def _restored(message: _Message, *, rolls: bool) -> NewRecord:
+    """The record of a message whose time has come; its properties tell still where it was, as Java leaves them."""
+    head, properties = message.stored.head, message.properties
+    topic, queue_id = message.real_topic, int(properties[Property.REAL_QUEUE_ID])
+    if rolls:
+        topic, queue_id = TIMER_TOPIC, _QUEUE
+    return NewRecord(
+        topic, queue_id, message.stored.body, encode(properties).encode(), tags_code(properties.get(Property.TAGS)),
+        head.sys_flag & ~HOSTS_V6, head.flag, head.born_timestamp, head.born_host, head.reconsume_times, 0,
+        properties.get(Property.UNIQUE_KEY), properties.get(Property.KEYS),
+    )  # fmt: skip

@@ -1,0 +1,180 @@
+"""Messages to be delivered at a time of their own: which time that is, where they wait, and who is next.
+
+Knows the rules of HookUtils and TimerMessageStore, and an agenda of what is due soon. Refuses to know files. Times are
+milliseconds since the epoch. Apache RocketMQ sorts timers into slots of ``precision`` milliseconds; a message of slot
+``T`` is due after ``T`` and not after ``T + precision``. Its own properties tell when in between.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from rocketmq_py.properties import Property
+
+DEFAULT, ROLL, DELETE = 1, 2, 4
+"""Bits of an entry's magic: ROLL goes round once more, DELETE takes another one out."""
+WHEEL_SLOTS = 7 * 24 * 3600
+"""Half the slots of a wheel, whatever its precision."""
+BLANK_SLOTS = 60
+
+_ASKS = ((Property.TIMER_DELAY_SEC, 1000, True), (Property.TIMER_DELAY_MS, 1, True),
+         (Property.TIMER_DELIVER_MS, 1, False))  # fmt: skip
+"""Properties that ask for a time, the stronger first: name, unit in milliseconds, whether it counts from now."""
+ASKING = tuple(name for name, _, _ in _ASKS)
+_LONG = re.compile(r"[+-]?[0-9]{1,19}")
+
+
+def is_timer(properties: Mapping[str, str]) -> bool:
+    """Whether a message asks for a time; one that has waited already does not."""
+    return Property.TIMER_OUT_MS not in properties and any(name in properties for name in ASKING)
+
+
+def asked_for(properties: Mapping[str, str], now: int) -> int:
+    """The delivery time a message asks for.
+
+    :param now: what delays count from.
+    :raises ValueError: it is no number.
+    """
+    for name, unit, counts_from_now in _ASKS:
+        text = properties.get(name)
+        if text is not None:
+            if not _LONG.fullmatch(text):
+                raise ValueError(f"{name} is {text!r}: a whole number is expected")
+            return int(text) * unit + (now if counts_from_now else 0)
+    raise ValueError("no property asks for a delivery time")
+
+
+def slot_of(deliver_ms: int, precision: int) -> int:
+    """The slot of a delivery time (TIMER_OUT_MS)."""
+    return (deliver_ms - 1) // precision * precision
+
+
+def due_ms(properties: Mapping[str, str], out_ms: int, stored_ms: int, precision: int) -> int:
+    """When a message of slot ``out_ms`` that was stored at ``stored_ms`` is due.
+
+    To the millisecond where its properties tell; a message that has gone round tells a delay from an earlier time than
+    it was stored last, and is due at the end of its slot.
+    """
+    end = out_ms + precision
+    try:
+        asked = asked_for(properties, stored_ms)
+    except ValueError:
+        return end
+    return asked if out_ms < asked <= end else end
+
+
+class Place(NamedTuple):
+    """The slot an entry is written to, and whether it has to go round once more then."""
+
+    slot: int
+    rolls: bool
+
+
+def place(out_ms: int, now: int, window_slots: int, precision: int) -> Place:
+    """Where in the wheel a message of slot ``out_ms`` goes; as in Java a last round is never a short one."""
+    window, written = window_slots * precision, now // precision * precision
+    rest = out_ms - written - window
+    if rest < 0:
+        return Place(out_ms, rolls=False)
+    if rest < window_slots // 3 * precision:
+        return Place(written + window_slots // 2 * precision, rolls=True)
+    return Place(written + window, rolls=True)
+
+
+def window_slots(configured: int) -> int:
+    """How many slots ahead a message may be written; the whole wheel when the setting makes no sense."""
+    longest = WHEEL_SLOTS - BLANK_SLOTS
+    return configured if 2 <= configured <= longest else longest
+
+
+def delete_keys(topic: str, unique_key: str) -> tuple[str, str]:
+    """How a message that takes another one out may name it; which way depends on the broker's version and setting."""
+    return unique_key, f"{topic}+{unique_key}"
+
+
+class Entry(NamedTuple):
+    """A message that is due soon.
+
+    :ivar position: of its entry in the timer log. :ivar physical: of the message in the commit log.
+    :ivar written: when the entry was written, 0 when that is not known.
+    """
+
+    due: int
+    position: int
+    slot: int
+    physical: int
+    size: int
+    magic: int
+    written: int
+
+
+class Agenda:
+    """What is due soon, in order of time; among equals, in order of arrival."""
+
+    def __init__(self) -> None:
+        self._heap: list[Entry] = []
+        self._open: dict[int, int] = {}
+        self._begun: set[int] = set()
+        self._cancelled: dict[int, dict[str, Entry]] = {}
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def add(self, entry: Entry) -> None:
+        heapq.heappush(self._heap, entry)
+        self.hold(entry.slot)
+
+    def hold(self, slot: int) -> None:
+        """Keep a slot from being complete until it is let go with :meth:`release`."""
+        self._open[slot] = self._open.get(slot, 0) + 1
+
+    def release(self, slot: int) -> None:
+        rest = self._open[slot] - 1
+        if rest:
+            self._open[slot] = rest
+        else:
+            del self._open[slot]
+
+    def cancel(self, key: str, entry: Entry) -> None:
+        """Let ``entry`` take the message with a key out of its slot."""
+        self._cancelled.setdefault(entry.slot, {})[key] = entry
+
+    def is_cancelled(self, slot: int, keys: Iterable[str]) -> bool:
+        """Whether a message that one of the keys names has been taken out."""
+        cancelled = self._cancelled.get(slot)
+        return cancelled is not None and not cancelled.keys().isdisjoint(keys)
+
+    def take(self, now: int) -> Entry | None:
+        """The next entry that is due, which is :meth:`done` or comes :meth:`back`."""
+        if self._heap and self._heap[0].due <= now:
+            return heapq.heappop(self._heap)
+        return None
+
+    def back(self, entry: Entry) -> None:
+        """An entry that was taken could not be delivered."""
+        heapq.heappush(self._heap, entry)
+
+    def done(self, entry: Entry) -> None:
+        self._begun.add(entry.slot)
+        self.release(entry.slot)
+
+    def is_complete(self, slot: int) -> bool:
+        """Whether nothing of a slot waits here."""
+        return slot not in self._open
+
+    def forget(self, slot: int) -> None:
+        """A slot is over."""
+        self._begun.discard(slot)
+        self._cancelled.pop(slot, None)
+
+    def begun(self) -> list[int]:
+        """Slots of which some messages have been delivered already."""
+        return sorted(self._begun)
+
+    def rest(self, slot: int) -> Iterator[Entry]:
+        """What of a slot has not been delivered, in order of arrival; what takes messages out comes last."""
+        yield from sorted((entry for entry in self._heap if entry.slot == slot), key=lambda entry: entry.position)
+        yield from self._cancelled.get(slot, {}).values()
