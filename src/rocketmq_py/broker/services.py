@@ -30,16 +30,16 @@ from rocketmq_py.broker.handlers.replies import ReplyHandlers
 from rocketmq_py.broker.handlers.resets import ResetHandlers
 from rocketmq_py.broker.handlers.send import SendHandlers
 from rocketmq_py.broker.handlers.statistics import StatisticsHandlers
-from rocketmq_py.broker.handlers.topics import TopicHandlers
 from rocketmq_py.broker.handlers.timers import TimerHandlers
+from rocketmq_py.broker.handlers.topics import TopicHandlers
 from rocketmq_py.broker.handlers.transactions import TransactionHandlers
 from rocketmq_py.broker.holding import PullHolds
 from rocketmq_py.broker.offsets import Offsets
 from rocketmq_py.broker.popparts import PopParts
 from rocketmq_py.broker.popservices import PopServices
 from rocketmq_py.broker.pulling import Puller
-from rocketmq_py.broker.registration import Registration
 from rocketmq_py.broker.recalling import Recalls
+from rocketmq_py.broker.registration import Registration
 from rocketmq_py.broker.replying import Replying
 from rocketmq_py.broker.requestmodes import RequestModes
 from rocketmq_py.broker.retrytopics import RetryTopics
@@ -51,17 +51,17 @@ from rocketmq_py.broker.settings import Settings
 from rocketmq_py.broker.stamping import Stamper
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.broker.syncflush import FLUSH, UnflushedSends
-from rocketmq_py.broker.topics import Topics
 from rocketmq_py.broker.timermetrics import TimerMetrics
 from rocketmq_py.broker.timers import Timers
+from rocketmq_py.broker.topics import Topics
 from rocketmq_py.broker.transactioncheck import TransactionCheck
 from rocketmq_py.broker.transactions import Transactions
 from rocketmq_py.core.delay import DelayLevels
 from rocketmq_py.core.locks import LockTable
 from rocketmq_py.core.polls import PollKey
 from rocketmq_py.protocol.bodies import TopicConfig
-from rocketmq_py.server import Hold, Peer, Responder, Router
 from rocketmq_py.protocol.checkpoints import revive_topic
+from rocketmq_py.server import Hold, Peer, Responder, Router
 from rocketmq_py.server.outward import Outward
 from rocketmq_py.store import Arrival, MessageStore, OsFileSystem, StoreConfig
 from rocketmq_py.store.config import delay_levels
@@ -121,14 +121,14 @@ class Services:
         levels = DelayLevels(delay_levels(self._store_config.message_delay_level))
         step = config.delay_offset_update_version_step
         self.delay = DelayService(store, levels, self._file("delayOffset.json"), step, clock, self.saver.save)
+        metrics = TimerMetrics(self._file("timermetrics"), clock, self.saver.save)
+        revive = revive_topic(config.broker_cluster_name)
+        self.timers = Timers(store, self.delay, metrics, revive, OsFileSystem(), clock)
         keys = UniqueKeys(store_host[:-4], os.getpid(), random.getrandbits(32))
         stamper = Stamper(config.region_id, config.trace_on, config.broker_cluster_name, lambda: keys.next(clock()))
         retries = RetryTopics(topics, groups, self.locks, clock)
         self.sender = Sender(config, store, topics, self.timers.redirect, stamper, retries, store_host, clock)
         self.puller = Puller(config, store, topics, groups, self.offsets, self.clients, self.filters, self.stats, clock)
-        metrics = TimerMetrics(self._file("timermetrics"), clock, self.saver.save)
-        revive = revive_topic(config.broker_cluster_name)
-        self.timers = Timers(store, self.delay, metrics, revive, OsFileSystem(), clock)
         self.holds = PullHolds(self.puller, store, soon, lambda: config.pull_thread_pool_queue_capacity)
         self.unflushed = UnflushedSends(store, clock)
         self.replying = Replying(config, store, self.sender, self.clients, store_host, self.address, clock)
@@ -145,8 +145,8 @@ class Services:
             config, store, self.topics, self.offsets, self.clients, self.transactions, store_host, clock
         )
 
-    def router(self, *others: object) -> Router:
-        """The handlers of all requests this broker understands, ``others`` among them."""
+    def router(self) -> Router:
+        """The handlers of all requests this broker understands."""
         config, store, stats = self._config, self.store, self.stats
         runtime = RuntimeInfo(self.settings, store, stats, self.delay, self.timers, self._clock)
         return Router(
@@ -164,13 +164,13 @@ class Services:
             BrokerHandlers(),
             QueryHandlers(store, self.clients),
             TransactionHandlers(self.transactions),
+            TimerHandlers(
+                self.timers, Recalls(config, store, self.topics, self.timers.redirect, self._clock), config.region_id
+            ),
             RelayHandlers(config, store, self.topics, self.groups, self.clients),
             ResetHandlers(config, store, self.topics, self.groups, self.offsets, self.clients),
             StatisticsHandlers(
                 config, store, self.topics, self.groups, self.offsets, self.clients, stats, self.address, self._clock
-            ),
-            TimerHandlers(
-                self.timers, Recalls(config, store, self.topics, self.timers.redirect, self._clock), config.region_id
             ),
             AdminHandlers(self.settings, runtime, self.delay, store, self.topics, self.registration),
         )
@@ -178,7 +178,6 @@ class Services:
     # -- life
 
     def open(self) -> None:
-            *others,
         """Open the store and load what it holds.
 
         :raises StoreLocked: another process has it. :raises StoreCorrupt: it contradicts itself or the configuration.
@@ -189,12 +188,12 @@ class Services:
                 table.load()
             self.transactions.load()
             self.pop.load()
+            self.timers.load()
         except BaseException:
             self.store.close()
             raise
         self.topics.on_change = self._topics_changed
         self.settings.on_change = self._settings_changed
-            self.timers.load()
         self.store.on_arrival = self._arrived
 
     def tick_store(self) -> None:
@@ -205,15 +204,16 @@ class Services:
         self.transactions.tick(now)
         self.transaction_check.tick(now)
 
-    def clean_store(self) -> None:
-        """Due every few seconds: expired files, and whether the disk has room."""
-        self.store.clean(self._clock())
-
-    def tick_clients(self) -> None:
     def tick_timers(self) -> None:
         """Due many times a second: messages whose time has come."""
         self.timers.tick(self._clock())
 
+    def clean_store(self) -> None:
+        """Due every few seconds: expired files, and whether the disk has room."""
+        self.store.clean(self._clock())
+        self.timers.clean()
+
+    def tick_clients(self) -> None:
         """Due several times a second: pulls whose time is up, samples of what went in and out."""
         now = self._clock()
         self.holds.expire(now)
@@ -235,6 +235,7 @@ class Services:
             self.filters.persist()
             self.pop.persist()
             self.delay.persist()
+            self.timers.close()
         finally:
             self.routes_outward.close()
             self.saver.close()
@@ -246,7 +247,6 @@ class Services:
         """A handler wants to answer later."""
         if hold.key == FLUSH:
             self.unflushed.keep(hold, responder)
-            self.timers.close()
         elif isinstance(hold.key, PollKey):
             self.pop.keep(hold, responder)
         else:

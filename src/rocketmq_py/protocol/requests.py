@@ -14,13 +14,13 @@ import msgspec
 from rocketmq_py.protocol import headers as h, headers_admin as admin, headers_cluster as cluster, headers_pop as pop
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.header import Header, NoHeader
+from rocketmq_py.protocol.headers_timer import RecallMessage
 from rocketmq_py.wire.command import Command, decode_command
 from rocketmq_py.wire.frame import JSON, Frame
 
 REQUEST_HEADERS: dict[Code, type[Header]] = {
     Code.SEND_MESSAGE: h.SendMessage,
     Code.SEND_MESSAGE_V2: h.SendMessageV2,
-from rocketmq_py.protocol.headers_timer import RecallMessage
     Code.SEND_BATCH_MESSAGE: h.SendMessageV2,
     Code.SEND_REPLY_MESSAGE: h.SendMessage,
     Code.SEND_REPLY_MESSAGE_V2: h.SendMessageV2,
@@ -83,6 +83,7 @@ from rocketmq_py.protocol.headers_timer import RecallMessage
     Code.DELETE_TOPIC_IN_NAMESRV: h.DeleteTopicInNamesrv,
     Code.REGISTER_TOPIC_IN_NAMESRV: h.TopicName,
     Code.NOTIFY_MIN_BROKER_ID_CHANGE: cluster.NotifyMinBrokerIdChange,
+    Code.RECALL_MESSAGE: RecallMessage,
     Code.POP_MESSAGE: pop.PopMessage,
     Code.ACK_MESSAGE: pop.AckMessage,
     Code.CHANGE_MESSAGE_INVISIBLETIME: pop.ChangeInvisibleTime,
