@@ -31,6 +31,7 @@ _EXPIRY_MS = 10_000
 _FILTERS_MS = 10_000
 _FIRST_CLEAN_MS = 60_000
 _LIMITS_MS = 1_000
+_CATCH_UP_MS = 1_000
 
 
 def wall_clock() -> int:
@@ -147,6 +148,7 @@ class Broker:
             Job(config.flush_consumer_offset_interval, services.pop.persist),
             Job(config.flush_delay_offset_interval, services.delay.persist),
             Job(_FILTERS_MS, services.filters.persist),
+            Job(_CATCH_UP_MS, services.catch_up),
             Job(self.store_config.clean_resource_interval, services.clean_store, _FIRST_CLEAN_MS),
         ]
 

@@ -13,12 +13,15 @@ from rocketmq_py.broker.javafiles import bean, version_of
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupTable
-from rocketmq_py.store.config_files import ConfigFile
+from rocketmq_py.store.config_journal import JournaledFile, Step
 
 _log = logging.getLogger(__name__)
 
 READ_FORBIDDEN = 0x4
 """The bit of a forbidden value that stops reading (PermName.INDEX_PERM_READ is its position)."""
+
+_TABLE = "subscriptionGroupTable"
+_FORBIDDEN = "forbiddenTable"
 
 BUILT_IN = (
     "TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY", "CID_ONSAPI_PULL",
@@ -33,7 +36,7 @@ class Groups:
     :param clock: the time in milliseconds, for the version of the table.
     """
 
-    def __init__(self, file: ConfigFile, config: BrokerConfig, clock: Callable[[], int]) -> None:
+    def __init__(self, file: JournaledFile, config: BrokerConfig, clock: Callable[[], int]) -> None:
         self._file = file
         self._config = config
         self._clock = clock
@@ -51,15 +54,22 @@ class Groups:
         self.version = version_of(tree, self.version)
         self.table |= stored.subscription_group_table
         self.forbidden = stored.forbidden_table
+        self.catch_up()
 
     def persist(self) -> None:
-        self._file.save(
-            {
-                "dataVersion": bean(self.version),
-                "forbiddenTable": self.forbidden,
-                "subscriptionGroupTable": {name: bean(group) for name, group in self.table.items()},
-            }
-        )
+        """Write the file as a whole."""
+        self._file.save(self._tree)
+
+    def catch_up(self) -> None:
+        """Write the file as a whole if it lacks changes and it is time to."""
+        self._file.catch_up(self._tree)
+
+    def _tree(self) -> dict[str, object]:
+        return {
+            "dataVersion": bean(self.version),
+            _FORBIDDEN: self.forbidden,
+            _TABLE: {name: bean(group) for name, group in self.table.items()},
+        }
 
     def get(self, group: str) -> SubscriptionGroupConfig | None:
         return self.table.get(group)
@@ -82,7 +92,7 @@ class Groups:
         """Create or replace groups, written to disk."""
         changed = list(groups)
         self.table |= {group.group_name: group for group in changed}
-        self._changed()
+        self._changed({_TABLE: {group.group_name: bean(group) for group in changed}})
         return changed
 
     def delete(self, group: str) -> bool:
@@ -90,7 +100,7 @@ class Groups:
         if self.table.pop(group, None) is None:
             return False
         self.forbidden.pop(group, None)
-        self._changed()
+        self._changed({_TABLE: {group: None}, _FORBIDDEN: {group: None}})
         return True
 
     def is_read_forbidden(self, group: str, topic: str) -> bool:
@@ -101,8 +111,8 @@ class Groups:
         """Keep a group from reading a topic, or let it again."""
         topics = self.forbidden.setdefault(group, {})
         topics[topic] = topics.get(topic, 0) & ~READ_FORBIDDEN | (READ_FORBIDDEN if forbidden else 0)
-        self._changed()
+        self._changed({_FORBIDDEN: {group: topics}})
 
-    def _changed(self) -> None:
+    def _changed(self, step: Step) -> None:
         self.version = self.version.bump(self._clock())
-        self.persist()
+        self._file.change(bean(self.version), step, self._tree)

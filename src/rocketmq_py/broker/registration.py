@@ -51,6 +51,10 @@ class Registration:
         self._failing: set[str] = set()
         self._told: set[str] = set()
         self._task: asyncio.Task[None] | None = None
+        self._next: asyncio.Task[None] | None = None
+        """Will tell of what has changed once those before it have been told."""
+        self._telling: set[asyncio.Task[None]] = set()
+        self._one_at_a_time = asyncio.Lock()
         outward.on_lost = self._retry
 
     async def start(self) -> None:
@@ -64,6 +68,9 @@ class Registration:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
+            for telling in self._telling:
+                telling.cancel()
+            await asyncio.gather(*self._telling, return_exceptions=True)
             await asyncio.gather(*map(self._unregister, self._config.namesrv_addresses))
         self._outward.close()
 
@@ -73,11 +80,26 @@ class Registration:
         self._wake.set()
 
     async def flush(self) -> None:
-        """Tell of changed topics now and wait until the name servers have answered."""
-        topics, self._changed = self._changed, {}
-        if topics and self._config.enable_single_topic_register:
+        """Tell of changed topics and wait until the name servers have answered.
+
+        While they are being told of some, what changes is gathered; all of it is told with the next request.
+        """
+        if self._changed and self._next is None:
+            self._next = asyncio.create_task(self._tell())
+            self._telling.add(self._next)
+            self._next.add_done_callback(self._telling.discard)
+        await asyncio.gather(*map(asyncio.shield, self._telling))
+
+    async def _tell(self) -> None:
+        async with self._one_at_a_time:
+            self._next = None
+            topics, self._changed = self._changed, {}
+            await self._tell_of_all(topics)
+
+    async def _tell_of_all(self, topics: dict[str, TopicConfig]) -> None:
+        if self._config.enable_single_topic_register:
             await asyncio.gather(*(self._tell_of(topic) for topic in topics.values()))
-        elif topics:
+        else:
             await self._register(self._config.namesrv_addresses, topics.values(), _FLUSH_SECONDS)
 
     async def _tell_of(self, topic: TopicConfig) -> None:

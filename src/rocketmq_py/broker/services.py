@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 from rocketmq_py.broker.assignment import Assignments
 from rocketmq_py.broker.clients import Clients
@@ -66,6 +67,7 @@ from rocketmq_py.server.outward import Outward
 from rocketmq_py.store import Arrival, MessageStore, OsFileSystem, StoreConfig
 from rocketmq_py.store.config import delay_levels
 from rocketmq_py.store.config_files import ConfigFile
+from rocketmq_py.store.config_journal import JournaledFile
 from rocketmq_py.wire.ids import UniqueKeys
 from rocketmq_py.wire.record import pack_host
 
@@ -101,12 +103,15 @@ class Services:
         self._make_paths(store_host, soon)
 
     def _file(self, name: str) -> ConfigFile:
-        return ConfigFile(self._config.store_root / "config" / name)
+        return ConfigFile(self._path(name))
+
+    def _path(self, name: str) -> Path:
+        return self._config.store_root / "config" / name
 
     def _make_tables(self) -> None:
         config, clock = self._config, self._clock
-        self.topics = Topics(self._file("topics.json"), config, clock)
-        self.groups = Groups(self._file("subscriptionGroup.json"), config, clock)
+        self.topics = Topics(JournaledFile(self._path("topics.json")), config, clock)
+        self.groups = Groups(JournaledFile(self._path("subscriptionGroup.json")), config, clock)
         step = config.consumer_offset_update_version_step
         self.offsets = Offsets(self._file("consumerOffset.json"), step, clock, self.saver.save)
         keep_ms = config.filter_data_clean_time_span
@@ -212,6 +217,11 @@ class Services:
         """Due every few seconds: expired files, and whether the disk has room."""
         self.store.clean(self._clock())
         self.timers.clean()
+
+    def catch_up(self) -> None:
+        """Due every second: tables that change in small steps, written as a whole when a burst of changes is over."""
+        self.topics.catch_up()
+        self.groups.catch_up()
 
     def tick_clients(self) -> None:
         """Due several times a second: pulls whose time is up, samples of what went in and out."""

@@ -14,7 +14,7 @@ from rocketmq_py.broker.javafiles import bean, version_of
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies import DataVersion, TopicConfig, TopicConfigTable
 from rocketmq_py.protocol.sysflag import PERM_INHERIT, PERM_READ, PERM_RW, PERM_WRITE
-from rocketmq_py.store.config_files import ConfigFile
+from rocketmq_py.store.config_journal import JournaledFile
 
 _log = logging.getLogger(__name__)
 
@@ -22,6 +22,7 @@ SCHEDULE_QUEUES = 18
 BENCHMARK_QUEUES = 1024
 UNIT_FLAG = 0x1
 UNIT_SUB_FLAG = 0x2
+_TABLE = "topicConfigTable"
 
 
 class Topics:
@@ -31,7 +32,7 @@ class Topics:
     :param clock: the time in milliseconds, for the version of the table.
     """
 
-    def __init__(self, file: ConfigFile, config: BrokerConfig, clock: Callable[[], int]) -> None:
+    def __init__(self, file: JournaledFile, config: BrokerConfig, clock: Callable[[], int]) -> None:
         self._file = file
         self._config = config
         self._clock = clock
@@ -48,15 +49,19 @@ class Topics:
             self.persist()
             return
         self.version = version_of(tree, self.version)
-        self.table |= TopicConfigTable.convert({"topicConfigTable": tree.get("topicConfigTable")}).topic_config_table
+        self.table |= TopicConfigTable.convert({_TABLE: tree.get(_TABLE)}).topic_config_table
+        self.catch_up()
 
     def persist(self) -> None:
-        self._file.save(
-            {
-                "dataVersion": bean(self.version),
-                "topicConfigTable": {name: bean(topic) for name, topic in self.table.items()},
-            }
-        )
+        """Write the file as a whole."""
+        self._file.save(self._tree)
+
+    def catch_up(self) -> None:
+        """Write the file as a whole if it lacks changes and it is time to."""
+        self._file.catch_up(self._tree)
+
+    def _tree(self) -> dict[str, object]:
+        return {"dataVersion": bean(self.version), _TABLE: {name: bean(topic) for name, topic in self.table.items()}}
 
     def get(self, topic: str) -> TopicConfig | None:
         return self.table.get(topic)
@@ -115,7 +120,7 @@ class Topics:
         found = self.table.pop(topic, None)
         if found is None:
             return False
-        self._changed([])
+        self._changed([], deleted=topic)
         return True
 
     def set_order_topics(self, topics: Iterable[str]) -> None:
@@ -130,9 +135,12 @@ class Topics:
         """All topics are to be told anew to whoever listens, though none has changed itself."""
         self._changed(list(self.table.values()))
 
-    def _changed(self, topics: list[TopicConfig]) -> None:
+    def _changed(self, topics: list[TopicConfig], deleted: str | None = None) -> None:
         self.version = self.version.bump(self._clock())
-        self.persist()
+        step: dict[str, object] = {topic.topic_name: bean(topic) for topic in topics}
+        if deleted is not None:
+            step[deleted] = None
+        self._file.change(bean(self.version), {_TABLE: step}, self._tree)
         self.on_change(topics)
 
 

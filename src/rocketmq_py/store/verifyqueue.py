@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from rocketmq_py.store import fields
-from rocketmq_py.store.config_files import ConfigFile
+from rocketmq_py.store.config_journal import JournaledFile
 from rocketmq_py.store.findings import Findings
 from rocketmq_py.store.offline import Entry, OfflineStore, QueueView
 from rocketmq_py.store.scan import Found
@@ -161,7 +161,7 @@ class QueueCheck:
                 self._findings.note(queue.place, f"{what}: there is no such topic any more")
 
     def _topics(self) -> Collection[str]:
-        tree = ConfigFile(self._store.layout.config / "topics.json", self._store.fs).load()
+        tree = JournaledFile(self._store.layout.config / "topics.json", self._store.fs).load()
         table = tree.get("topicConfigTable") if isinstance(tree, dict) else None
         return table.keys() if isinstance(table, dict) else ()
 
