@@ -84,6 +84,7 @@ class SendResult(NamedTuple):
 
     ``msg_id`` is the client-made unique key (a comma list for a batch), ``offset_msg_id`` the broker's id that encodes
     store address and commit log offset, ``queue_offset`` the position in ``queue`` (of the first message of a batch).
+    ``trace_on`` tells whether the broker wants messages traced.
     """
 
     status: SendStatus
@@ -93,6 +94,7 @@ class SendResult(NamedTuple):
     offset_msg_id: str
     transaction_id: str | None = None
     region_id: str | None = None
+    trace_on: bool = True
 
 
 class TransactionSendResult(NamedTuple):

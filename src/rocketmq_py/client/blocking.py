@@ -17,6 +17,7 @@ from rocketmq_py.client.hooks import SendHook
 from rocketmq_py.client.portal import portal
 from rocketmq_py.client.producer import QueueSelector, chooser
 from rocketmq_py.client.sender import Target, outcome_of
+from rocketmq_py.client.tracing import Trace
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.core.sending import Delivery
 from rocketmq_py.errors import NetworkError, RocketMQError
@@ -45,6 +46,8 @@ class Producer:
     :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
     :param credentials: what requests are signed with, for servers with access control.
     :param hooks: called before and after every send.
+    :param trace: leave traces of messages in the brokers' trace topic, or in the one named here; see
+        :mod:`rocketmq_py.client.tracing`. Off by default.
     :raises ConfigError: an option that can never work.
 
     In a forked child every call raises ForkedError; make a producer of its own there.
@@ -68,6 +71,7 @@ class Producer:
         tls: Tls = None,
         credentials: Credentials | None = None,
         hooks: Sequence[SendHook] = (),
+        trace: Trace = False,
     ) -> None:
         producer = aio.Producer(
             group,
@@ -85,6 +89,7 @@ class Producer:
             tls=tls,
             credentials=credentials,
             hooks=hooks,
+            trace=trace,
         )
         self._wrap(producer)
 

@@ -25,6 +25,7 @@ from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.push_group import State
 from rocketmq_py.client.push_options import PushOptions, PushSettings
 from rocketmq_py.client.push_parts import Parts, QueuesChanged
+from rocketmq_py.client.tracing import ConsumeTrace, Trace, Tracer
 from rocketmq_py.errors import ConfigError, NoRouteError
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies import ConsumerData
@@ -59,6 +60,8 @@ class PushConsumer(GroupMember):
     :param listener: gets the messages of all topics that have no listener of their own.
     :param queues_changed: told when the queues of this consumer change.
     :param hooks: called before and after every call of a listener.
+    :param trace: leave traces of messages in the brokers' trace topic, or in the one named here; see
+        :mod:`rocketmq_py.client.tracing`. Off by default.
     :param instance: a client to share with other producers and consumers; by default one of its own, made from the
         next arguments.
     :param instance_name: the part of the client id after ``ip@``; unique by default, ``DEFAULT`` when broadcasting.
@@ -79,6 +82,7 @@ class PushConsumer(GroupMember):
         listener: AnyListener | None = None,
         queues_changed: QueuesChanged | None = None,
         hooks: Sequence[ConsumeHook] = (),
+        trace: Trace = False,
         instance: ClientInstance | None = None,
         instance_name: str | None = None,
         unit_name: str | None = None,
@@ -93,7 +97,10 @@ class PushConsumer(GroupMember):
             group, self._options, instance, namesrv, instance_name=instance_name, unit_name=unit_name,
             address_map=address_map, tls=tls, credentials=credentials, timeout=timeout,
         )  # fmt: skip
+        self._tracer = Tracer.of(trace, group, "CONSUME")
         self._hooks = tuple(hooks)
+        if self._tracer is not None:
+            self._hooks = (*self._hooks, ConsumeTrace(self._tracer, self._options.consume_timeout))
         self._default = self._made(listener) if listener is not None else None
         self._by_topic: dict[str, Listener | OrderlyListener] = {}
         self._listeners: Listeners[Any] = Listeners(self._default, self._by_topic)
@@ -177,6 +184,8 @@ class PushConsumer(GroupMember):
         group, instance = self._group, self._instance
         instance.register(self)
         push_requests.serve(instance)
+        if self._tracer is not None:
+            self._tracer.start(instance)
         for topic in list(group.subscriptions):
             with contextlib.suppress(NoRouteError):  # it may come into being later
                 await instance.routes.get(topic)
@@ -206,6 +215,8 @@ class PushConsumer(GroupMember):
                 await self._parts.close(timeout)
                 await self._group.offsets.persist_confirmed(self._group.queues)
                 await self._parts.holding.close()
+            if self._tracer is not None:
+                await self._tracer.close()
             await self._instance.unregister(self)
         finally:
             await self._end()

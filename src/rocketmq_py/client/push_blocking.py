@@ -18,6 +18,7 @@ from rocketmq_py.client.portal import portal
 from rocketmq_py.client.push_options import PushSettings
 from rocketmq_py.client.push_parts import QueuesChanged
 from rocketmq_py.client.push_running import Health
+from rocketmq_py.client.tracing import Trace
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.tls import Tls
 from rocketmq_py.wire.signing import Credentials
@@ -47,6 +48,8 @@ class PushConsumer:
     :param listener: gets the messages of all topics that have no listener of their own.
     :param queues_changed: told when the queues of this consumer change; must not block.
     :param hooks: called before and after every call of a listener, in its thread.
+    :param trace: leave traces of messages in the brokers' trace topic, or in the one named here; see
+        :mod:`rocketmq_py.client.tracing`. Off by default.
     :param instance_name: the part of the client id after ``ip@``; unique by default, ``DEFAULT`` when broadcasting.
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
@@ -65,6 +68,7 @@ class PushConsumer:
         listener: AnyListener | None = None,
         queues_changed: QueuesChanged | None = None,
         hooks: Sequence[ConsumeHook] = (),
+        trace: Trace = False,
         instance_name: str | None = None,
         unit_name: str | None = None,
         address_map: Mapping[str, str] | None = None,
@@ -79,6 +83,7 @@ class PushConsumer:
             listener=listener,
             queues_changed=queues_changed,
             hooks=hooks,
+            trace=trace,
             instance_name=instance_name,
             unit_name=unit_name,
             address_map=address_map,

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 from rocketmq_py.client.blocking import Producer
+from rocketmq_py.client.tracing import trace_end
 from rocketmq_py.client.transaction import (
     Check,
     TransactionBase,
@@ -100,7 +101,7 @@ class TransactionProducer(Producer):
             except Exception as e:  # noqa: BLE001 - whatever it is: only a check can tell what became of it
                 _log.exception("the local transaction %s failed", half.msg_id)
                 state, failure = TransactionState.UNKNOWN, e
-        untold = self.tell(half, state, failure)
+        untold = self.tell(half, state, message, failure)
         return TransactionSendResult(half, state, failure or untold)
 
     def transaction(self, message: Message, timeout: float | None = None) -> Transaction:
@@ -125,9 +126,13 @@ class TransactionProducer(Producer):
             self._portal.run(producer.introduce())
         return result
 
-    def tell(self, half: SendResult, state: TransactionState, why: Exception | None = None) -> RocketMQError | None:
+    def tell(
+        self, half: SendResult, state: TransactionState, message: Message, why: Exception | None = None
+    ) -> RocketMQError | None:
         """Tell the broker how a transaction ended; what kept it from hearing is logged and returned."""
         self._portal.check()
+        if self._producer.tracer is not None:
+            trace_end(self._producer.tracer, message, half.msg_id, half.queue.broker_name, state)
         assert self._direct is not None  # it has sent the half message
         try:
             address = self._producer.need_address(half.queue.broker_name)
@@ -194,4 +199,4 @@ class Transaction(TransactionBase):
         self._end(TransactionState.UNKNOWN)
 
     def _end(self, state: TransactionState, why: Exception | None = None) -> None:
-        self.failure = self._producer.tell(self._decide(state), state, why)
+        self.failure = self._producer.tell(self._decide(state), state, self.message, why)

@@ -17,6 +17,7 @@ from rocketmq_py.client import transaction_checks
 from rocketmq_py.client.hooks import SendHook
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.producer import Producer
+from rocketmq_py.client.tracing import Trace, trace_end
 from rocketmq_py.client.transaction import (
     Check,
     TransactionBase,
@@ -59,6 +60,7 @@ class ProducerOptions(TypedDict, total=False):
     tls: Tls
     credentials: Credentials | None
     hooks: Sequence[SendHook]
+    trace: Trace
 
 
 class TransactionProducer(Producer):
@@ -142,7 +144,7 @@ class TransactionProducer(Producer):
             except Exception as e:  # noqa: BLE001 - whatever it is: only a check can tell what became of it
                 _log.exception("the local transaction %s failed", half.msg_id)
                 state, failure = TransactionState.UNKNOWN, e
-        untold = await self.tell(half, state, failure)
+        untold = await self.tell(half, state, message, failure)
         return TransactionSendResult(half, state, failure or untold)
 
     def transaction(self, message: Message, timeout: float | None = None) -> Transaction:
@@ -208,6 +210,8 @@ class TransactionProducer(Producer):
         self, half: SendResult, state: TransactionState, why: Exception | None = None
     ) -> RocketMQError | None:
         """Tell the broker how a transaction ended; what kept it from hearing is logged and returned."""
+        if self.tracer is not None:
+            trace_end(self.tracer, message, half.msg_id, half.queue.broker_name, state)
         try:
             address = self.need_address(half.queue.broker_name)
             connection = await self.sender.connections.get(address)
@@ -225,7 +229,10 @@ class TransactionProducer(Producer):
         self._checks.submit(question)
 
     async def _answer(self, question: Question, state: TransactionState, why: Exception | None) -> None:
-        header = answer_header(self.group, question.header, question.message, state)
+        message, broker = question.message, question.header.bname or ""
+        if self.tracer is not None:
+            trace_end(self.tracer, message, message.msg_id, broker, state, from_check=True)
+        header = answer_header(self.group, question.header, message, state)
         connection = await self.sender.connections.get(question.address)
         connection.write(end_frame(header, connection.number(), self.sender.connections.credentials, why))
 
@@ -272,7 +279,7 @@ class Transaction(TransactionBase):
         await self._end(TransactionState.UNKNOWN)
 
     async def _end(self, state: TransactionState, why: Exception | None = None) -> None:
-        self.failure = await self._producer.tell(self._decide(state), state, why)
+        self.failure = await self._producer.tell(self._decide(state), state, self.message, why)
 
 
 def log_untold(half: SendResult, state: TransactionState, why: Exception) -> None:

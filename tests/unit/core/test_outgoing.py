@@ -171,7 +171,9 @@ def test_every_status_of_a_stored_message_is_a_result(status: SendStatus) -> Non
     outgoing = packer().pack(Message("t", b"x"), NOW)
     answer = reply(status.value, msgId="OFF", queueId="3", queueOffset="12", transactionId="T", MSG_REGION="R")
     result = outgoing.result(QUEUE, answer, "h:1")
-    assert result == (status, outgoing.msg_id, QUEUE, 12, "OFF", "T", "R")
+    assert result[:7] == (status, outgoing.msg_id, QUEUE, 12, "OFF", "T", "R")
+    untraced = reply(status.value, msgId="OFF", queueId="3", queueOffset="12", TRACE_ON="false")
+    assert (result.trace_on, outgoing.result(QUEUE, untraced, "h:1").trace_on) == (True, False)
 
 
 def test_a_broker_may_pick_the_queue() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from rocketmq_py.errors import CorruptRecord
-from rocketmq_py.wire.trace import TraceEntry, TraceKind, decode_trace
+from rocketmq_py.wire.trace import TraceEntry, TraceKind, decode_trace, encode_trace
 
 
 def line(*fields):
@@ -60,3 +60,39 @@ def test_what_is_unknown_and_what_is_wrong():
     for fields in ((*PUB[:11], 99, "true"), ("SubBefore", "soon", "r", "g", "R", "ID", 0, "k"), ("SubBefore", 1, "r")):
         with pytest.raises(CorruptRecord, match="of a trace has unexpected fields"):
             decode_trace(line(*fields).encode())
+
+
+def test_entries_are_written_as_java_writes_them():
+    sent = TraceEntry(
+        kind=TraceKind.PUB, timestamp=5, region="r", group="shop", topic="orders", msg_id="ID1", keys="k1 k2",
+        store_host="h:1", body_length=3, cost_ms=2, message_type="Trans_Msg_Half", offset_msg_id="OFFSETID",
+        success=True,
+    )  # fmt: skip
+    before = TraceEntry(
+        kind=TraceKind.SUB_BEFORE, timestamp=6, region="r", group="billing", request_id="R1", msg_id="ID1",
+        retry_times=0, keys="k1 k2",
+    )  # fmt: skip
+    after = TraceEntry(
+        kind=TraceKind.SUB_AFTER, request_id="R1", msg_id="ID1", cost_ms=7, success=False, keys="k1 k2",
+        context_code=4, timestamp=8, group="billing",
+    )  # fmt: skip
+    end = TraceEntry(
+        kind=TraceKind.END_TRANSACTION, timestamp=9, region="r", group="shop", topic="orders", msg_id="ID1",
+        tags="A", keys="k1 k2", store_host="h:1", message_type="Trans_msg_Commit", transaction_id="TX",
+        transaction_state="COMMIT_MESSAGE", from_check=False,
+    )  # fmt: skip
+    text = encode_trace([sent, before, after, end])
+    assert text.decode() == (
+        line("Pub", 5, "r", "shop", "orders", "ID1", "null", "k1 k2", "h:1", 3, 2, 1, "OFFSETID", "true")
+        + line("SubBefore", 6, "r", "billing", "R1", "ID1", 0, "k1 k2")
+        + line("SubAfter", "R1", "ID1", 7, "false", "k1 k2", 4, 8, "billing")
+        + line("EndTransaction", 9, "r", "shop", "orders", "ID1", "A", "k1 k2", "h:1", 2, "TX", "COMMIT_MESSAGE",
+               "false")
+    )  # fmt: skip
+    assert decode_trace(text) == [sent, before, after, end]
+
+
+def test_separators_in_a_value_do_no_harm():
+    entry = TraceEntry(kind=TraceKind.RECALL, msg_id="I\x01D\x021", topic="t", success=True)
+    [read] = decode_trace(encode_trace([entry]))
+    assert (read.msg_id, read.topic, read.success) == ("I D 1", "t", True)

@@ -1,0 +1,84 @@
+"""Traces crosswise: mqadmin shows ours, our command Java's, whoever's broker keeps them."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from rocketmq_py import ConsumeFromWhere, Message, Producer, PushConsumer, TransactionProducer, TransactionState
+from rocketmq_py.cli import main
+from tests.interop.javapeer import JavaPeer
+from tests.interop.ours import OurServers
+from tests.interop.side import WAIT_SECONDS, Side, eventually, group
+
+
+@pytest.fixture(scope="module", params=["ours", "java"])
+def trace_side(request: pytest.FixtureRequest, java: JavaPeer, servers: OurServers) -> Iterator[Side]:
+    """Servers with a trace topic, and a broker of its own: a transaction keeps a Java one busy for good."""
+    if request.param == "ours":
+        server = servers.serve(None, traceTopicEnable="true")
+        yield Side("ours", server.namesrv, server.broker)
+        server.stop()
+    else:
+        broker = java.broker(servers.namesrv().namesrv, conf={"traceTopicEnable": "true"})
+        yield Side("java", broker.namesrv, broker.address)
+        broker.process.kill()
+
+
+def command(side: Side, msg_id: str, topic: str) -> list[dict[str, Any]]:
+    """What ``rocketmq message trace`` knows from the trace topic."""
+    words = ["message", "trace", msg_id, "--topic", topic, "--namesrv", side.namesrv, "--output", "json"]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 0, result.output
+    rows: list[dict[str, Any]] = json.loads(result.output)["trace"]
+    return rows
+
+
+def test_mqadmin_shows_our_traces(java: JavaPeer, trace_side: Side) -> None:
+    topic, name, got = trace_side.topic(java), group(), threading.Event()
+    with Producer(f"p-{name}", trace_side.namesrv, trace=True) as producer:
+        msg_id = producer.send(Message(topic, b"x", tags="A", keys="k1 k2")).msg_id
+    consumer = PushConsumer(
+        name, trace_side.namesrv, trace=True, consume_from=ConsumeFromWhere.FIRST_OFFSET, listener=lambda _: got.set()
+    )
+    consumer.subscribe(topic)
+    with consumer:
+        assert got.wait(WAIT_SECONDS)
+    text = eventually(
+        lambda: java.say_admin("queryMsgTraceById", "-n", trace_side.namesrv, "-i", msg_id),
+        lambda said: "Pub" in said and name in said,
+    )
+    [sent] = [line.split() for line in text.splitlines() if line.startswith("Pub ")]
+    assert (sent[1], sent[-1]) == (f"p-{name}", "success")
+    [consumed] = [line.split() for line in text.splitlines() if line.startswith("Sub ")]
+    assert (consumed[1], consumed[-1]) == (name, "success")
+
+
+def test_mqadmin_finds_the_end_of_our_transaction(java: JavaPeer, trace_side: Side) -> None:
+    topic = trace_side.topic(java)
+    check = lambda _: TransactionState.UNKNOWN  # noqa: E731
+    with (
+        TransactionProducer(group(), trace_side.namesrv, check=check, trace=True) as producer,
+        producer.transaction(Message(topic, b"x", keys="k")) as tx,
+    ):
+        pass
+    rows = eventually(lambda: command(trace_side, tx.transaction_id, topic), lambda rows: len(rows) == 2)
+    assert {row["what"] for row in rows} == {"Pub", "EndTransaction"}
+
+
+def test_our_command_shows_javas_traces(java: JavaPeer, trace_side: Side) -> None:
+    topic, name = trace_side.topic(java), group()
+    [sent] = java.produce(trace_side.namesrv, topic, 1, group=f"p-{name}", keys="k1", trace="true")
+    java.consume(trace_side.namesrv, topic, name, 1, trace="true")
+    rows = eventually(
+        lambda: command(trace_side, sent["msgId"], topic), lambda rows: {"Pub", "SubAfter"} <= {r["what"] for r in rows}
+    )
+    by_kind = {row["what"]: row for row in rows}
+    assert (by_kind["Pub"]["group"], by_kind["Pub"]["success"]) == (f"p-{name}", True)
+    assert (by_kind["SubAfter"]["group"], by_kind["SubAfter"]["success"]) == (name, True)
+    assert by_kind["SubBefore"]["group"] == name
