@@ -5,10 +5,12 @@ Knows names and meaning. Refuses to know bytes (``wire``) and how messages trave
 
 from __future__ import annotations
 
+import datetime
 import enum
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from rocketmq_py.errors import ConfigError
 from rocketmq_py.properties import Property as Property, decode_properties  # noqa: PLC0414  (part of the model)
 
 
@@ -84,6 +86,7 @@ class SendResult(NamedTuple):
 
     ``msg_id`` is the client-made unique key (a comma list for a batch), ``offset_msg_id`` the broker's id that encodes
     store address and commit log offset, ``queue_offset`` the position in ``queue`` (of the first message of a batch).
+    Of a message that waits for its time, ``recall_handle`` is what :meth:`~rocketmq_py.Producer.recall` takes.
     ``trace_on`` tells whether the broker wants messages traced.
     """
 
@@ -95,6 +98,7 @@ class SendResult(NamedTuple):
     transaction_id: str | None = None
     region_id: str | None = None
     trace_on: bool = True
+    recall_handle: str | None = None
 
 
 class TransactionSendResult(NamedTuple):
@@ -114,8 +118,29 @@ class TransactionSendResult(NamedTuple):
         return self.half.transaction_id or self.half.msg_id
 
 
+_LONGEST_SECONDS = 1e12
+
+
 def _join_keys(keys: str | Iterable[str]) -> str:
     return keys if isinstance(keys, str) else " ".join(keys)
+
+
+def _timed(delay_level: int, delay: float | None, deliver_at: datetime.datetime | int | None) -> dict[str, str]:
+    """The property that asks a broker for a delivery time.
+
+    :raises ConfigError: there are several, or one is no time.
+    """
+    if delay_level or (delay is not None and deliver_at is not None):
+        raise ConfigError("give one of delay_level, delay and deliver_at: a message is delivered once")
+    if delay is not None:
+        if not 0 <= delay < _LONGEST_SECONDS:
+            raise ConfigError(f"delay={delay!r}: seconds, not negative, are expected")
+        return {"TIMER_DELAY_MS": str(round(delay * 1000))}
+    if isinstance(deliver_at, datetime.datetime):
+        return {"TIMER_DELIVER_MS": str(round(deliver_at.timestamp() * 1000))}
+    if isinstance(deliver_at, bool) or not isinstance(deliver_at, int):
+        raise ConfigError(f"deliver_at={deliver_at!r}: a datetime or milliseconds since the epoch are expected")
+    return {"TIMER_DELIVER_MS": str(deliver_at)}
 
 
 class Message:
@@ -127,14 +152,18 @@ class Message:
     :param keys: one key, several separated by spaces, or an iterable; indexed by the broker for look-up.
     :param sharding_key: messages with the same key go to the same queue when sent in order.
     :param delay_level: 1-18, one of the broker's fixed delays (1 s ... 2 h); 0 delivers at once.
+    :param delay: seconds after which it is delivered, counted by the broker, to the millisecond.
+    :param deliver_at: when it is delivered: a datetime (one without a time zone is local time) or milliseconds since
+        the epoch. Brokers deliver at once what is over, and refuse what is further away than they allow (3 days).
     :param flag: 32 bits for the application.
     :param wait_store_ok: wait for flush and replication as the broker is configured (default True).
     :param properties: further properties; names of :class:`Property` are reserved.
+    :raises ConfigError: more than one of ``delay_level``, ``delay`` and ``deliver_at``, or one that is no time.
     """
 
     __slots__ = ("body", "flag", "properties", "topic", "transaction_id")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - options by keyword
         self,
         topic: str,
         body: bytes | bytearray | memoryview | str = b"",
@@ -143,6 +172,8 @@ class Message:
         *,
         sharding_key: str | None = None,
         delay_level: int = 0,
+        delay: float | None = None,
+        deliver_at: datetime.datetime | int | None = None,
         flag: int = 0,
         wait_store_ok: bool = True,
         properties: Mapping[str, str] | None = None,
@@ -160,6 +191,8 @@ class Message:
             props["__SHARDINGKEY"] = sharding_key
         if delay_level:
             props["DELAY"] = str(delay_level)
+        if delay is not None or deliver_at is not None:
+            props.update(_timed(delay_level, delay, deliver_at))
         props["WAIT"] = "true" if wait_store_ok else "false"
         self.properties = props
 

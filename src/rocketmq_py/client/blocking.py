@@ -239,6 +239,21 @@ class Producer:
         """
         return self._portal.run(self._aio.request(message, timeout, queue))
 
+    def recall(self, topic: str, recall_handle: str, timeout: float | None = None) -> str:
+        """Take back a message that waits for its time; its unique key.
+
+        A broker takes note of it and cannot tell whether the message is still there: one that is due within the second
+        may come nonetheless.
+
+        :param recall_handle: of the :class:`SendResult` of its send.
+        :param timeout: seconds, instead of ``send_timeout``.
+        :raises ConfigError: the handle is none.
+        :raises NoRouteError: the broker it names is not known.
+        :raises BrokerError: the broker refused it: it is too late, or recalls are off (``recallMessageEnable``).
+        :raises NetworkError: the broker was not reached or did not answer in time.
+        """
+        return self._portal.run(self._aio.recall(topic, recall_handle, timeout))
+
     def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic that can be written, those it will get if it does not exist yet.
 

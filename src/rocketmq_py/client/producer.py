@@ -13,6 +13,7 @@ from typing import Any, Self
 from rocketmq_py.client import replies
 from rocketmq_py.client.hooks import SendHook, SendHooks
 from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.recalls import recall
 from rocketmq_py.client.replies import PendingRequests
 from rocketmq_py.client.routes import name_servers
 from rocketmq_py.client.sender import Options, Sender
@@ -259,6 +260,22 @@ class Producer:
             raise replies.unanswered(request, sent, timeout) from e
         finally:
             self.pending.end(request)
+
+    async def recall(self, topic: str, recall_handle: str, timeout: float | None = None) -> str:
+        """Take back a message that waits for its time; its unique key.
+
+        A broker takes note of it and cannot tell whether the message is still there: one that is due within the second
+        may come nonetheless.
+
+        :param recall_handle: of the :class:`SendResult` of its send.
+        :param timeout: seconds, instead of ``send_timeout``.
+        :raises ConfigError: the handle is none.
+        :raises NoRouteError: the broker it names is not known.
+        :raises BrokerError: the broker refused it: it is too late, or recalls are off (``recallMessageEnable``).
+        :raises NetworkError: the broker was not reached or did not answer in time.
+        """
+        seconds = self._options.send_timeout if timeout is None else timeout
+        return await recall(self.sender, self.group, topic, recall_handle, seconds)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic that can be written, those it will get if it does not exist yet.

@@ -259,6 +259,20 @@ class Sender:
             )
         return route.write_queues
 
+    async def broker(self, topic: str, broker_name: str, timeout: float) -> Connection:
+        """A connection to the master of a broker that has a topic.
+
+        :raises NoRouteError: nobody knows it.
+        :raises NetworkError: it, or the name servers, cannot be reached in time.
+        """
+        deadline = time.monotonic() + timeout
+        if self._routes.known(topic) is None:
+            await self._route(topic, timeout)
+        address = self._routes.master(broker_name)
+        if address is None:
+            raise NoRouteError(f"broker {broker_name} has no master known to the name servers")
+        return await self.connections.get(address, max(0.0, deadline - time.monotonic()))
+
     async def _route(self, topic: str, timeout: float) -> TopicRoute:
         self._turn(topic)  # from now on one of our topics
         options = self.options

@@ -29,6 +29,7 @@ from rocketmq_py.wire.signing import Credentials, SigningKey
 _json = msgspec.json.Encoder().encode
 _UTF8_WORST = 3  # bytes per UTF-16 unit; Python counts code points, of 4 bytes at most, as one
 _TAIL = b'"language":"PYTHON","serializeTypeCurrentRPC":"JSON","version":%d}' % VERSION
+_TIMES = frozenset({Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS})
 _STATUS = {int(status.value): status for status in SendStatus}
 
 
@@ -148,6 +149,7 @@ class Outgoing(msgspec.Struct, gc=False, eq=False):
         return SendResult(
             status, stored.batch_uniq_id or self.msg_id, queue, stored.queue_offset, stored.msg_id,
             stored.transaction_id, stored.msg_region, stored.trace_on != "false",
+            recall_handle=stored.recall_handle,
         )  # fmt: skip
 
 
@@ -284,6 +286,8 @@ def _batch_fault(batch: Sequence[Message]) -> str | None:
     for message in batch:
         if message.delay_level > 0:
             return f"{message!r} has a delay level"
+        if not _TIMES.isdisjoint(message.properties):
+            return f"{message!r} has a delivery time"
         if message.topic != first.topic:
             return f"their topics differ: {first.topic}, {message.topic}"
         if message.wait_store_ok != first.wait_store_ok:
