@@ -207,7 +207,7 @@ class TransactionProducer(Producer):
         await self._instance.heartbeat_all()
 
     async def tell(
-        self, half: SendResult, state: TransactionState, why: Exception | None = None
+        self, half: SendResult, state: TransactionState, message: Message, why: Exception | None = None
     ) -> RocketMQError | None:
         """Tell the broker how a transaction ended; what kept it from hearing is logged and returned."""
         if self.tracer is not None:
