@@ -17,8 +17,8 @@ from rocketmq_py.client.recalls import recall
 from rocketmq_py.client.replies import PendingRequests
 from rocketmq_py.client.routes import name_servers
 from rocketmq_py.client.sender import Options, Sender
-from rocketmq_py.core.outgoing import check_limits
 from rocketmq_py.client.tracing import SendTrace, Trace, Tracer
+from rocketmq_py.core.outgoing import check_limits
 from rocketmq_py.core.sending import Chooser, Delivery, shard
 from rocketmq_py.errors import ClosedError, ConfigError, RequestTimeout
 from rocketmq_py.model import Message, MessageExt, MessageQueue, SendResult
@@ -54,9 +54,9 @@ class Producer:
     :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
     :param credentials: what requests are signed with, for servers with access control.
     :param hooks: called before and after every send.
-    :raises ConfigError: an option that can never work.
     :param trace: leave traces of messages in the brokers' trace topic, or in the one named here; see
         :mod:`rocketmq_py.client.tracing`. Off by default.
+    :raises ConfigError: an option that can never work.
     """
 
     def __init__(  # noqa: PLR0913 - options by keyword
@@ -78,8 +78,8 @@ class Producer:
         tls: Tls = None,
         credentials: Credentials | None = None,
         hooks: Sequence[SendHook] = (),
-    ) -> None:
         trace: Trace = False,
+    ) -> None:
         self.group = names.check_group(group)
         check_limits(compress_over, max_message_size)
         self._options = Options(
@@ -97,10 +97,10 @@ class Producer:
         self.pending = PendingRequests(f"producer {group}")
         """Requests that wait for replies."""
         self._reply_topics: set[str] = set()
-        self.hooks = SendHooks(self.group, hooks) if hooks else None
         self.tracer = Tracer.of(trace, self.group, "PRODUCE")
         if self.tracer is not None:
             hooks = (*hooks, SendTrace(self.tracer))
+        self.hooks = SendHooks(self.group, hooks) if hooks else None
 
     # -- life
 
@@ -118,9 +118,9 @@ class Producer:
             )
         self._instance.register(self)
         self._sender = Sender(self.group, self._instance, self._options)
-        await self._instance.start()
         if self.tracer is not None:
             self.tracer.start(self._instance)
+        await self._instance.start()
         await self._instance.heartbeat_all()
 
     async def close(self) -> None:
@@ -129,9 +129,9 @@ class Producer:
             return
         self.pending.close()
         await self._sender.close()
-        await self._instance.unregister(self)
         if self.tracer is not None:
             await self.tracer.close()
+        await self._instance.unregister(self)
         if self._own_instance:
             await self._instance.stop()
 

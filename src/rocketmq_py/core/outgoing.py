@@ -148,8 +148,7 @@ class Outgoing(msgspec.Struct, gc=False, eq=False):
             queue = MessageQueue(queue.topic, queue.broker_name, stored.queue_id)
         return SendResult(
             status, stored.batch_uniq_id or self.msg_id, queue, stored.queue_offset, stored.msg_id,
-            stored.transaction_id, stored.msg_region, stored.trace_on != "false",
-            recall_handle=stored.recall_handle,
+            stored.transaction_id, stored.msg_region, stored.trace_on != "false", stored.recall_handle,
         )  # fmt: skip
 
 

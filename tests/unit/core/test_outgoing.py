@@ -131,6 +131,7 @@ def test_a_batch_is_one_request_with_a_key_for_each_message() -> None:
         ([], "there are none"),
         ([Message("t", b"x"), Message("u", b"x")], "topics differ: t, u"),
         ([Message("t", b"x", delay_level=3)], "delay level"),
+        ([Message("t", b"x"), Message("t", b"x", delay=3)], "delivery time"),
         ([Message("t", b"x"), Message("t", b"x", wait_store_ok=False)], "some wait"),
         ([Message("%RETRY%g", b"x")], "retry topic"),
         ([Message("t", b"")], "the body is empty"),
