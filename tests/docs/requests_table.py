@@ -6,9 +6,11 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from rocketmq_py.broker.handlers.access import AccessHandlers
 from rocketmq_py.namesrv import NameServer
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.server import Route
+from rocketmq_py.server.access import AccessControl, AccessSettings
 from tests.unit.broker.harness import broker
 
 PAGE = Path(__file__).parents[2] / "docs" / "requests.md"
@@ -59,7 +61,8 @@ NEVER = {
 def page() -> str:
     """The page as it is to be."""
     with tempfile.TemporaryDirectory() as directory, broker(Path(directory)) as running:
-        in_broker = _codes(running.services.router().routes)
+        access = AccessControl(AccessSettings(), lambda: None, lambda _: None, "c")
+        in_broker = _codes(running.services.router(AccessHandlers(access)).routes)
     in_namesrv = _codes(NameServer().routes)
     rows = {int(code): _row(code, code.name, _broker(code, in_broker), _cell(code, in_namesrv)) for code in Code}
     rows |= {code: _row(code, name, f"refused: {why}", "") for code, (name, why) in NEVER.items() if code not in rows}

@@ -12,12 +12,15 @@ import socket
 import time
 from collections.abc import Callable
 
+from rocketmq_py.broker.access import open_access
 from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.handlers.access import AccessHandlers
 from rocketmq_py.broker.lanes import lane_limits
 from rocketmq_py.broker.services import Services
 from rocketmq_py.broker.ticker import Job, Ticker
 from rocketmq_py.errors import ClosedError, ConfigError
 from rocketmq_py.server import Server
+from rocketmq_py.server.access import AccessControl, AccessSettings
 from rocketmq_py.server.outward import Outward
 from rocketmq_py.server.tls import TlsSettings
 from rocketmq_py.store import StoreConfig
@@ -49,6 +52,7 @@ class Broker:
     :param store_config: see :class:`~rocketmq_py.store.StoreConfig`.
     :param clock: the time in milliseconds.
     :param tls: how it speaks TLS; without, it does not.
+    :param access: who may do what; without, everybody everything.
     """
 
     def __init__(
@@ -57,12 +61,14 @@ class Broker:
         store_config: StoreConfig | None = None,
         clock: Callable[[], int] = wall_clock,
         tls: TlsSettings | None = None,
+        access: AccessControl | None = None,
     ) -> None:
         self.config = config
         self.store_config = store_config or StoreConfig()
         self.port = config.listen_port
         self._clock = clock
         self._tls = tls
+        self._access = access
         self._services: Services | None = None
         self._server: Server | None = None
         self._ticker: Ticker | None = None
@@ -94,13 +100,17 @@ class Broker:
         self.port = self.port or _free_port(config.bind_address)
         soon = asyncio.get_running_loop().call_soon
         client_tls = self._tls.client_context() if self._tls is not None else None
-        services = Services(config, self.store_config, self.port, self._clock, soon, lambda: Outward(client_tls))
+        access = self._access or open_access(AccessSettings(), config.store_root, config.broker_cluster_name)
+        services = Services(
+            config, self.store_config, self.port, self._clock, soon, lambda: Outward(client_tls, access.inner)
+        )
         services.open()
         server = Server(
-            services.router(), host=config.bind_address, port=self.port, after_read=services.store.settle,
+            services.router(AccessHandlers(access)), host=config.bind_address, port=self.port,
+            after_read=services.store.settle,
             on_hold=services.held, on_disconnect=services.disconnected,
             idle_timeout=config.server_channel_max_idle_time_seconds, full_lanes=services.full_lanes,
-            tls=self._tls,
+            tls=self._tls, guard=access.admit if access.guards else None,
         )  # fmt: skip
         self._limit(server)
         try:

@@ -150,8 +150,8 @@ class Services:
             config, store, self.topics, self.offsets, self.clients, self.transactions, store_host, clock
         )
 
-    def router(self) -> Router:
-        """The handlers of all requests this broker understands."""
+    def router(self, *others: object) -> Router:
+        """The handlers of all requests this broker understands, ``others`` among them."""
         config, store, stats = self._config, self.store, self.stats
         runtime = RuntimeInfo(self.settings, store, stats, self.delay, self.timers, self._clock)
         return Router(
@@ -178,6 +178,7 @@ class Services:
                 config, store, self.topics, self.groups, self.offsets, self.clients, stats, self.address, self._clock
             ),
             AdminHandlers(self.settings, runtime, self.delay, store, self.topics, self.registration),
+            *others,
         )
 
     # -- life

@@ -13,6 +13,7 @@ from rocketmq_py.cli.settings import assigned, ready, settings_options, tls_opti
 
 if TYPE_CHECKING:
     from rocketmq_py.namesrv import NamesrvConfig
+    from rocketmq_py.server.access import AccessControl
     from rocketmq_py.server.tls import TlsSettings
 
 
@@ -36,8 +37,8 @@ def command(
     Prints READY namesrv=HOST:PORT once it serves.
     """
     from rocketmq_py.namesrv.config import NamesrvConfig, read_lines
+    from rocketmq_py.server import access, tls
     from rocketmq_py.server.running import run
-    from rocketmq_py.server.tls import split
 
     log_as(log_level, log_format)
     settings = {"bindAddress": host, "kvConfigPath": "~/namesrv/kvConfig.json"}
@@ -47,14 +48,16 @@ def command(
     settings |= assigned(assignments) | tls_assignments
     if port is not None:
         settings["listenPort"] = str(port)
-    settings, tls = split(settings)
-    run(_serve(NamesrvConfig.checked(settings), tls))
+    settings, tls_settings = tls.split(settings)
+    settings, access_settings = access.split(settings)
+    control = access.AccessControl(access_settings, lambda: None, lambda _: None, "DefaultCluster")
+    run(_serve(NamesrvConfig.checked(settings), tls_settings, control))
 
 
-async def _serve(config: NamesrvConfig, tls: TlsSettings) -> None:
+async def _serve(config: NamesrvConfig, tls: TlsSettings, access: AccessControl) -> None:
     from rocketmq_py.namesrv import NameServer
     from rocketmq_py.server.running import started
 
-    async with started(NameServer(config, tls)) as nameserver:
+    async with started(NameServer(config, tls, access)) as nameserver:
         ready(namesrv=nameserver.address)
         await asyncio.Event().wait()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,8 +18,11 @@ from rocketmq_py.cli.settings import assigned, ready, settings_options, tls_opti
 if TYPE_CHECKING:
     from rocketmq_py.broker import BrokerConfig
     from rocketmq_py.namesrv import NamesrvConfig
+    from rocketmq_py.server.access import AccessControl, AccessSettings
     from rocketmq_py.server.tls import TlsSettings
     from rocketmq_py.store import StoreConfig
+
+_log = logging.getLogger(__name__)
 
 ANY = ("0.0.0.0", "::")  # noqa: S104
 LOOPBACK = "127.0.0.1"
@@ -63,15 +67,45 @@ def command(
       enablePropertyFilter=false           SQL filters
       brokerPermission=6                   4 read, 2 write
     """
+    from rocketmq_py.broker.access import open_access
+    from rocketmq_py.server import access, tls
     from rocketmq_py.server.running import run
-    from rocketmq_py.server.tls import split
 
     log_as(log_level, log_format)
     given = assigned(assignments) | tls_assignments | _as_settings(options)
     settings = _from_file(config_file, given) | given
     settings |= _addresses(settings, options["host"])
-    settings, tls = split(settings)
-    run(_serve(*_configure(settings, namesrv_port), tls))
+    settings, tls_settings = tls.split(settings)
+    settings, access_settings = access.split(settings)
+    namesrv, broker, store = _configure(settings, namesrv_port)
+    _check(access_settings, broker, namesrv)
+    control = open_access(access_settings, broker.store_root, broker.broker_cluster_name)
+    run(_serve(namesrv, broker, store, tls_settings, control))
+
+
+def _check(access: AccessSettings, broker: BrokerConfig, namesrv: NamesrvConfig | None) -> None:
+    """Refuse what cannot work, and warn of what is open.
+
+    :raises ConfigError: the broker could not register at its own name server.
+    """
+    from rocketmq_py.errors import ConfigError
+
+    if access.authentication_enabled:
+        if namesrv is not None and access.inner is None:
+            raise ConfigError(
+                "authenticationEnabled holds for the name server, too, so the broker needs credentials of its own: set "
+                'innerClientAuthenticationCredentials={"accessKey": "...", "secretKey": "..."}'
+            )
+    elif not _is_loopback(broker.bind_address):
+        _log.warning(
+            "listening on %s without access control: whoever reaches it may read, write and change everything; set "
+            "authenticationEnabled and authorizationEnabled, or listen on %s",
+            broker.bind_address, LOOPBACK,
+        )  # fmt: skip
+
+
+def _is_loopback(host: str) -> bool:
+    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def _from_file(config_file: Path | None, given: dict[str, str]) -> dict[str, str]:
@@ -135,16 +169,18 @@ def _namesrv_keys() -> frozenset[str]:
     return frozenset(theirs - own_keys().keys())
 
 
-async def _serve(namesrv: NamesrvConfig | None, broker: BrokerConfig, store: StoreConfig, tls: TlsSettings) -> None:
+async def _serve(
+    namesrv: NamesrvConfig | None, broker: BrokerConfig, store: StoreConfig, tls: TlsSettings, access: AccessControl
+) -> None:
     from rocketmq_py.broker import Broker
     from rocketmq_py.namesrv import NameServer
     from rocketmq_py.server.running import started
 
     async with AsyncExitStack() as stack:
         if namesrv is not None:
-            nameserver = await stack.enter_async_context(started(NameServer(namesrv, tls)))
+            nameserver = await stack.enter_async_context(started(NameServer(namesrv, tls, access)))
             broker = msgspec.structs.replace(broker, namesrv_addr=nameserver.address)
-        serving = await stack.enter_async_context(started(Broker(broker, store, tls=tls)))
+        serving = await stack.enter_async_context(started(Broker(broker, store, tls=tls, access=access)))
         gc.freeze()  # what start-up made stays for good: the collector need not look at it again
         ready(namesrv=broker.namesrv_addr, broker=serving.address)
         await asyncio.Event().wait()

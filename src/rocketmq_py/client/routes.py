@@ -17,7 +17,7 @@ from rocketmq_py.core.address import parse_address
 from rocketmq_py.core.route import MASTER_ID, TopicRoute, borrowed, pick_address
 from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, NoRouteError, TopicNotExist
 from rocketmq_py.protocol.bodies import TopicRouteData
-from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.header import Header
 from rocketmq_py.protocol.headers import GetRouteInfo
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
@@ -225,6 +225,8 @@ class Routes:
                 "its name and that its broker registers at this name server"
             ) from e
         except BrokerError as e:
+            if e.code == ResponseCode.NO_PERMISSION:
+                raise
             raise NoRouteError(f"no route for topic {topic!r}: name server {e.address} answered {e}") from e
         return TopicRouteData.decode(answer.body)
 

@@ -14,6 +14,7 @@ from rocketmq_py.namesrv.notifier import Notifier
 from rocketmq_py.namesrv.registry import MinIdChanged, Registry
 from rocketmq_py.namesrv.settings import Settings
 from rocketmq_py.server import Peer, Route, Router, Server
+from rocketmq_py.server.access import AccessControl
 from rocketmq_py.server.peer import format_address
 from rocketmq_py.server.tls import TlsSettings
 
@@ -26,10 +27,16 @@ class NameServer:
     """A name server on one port.
 
     :param tls: how it speaks TLS; without, it does not.
+    :param access: who may do what; without, everybody everything.
     :raises ConfigError: the file of the key-value table cannot be understood, or a certificate cannot be used.
     """
 
-    def __init__(self, config: NamesrvConfig | None = None, tls: TlsSettings | None = None) -> None:
+    def __init__(
+        self,
+        config: NamesrvConfig | None = None,
+        tls: TlsSettings | None = None,
+        access: AccessControl | None = None,
+    ) -> None:
         self.config = config or NamesrvConfig()
         self.registry = Registry(on_min_id_change=self._min_id_changed)
         self._notifier = Notifier(tls.client_context() if tls is not None else None)
@@ -49,6 +56,7 @@ class NameServer:
             on_disconnect=self._disconnected,
             idle_timeout=self.config.server_channel_max_idle_time_seconds,
             tls=tls,
+            guard=access.admit if access is not None and access.guards else None,
         )
         self._scan: asyncio.TimerHandle | None = None
 

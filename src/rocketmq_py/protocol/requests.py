@@ -11,7 +11,13 @@ from typing import Any
 
 import msgspec
 
-from rocketmq_py.protocol import headers as h, headers_admin as admin, headers_cluster as cluster, headers_pop as pop
+from rocketmq_py.protocol import (
+    headers as h,
+    headers_access as access,
+    headers_admin as admin,
+    headers_cluster as cluster,
+    headers_pop as pop,
+)
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.header import Header, NoHeader
 from rocketmq_py.protocol.headers_timer import RecallMessage
@@ -84,6 +90,16 @@ REQUEST_HEADERS: dict[Code, type[Header]] = {
     Code.REGISTER_TOPIC_IN_NAMESRV: h.TopicName,
     Code.NOTIFY_MIN_BROKER_ID_CHANGE: cluster.NotifyMinBrokerIdChange,
     Code.RECALL_MESSAGE: RecallMessage,
+    Code.AUTH_CREATE_USER: access.UserHeader,
+    Code.AUTH_UPDATE_USER: access.UserHeader,
+    Code.AUTH_DELETE_USER: access.UserHeader,
+    Code.AUTH_GET_USER: access.UserHeader,
+    Code.AUTH_LIST_USER: access.ListUsers,
+    Code.AUTH_CREATE_ACL: access.SubjectHeader,
+    Code.AUTH_UPDATE_ACL: access.SubjectHeader,
+    Code.AUTH_DELETE_ACL: access.DeleteAcl,
+    Code.AUTH_GET_ACL: access.SubjectHeader,
+    Code.AUTH_LIST_ACL: access.ListAcls,
     Code.POP_MESSAGE: pop.PopMessage,
     Code.ACK_MESSAGE: pop.AckMessage,
     Code.CHANGE_MESSAGE_INVISIBLETIME: pop.ChangeInvisibleTime,

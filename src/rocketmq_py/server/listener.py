@@ -16,6 +16,7 @@ from rocketmq_py.server.buffers import Buffers
 from rocketmq_py.server.connection import Connection
 from rocketmq_py.server.dispatch import Dispatcher, OnHold
 from rocketmq_py.server.doorway import Doorway
+from rocketmq_py.server.guard import Guard, GuardedDispatcher
 from rocketmq_py.server.lanes import LaneLimit
 from rocketmq_py.server.pace import Pace
 from rocketmq_py.server.peer import Peer
@@ -52,6 +53,7 @@ class Server:
     :param lanes: limits of work by lane name.
     :param full_lanes: asked many times a second for lanes that can take no more for now; they are refused.
     :param tls: whether and how connections with TLS are served; without, they are not.
+    :param guard: says of every request whether it is let in; None lets all in.
     :param writing_limit_ms: how long ``after_read`` may take before requests of lane ``send`` are refused.
     """
 
@@ -72,8 +74,12 @@ class Server:
         full_lanes: Callable[[], Collection[str]] = tuple,
         writing_limit_ms: int = 1_000,
         tls: TlsSettings | None = None,
+        guard: Guard | None = None,
     ) -> None:
-        self.dispatcher = Dispatcher(router, after_read=after_read, on_hold=on_hold, lanes=lanes)
+        if guard is None:
+            self.dispatcher = Dispatcher(router, after_read=after_read, on_hold=on_hold, lanes=lanes)
+        else:
+            self.dispatcher = GuardedDispatcher(router, guard, after_read=after_read, on_hold=on_hold, lanes=lanes)
         self.buffers = Buffers(buffer_limit)
         self._pace = Pace(self.dispatcher, full_lanes, writing_limit_ms)
         self.host = host

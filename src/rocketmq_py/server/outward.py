@@ -17,6 +17,7 @@ from rocketmq_py.core.peer import Peer, Reply
 from rocketmq_py.errors import ConnectError, ConnectionLost, CorruptFrame, RequestTimeout
 from rocketmq_py.tls import tls_fault
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command, encode_command
+from rocketmq_py.wire.signing import Credentials
 
 _CONNECT_SECONDS = 3.0
 
@@ -82,9 +83,11 @@ class Outward:
     ``on_lost`` hears the address of a connection the other end has closed.
 
     :param tls: the context of connections with TLS; None makes them without.
+    :param credentials: what requests are signed with; None leaves them unsigned.
     """
 
-    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None, credentials: Credentials | None = None) -> None:
+        self._credentials = credentials
         self._tls = tls
         self._links: dict[str, _Link] = {}
         self.on_lost: Callable[[str], None] = lambda _: None
@@ -100,7 +103,7 @@ class Outward:
         try:
             async with asyncio.timeout(timeout):
                 link = await self._link(address)
-                return await link.invoke(command)
+                return await link.invoke(self._signed(command))
         except TimeoutError as e:
             raise RequestTimeout(f"{address} did not answer request {command.code} within {timeout:g} s") from e
 
@@ -114,7 +117,12 @@ class Outward:
                 link = await self._link(address)
         except TimeoutError as e:
             raise ConnectError(f"cannot connect to {address} within {timeout:g} s") from e
-        link.tell(command)
+        link.tell(self._signed(command))
+
+    def _signed(self, command: Command) -> Command:
+        if self._credentials is None:
+            return command
+        return msgspec.structs.replace(command, ext=self._credentials.signed(command.ext, command.body))
 
     async def _link(self, address: str) -> _Link:
         link = self._links.get(address)

@@ -16,10 +16,12 @@ from typing import Any, Self
 import msgspec
 
 from rocketmq_py.broker import Broker, configure
+from rocketmq_py.broker.access import open_access
 from rocketmq_py.client.admin import Admin
 from rocketmq_py.client.portal import Portal
 from rocketmq_py.errors import ClosedError, ConfigError
 from rocketmq_py.namesrv import NameServer, NamesrvConfig
+from rocketmq_py.server.access import AccessControl, AccessSettings
 from rocketmq_py.server.tls import TlsSettings
 
 LOOPBACK = "127.0.0.1"
@@ -41,6 +43,7 @@ class Cluster:
     :param brokers: how many masters, named broker-a, broker-b and so on.
     :param store_dir: where the stores are kept; a temporary directory that goes with the cluster when left out.
     :param tls: how its servers speak TLS, as Apache RocketMQ's ``tls.*`` keys and their values.
+    :param access: who may do what, as Apache RocketMQ's keys (authenticationEnabled and so on) and their values.
     :param settings: fields of :class:`~rocketmq_py.broker.BrokerConfig` and :class:`~rocketmq_py.store.StoreConfig`,
         for every broker.
     """
@@ -51,6 +54,7 @@ class Cluster:
         store_dir: str | Path | None = None,
         *,
         tls: Mapping[str, str] | None = None,
+        access: Mapping[str, str] | None = None,
         **settings: Any,
     ) -> None:
         if not 1 <= brokers <= 26:
@@ -58,6 +62,8 @@ class Cluster:
         self._names = [f"broker-{chr(ord('a') + number)}" for number in range(brokers)]
         self._settings = settings
         self._tls = TlsSettings.of(tls) if tls else None
+        self._access_settings = AccessSettings.of(access or {})
+        self._access: AccessControl | None = None
         self._store_dir = None if store_dir is None else Path(store_dir)
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._portal: Portal | None = None
@@ -178,6 +184,7 @@ class Cluster:
         return self._portal.run(coroutine)
 
     async def _start_all(self) -> None:
+        self._access = open_access(self._access_settings, self.directory, "DefaultCluster")
         await self._start_namesrv()
         await asyncio.gather(*map(self._start_broker, self._names))
 
@@ -190,7 +197,7 @@ class Cluster:
     async def _start_namesrv(self) -> None:
         if self._namesrv is not None:
             await self._namesrv.stop()
-        namesrv = NameServer(self._namesrv_config, self._tls)
+        namesrv = NameServer(self._namesrv_config, self._tls, self._access)
         await namesrv.start()
         self._namesrv = namesrv
         self._namesrv_config = msgspec.structs.replace(self._namesrv_config, listen_port=namesrv.port)
@@ -200,12 +207,12 @@ class Cluster:
             "broker_name": name, "listen_port": self._ports.get(name, 0), "namesrv_addr": self.namesrv,
             "bind_address": LOOPBACK, "broker_ip1": LOOPBACK, "store_path_root_dir": str(self.directory / name),
         }  # fmt: skip
-        broker = Broker(*configure({}, **{**_SMALL, **self._settings, **fixed}), tls=self._tls)
+        broker = Broker(*configure({}, **{**_SMALL, **self._settings, **fixed}), tls=self._tls, access=self._access)
         await broker.start()
         self._running[name] = broker
         self._ports[name] = broker.port
 
     async def _create_topic(self, name: str, queues: int, order: bool) -> None:
         tls = self._tls.client_context() if self._tls is not None else None
-        async with Admin(self.namesrv, tls=tls) as admin:
+        async with Admin(self.namesrv, tls=tls, credentials=self._access_settings.inner) as admin:
             await admin.create_topic(name, queues, order=order)

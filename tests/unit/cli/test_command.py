@@ -179,7 +179,7 @@ def test_serve_takes_options_for_tls(monkeypatch):
     monkeypatch.setattr(serve, "_serve", keep)
     result = run("serve", "--tls-cert", "c.pem", "--tls-key", "k.pem", "--tls-ca", "a.pem", "--tls-mode", "enforcing")
     assert result.exit_code == 0, result.output
-    assert seen[-1] == TlsSettings.of({
+    assert seen[3] == TlsSettings.of({
         "tls.server.certPath": "c.pem", "tls.server.keyPath": "k.pem", "tls.server.trustCertPath": "a.pem",
         "tls.server.authClient": "true", "tls.server.need.client.auth": "require", "tls.server.mode": "enforcing",
     })  # fmt: skip

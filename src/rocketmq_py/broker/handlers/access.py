@@ -1,0 +1,125 @@
+"""Users and permissions: what administrators ask for and change."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rocketmq_py.errors import BrokerError
+from rocketmq_py.protocol.bodies_access import AclInfo, UserInfo
+from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
+from rocketmq_py.protocol.headers_access import DeleteAcl, ListAcls, ListUsers, SubjectHeader, UserHeader
+from rocketmq_py.protocol.requests import Request
+from rocketmq_py.server import Peer, Reply, handles
+from rocketmq_py.server.access import AccessControl, info_of, user_of
+from rocketmq_py.wire import fastjson
+
+
+class AccessHandlers:
+    """3001 to 3010."""
+
+    def __init__(self, access: AccessControl) -> None:
+        self._access = access
+
+    @handles(Code.AUTH_CREATE_USER)
+    def create_user(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Add a user; super users are made by super users only."""
+        del peer
+        header: UserHeader = request.header
+        user = user_of(UserInfo.decode(body))
+        user.name = _name(header)
+        if user.is_super:
+            self._super_only(header, "The super user can only be create by super user")
+        self._access.create_user(user)
+        return Reply()
+
+    @handles(Code.AUTH_UPDATE_USER)
+    def update_user(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Change password, type or status of a user."""
+        del peer
+        header: UserHeader = request.header
+        info = UserInfo.decode(body)
+        given = user_of(info)
+        old = self._access.user(_name(header))
+        if given.is_super or (old is not None and old.is_super):
+            self._super_only(header, "The super user can only be update by super user")
+        self._access.update_user(
+            header.username, info.password, given.is_super if info.user_type else None,
+            given.enabled if info.user_status else None,
+        )  # fmt: skip
+        return Reply()
+
+    @handles(Code.AUTH_DELETE_USER)
+    def delete_user(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Remove a user with its permissions."""
+        del peer, body
+        header: UserHeader = request.header
+        old = self._access.user(header.username)
+        if old is not None and old.is_super:
+            self._super_only(header, "The super user can only be update by super user")
+        self._access.delete_user(header.username)
+        return Reply()
+
+    @handles(Code.AUTH_GET_USER)
+    def user(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """One user; no body when there is none."""
+        del peer, body
+        found = self._access.user(_name(request.header))
+        return Reply(body=info_of(found).encode() if found is not None else b"")
+
+    @handles(Code.AUTH_LIST_USER)
+    def users(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """All users."""
+        del peer, body
+        header: ListUsers = request.header
+        return Reply(body=_all([info_of(user) for user in self._access.users(header.filter or "")]))
+
+    @handles(Code.AUTH_CREATE_ACL, Code.AUTH_UPDATE_ACL)
+    def put_acl(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Add or replace permissions of a user."""
+        del peer
+        header: SubjectHeader = request.header
+        self._access.put_acl(header.subject, AclInfo.decode(body))
+        return Reply()
+
+    @handles(Code.AUTH_DELETE_ACL)
+    def delete_acl(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Remove permissions of a user."""
+        del peer, body
+        header: DeleteAcl = request.header
+        self._access.delete_acl(header.subject, header.policy_type, header.resource)
+        return Reply()
+
+    @handles(Code.AUTH_GET_ACL)
+    def acl(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """The permissions of a user; no body when it has none."""
+        del peer, body
+        header: SubjectHeader = request.header
+        found = self._access.acl(header.subject)
+        return Reply(body=found.encode() if found is not None else b"")
+
+    @handles(Code.AUTH_LIST_ACL)
+    def acls(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """The permissions of all users."""
+        del peer, body
+        header: ListAcls = request.header
+        return Reply(body=_all(self._access.acls(header.subject_filter or "", header.resource_filter or "")))
+
+    def _super_only(self, header: UserHeader, why: str) -> None:
+        """A request nobody has signed is of a server without access control, as in Java."""
+        asker = self._access.user(header.access_key) if header.access_key else None
+        if header.access_key and (asker is None or not asker.is_super):
+            raise BrokerError.of(ResponseCode.SYSTEM_ERROR, why)
+
+
+def _name(header: UserHeader) -> str:
+    if not header.username:
+        raise BrokerError.of(ResponseCode.INVALID_PARAMETER, "The username is blank")
+    return header.username
+
+
+def _all(infos: list[UserInfo] | list[AclInfo]) -> bytes:
+    return fastjson.dumps([_members(info) for info in infos]) if infos else b""
+
+
+def _members(info: UserInfo | AclInfo) -> object:
+    return msgspec.json.decode(info.encode())

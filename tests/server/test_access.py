@@ -1,0 +1,175 @@
+"""Access control of our servers: signatures, permissions, what is refused and how that is said, what is kept."""
+
+import functools
+import json
+import stat
+
+import pytest
+
+from rocketmq_py import Admin, BrokerError, Credentials, Message, Producer, SendStatus, SimpleConsumer
+from rocketmq_py.client.connections import Connections
+from rocketmq_py.protocol.bodies_access import AclInfo, EntryInfo, PolicyInfo, UserInfo
+from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
+from rocketmq_py.protocol.headers import GetRouteInfo
+from rocketmq_py.protocol.headers_access import DeleteAcl, SubjectHeader, UserHeader
+from rocketmq_py.testing import Cluster
+
+ROOT = Credentials("root", "root-secret")
+BROKER = Credentials("the-broker", "broker-secret")
+GUARDED = {
+    "authenticationEnabled": "true",
+    "authorizationEnabled": "true",
+    "initAuthenticationUser": json.dumps({"username": ROOT.access_key, "password": ROOT.secret_key}),
+    "innerClientAuthenticationCredentials": json.dumps(
+        {"accessKey": BROKER.access_key, "secretKey": BROKER.secret_key}
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    with Cluster(store_dir=tmp_path_factory.mktemp("guarded"), access=GUARDED) as cluster:
+        cluster.create_topic("orders")
+        cluster.create_topic("others")
+        yield cluster
+
+
+def administer(cluster, code, header, body=b"", who=ROOT):
+    """What the broker answers to one request of an administrator."""
+
+    async def ask():
+        connections = Connections(credentials=who)
+        try:
+            return await connections.invoke(cluster.addresses[0], code, header, body)
+        finally:
+            await connections.close()
+
+    return cluster._run(ask())
+
+
+def add_user(cluster, name, secret="its-secret", **more):
+    body = UserInfo(password=secret, **more).encode()
+    administer(cluster, Code.AUTH_CREATE_USER, UserHeader(username=name), body)
+    return Credentials(name, secret)
+
+
+def allow(cluster, name, *resources, actions=("Pub", "Sub"), decision="Allow", ips=None):
+    entries = [EntryInfo(resource=one, actions=list(actions), decision=decision, source_ips=ips) for one in resources]
+    body = AclInfo(policies=[PolicyInfo(entries=entries)]).encode()
+    administer(cluster, Code.AUTH_CREATE_ACL, SubjectHeader(subject=f"User:{name}"), body)
+
+
+def refused(send, *words):
+    with pytest.raises(BrokerError) as found:
+        send()
+    assert found.value.code == ResponseCode.NO_PERMISSION
+    for word in words:
+        assert word in str(found.value)
+
+
+def send(cluster, who, topic="orders"):
+    with Producer("shop", cluster.namesrv, credentials=who, retries=0) as producer:
+        return producer.send(Message(topic, b"hello"))
+
+
+def test_unsigned_and_badly_signed_requests_are_refused(guarded):
+    refused(lambda: send(guarded, None), "the request is not signed")
+    refused(lambda: send(guarded, Credentials("root", "guess")), "check signature failed")
+    refused(lambda: send(guarded, Credentials("nobody", "guess")), "User:nobody is not found")
+
+
+def test_secrets_are_in_no_error_and_no_log(guarded, caplog):
+    caplog.set_level("DEBUG")
+    with pytest.raises(BrokerError) as found:
+        send(guarded, Credentials("root", "a-wrong-secret"))
+    assert "secret" not in str(found.value)
+    assert "a-wrong-secret" not in caplog.text
+    assert "root-secret" not in caplog.text
+
+
+def test_a_signature_holds_for_its_own_request_only(guarded):
+    """A replayed signature on any other request is a wrong one."""
+    signed = ROOT.signed(GetRouteInfo(topic="orders").to_ext(), b"")
+
+    class Replay:
+        def signed(self, ext, body):
+            return {**ext, "AccessKey": signed["AccessKey"], "Signature": signed["Signature"]}
+
+    answer = administer(guarded, Code.AUTH_GET_USER, UserHeader(username="root"))
+    assert UserInfo.decode(answer.body).username == "root"
+    refused(
+        lambda: administer(guarded, Code.AUTH_GET_USER, UserHeader(username="root"), who=Replay()),
+        "check signature failed",
+    )
+
+
+def test_users_do_what_they_are_allowed_and_no_more(guarded):
+    who = add_user(guarded, "anna")
+    refused(
+        lambda: send(guarded, who), "User:anna has no permission to access Topic:orders", "Pub", "no matched policies"
+    )
+    allow(guarded, "anna", "Topic:orders", "Group:readers-*")
+    assert send(guarded, who).status is SendStatus.SEND_OK
+    refused(lambda: send(guarded, who, "others"), "Topic:others")
+    with SimpleConsumer("readers-1", guarded.namesrv, credentials=who) as consumer:
+        consumer.subscribe("orders")
+        (message,) = consumer.receive(1, timeout=60)
+        consumer.ack(message)
+    with Admin(guarded.namesrv, credentials=who) as admin:
+        refused(lambda: admin.create_topic("own"), "Topic:own", "Create")
+        refused(lambda: admin.delete_topic("orders"), "Delete")
+
+
+def test_denials_addresses_and_disabled_users(guarded):
+    who = add_user(guarded, "ben")
+    allow(guarded, "ben", "Topic:*")
+    assert send(guarded, who).status is SendStatus.SEND_OK
+    allow(guarded, "ben", "Topic:orders", decision="Deny")
+    refused(lambda: send(guarded, who), "the decision is deny")
+    allow(guarded, "ben", "Topic:orders", ips=["10.9.9.9"])
+    assert send(guarded, who).status is SendStatus.SEND_OK  # Topic:* decides, as the closer one is of other addresses
+    administer(guarded, Code.AUTH_UPDATE_USER, UserHeader(username="ben"), UserInfo(user_status="disable").encode())
+    refused(lambda: send(guarded, who), "User:ben is disabled")
+
+
+def test_ordinary_users_do_not_make_super_users(guarded):
+    who = add_user(guarded, "carl")
+    allow(guarded, "carl", "Cluster:*", actions=["All"])
+    body = UserInfo(password="p", user_type="Super").encode()
+    with pytest.raises(BrokerError, match="super user can only be create by super user"):
+        administer(guarded, Code.AUTH_CREATE_USER, UserHeader(username="evil"), body, who)
+    with pytest.raises(BrokerError, match="super user can only be update by super user"):
+        administer(guarded, Code.AUTH_DELETE_USER, UserHeader(username="root"), b"", who)
+
+
+def test_permissions_that_are_not_understood_change_nothing(guarded):
+    add_user(guarded, "dora")
+    for entry, complaint in (
+        (EntryInfo(resource="Queue:x", actions=["Pub"], decision="Allow"), "is no resource"),
+        (EntryInfo(resource="Topic:x", actions=["Fly"], decision="Allow"), "is no action"),
+        (EntryInfo(resource="Topic:x", actions=[], decision="Allow"), "actions is empty"),
+        (EntryInfo(resource="Topic:x", actions=["Pub"], decision="Maybe"), "decision is null or illegal"),
+        (EntryInfo(resource="Topic:x", actions=["Pub"], decision="Allow", source_ips=["x"]), "source ip is invalid"),
+    ):
+        body = AclInfo(policies=[PolicyInfo(entries=[entry])]).encode()
+        put = functools.partial(administer, guarded, Code.AUTH_CREATE_ACL, SubjectHeader(subject="User:dora"), body)
+        refused(put, complaint)
+    assert not administer(guarded, Code.AUTH_GET_ACL, SubjectHeader(subject="User:dora")).body
+
+
+def test_users_and_permissions_are_kept_and_only_ours_to_read(tmp_path):
+    with Cluster(store_dir=tmp_path, access=GUARDED) as cluster:
+        cluster.create_topic("orders")
+        who = add_user(cluster, "anna")
+        allow(cluster, "anna", "Topic:orders")
+        allow(cluster, "anna", "Topic:gone")
+        gone = DeleteAcl(subject="User:anna", resource="Topic:gone")
+        administer(cluster, Code.AUTH_DELETE_ACL, gone)
+    (kept,) = tmp_path.rglob("access.json")
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    with Cluster(store_dir=tmp_path, access=GUARDED) as cluster:
+        assert send(cluster, who).status is SendStatus.SEND_OK
+        found = AclInfo.decode(administer(cluster, Code.AUTH_GET_ACL, SubjectHeader(subject="User:anna")).body)
+        assert [entry.resource for policy in found.policies for entry in policy.entries] == ["Topic:orders"]
+        administer(cluster, Code.AUTH_DELETE_USER, UserHeader(username="anna"))
+        refused(lambda: send(cluster, who), "User:anna is not found")
