@@ -1,0 +1,150 @@
+"""OpenTelemetry: spans of sends and of listeners' work, connected through the properties of the messages.
+
+Hooks for producers and push consumers; nothing else of this package imports OpenTelemetry. Knows the semantic
+conventions for messaging, and that the context travels as message properties (``traceparent``, ``tracestate``,
+``baggage`` by default), where clients in other languages look for it. Refuses to know exporters: the application sets
+up its SDK.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextvars import Token
+from typing import NamedTuple
+
+from rocketmq_py.client.hooks import ConsumeHook, Consumption, SendHook, Sending
+from rocketmq_py.model import Message, MessageExt
+
+try:
+    from opentelemetry import context as contexts, propagate, trace
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
+except ImportError as e:
+    raise ImportError("spans need the package opentelemetry-api: pip install 'rocketmq-py[otel]'") from e
+
+Attributes = dict[str, str | int | Sequence[str]]
+
+_NAME = "rocketmq_py"
+
+
+class SendSpans(SendHook):
+    """A span for every send, all of its attempts together; its context travels with the messages.
+
+    ``Producer(group, namesrv, hooks=[SendSpans()])``.
+
+    :param provider: makes the spans; by default the application's global one.
+    """
+
+    def __init__(self, provider: TracerProvider | None = None) -> None:
+        self._tracer = trace.get_tracer(_NAME, tracer_provider=provider)
+
+    def before(self, sending: Sending) -> None:
+        """Begins the span and puts its context into the messages."""
+        if not sending.messages:
+            return
+        attributes = _about("send", sending.messages)
+        attributes["messaging.rocketmq.client_group"] = sending.group
+        span = self._tracer.start_span(
+            f"send {sending.messages[0].topic}", kind=SpanKind.PRODUCER, attributes=attributes
+        )
+        sending.notes[self] = span
+        here = trace.set_span_in_context(span)
+        for message in sending.messages:
+            propagate.inject(message.properties, here)
+
+    def after(self, sending: Sending) -> None:
+        """Ends the span with where the messages are, or why they are nowhere."""
+        span: Span | None = sending.notes.pop(self, None)
+        if span is None:
+            return
+        if len(sending.messages) == 1 and sending.messages[0].msg_id:
+            span.set_attribute("messaging.message.id", sending.messages[0].msg_id)
+        if sending.result is not None:
+            span.set_attribute("messaging.destination.partition.id", str(sending.result.queue.queue_id))
+        if sending.error is not None:
+            _failed(span, sending.error)
+        span.end()
+
+
+class _Running(NamedTuple):
+    """The span of a listener's call, and what was current before it."""
+
+    span: Span
+    token: Token[Context]
+
+
+class ConsumeSpans(ConsumeHook):
+    """A span for every call of a listener, current while it runs: spans made in there are its children.
+
+    It goes on the trace of the message; of several messages, it is linked with the trace of each.
+    ``PushConsumer(group, namesrv, hooks=[ConsumeSpans()])``.
+
+    :param provider: makes the spans; by default the application's global one.
+    """
+
+    def __init__(self, provider: TracerProvider | None = None) -> None:
+        self._tracer: Tracer = trace.get_tracer(_NAME, tracer_provider=provider)
+
+    def before(self, consumption: Consumption) -> None:
+        """Begins the span."""
+        messages = consumption.messages
+        origins = [propagate.extract(message.properties) for message in messages]
+        attributes = _about("process", messages) | {
+            "messaging.consumer.group.name": consumption.group,
+            "messaging.destination.partition.id": str(consumption.queue.queue_id),
+        }
+        origin = origins[0] if len(messages) == 1 else None
+        links = [Link(found) for found in map(_span_context, origins) if found.is_valid]
+        span = self._tracer.start_span(
+            f"process {messages[0].topic}",
+            context=origin,
+            kind=SpanKind.CONSUMER,
+            attributes=attributes,
+            links=[] if origin is not None else links,
+        )
+        consumption.notes[self] = _Running(span, contexts.attach(trace.set_span_in_context(span, origin)))
+
+    def after(self, consumption: Consumption) -> None:
+        """Ends the span; what the listener raised or refused makes it a failed one."""
+        running: _Running | None = consumption.notes.pop(self, None)
+        if running is None:
+            return
+        contexts.detach(running.token)
+        span = running.span
+        if consumption.error is not None:
+            _failed(span, consumption.error)
+        elif not consumption.succeeded:
+            span.set_attribute("error.type", str(getattr(consumption.result, "name", consumption.result)))
+            span.set_status(Status(StatusCode.ERROR, f"the listener returned {consumption.result}"))
+        span.end()
+
+
+def _about(operation: str, messages: Sequence[Message] | Sequence[MessageExt]) -> Attributes:
+    """What the conventions want to know of messages."""
+    first = messages[0]
+    found: Attributes = {
+        "messaging.system": "rocketmq",
+        "messaging.operation.name": operation,
+        "messaging.operation.type": operation,
+        "messaging.destination.name": first.topic,
+    }
+    if len(messages) > 1:
+        return found | {"messaging.batch.message_count": len(messages)}
+    found["messaging.message.body.size"] = len(first.body)
+    if first.tags:
+        found["messaging.rocketmq.message.tag"] = first.tags
+    if first.keys:
+        found["messaging.rocketmq.message.keys"] = first.keys.split()
+    if isinstance(first, MessageExt):
+        found["messaging.message.id"] = first.msg_id
+    return found
+
+
+def _span_context(origin: Context) -> trace.SpanContext:
+    return trace.get_current_span(origin).get_span_context()
+
+
+def _failed(span: Span, error: BaseException) -> None:
+    span.record_exception(error)
+    span.set_attribute("error.type", type(error).__qualname__)
+    span.set_status(Status(StatusCode.ERROR, str(error)))

@@ -1,0 +1,158 @@
+"""Spans of sends and listeners, as the SDK's exporter gets them."""
+
+import asyncio
+import functools
+import subprocess
+import sys
+
+import pytest
+from opentelemetry import baggage, context, trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+
+from rocketmq_py import ConfigError, ConsumeResult, Message, MessageIllegal, Producer, aio
+from rocketmq_py.client.otel import ConsumeSpans, SendSpans
+from tests.server.consuming import FIRST, Seen, eventually
+
+
+@pytest.fixture
+def exporter():
+    return InMemorySpanExporter()
+
+
+@pytest.fixture
+def provider(exporter):
+    made = TracerProvider()
+    made.add_span_processor(SimpleSpanProcessor(exporter))
+    return made
+
+
+def in_a_loop(test):
+    """Runs a test that is a coroutine."""
+
+    @functools.wraps(test)
+    def run(*args, **named):
+        asyncio.run(test(*args, **named))
+
+    return run
+
+
+def parent_of(span):
+    return None if span.parent is None else span.parent.span_id
+
+
+@pytest.mark.parametrize("style", ["plain", "async"])
+@in_a_loop
+async def test_one_trace_from_the_sender_to_what_the_listener_does(cluster, topic, group, provider, exporter, style):
+    tracer = provider.get_tracer("the application")
+    seen, carried = Seen(), []
+
+    def work(message):
+        with tracer.start_as_current_span("work"):
+            carried.append(baggage.get_baggage("customer"))
+        seen(message)
+
+    async def work_async(message):
+        await asyncio.sleep(0)
+        work(message)
+
+    async with aio.Producer(group, cluster.namesrv, hooks=[SendSpans(provider)]) as producer:
+        token = context.attach(baggage.set_baggage("customer", "seven"))
+        with tracer.start_as_current_span("order"):
+            message = Message(topic, b"abc", tags="A", keys="k1 k2")
+            result = await producer.send(message)
+        context.detach(token)
+    listener = work if style == "plain" else work_async
+    consumer = aio.PushConsumer(
+        group, cluster.namesrv, consume_from=FIRST, hooks=[ConsumeSpans(provider)], listener=listener
+    )
+    consumer.subscribe(topic)
+    async with consumer:
+        await seen.count(1)
+    spans = {span.name: span for span in exporter.get_finished_spans()}
+    order, send, process, inside = (spans[name] for name in ("order", f"send {topic}", f"process {topic}", "work"))
+    assert len({span.context.trace_id for span in spans.values()}) == 1
+    assert [parent_of(span) for span in (order, send, process, inside)] == [
+        None, order.context.span_id, send.context.span_id, process.context.span_id,
+    ]  # fmt: skip
+    assert (send.kind, process.kind) == (SpanKind.PRODUCER, SpanKind.CONSUMER)
+    assert carried == ["seven"]
+    common = {
+        "messaging.system": "rocketmq", "messaging.destination.name": topic, "messaging.message.id": result.msg_id,
+        "messaging.destination.partition.id": str(result.queue.queue_id), "messaging.message.body.size": 3,
+        "messaging.rocketmq.message.tag": "A", "messaging.rocketmq.message.keys": ("k1", "k2"),
+    }  # fmt: skip
+    assert common.items() <= dict(send.attributes).items()
+    assert common.items() <= dict(process.attributes).items()
+    assert send.attributes["messaging.operation.type"] == "send"
+    assert process.attributes["messaging.operation.type"] == "process"
+    assert process.attributes["messaging.consumer.group.name"] == group
+    assert not trace.get_current_span().get_span_context().is_valid
+
+
+@in_a_loop
+async def test_several_messages_are_linked(cluster, topic, group, provider, exporter):
+    with Producer(group, cluster.namesrv, hooks=[SendSpans(provider)]) as producer:
+        batch = [Message(topic, b"x"), Message(topic, b"y")]
+        await asyncio.to_thread(producer.send_batch, batch)
+        await asyncio.to_thread(producer.send_oneway, Message(topic, b"z"))
+        await asyncio.wrap_future(producer.send_async(Message(topic, b"z")))
+    seen = Seen()
+    consumer = aio.PushConsumer(
+        group, cluster.namesrv, consume_from=FIRST, hooks=[ConsumeSpans(provider)], consume_batch_size=32,
+        listener=lambda messages, _: [seen(message) for message in messages] and None,
+    )  # fmt: skip
+    consumer.subscribe(topic)
+    async with consumer:
+        await seen.count(4)
+    spans = exporter.get_finished_spans()
+    [sent] = [span for span in spans if span.attributes.get("messaging.batch.message_count") == 2 and not span.links]
+    together = [span for span in spans if span.links]
+    assert {link.context.span_id for span in together for link in span.links} >= {sent.context.span_id}
+    assert all(span.parent is None and span.kind is SpanKind.CONSUMER for span in together)
+    assert len([span for span in spans if span.kind is SpanKind.PRODUCER]) == 3
+
+
+@in_a_loop
+async def test_what_fails_is_told(cluster, topic, group, provider, exporter):
+    async with aio.Producer(group, cluster.namesrv, hooks=[SendSpans(provider)]) as producer:
+        with pytest.raises(MessageIllegal):
+            await producer.send(Message(topic, b""))
+        with pytest.raises(MessageIllegal):
+            await producer.send_batch([])
+        await producer.send(Message(topic, b"raises"))
+        await producer.send(Message(topic, b"refuses"))
+
+    def listen(message):
+        if message.body == b"raises":
+            raise ConfigError("on purpose")
+        return ConsumeResult.RECONSUME_LATER
+
+    consumer = aio.PushConsumer(
+        group, cluster.namesrv, consume_from=FIRST, hooks=[ConsumeSpans(provider)], listener=listen
+    )
+    consumer.subscribe(topic)
+    async with consumer:
+        await eventually(lambda: len([s for s in exporter.get_finished_spans() if s.kind is SpanKind.CONSUMER]) >= 2)
+    failed = [span for span in exporter.get_finished_spans() if span.status.status_code is StatusCode.ERROR]
+    kinds = {(span.kind, span.attributes["error.type"]) for span in failed}
+    assert kinds == {
+        (SpanKind.PRODUCER, "MessageIllegal"), (SpanKind.CONSUMER, "ConfigError"),
+        (SpanKind.CONSUMER, "RECONSUME_LATER"),
+    }  # fmt: skip
+    raised = next(span for span in failed if span.attributes["error.type"] == "ConfigError")
+    assert [event.name for event in raised.events] == ["exception"]
+    assert "on purpose" in raised.status.description
+
+
+def test_nothing_else_imports_it():
+    code = (
+        "import sys; sys.modules['opentelemetry'] = None\n"
+        "import rocketmq_py.aio, rocketmq_py; rocketmq_py.Producer, rocketmq_py.PushConsumer\n"
+        "try:\n    import rocketmq_py.client.otel\n"
+        "except ImportError as e:\n    print(e)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "spans need the package opentelemetry-api: pip install 'rocketmq-py[otel]'\n"
