@@ -5,8 +5,10 @@ import json
 import stat
 
 import pytest
+from click.testing import CliRunner
 
 from rocketmq_py import Admin, BrokerError, Credentials, Message, Producer, SendStatus, SimpleConsumer
+from rocketmq_py.cli import main
 from rocketmq_py.client.connections import Connections
 from rocketmq_py.protocol.bodies_access import AclInfo, EntryInfo, PolicyInfo, UserInfo
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
@@ -118,6 +120,16 @@ def test_users_do_what_they_are_allowed_and_no_more(guarded):
     with Admin(guarded.namesrv, credentials=who) as admin:
         refused(lambda: admin.create_topic("own"), "Topic:own", "Create")
         refused(lambda: admin.delete_topic("orders"), "Delete")
+
+
+def test_the_command_signs(guarded, monkeypatch):
+    arguments = ("topic", "ls", "--namesrv", guarded.namesrv, "--access-key", ROOT.access_key)
+    for secret, status in (("guess", 1), (ROOT.secret_key, 0)):
+        monkeypatch.setenv("ROCKETMQ_SECRET_KEY", secret)
+        told = CliRunner().invoke(main, arguments)
+        assert told.exit_code == status, told.output
+        assert secret not in told.output
+    assert "orders" in told.output
 
 
 def test_denials_addresses_and_disabled_users(guarded):

@@ -6,8 +6,10 @@ import ssl
 import time
 
 import pytest
+from click.testing import CliRunner
 
 from rocketmq_py import Admin, Message, Producer, SendStatus, SimpleConsumer, TlsOptions, aio
+from rocketmq_py.cli import main
 from rocketmq_py.errors import ConfigError, ConnectError, ConnectionLost, NetworkError
 from rocketmq_py.server.running import loop_factory
 from rocketmq_py.testing import Cluster
@@ -173,6 +175,12 @@ def test_a_changed_certificate_is_served_to_new_connections(authority, caplog):
         authority.issue("changing")
         assert served() not in (before, good)
         assert "is in use now" in caplog.text
+
+
+def test_the_command_speaks_tls(enforcing, authority):
+    told = CliRunner().invoke(main, ("topic", "ls", "--namesrv", enforcing.namesrv, "--tls-ca", str(authority.ca)))
+    assert told.exit_code == 0, told.output
+    assert "shop" in told.output
 
 
 def test_silent_connections_and_rubbish_end_no_server(enforcing, trusting):

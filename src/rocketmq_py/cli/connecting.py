@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from rocketmq_py.cli.contexts import Contexts, file_path, load
+from rocketmq_py.cli.security import Security, security_options
 from rocketmq_py.errors import ConfigError, ConnectError
 
 if TYPE_CHECKING:
     from rocketmq_py.client.admin import Admin
     from rocketmq_py.client.producer import Producer
+    from rocketmq_py.tls import Tls
+    from rocketmq_py.wire.signing import Credentials
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -35,18 +38,35 @@ class Target(NamedTuple):
     origin: str
     address_map: dict[str, str] = {}  # noqa: RUF012 - never changed
     timeout: float = DEFAULT_TIMEOUT
+    security: Security = Security()
+    tls: Tls = None
+    credentials: Credentials | None = None
+
+    def secured(self, said: Security, environment: Mapping[str, str]) -> Target:
+        """With TLS and credentials as the command line, the environment and the saved context say.
+
+        :raises click.UsageError: one of the two keys of the credentials is missing.
+        """
+        security = said.over(self.security)
+        return self._replace(tls=security.how(), credentials=security.who(environment))
 
     def admin(self) -> Admin:
         """An administrator of it."""
         from rocketmq_py.client.admin import Admin
 
-        return Admin(self.namesrv, timeout=self.timeout, address_map=self.address_map)
+        return Admin(
+            self.namesrv, timeout=self.timeout, address_map=self.address_map, tls=self.tls,
+            credentials=self.credentials,
+        )  # fmt: skip
 
     def producer(self, **options: Any) -> Producer:
         """A producer for it."""
         from rocketmq_py.client.producer import Producer
 
-        return Producer(PRODUCER_GROUP, self.namesrv, address_map=self.address_map, **options)
+        return Producer(
+            PRODUCER_GROUP, self.namesrv, address_map=self.address_map, tls=self.tls, credentials=self.credentials,
+            **options,
+        )  # fmt: skip
 
 
 def choose(
@@ -66,7 +86,8 @@ def choose(
     if name is None:
         return Target(DEFAULT_NAMESRV, "the default, since no --namesrv, NAMESRV_ADDR or context says otherwise")
     cluster = contexts.get(name)
-    return Target(cluster.namesrv, f"context {name}", cluster.address_map, cluster.timeout or DEFAULT_TIMEOUT)
+    timeout = cluster.timeout or DEFAULT_TIMEOUT
+    return Target(cluster.namesrv, f"context {name}", cluster.address_map, timeout, cluster.security or Security())
 
 
 def cluster_options(function: F) -> F:
@@ -75,12 +96,13 @@ def cluster_options(function: F) -> F:
     @functools.wraps(function)
     def command(
         *args: Any, namesrv: str | None, context: str | None, addresses: tuple[str, ...], timeout: float | None,
-        **others: Any,
+        security: Security, **others: Any,
     ) -> Any:  # fmt: skip
         import os
 
         target = choose(namesrv, context, os.environ, lambda: load(file_path()))
         target = target._replace(address_map={**target.address_map, **address_map(addresses)})
+        target = target.secured(security, os.environ)
         if timeout is not None:
             target = target._replace(timeout=timeout)
         return function(*args, target=target, **others)
@@ -93,6 +115,7 @@ def cluster_options(function: F) -> F:
         ),
         click.option("--timeout", type=click.FloatRange(min=0.1), metavar="S", help="Seconds to wait for an answer."),
     )
+    command = security_options(command)
     for option in reversed(options):
         command = option(command)
     return command  # type: ignore[return-value]
@@ -160,6 +183,7 @@ def _complete(ctx: click.Context, incomplete: str, ask: Callable[[Admin], Awaita
 
     try:
         target = choose(ctx.params.get("namesrv"), ctx.params.get("context"), os.environ, lambda: load(file_path()))
+        target = target.secured(Security(), os.environ)
         return [name for name in with_admin(target._replace(timeout=1.0), ask) if name.startswith(incomplete)]
-    except RocketMQError:
+    except (RocketMQError, click.UsageError):
         return []  # completion has nobody to tell

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import click
+import msgspec
 
 from rocketmq_py.cli.connecting import address_map
 from rocketmq_py.cli.contexts import Contexts, SavedCluster, file_path, load, save
+from rocketmq_py.cli.security import Security, security_options
 from rocketmq_py.cli.tables import Row, echo_record, echo_rows, output_option
 
 
@@ -48,14 +50,24 @@ def show(name: str | None, output: str) -> None:
 @click.option("--namesrv", metavar="H:P;H:P", required=True, help="Its name servers.")
 @click.option("--map", "addresses", metavar="FROM=TO", multiple=True, help="Reach a broker that advertises FROM at TO.")
 @click.option("--timeout", type=click.FloatRange(min=0.1), metavar="S", help="Seconds to wait for an answer.")
+@security_options
 @click.option("--use", "make_current", is_flag=True, help="Make it the current one.")
-def set_(name: str, namesrv: str, addresses: tuple[str, ...], timeout: float | None, make_current: bool) -> None:
+def set_(
+    name: str,
+    namesrv: str,
+    addresses: tuple[str, ...],
+    timeout: float | None,
+    security: Security,
+    make_current: bool,
+) -> None:
     """Save a cluster under NAME, or change it. The first one becomes the current one."""
     from rocketmq_py.client.routes import name_servers
 
     servers = ";".join(name_servers(namesrv))
     contexts = load(file_path())
-    contexts.put(name, SavedCluster(servers, address_map(addresses), timeout))
+    contexts.put(
+        name, SavedCluster(servers, address_map(addresses), timeout, security if security != Security() else None)
+    )
     if make_current:
         contexts.use(name)
     save(contexts, file_path())
@@ -90,4 +102,5 @@ def _row(contexts: Contexts, name: str) -> Row:
         "namesrv": cluster.namesrv,
         "addressMap": cluster.address_map,
         "timeout": cluster.timeout,
+        **({"security": msgspec.to_builtins(cluster.security)} if cluster.security is not None else {}),
     }

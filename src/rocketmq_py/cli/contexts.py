@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from rocketmq_py.cli.files import replaced
+from rocketmq_py.cli.security import Security
 from rocketmq_py.errors import ConfigError
 
 FILE_VARIABLE = "ROCKETMQ_CONTEXTS"
@@ -26,6 +27,8 @@ class SavedCluster(msgspec.Struct, rename="camel", omit_defaults=True):
     """Reachable addresses by advertised ones."""
     timeout: float | None = None
     """Seconds to wait for each answer."""
+    security: Security | None = None
+    """TLS, and whose requests it takes; no secret."""
 
 
 class Contexts(msgspec.Struct, omit_defaults=True):

@@ -122,8 +122,9 @@ def _producer(target: Target) -> Producer:
     from rocketmq_py.client.blocking import Producer
 
     return Producer(
-        PRODUCER_GROUP, target.namesrv, address_map=target.address_map, send_timeout=target.timeout, retries=0
-    )
+        PRODUCER_GROUP, target.namesrv, address_map=target.address_map, tls=target.tls,
+        credentials=target.credentials, send_timeout=target.timeout, retries=0,
+    )  # fmt: skip
 
 
 def _send_one(target: Target, message: Message, queue: MessageQueue | None, output: str) -> None:
