@@ -226,6 +226,17 @@ def test_no_message_suffers_from_traces_that_cannot_be_written(topic, group, cap
     assert "nowhere" in lost[0]
 
 
+def test_traces_that_come_too_fast_are_dropped(cluster, topic, group, caplog, monkeypatch):
+    """Nobody waits for them, and how many it were is told."""
+    monkeypatch.setattr(tracing, "MOST_WAITING", 5)
+    monkeypatch.setattr(tracing, "MOST_UNDER_WAY", 0)
+    with caplog.at_level(logging.WARNING), Producer(group, cluster.namesrv, trace=True) as producer:
+        sent = [producer.send(Message(topic, b"x")).msg_id for _ in range(8)]
+    assert [entry.msg_id for entry in about(cluster, set(sent))] == sent[:5]
+    assert [line for line in caplog.messages if "some are lost, messages are not" in line]
+    assert f"3 traces of group {group} were not sent to topic {TRACE_TOPIC}" in caplog.messages
+
+
 def test_a_broker_that_wants_no_traces(topic, group):
     with Cluster(trace_on=False, trace_topic_enable=True) as cluster:
         cluster.create_topic(topic, 1)

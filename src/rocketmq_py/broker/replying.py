@@ -67,7 +67,7 @@ class Replying:
         fault = await self._push(peer, header, body)
         reply = Reply(ResponseCode.SUCCESS, ext=self._sender.extra)
         if fault is not None:
-            _log.warning("a reply of group %s at %s is lost: %s", header.producer_group, peer.address, fault)
+            _log.warning("a reply of group %s at %s reached nobody: %s", header.producer_group, peer.address, fault)
             reply = Reply(ResponseCode.SYSTEM_ERROR, fault, ext=self._sender.extra)
         else:
             reply.header = SendResponse(msg_id="0", queue_id=target.queue_id, queue_offset=0)

@@ -100,11 +100,19 @@ class Tracer:
             return
         for entry in entries:
             if len(self._waiting) >= MOST_WAITING:
-                self._dropped += 1
+                self._drop()
                 continue
             self._waiting.append(entry)
             if self._due is None or len(self._waiting) == BATCH:
                 loop.call_soon_threadsafe(self._look)
+
+    def _drop(self) -> None:
+        self._dropped += 1
+        if self._dropped == 1:
+            _log.warning(
+                "traces of group %s come faster than topic %s takes them: some are lost, messages are not; how many is "
+                "told at the end", self.group, self.topic,
+            )  # fmt: skip
 
     def address_of(self, broker_name: str) -> str | None:
         """Where the master of a broker is."""
