@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rocketmq_py import ConsumeFromWhere, Message, Producer, PushConsumer
-from tests.interop.javapeer import JavaPeer, PeerError
+from tests.interop.javapeer import JavaPeer
 from tests.interop.ours import OurServer
 from tests.interop.side import Inbox, Side, group
 
@@ -58,15 +58,3 @@ def test_a_delayed_message_comes_after_its_delay(java: JavaPeer, side: Side, rec
         consumer.start()
         [seen] = inbox.wait(1)
     assert (seen.body, seen.tags, seen.properties["REAL_TOPIC"]) == (b"later", "A", topic)
-
-
-def test_pop_is_answered_as_not_supported(java: JavaPeer, ours: Side, topic: str) -> None:
-    with pytest.raises(PeerError, match=r"CODE: 3 .*not supported"):
-        java.consume(ours.namesrv, topic, group(), 1, mode="pop", timeout=10)
-
-
-@pytest.mark.parametrize("how", [{"mode": "tx"}, {"delay_ms": 1500}], ids=str)
-def test_sends_that_are_not_there_yet_fail(java: JavaPeer, ours: Side, topic: str, how: dict[str, Any]) -> None:
-    with pytest.raises(PeerError, match="MQClientException"):
-        java.produce(ours.namesrv, topic, 1, **how)
-    assert java.produce(ours.namesrv, ours.topic(java), 1), "the broker lives on"

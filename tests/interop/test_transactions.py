@@ -129,13 +129,14 @@ def test_our_producer(java: JavaPeer, tx_side: Side) -> None:
     topic, check = tx_side.topic(java), Asked()
     with TransactionProducer(group(), tx_side.namesrv, check=check) as producer:
         ids = {state: send(producer, topic, state, state.name) for state in (COMMIT, ROLLBACK, UNKNOWN)}
+        # On a busy machine a broker may ask for what is ended before it has seen the end.
+        check.states |= {ids[COMMIT]: UNKNOWN, ids[ROLLBACK]: ROLLBACK}
         check.wait({ids[UNKNOWN]})
         check.state = COMMIT
         rows = java.consume(tx_side.namesrv, topic, group(), 2)
     assert {row["msgId"] for row in rows} == {ids[COMMIT], ids[UNKNOWN]}
     assert {(row["tags"], row["keys"]) for row in rows} == {("A", "k-COMMIT"), ("A", "k-UNKNOWN")}
-    assert check.ids == {ids[UNKNOWN]}
-    asked = check.messages[0]
+    asked = next(message for message in check.messages if message.transaction_id == ids[UNKNOWN])
     assert (asked.topic, asked.body, asked.properties["TRANSACTION_CHECK_TIMES"]) == (topic, b"UNKNOWN", "1")
     assert bodies(consume(tx_side.namesrv, topic, 2)) == ["COMMIT", "UNKNOWN"]
 
