@@ -13,6 +13,7 @@ from rocketmq_py.broker import remarks
 from rocketmq_py.broker.config import BrokerConfig
 from rocketmq_py.broker.messagetypes import type_fault
 from rocketmq_py.broker.stamping import decode
+from rocketmq_py.broker.topicattributes import has_batch_queues
 from rocketmq_py.broker.topics import UNIT_FLAG, UNIT_SUB_FLAG, Topics, is_writable, topic_text
 from rocketmq_py.broker.validator import topic_fault
 from rocketmq_py.errors import BrokerError
@@ -56,6 +57,9 @@ class SendTargets:
         """
         self._check(header.topic)
         topic = self._topics.get(header.topic) or self._create(header)
+        if has_batch_queues(topic.attributes):
+            said = f"{topic_text(topic)} has batch consume queues, which this broker does not write: use another topic"
+            raise BrokerError.of(Code.NO_PERMISSION, said)
         queues = max(topic.write_queue_nums, topic.read_queue_nums)
         queue_id = header.queue_id
         if queue_id >= queues:

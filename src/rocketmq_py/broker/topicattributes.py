@@ -25,6 +25,8 @@ _ELSEWHERE = {
     "cleanup.policy": ("COMPACTION",),
     MESSAGE_TYPE: ("PRIORITY", "LITE"),
 }
+_QUEUE_TYPE = "queue.type"
+_BATCH_QUEUE = "BatchCQ"
 _RESERVE_TIME = "reserve.time"
 _FIXED = ("queue.type", "cleanup.policy")
 _LARGEST = 2**63 - 1
@@ -49,6 +51,11 @@ def parse_changes(text: str | None) -> dict[str, str]:
             raise _refused(f"key duplication: {key}")
         changes[key] = value
     return changes
+
+
+def has_batch_queues(attributes: Mapping[str, str]) -> bool:
+    """Whether a topic, made by a Java broker, has queues of a kind this broker neither reads nor writes."""
+    return attributes.get(_QUEUE_TYPE) == _BATCH_QUEUE
 
 
 def refuse_mixed(changes: Changes, *, allowed: bool) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 from rocketmq_py.broker.config import BrokerConfig
 from rocketmq_py.broker.javafiles import bean, version_of
+from rocketmq_py.broker.topicattributes import has_batch_queues
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies import DataVersion, TopicConfig, TopicConfigTable
 from rocketmq_py.protocol.sysflag import PERM_INHERIT, PERM_READ, PERM_RW, PERM_WRITE
@@ -50,6 +51,13 @@ class Topics:
             return
         self.version = version_of(tree, self.version)
         self.table |= TopicConfigTable.convert({_TABLE: tree.get(_TABLE)}).topic_config_table
+        for topic in self.table.values():
+            if has_batch_queues(topic.attributes):
+                _log.error(
+                    "topic %s has batch consume queues, which this broker does not know: sends to it are refused, and "
+                    "consumers may miss what it has; let a Java broker serve this store, or delete the topic",
+                    topic.topic_name,
+                )  # fmt: skip
         self.catch_up()
 
     def persist(self) -> None:

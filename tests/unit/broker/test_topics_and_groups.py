@@ -17,7 +17,7 @@ from rocketmq_py.protocol.bodies import (
     TopicConfigList,
     TopicList,
 )  # fmt: skip
-from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers import (
     CloneGroupOffset,
     CreateTopic,
@@ -29,6 +29,7 @@ from rocketmq_py.protocol.headers import (
     TopicName,
 )
 from rocketmq_py.wire import fastjson
+from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.command import Command
 from tests.unit.broker.harness import Client, InProcess, broker
 from tests.unit.broker.requests import heartbeat, pull, send
@@ -178,6 +179,24 @@ def test_topics_survive_a_restart_in_the_layout_of_java(tmp_path: Path) -> None:
     with broker(tmp_path) as running:
         assert running.services.topics.version == version
         assert running.services.topics.table["t"].write_queue_nums == 3
+
+
+def test_a_topic_with_batch_queues_that_java_left_is_named_and_takes_no_messages(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with broker(tmp_path) as running:
+        running.services.topics.put([TopicConfig(topic_name="t", attributes={"queue.type": "BatchCQ"})])
+        running.services.topics.put([TopicConfig(topic_name="u", attributes={"queue.type": "SimpleCQ"})])
+    with broker(tmp_path) as running:
+        client = running.connect()
+        for header, body in ((send(), b"body"), (send(batch=True), encode_batch([(0, b"b", b"")]))):
+            answer = client.ask(Code.SEND_MESSAGE_V2, header, body)
+            assert answer.code == ResponseCode.NO_PERMISSION
+            assert "has batch consume queues, which this broker does not write" in str(answer.remark)
+        assert running.services.store.queue_range("t", 0) == (0, 0)
+        assert client.ask(Code.SEND_MESSAGE_V2, send(topic="u"), b"body").code == 0
+    [error] = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert error.startswith("topic t has batch consume queues")
 
 
 def test_order_topics_named_by_the_name_server(running: InProcess) -> None:
