@@ -351,7 +351,6 @@ class Timers:
                     _log.warning("timed messages wait, the store refuses them: %s", e)
                 self._is_refused = True
                 break
-        else:
             self._is_refused = False
         if not done:
             return
@@ -369,8 +368,6 @@ class Timers:
         if message is None:
             return 0
         properties, rolls = message.properties, bool(entry.magic & ROLL)
-        self.metrics.add(message.real_topic, -1)
-        self.dequeued.count += 1
         keys = rules.delete_keys(message.real_topic, properties.get(Property.UNIQUE_KEY, ""))
         if not rolls and self._agenda.is_cancelled(entry.slot, keys):
             return 0
@@ -378,7 +375,10 @@ class Timers:
         if rolls:
             rounds = properties.get(Property.TIMER_ROLL_TIMES, "0")
             properties[Property.TIMER_ROLL_TIMES] = str(int(rounds) + 1 if rounds.isdecimal() else 1)
-        return self._store.append(_restored(message, rolls=rolls)).physical_offset
+        went = self._store.append(_restored(message, rolls=rolls)).physical_offset
+        self.metrics.add(message.real_topic, -1)
+        self.dequeued.count += 1
+        return went
 
     def _move_on(self, now: int) -> None:
         """Leave slots behind that are over and delivered."""

@@ -316,3 +316,28 @@ def test_what_tools_are_told(running: InProcess, client: Client) -> None:
     assert told["timingCount"]["t"]["count"] == 0
     table = msgspec.json.decode(client.ask(RUNTIME).body)["table"]
     assert float(table["timerDequeueTps"]) > 0
+
+
+def test_while_the_store_refuses_messages_wait(running: InProcess, client: Client) -> None:
+    for name in ("a", "b"):
+        timed(running, name, 1_000)
+    running.services.store._writer.refuse("for the test")
+    pass_time(running, 3_000)
+    assert delivered(running) == []
+    assert msgspec.json.decode(client.ask(METRICS).body)["timingCount"]["t"]["count"] == 2
+    running.services.store._writer.allow()
+    running.turn(20)
+    assert delivered(running) == ["a", "b"]
+    assert msgspec.json.decode(client.ask(METRICS).body)["timingCount"]["t"]["count"] == 0
+
+
+def test_somebodys_own_messages_in_the_timers_topic_are_dropped(
+    running: InProcess, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    for properties in ({}, {"REAL_TOPIC": "RMQ_SYS_TRANS_HALF_TOPIC", "REAL_QID": "0", "TIMER_OUT_MS": "1"},
+                       {"REAL_TOPIC": "t", "REAL_QID": "x", "TIMER_OUT_MS": "1"}):  # fmt: skip
+        assert client.ask(SEND, send("rmq_sys_wheel_timer", 0, {"UNIQ_KEY": "u", **properties}), b"x").code == 0
+    timed(running, "a", 500)
+    pass_time(running, 1_000)
+    assert delivered(running) == ["a"]
+    assert caplog.text.count("does not say where it goes and when") == 3
