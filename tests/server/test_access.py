@@ -10,10 +10,12 @@ from click.testing import CliRunner
 from rocketmq_py import Admin, BrokerError, Credentials, Message, Producer, SendStatus, SimpleConsumer
 from rocketmq_py.cli import main
 from rocketmq_py.client.connections import Connections
+from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.bodies_access import AclInfo, EntryInfo, PolicyInfo, UserInfo
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers import GetRouteInfo
 from rocketmq_py.protocol.headers_access import DeleteAcl, SubjectHeader, UserHeader
+from rocketmq_py.server.access import AccessSettings
 from rocketmq_py.testing import Cluster
 
 ROOT = Credentials("root", "root-secret")
@@ -185,3 +187,51 @@ def test_users_and_permissions_are_kept_and_only_ours_to_read(tmp_path):
         assert [entry.resource for policy in found.policies for entry in policy.entries] == ["Topic:orders"]
         administer(cluster, Code.AUTH_DELETE_USER, UserHeader(username="anna"))
         refused(lambda: send(cluster, who), "User:anna is not found")
+
+
+def test_the_permission_file_of_version_4_is_read_and_stays_what_it_is(tmp_path, caplog):
+    file = tmp_path / "plain_acl.yml"
+    file.write_text(
+        "globalWhiteRemoteAddresses: \n- 10.0.0.*\naccounts:\n- accessKey: anna\n  secretKey: anna-secret\n"
+        "  defaultTopicPerm: DENY\n  topicPerms:\n  - orders=PUB\n"
+        "- accessKey: boss\n  secretKey: boss-secret\n  admin: true\n"
+    )
+    inner = {"innerClientAuthenticationCredentials": GUARDED["innerClientAuthenticationCredentials"]}
+    settings = {"aclEnable": "true", "rocketmq.acl.plain.file": str(file), **inner}
+    anna, boss = Credentials("anna", "anna-secret"), Credentials("boss", "boss-secret")
+    with Cluster(store_dir=tmp_path / "store", access=settings) as cluster:
+        cluster.create_topic("orders")
+        cluster.create_topic("others")
+        assert send(cluster, anna).status is SendStatus.SEND_OK
+        refused(lambda: send(cluster, anna, "others"), "User:anna", "Topic:others", "the decision is deny")
+        assert send(cluster, boss, "others").status is SendStatus.SEND_OK
+        delete = functools.partial(administer, cluster, Code.AUTH_DELETE_USER, UserHeader(username="anna"), who=boss)
+        refused(delete, "is one of the permission file")
+        administer(cluster, Code.AUTH_CREATE_USER, UserHeader(username="new"), UserInfo(password="p").encode(), boss)
+    assert "10.0.0.*" in caplog.text
+    (kept,) = tmp_path.rglob("access.json")
+    assert "boss-secret" not in kept.read_text()
+    assert '"new"' in kept.read_text()
+
+
+def test_a_mistake_in_the_permission_file_is_told_with_file_and_line(tmp_path):
+    file = tmp_path / "plain_acl.yml"
+    file.write_text("accounts:\n- accessKey: anna\n  secretKey: s\n  admin: false\n\n  topicPerms:\n  - orders=WRITE\n")
+    with pytest.raises(ConfigError, match=r"plain_acl\.yml, line 7: 'WRITE' is no permission"):
+        AccessSettings.of({"aclEnable": "true", "rocketmq.acl.plain.file": str(file)})
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"authorizationEnabled": "true"}, "needs authenticationEnabled"),
+        ({"authenticationEnabled": "perhaps"}, "true or false is expected"),
+        ({"initAuthenticationUser": "root:s3cret"}, "initAuthenticationUser is not understood"),
+        ({"authenticationWhitelist": "10,x"}, "request codes with commas"),
+        ({"aclEnable": "true", "rocketmq.acl.plain.file": "/nowhere.yml"}, "/nowhere.yml cannot be read"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused_without_their_secrets(settings, complaint):
+    with pytest.raises(ConfigError, match=complaint) as found:
+        AccessSettings.of(settings)
+    assert "s3cret" not in str(found.value)

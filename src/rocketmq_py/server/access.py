@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hmac
 import logging
+import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Self
 
 import msgspec
@@ -16,6 +18,7 @@ import msgspec
 from rocketmq_py.core import access, javaconf
 from rocketmq_py.core.access import Acl, Action, Entry, Resource, User
 from rocketmq_py.core.needs import needs
+from rocketmq_py.core.plainacl import PlainAcl, read_plain_acl
 from rocketmq_py.errors import BadHeader, BrokerError, ConfigError
 from rocketmq_py.protocol.bodies_access import AclInfo, EntryInfo, PolicyInfo, UserInfo
 from rocketmq_py.protocol.codes import ResponseCode
@@ -29,6 +32,7 @@ log = logging.getLogger(__name__)
 _SWITCHES = ("authenticationEnabled", "authorizationEnabled")
 _LISTS = ("authenticationWhitelist", "authorizationWhitelist")
 _SECRETS = ("initAuthenticationUser", "innerClientAuthenticationCredentials")
+_PLAIN, _PLAIN_FILE = "aclEnable", "rocketmq.acl.plain.file"
 _OF_JAVA = ("authenticationProvider", "authenticationMetadataProvider", "authenticationStrategy", "authConfigPath",
             "authorizationProvider", "authorizationMetadataProvider", "authorizationStrategy")  # fmt: skip
 """Names of Java classes and places, without effect here."""
@@ -41,6 +45,7 @@ class AccessSettings(msgspec.Struct, frozen=True, kw_only=True):
     :param authorization_enabled: whether users need permissions; super users never do.
     :param init_user: a super user that is made at the start unless there is one of that name.
     :param inner: what this server signs its own requests with; its user is made, too.
+    :param plain: what the permission file of version 4 says, where ``aclEnable`` is set.
     :param authentication_whitelist: codes of requests that need no signature.
     :param authorization_whitelist: codes of requests that need no permission.
     """
@@ -49,6 +54,7 @@ class AccessSettings(msgspec.Struct, frozen=True, kw_only=True):
     authorization_enabled: bool = False
     init_user: User | None = None
     inner: Credentials | None = None
+    plain: PlainAcl | None = None
     authentication_whitelist: frozenset[int] = frozenset()
     authorization_whitelist: frozenset[int] = frozenset()
 
@@ -62,13 +68,15 @@ class AccessSettings(msgspec.Struct, frozen=True, kw_only=True):
 
         :raises ConfigError: a value of the wrong kind, or a combination that cannot work.
         """
-        faults = [javaconf.fault(key, settings[key], bool) for key in _SWITCHES if key in settings]
+        faults = [javaconf.fault(key, settings[key], bool) for key in (*_SWITCHES, _PLAIN) if key in settings]
         if any(faults):
             raise ConfigError("; ".join(filter(None, faults)))
         on = {key: settings.get(key, "false").lower() == "true" for key in _SWITCHES}
+        plain = _plain(settings) if settings.get(_PLAIN, "").lower() == "true" else None
         user, inner = (_secret(key, settings.get(key, "")) for key in _SECRETS)
         return cls(
-            authentication_enabled=on[_SWITCHES[0]], authorization_enabled=on[_SWITCHES[1]],
+            authentication_enabled=on[_SWITCHES[0]] or plain is not None,
+            authorization_enabled=on[_SWITCHES[1]] or plain is not None, plain=plain,
             init_user=User(name=user["username"], password=user["password"], is_super=True) if user else None,
             inner=Credentials(inner["accessKey"], inner["secretKey"], inner.get("securityToken")) if inner else None,
             authentication_whitelist=_codes(_LISTS[0], settings), authorization_whitelist=_codes(_LISTS[1], settings),
@@ -77,7 +85,7 @@ class AccessSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 def split(settings: Mapping[str, str]) -> tuple[dict[str, str], AccessSettings]:
     """The settings that are not about access, and those that are. Errors as :meth:`AccessSettings.of`."""
-    ours = {*_SWITCHES, *_LISTS, *_SECRETS, *_OF_JAVA}
+    ours = {*_SWITCHES, *_LISTS, *_SECRETS, *_OF_JAVA, _PLAIN, _PLAIN_FILE}
     others = {key: text for key, text in settings.items() if key not in ours}
     return others, AccessSettings.of(settings)
 
@@ -96,6 +104,20 @@ def _secret(key: str, text: str) -> dict[str, str]:
         wanted = ", ".join(f'"{member}": "..."' for member in _MEMBERS[key])
         raise ConfigError(f"{key} is not understood: {{{wanted}}} is expected")
     return found
+
+
+def _plain(settings: Mapping[str, str]) -> PlainAcl:
+    home = os.environ.get("ROCKETMQ_HOME", "")
+    named = settings.get(_PLAIN_FILE) or (f"{home}/conf/plain_acl.yml" if home else "")
+    if not named:
+        raise ConfigError(f"{_PLAIN} is set, but nothing says where the permissions are: set {_PLAIN_FILE}")
+    path = Path(named).expanduser()
+    try:
+        return read_plain_acl(path.read_text().splitlines())
+    except OSError as e:
+        raise ConfigError(f"{_PLAIN_FILE}: {path} cannot be read: {e.strerror}") from e
+    except ConfigError as e:
+        raise ConfigError(f"{path}, {e}") from e
 
 
 def _codes(key: str, settings: Mapping[str, str]) -> frozenset[int]:
@@ -123,6 +145,7 @@ class AccessControl:
         self._users: dict[str, User] = {}
         self._acls: dict[str, Acl] = {}
         self._read(load())
+        self._given = self._take_file()
         self._make_first_users()
 
     @property
@@ -206,13 +229,18 @@ class AccessControl:
         user = self._users.get(name)
         if user is None:
             raise _no("The user is not exist")
+        self._changeable(name)
         user.password = password or user.password
         user.is_super = user.is_super if is_super is None else is_super
         user.enabled = user.enabled if enabled is None else enabled
         self._keep()
 
     def delete_user(self, name: str) -> None:
-        """Remove a user and the permissions it has, if there is one."""
+        """Remove a user and the permissions it has, if there is one.
+
+        :raises BrokerError: NO_PERMISSION: it is one of the permission file.
+        """
+        self._changeable(name)
         self._users.pop(name, None)
         self._acls.pop(name, None)
         self._keep()
@@ -242,6 +270,7 @@ class AccessControl:
         :raises BrokerError: NO_PERMISSION: no such user, or the permissions are not understood.
         """
         name = self._subject(subject)
+        self._changeable(name)
         if not info.policies or not all(policy.entries for policy in info.policies):
             raise _no("The policies is empty.")
         try:
@@ -264,6 +293,7 @@ class AccessControl:
         :raises BrokerError: NO_PERMISSION: there is no such user, or nothing to remove.
         """
         name = self._subject(subject)
+        self._changeable(name)
         acl = self._acls.get(name)
         if acl is None:
             raise _no("The acl is not exist.")
@@ -297,6 +327,24 @@ class AccessControl:
         except (msgspec.ValidationError, ConfigError) as e:
             raise ConfigError(f"the saved users and permissions are not understood: {e}") from e
 
+    def _take_file(self) -> frozenset[str]:
+        """Take over the users of the permission file, which win; their names."""
+        plain = self._settings.plain
+        if plain is None:
+            return frozenset()
+        if plain.unsigned:
+            log.warning(
+                "the permission file lets these addresses in without a signature, which has no effect here: %s",
+                ", ".join(plain.unsigned),
+            )
+        for user, acl in plain.accounts:
+            self._users[user.name], self._acls[user.name] = user, acl
+        return frozenset(account.user.name for account in plain.accounts)
+
+    def _changeable(self, name: str) -> None:
+        if name in self._given:
+            raise _no(f"User:{name} is one of the permission file: change it there")
+
     def _make_first_users(self) -> None:
         first, inner = self._settings.init_user, self._settings.inner
         wanted = [first] if first is not None else []
@@ -308,7 +356,9 @@ class AccessControl:
             self._keep()
 
     def _keep(self) -> None:
-        table = _Table(users=[info_of(user) for user in self.users()], acls=self.acls())
+        users = [info_of(user) for user in self.users() if user.name not in self._given]
+        acls = [_info(name, acl) for name, acl in sorted(self._acls.items()) if name not in self._given]
+        table = _Table(users=users, acls=acls)
         self._save(msgspec.to_builtins(table))
 
 

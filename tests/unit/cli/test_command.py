@@ -183,3 +183,26 @@ def test_serve_takes_options_for_tls(monkeypatch):
         "tls.server.certPath": "c.pem", "tls.server.keyPath": "k.pem", "tls.server.trustCertPath": "a.pem",
         "tls.server.authClient": "true", "tls.server.need.client.auth": "require", "tls.server.mode": "enforcing",
     })  # fmt: skip
+
+
+GUARDED = ("--set", "authenticationEnabled=true")
+
+
+@pytest.mark.parametrize(
+    ("args", "warned"),
+    [
+        ((), False),
+        (("--host", "0.0.0.0"), True),
+        (("--host", "10.1.2.3"), True),
+        (("--host", "0.0.0.0", "--namesrv", "10.0.0.1:9876", *GUARDED), False),
+    ],
+)
+def test_serve_warns_when_it_listens_outside_without_access_control(configured, tmp_path, caplog, args, warned):
+    configured("--store", str(tmp_path), *args)
+    assert ("without access control" in caplog.text) is warned
+
+
+def test_a_guarded_broker_needs_credentials_for_its_own_name_server(tmp_path):
+    refused = run("serve", "--store", str(tmp_path), *GUARDED)
+    assert refused.exit_code == 2
+    assert "innerClientAuthenticationCredentials" in refused.output
