@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rocketmq_py.core.access import Action, Kind, Need, Resource, group, topic
+from rocketmq_py.errors import BadHeader
 from rocketmq_py.protocol.bodies import CheckClientConfig, HeartbeatData, LockBatchRequest
 from rocketmq_py.protocol.bodies_pop import BatchAckRequest, QueryAssignmentRequest
 from rocketmq_py.protocol.codes import RequestCode as Code
@@ -159,15 +160,24 @@ def _new(kind: Callable[[str], Resource], name: str, several: str | None = None)
     """What creating takes: the body is one description, or a list of them in one of its members."""
 
     def of(body: bytes) -> Iterator[Need]:
-        members = _members(fastjson.loads(body))
-        for one in [members] if several is None else members.get(several) or ():
-            yield Need(kind(str(_members(one).get(name, ""))), _CREATE)
+        members = _members(body)
+        found = [members] if several is None else members.get(several) or []
+        for one in found if isinstance(found, list) else [found]:
+            if not isinstance(one, dict):
+                raise BadHeader(f"a member of {several} is {type(one).__name__}, no object")
+            yield Need(kind(str(one.get(name, ""))), _CREATE)
 
     return of
 
 
-def _members(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+def _members(body: bytes) -> dict[str, Any]:
+    try:
+        found = fastjson.loads(body)
+    except ValueError as e:
+        raise BadHeader(f"the body is no JSON: {e}") from e
+    if not isinstance(found, dict):
+        raise BadHeader(f"the body is {type(found).__name__}, no object")
+    return found
 
 
 _BY_BODY: dict[int, Callable[[bytes], Iterator[Need]]] = {

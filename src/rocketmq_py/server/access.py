@@ -164,7 +164,7 @@ class AccessControl:
         """Why a request is not let in; None when it is."""
         try:
             why = self._refusal(peer, request)
-        except BadHeader as e:
+        except (BadHeader, ValueError) as e:  # text that is none (a lone surrogate), too
             why = f"its permissions cannot be told: {e}"
         if why is None:
             return None

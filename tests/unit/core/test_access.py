@@ -6,7 +6,7 @@ import pytest
 
 from rocketmq_py.core.access import Acl, Action, Entry, Need, Resource, User, group, refusal, topic
 from rocketmq_py.core.needs import needs
-from rocketmq_py.errors import ConfigError
+from rocketmq_py.errors import BadHeader, ConfigError
 from rocketmq_py.protocol.codes import RequestCode as Code
 
 WHO = User(name="anna", password="s3cret")
@@ -130,3 +130,17 @@ def test_what_requests_need_is_also_said_by_bodies():
     assert wanted(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=created) == ["Create Group:g"]
     topics = json.dumps({"topicConfigList": [{"topicName": "a"}, {"topicName": "b"}]}).encode()
     assert wanted(Code.UPDATE_AND_CREATE_TOPIC_LIST, body=topics) == ["Create Topic:a", "Create Topic:b"]
+
+
+@pytest.mark.parametrize("code", [
+    Code.HEART_BEAT, Code.CHECK_CLIENT_CONFIG, Code.LOCK_BATCH_MQ, Code.QUERY_ASSIGNMENT, Code.BATCH_ACK_MESSAGE,
+    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, Code.UPDATE_AND_CREATE_TOPIC_LIST,
+])  # fmt: skip
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"5", b"\xff\xfe", b'{"topicConfigList": 5, "groupName": {}}'])
+def test_bodies_nobody_understands_are_never_let_through_in_silence(code, body):
+    """They need something, or are refused: that is what the server makes of BadHeader."""
+    try:
+        found = needs(code, {}, body, "c")
+    except BadHeader:
+        return
+    assert found or code == Code.BATCH_ACK_MESSAGE, found
