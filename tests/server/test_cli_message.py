@@ -129,10 +129,19 @@ def test_what_was_sent_before_an_interrupt_is_counted(
 @pytest.mark.parametrize(
     "words",
     [("body", "--lines", "-"), ("--jsonl", "-", "-t", "a"), ("x", "--queue", "broker-a"), ("x", "-p", "KEYS=k"),
-     ("x", "--delay-level", "-1")],
+     ("x", "--delay-level", "-1"), ("x", "--delay", "-1")],
 )  # fmt: skip
 def test_what_does_not_go_together(cli: Cli, rocketmq_topic: str, words: tuple[str, ...]) -> None:
     assert cli("message", "send", rocketmq_topic, *words, stdin="{}").exit_code == Status.USAGE
+
+
+def test_a_message_for_later(cli: Cli, rocketmq_topic: str) -> None:
+    assert cli("message", "send", rocketmq_topic, "later", "--delay", "3600").exit_code == 0
+    assert cli("message", "send", rocketmq_topic, "now").exit_code == 0
+    assert bodies(cli, rocketmq_topic) == ["now"]
+    twice = cli("message", "send", rocketmq_topic, "x", "--delay", "1", "--delay-level", "2")
+    assert twice.exit_code != 0
+    assert "give one of delay_level, delay and deliver_at" in twice.stderr
 
 
 # -- get, query, trace

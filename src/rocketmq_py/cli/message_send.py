@@ -39,13 +39,14 @@ AT_ONCE = 64
 @click.option("-p", "--property", "properties", metavar="NAME=VALUE", multiple=True, help="A property.")
 @click.option("--sharding-key", metavar="KEY", help="Messages with the same key go to the same queue, in order.")
 @click.option("--delay-level", type=click.IntRange(min=0), default=0, metavar="N", help="One of the broker's delays.")
+@click.option("--delay", type=click.FloatRange(min=0), metavar="SECONDS", help="Delivered after so many seconds.")
 @click.option("--queue", metavar="BROKER:N", help="To this queue.")
 @cluster_options
 @output_option
 def send(  # noqa: PLR0913 - one for each option
     topic: str, body: str | None, target: Target, output: str, *, file: BinaryIO | None, lines: BinaryIO | None,
     jsonl: BinaryIO | None, tags: str | None, keys: str | None, properties: tuple[str, ...], sharding_key: str | None,
-    delay_level: int, queue: str | None,
+    delay_level: int, delay: float | None, queue: str | None,
 ) -> None:  # fmt: skip
     """Send BODY to TOPIC; without BODY and FILE what stdin holds, if it is no terminal.
 
@@ -54,7 +55,7 @@ def send(  # noqa: PLR0913 - one for each option
     if sum(source is not None for source in (body, file, lines, jsonl)) > 1:
         raise click.UsageError("BODY, --file, --lines and --jsonl exclude each other")
     named: dict[str, Any] = {
-        "tags": tags, "keys": keys, "sharding_key": sharding_key, "delay_level": delay_level,
+        "tags": tags, "keys": keys, "sharding_key": sharding_key, "delay_level": delay_level, "delay": delay,
         "properties": parse_properties(properties),
     }  # fmt: skip
     if jsonl is not None and any(named.values()):
