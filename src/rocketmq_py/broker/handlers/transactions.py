@@ -14,7 +14,7 @@ class TransactionHandlers:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    @handles(Code.END_TRANSACTION, lane="send")
+    @handles(Code.END_TRANSACTION, lane="transaction")
     def end(self, peer: Peer, request: Request, body: bytes) -> Reply | None:
         """Commit or roll back; a producer that does not know yet gets no answer."""
         del body
