@@ -24,6 +24,7 @@ from rocketmq_py.protocol.requests import Request
 from rocketmq_py.protocol.sysflag import HOSTS_V6, INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED
 from rocketmq_py.server import Hold, Peer, Reply
 from rocketmq_py.store import MessageStore, NewBatch, NewRecord
+from rocketmq_py.wire.batch import decode_batch
 from rocketmq_py.wire.ids import offset_msg_ids
 
 MAX_PROPERTIES = 32767
@@ -96,9 +97,10 @@ class Sender:
         return self._append(record, target.queue_text, header.properties)
 
     def _append(
-        self, record: NewRecord, queue_text: str, sent_properties: str | None, handle: str | None = None
+        self, record: NewRecord, queue_text: str, sent_properties: str | None, handle: str | None = None, inner: int = 0
     ) -> Reply | Hold:
-        appended = self._store.append(record)
+        """Store a record, which is one of a batch of ``inner`` messages unless that is 0."""
+        appended = self._store.append_inner_batch(record, inner) if inner else self._store.append(record)
         ext = {
             "msgId": f"{self._host_hex}{appended.physical_offset:016X}",
             "queueId": queue_text,
@@ -107,6 +109,8 @@ class Sender:
             "MSG_REGION": self._region,
             "TRACE_ON": self._trace_on,
         }
+        if inner:
+            ext["batchUniqId"] = record.uniq_key or ""
         if handle is not None:
             ext["recallHandle"] = handle
         reply = Reply(ext=ext)
@@ -179,6 +183,9 @@ class Sender:
             target = self.target(header, peer)
             sys_flag = header.sys_flag & ~HOSTS_V6 | target.sys_flag
             self._check_batch(header, target, sys_flag, body)
+            properties = decode(header.properties or "") if target.is_batched else {}
+            if "UNIQ_KEY" in properties:
+                return self._store_inner(peer, header, target, properties, body)
             batch = NewBatch(
                 target.topic, target.queue_id, body, b"", sys_flag, header.born_timestamp, peer.host,
                 header.reconsume_times or 0,
@@ -195,6 +202,22 @@ class Sender:
         delayed = "DELAY\x01" in (header.properties or "") and _level(decode(header.properties or "")) > 0
         if not body or len(body) > self._max_body or sys_flag & (TRANSACTION_MASK | INNER_BATCH) or delayed:
             raise self._illegal()
+
+    def _store_inner(
+        self, peer: Peer, header: SendHeader, target: SendTarget, properties: dict[str, str], body: bytes
+    ) -> Reply | Hold:
+        """Store a batch that stays one record, since the queues of its topic are made for that."""
+        properties["CLUSTER"] = self._config.broker_cluster_name
+        text, code, keys, uniq_key = stamped(properties)
+        record = NewRecord(
+            target.topic, target.queue_id, body, text.encode(), code, header.sys_flag & ~HOSTS_V6 | target.sys_flag,
+            header.flag, header.born_timestamp, peer.host, header.reconsume_times or 0, 0, uniq_key, keys,
+        )  # fmt: skip
+        try:
+            count = sum(1 for _ in decode_batch(body))
+            return self._append(record, target.queue_text, header.properties, inner=count)
+        except (MessageIllegal, CorruptRecord) as e:
+            raise self._illegal() from e
 
     def _store_batch(self, batch: NewBatch, header: SendHeader, target: SendTarget) -> Reply | Hold:
         try:

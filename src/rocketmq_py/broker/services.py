@@ -96,11 +96,17 @@ class Services:
         self._clock = clock
         self.address = f"[{config.broker_ip1}]:{port}" if ":" in config.broker_ip1 else f"{config.broker_ip1}:{port}"
         store_host = pack_host(config.broker_ip1, port)
-        self.store = MessageStore(config.store_root, store_config, store_host=store_host, clock=clock)
+        self.store = MessageStore(
+            config.store_root, store_config, store_host=store_host, clock=clock,
+            is_batched=self._has_batch_queues,
+        )  # fmt: skip
         self.saver = Saver()
         self.settings = Settings(config, store_config, port, clock)
         self._make_tables()
         self._make_paths(store_host, soon)
+
+    def _has_batch_queues(self, topic: str) -> bool:
+        return self.topics.has_batch_queues(topic)
 
     def _file(self, name: str) -> ConfigFile:
         return ConfigFile(self._path(name))
@@ -188,6 +194,7 @@ class Services:
 
         :raises StoreLocked: another process has it. :raises StoreCorrupt: it contradicts itself or the configuration.
         """
+        self.topics.peek()  # recovery must know of which kind the queues of a topic are
         self.store.open()
         try:
             for table in (self.topics, self.groups, self.offsets, self.filters, self.delay, self.modes):

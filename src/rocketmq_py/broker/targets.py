@@ -30,7 +30,7 @@ class SendTarget(msgspec.Struct, frozen=True, gc=False):
     """A queue messages may be sent to.
 
     ``queue_text`` is the queue id as answers carry it, ``sys_flag`` what the topic adds to a message's, ``is_retry``
-    tells the topic of a group's failed messages.
+    tells the topic of a group's failed messages, ``is_batched`` one with batch consume queues.
     """
 
     topic: str
@@ -38,6 +38,7 @@ class SendTarget(msgspec.Struct, frozen=True, gc=False):
     queue_text: str
     sys_flag: int
     is_retry: bool
+    is_batched: bool
 
 
 class SendTargets:
@@ -57,9 +58,6 @@ class SendTargets:
         """
         self._check(header.topic)
         topic = self._topics.get(header.topic) or self._create(header)
-        if has_batch_queues(topic.attributes):
-            said = f"{topic_text(topic)} has batch consume queues, which this broker does not write: use another topic"
-            raise BrokerError.of(Code.NO_PERMISSION, said)
         queues = max(topic.write_queue_nums, topic.read_queue_nums)
         queue_id = header.queue_id
         if queue_id >= queues:
@@ -68,7 +66,7 @@ class SendTargets:
         chosen = queue_id if queue_id >= 0 else random.randrange(max(1, topic.write_queue_nums))
         target = SendTarget(
             topic.topic_name, chosen, str(chosen), MULTI_TAGS if topic.topic_filter_type == "MULTI_TAG" else 0,
-            names.is_retry_topic(topic.topic_name),
+            names.is_retry_topic(topic.topic_name), has_batch_queues(topic.attributes),
         )  # fmt: skip
         if self._config.enable_topic_message_type_check:
             self._check_type(topic, header)

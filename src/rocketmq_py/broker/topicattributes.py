@@ -21,7 +21,6 @@ _VALUES: dict[str, tuple[str, ...]] = {
 }
 """In the order a Java broker lists them."""
 _ELSEWHERE = {
-    "queue.type": ("BatchCQ",),
     "cleanup.policy": ("COMPACTION",),
     MESSAGE_TYPE: ("PRIORITY", "LITE"),
 }
@@ -54,7 +53,7 @@ def parse_changes(text: str | None) -> dict[str, str]:
 
 
 def has_batch_queues(attributes: Mapping[str, str]) -> bool:
-    """Whether a topic, made by a Java broker, has queues of a kind this broker neither reads nor writes."""
+    """Whether a topic has batch consume queues, in which a batch stays one record."""
     return attributes.get(_QUEUE_TYPE) == _BATCH_QUEUE
 
 

@@ -45,20 +45,24 @@ class Topics:
 
     def load(self) -> None:
         """Take over what the file holds; topics the broker creates itself keep what the file says of them."""
-        tree = self._file.load()
-        if tree is None:
+        if not self.peek():
             self.persist()
             return
+        self.catch_up()
+
+    def peek(self) -> bool:
+        """As :meth:`load`, but the file is only read; whether there is one."""
+        tree = self._file.load()
+        if tree is None:
+            return False
         self.version = version_of(tree, self.version)
         self.table |= TopicConfigTable.convert({_TABLE: tree.get(_TABLE)}).topic_config_table
-        for topic in self.table.values():
-            if has_batch_queues(topic.attributes):
-                _log.error(
-                    "topic %s has batch consume queues, which this broker does not know: sends to it are refused, and "
-                    "consumers may miss what it has; let a Java broker serve this store, or delete the topic",
-                    topic.topic_name,
-                )  # fmt: skip
-        self.catch_up()
+        return True
+
+    def has_batch_queues(self, topic: str) -> bool:
+        """Whether the queues of a topic are batch consume queues."""
+        found = self.table.get(topic)
+        return found is not None and has_batch_queues(found.attributes)
 
     def persist(self) -> None:
         """Write the file as a whole."""

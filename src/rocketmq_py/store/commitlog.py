@@ -16,7 +16,7 @@ from rocketmq_py.errors import StoreCorrupt
 from rocketmq_py.store.filesystem import Buffer, File, FileSystem
 from rocketmq_py.store.layout import segment_name, segment_start
 from rocketmq_py.store.openfiles import check_segment
-from rocketmq_py.wire.record import MAGIC_BLANK
+from rocketmq_py.wire.record import BORN_HOST_V6, MAGIC_BLANK
 
 _log = logging.getLogger(__name__)
 
@@ -25,6 +25,8 @@ BLANK_SIZE = 8
 _BLANK = Struct(">ii")
 _ALLOCATE_AHEAD = 16 * 1024 * 1024
 """Room is taken from the disk in steps of this: in one piece a file of 1 GiB would cost a memory disk all of it."""
+_HEAD_SIZE = 76
+"""No record is smaller, and its store time is within."""
 
 
 class CommitLog:
@@ -147,6 +149,20 @@ class CommitLog:
         if buffer is None or offset + size > self.end or at + size > self.file_size or size < 0:
             return None
         return buffer[at : at + size]
+
+    def store_time(self, offset: int) -> int:
+        """When the record at an offset was stored, milliseconds; -1 when there is none."""
+        return -1 if self.read(offset, _HEAD_SIZE) is None else self.stored_at(offset)
+
+    def stored_at(self, offset: int) -> int:
+        """As :meth:`store_time`, of a record known to be there: recovery finds some before it finds the end."""
+        start = offset - offset % self.file_size
+        buffer = self.buffer(start)
+        if buffer is None:
+            raise StoreCorrupt(f"{self.path(start)} is missing")
+        head = buffer[offset - start : offset - start + _HEAD_SIZE]
+        at = 68 if head[39] & BORN_HOST_V6 else 56
+        return int.from_bytes(head[at : at + 8], "big")
 
     def next_file(self, offset: int) -> int:
         """Where the file after the one of ``offset`` begins."""

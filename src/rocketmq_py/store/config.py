@@ -13,6 +13,8 @@ ASYNC_FLUSH = "ASYNC_FLUSH"
 SYNC_FLUSH = "SYNC_FLUSH"
 CONSUME_QUEUE_ENTRY = 20
 """Bytes of one consume queue entry; a consume queue file holds a whole number of them."""
+BATCH_QUEUE_UNIT = 46
+"""Bytes of one unit of a batch consume queue."""
 
 _PRECISIONS = (100, 200, 500, 1000)
 _UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -32,6 +34,7 @@ class StoreConfig(msgspec.Struct, kw_only=True):
 
     mapped_file_size_commit_log: int = 1024 * 1024 * 1024
     mapped_file_size_consume_queue: int = 300_000 * CONSUME_QUEUE_ENTRY
+    mapper_file_size_batch_consume_queue: int = 300_000 * BATCH_QUEUE_UNIT
     max_hash_slot_num: int = 5_000_000
     max_index_num: int = 20_000_000
     message_index_enable: bool = True
@@ -80,6 +83,9 @@ class StoreConfig(msgspec.Struct, kw_only=True):
             raise ConfigError(f"mappedFileSizeCommitLog is {self.mapped_file_size_commit_log}: at least 4096 is needed")
         if self.mapped_file_size_consume_queue < CONSUME_QUEUE_ENTRY:
             raise ConfigError(f"mappedFileSizeConsumeQueue is {self.mapped_file_size_consume_queue}: too small")
+        if self.mapper_file_size_batch_consume_queue < BATCH_QUEUE_UNIT:
+            size = self.mapper_file_size_batch_consume_queue
+            raise ConfigError(f"mapperFileSizeBatchConsumeQueue is {size}: too small")
         if self.max_hash_slot_num < 1 or self.max_index_num < 2:
             raise ConfigError("maxHashSlotNum must be at least 1 and maxIndexNum at least 2")
         if self.delete_file_batch_max < 1 or self.clean_resource_interval < 1 or self.file_reserved_time < 0:
@@ -114,6 +120,11 @@ class StoreConfig(msgspec.Struct, kw_only=True):
     def consume_queue_file_size(self) -> int:
         """The configured size rounded up to whole entries, as Java rounds it."""
         return -(-self.mapped_file_size_consume_queue // CONSUME_QUEUE_ENTRY) * CONSUME_QUEUE_ENTRY
+
+    @property
+    def batch_queue_file_size(self) -> int:
+        """The configured size rounded up to whole units, as Java rounds it."""
+        return -(-self.mapper_file_size_batch_consume_queue // BATCH_QUEUE_UNIT) * BATCH_QUEUE_UNIT
 
     @property
     def index_file_size(self) -> int:

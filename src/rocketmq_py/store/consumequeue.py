@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from struct import Struct
+from typing import ClassVar
 
 from rocketmq_py.store.config import CONSUME_QUEUE_ENTRY as ENTRY
 from rocketmq_py.store.layout import segment_name, segment_start
@@ -30,7 +31,6 @@ _BLANK = _ENTRY.pack(0, _BLANK_SIZE, 0)
 _ANY_PHYSICAL = 1 << 63
 _HEAD = 204
 """Entries in a page of memory."""
-_pack_entries = Entries("qiq").pack
 
 
 @lru_cache(maxsize=64)
@@ -51,6 +51,13 @@ class ConsumeQueue:
     writer fills with flat entries until the next :meth:`settle`, or was taken from there to be published later.
     """
 
+    is_batched: ClassVar[bool] = False
+    """Whether one entry can stand for several messages: see :mod:`rocketmq_py.store.batchqueue`."""
+    width: ClassVar[int] = ENTRY
+    layout: ClassVar[Struct] = _ENTRY
+    size_key: ClassVar[str] = "mappedFileSizeConsumeQueue"
+    packing: ClassVar[Entries] = Entries("qiq")
+
     __slots__ = (
         "_directory", "_files", "_paths", "_per_file", "_starts", "key_hash", "magic", "max_offset", "min_offset",
         "next_offset", "pending", "queue_id", "tail", "tail_start", "topic", "topic_part",
@@ -63,7 +70,7 @@ class ConsumeQueue:
         self.key_hash = string_hash(f"{topic}#")
         self._directory = directory
         self._files = files
-        self._per_file = files.file_size // ENTRY
+        self._per_file = files.file_size // self.width
         self._paths: dict[int, Path] = {}  # making a path costs more than reading a file
         self._starts: list[int] = []  # entry numbers at which the files begin
         self.min_offset = 0
@@ -75,15 +82,20 @@ class ConsumeQueue:
 
     # -- writing
 
+    def add(self, physical: int, size: int, tags_code: int, count: int = 1) -> None:
+        """Let a record with ``count`` messages be pending; here all have just one."""
+        self.pending += (physical, size, tags_code)
+        self.next_offset += count
+
     def settle(self) -> None:
         """Make pending entries readable."""
-        self.tail += _pack_entries(self.pending)
+        self.tail += self.packing.pack(self.pending)
         self.max_offset = self.next_offset
         self.pending = []
 
     def publish(self, flat: list[int], next_offset: int) -> None:
         """Make entries readable that were taken out of ``pending``; ``next_offset`` is the one after the last."""
-        self.tail += _pack_entries(flat)
+        self.tail += self.packing.pack(flat)
         self.max_offset = next_offset
 
     def spill(self) -> None:
@@ -93,10 +105,10 @@ class ConsumeQueue:
         """
         while self.tail:
             number = self.tail_start % self._per_file
-            room = (self._per_file - number) * ENTRY
+            room = (self._per_file - number) * self.width
             part = self.tail[:room]
-            self._files.write(self._path(self._open_segment(self.tail_start)), number * ENTRY, part)
-            self.tail_start += len(part) // ENTRY
+            self._files.write(self._path(self._open_segment(self.tail_start)), number * self.width, part)
+            self.tail_start += len(part) // self.width
             del self.tail[:room]
 
     def _open_segment(self, offset: int) -> int:
@@ -138,22 +150,22 @@ class ConsumeQueue:
         end = min(offset + count, self.max_offset)
         tail_start = self.tail_start
         if offset >= tail_start:
-            return bytes(self.tail[(offset - tail_start) * ENTRY : (end - tail_start) * ENTRY])
+            return bytes(self.tail[(offset - tail_start) * self.width : (end - tail_start) * self.width])
         parts: list[bytes | bytearray] = []
         while offset < end and offset < tail_start:
             stop = min(end, tail_start, offset - offset % self._per_file + self._per_file)
             part = self._read_file(offset, stop - offset)
             parts.append(part)
-            if len(part) < (stop - offset) * ENTRY:
+            if len(part) < (stop - offset) * self.width:
                 return b"".join(parts)
             offset = stop
-        parts.append(self.tail[: max(0, end - tail_start) * ENTRY])
+        parts.append(self.tail[: max(0, end - tail_start) * self.width])
         return b"".join(parts)
 
     def _read_file(self, offset: int, count: int) -> bytes:
         number = offset % self._per_file
         try:
-            return self._files.get(self._path(offset - number)).read(number * ENTRY, count * ENTRY)
+            return self._files.get(self._path(offset - number)).read(number * self.width, count * self.width)
         except FileNotFoundError:
             return b""
 
@@ -197,8 +209,8 @@ class ConsumeQueue:
             start = segment_start(name)
             if start is None:
                 _log.warning("%s is no consume queue file, ignored", self._directory / name)
-            elif check_segment(fs, self._directory / name, self._files.file_size, "mappedFileSizeConsumeQueue"):
-                starts.append(start // ENTRY)
+            elif check_segment(fs, self._directory / name, self._files.file_size, self.size_key):
+                starts.append(start // self.width)
         self._starts = starts
 
     def _end_at(self, physical_end: int) -> None:
@@ -222,16 +234,16 @@ class ConsumeQueue:
         """
         file = self._files.get(self._path(start))
         # Most queues are short: then the first page has all their entries, and one read finds the end.
-        head = file.read(0, min(_HEAD, self._per_file) * ENTRY)
-        if _is_filled(head[-ENTRY:], physical_end):
-            low, high = len(head) // ENTRY, self._per_file
+        head = file.read(0, min(_HEAD, self._per_file) * self.width)
+        if self._is_filled(head[-self.width :], physical_end):
+            low, high = len(head) // self.width, self._per_file
         else:
-            low, high = 0, len(head) // ENTRY - 1
+            low, high = 0, len(head) // self.width - 1
         while low < high:
             middle = (low + high) // 2
-            at = middle * ENTRY
-            raw = head[at : at + ENTRY] if at < len(head) else file.read(at, ENTRY)
-            if _is_filled(raw, physical_end):
+            at = middle * self.width
+            raw = head[at : at + self.width] if at < len(head) else file.read(at, self.width)
+            if self._is_filled(raw, physical_end):
                 low = middle + 1
             else:
                 high = middle
@@ -239,7 +251,7 @@ class ConsumeQueue:
 
     def _erase_from(self, offset: int) -> None:
         if self._starts and offset - self._starts[-1] < self._per_file:
-            self._files.erase(self._path(self._starts[-1]), (offset - self._starts[-1]) * ENTRY)
+            self._files.erase(self._path(self._starts[-1]), (offset - self._starts[-1]) * self.width)
 
     def raise_minimum(self, physical_start: int) -> None:
         """Move the minimum to the first entry whose message the log still has; to the end when it has none."""
@@ -281,19 +293,21 @@ class ConsumeQueue:
         raw = self.read(offset, count)
         return unpack_entries(raw[: len(raw) - len(raw) % ENTRY])
 
+    def span(self, low: int, high: int) -> list[tuple[int, int, int]]:
+        """The entries that begin from ``low`` to before ``high``."""
+        return list(self.entries(low, high - low))
+
     def _path(self, start: int) -> Path:
         path = self._paths.get(start)
         if path is None:
-            path = self._paths[start] = self._directory / segment_name(start * ENTRY)
+            path = self._paths[start] = self._directory / segment_name(start * self.width)
         return path
+
+    def _is_filled(self, raw: bytes, physical_end: int) -> bool:
+        """Whether an entry was written, and is a blank or of a message that ends at ``physical_end`` or before."""
+        physical, size = self.layout.unpack(raw)[:2]
+        blank = size == _BLANK_SIZE and physical == 0
+        return bool(size > 0 and physical >= 0 and (blank or physical + size <= physical_end))
 
     def __str__(self) -> str:
         return f"consume queue {self.topic}-{self.queue_id}"
-
-
-def _is_filled(raw: bytes, physical_end: int) -> bool:
-    """Whether an entry was written, and is a blank or of a message that ends at ``physical_end`` or before."""
-    entry: tuple[int, int, int] = _ENTRY.unpack(raw)
-    physical, size, _ = entry
-    blank = size == _BLANK_SIZE and physical == 0
-    return size > 0 and physical >= 0 and (blank or physical + size <= physical_end)

@@ -13,6 +13,10 @@ TAGS = b"TAGS"
 KEYS = b"KEYS"
 UNIQ_KEY = b"UNIQ_KEY"
 DELAY = b"DELAY"
+INNER_NUM = b"INNER_NUM"
+INNER_BATCH_FLAGS = 0xC0
+"""System flags of a record whose body is that of a batch: it is one, and consumers are to take it apart."""
+_INNER_BATCH = 0x80
 _NEXT = 2
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 
@@ -57,3 +61,19 @@ def stored_tags_code(topic: str, properties: dict[bytes, bytes], store_timestamp
         if level.isdigit() and int(level) > 0:
             return store_timestamp + delays[min(int(level), len(delays)) - 1]
     return tags_code(properties.get(TAGS))
+
+
+def inner_batch(count: int, base: int) -> bytes:
+    """The stored properties that say how many messages a record has, and the queue offset of the first."""
+    return b"INNER_NUM\x01%d\x02INNER_BASE\x01%d\x02" % (count, base)
+
+
+def is_inner_batch(sys_flag: int) -> bool:
+    """Whether the body of a record is that of a batch."""
+    return bool(sys_flag & _INNER_BATCH)
+
+
+def inner_count(sys_flag: int, properties: dict[bytes, bytes]) -> int:
+    """How many messages a record has."""
+    text = properties.get(INNER_NUM, b"") if is_inner_batch(sys_flag) else b""
+    return int(text) if text.isdigit() else 1

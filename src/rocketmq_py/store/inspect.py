@@ -59,6 +59,8 @@ def queues(store: OfflineStore, topic: str | None = None) -> list[Row]:
     :raises StoreError: there is no such topic.
     """
     found = [view for key, view in sorted(store.queues.items()) if topic in (None, key[0])]
+    if topic is not None and store.fs.is_directory(store.layout.batch_consume_queue / topic):
+        raise StoreError(f"topic {topic!r} has batch consume queues, which cannot be shown yet; its records can")
     if topic is not None and not found:
         known = ", ".join(sorted({name for name, _ in store.queues})) or "none"
         raise StoreError(f"the store has no consume queue of topic {topic!r}; it has those of {known}")

@@ -18,6 +18,7 @@ class StoreLayout:
         self.root = root
         self.commit_log = root / "commitlog"
         self.consume_queue = root / "consumequeue"
+        self.batch_consume_queue = root / "batchconsumequeue"
         self.index = root / "index"
         self.config = root / "config"
         self.checkpoint = root / "checkpoint"
@@ -29,6 +30,9 @@ class StoreLayout:
 
     def queue_directory(self, topic: str, queue_id: int) -> Path:
         return self.consume_queue / topic / str(queue_id)
+
+    def batch_queue_directory(self, topic: str, queue_id: int) -> Path:
+        return self.batch_consume_queue / topic / str(queue_id)
 
 
 def segment_name(start: int) -> str:

@@ -60,6 +60,7 @@ class MessageStore:
     :param store_host: this broker's address as records hold it, 8 bytes for IPv4, 20 for IPv6.
     :param fs: where the files are.
     :param clock: milliseconds since the epoch.
+    :param is_batched: tells of a topic whether it has batch consume queues; asked from :meth:`open` on.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class MessageStore:
         store_host: bytes,
         fs: FileSystem | None = None,
         clock: Callable[[], int] = wall_clock,
+        is_batched: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self.config = config or StoreConfig()
         self.layout = StoreLayout(Path(root))
@@ -77,10 +79,10 @@ class MessageStore:
         """Called at each settle with what has become readable."""
         self._fs = fs or OsFileSystem()
         self._clock = clock
+        self._is_batched = is_batched
         self._store_host = store_host
         self._lock: Lock | None = None
-        self._is_open = False
-        self._is_refusing = False
+        self._is_open = self._is_refusing = False
         self._disk_full: str | None = None
         self._flushes_at_once = self.config.flush_disk_type == SYNC_FLUSH
         self._unconfirmed: Unconfirmed | None = None
@@ -110,8 +112,8 @@ class MessageStore:
     def _load(self, *, clean: bool) -> None:
         fs, config, layout = self._fs, self.config, self.layout
         self._checkpoint = Checkpoint(fs, layout.checkpoint)
-        self._commit_log = CommitLog(fs, layout.commit_log, config.mapped_file_size_commit_log)
-        self._queues = QueueTable(fs, layout, config)
+        log = self._commit_log = CommitLog(fs, layout.commit_log, config.mapped_file_size_commit_log)
+        self._queues = QueueTable(fs, layout, config, self._is_batched, self._commit_log.stored_at)
         self._index = MessageIndex(fs, layout, config, self._clock)
         recovery = Recovery(fs, config, self._commit_log, self._queues, self._index, self._checkpoint)
         try:
@@ -128,9 +130,7 @@ class MessageStore:
         self._schedule = FlushSchedule(
             config, fs, self._commit_log, self._queues, self._index, self._checkpoint, self._flusher, self._clock()
         )
-        self._cleaner = Cleaner(
-            fs, layout, self._commit_log, self._queues, self._index, self._flusher, self._checkpoint
-        )
+        self._cleaner = Cleaner(fs, layout, log, self._queues, self._index, self._flusher, self._checkpoint)
         self._is_open = True
         _log.info("store %s is open, the commit log has %d to %d", layout.root, self._commit_log.min_offset, end)
 
@@ -191,6 +191,10 @@ class MessageStore:
         :raises CorruptRecord: the body is no batch; nothing is stored.
         """
         return self._writer.append_batch(batch)
+
+    def append_inner_batch(self, record: NewRecord, count: int) -> Appended:
+        """As :meth:`append` for a batch of ``count`` messages that stays one record, for batch consume queues."""
+        return self._writer.append_inner_batch(record, count)
 
     def settle(self) -> None:
         """Write what was appended and make it readable; under SYNC_FLUSH as soon as it is on disk.
@@ -399,7 +403,7 @@ class MessageStore:
     def earliest_message_time(self) -> int:
         """When the oldest message of the log was stored; -1 when there is none."""
         self._settle()
-        return self._reader.store_time_at(self._commit_log.min_offset)
+        return self._commit_log.store_time(self._commit_log.min_offset)
 
     def message_at(self, physical_offset: int, size: int | None = None) -> bytes | None:
         """The record at an offset of the log; None when there is none."""

@@ -6,8 +6,10 @@ Knows which topics and queues there are on disk and in memory. Refuses to know p
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
+from rocketmq_py.store.batchqueue import BatchConsumeQueue
 from rocketmq_py.store.config import StoreConfig
 from rocketmq_py.store.consumequeue import ConsumeQueue
 from rocketmq_py.store.filesystem import FileSystem
@@ -22,19 +24,38 @@ _SPILL_AT = 16 * 1024
 
 
 class QueueTable:
-    """The consume queues by ``(topic, queue_id)``."""
+    """The consume queues by ``(topic, queue_id)``.
 
-    def __init__(self, fs: FileSystem, layout: StoreLayout, config: StoreConfig) -> None:
+    :param is_batched: tells of a topic whether its new queues are batch consume queues.
+    :param stored_at: the store time of the record at an offset of the log.
+    """
+
+    def __init__(
+        self, fs: FileSystem, layout: StoreLayout, config: StoreConfig, is_batched: Callable[[str], bool],
+        stored_at: Callable[[int], int],
+    ) -> None:  # fmt: skip
         self._fs = fs
         self._layout = layout
-        self.files = OpenFiles(fs, config.consume_queue_file_size, config.max_open_queue_files)
+        self._is_batched = is_batched
+        self._stored_at = stored_at
+        self._files = OpenFiles(fs, config.consume_queue_file_size, config.max_open_queue_files)
+        self._batch_files = OpenFiles(fs, config.batch_queue_file_size, config.max_open_queue_files)
         self.by_key: dict[tuple[str, int], ConsumeQueue] = {}
 
-    def create(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """A new, empty queue; its directory appears with its first file."""
-        directory = self._layout.queue_directory(topic, queue_id)
-        queue = self.by_key[topic, queue_id] = ConsumeQueue(topic, queue_id, directory, self.files)
+    def create(self, topic: str, queue_id: int, *, batched: bool = False) -> ConsumeQueue:
+        """A new, empty queue of the kind its topic wants; its directory appears with its first file.
+
+        :param batched: it is known to be a batch consume queue, whatever became of its topic.
+        """
+        queue = self._make(topic, queue_id, batched=batched or self._is_batched(topic))
+        self.by_key[topic, queue_id] = queue
         return queue
+
+    def _make(self, topic: str, queue_id: int, *, batched: bool) -> ConsumeQueue:
+        if batched:
+            directory = self._layout.batch_queue_directory(topic, queue_id)
+            return BatchConsumeQueue(topic, queue_id, directory, self._batch_files, self._stored_at)
+        return ConsumeQueue(topic, queue_id, self._layout.queue_directory(topic, queue_id), self._files)
 
     def get_or_create(self, topic: str, queue_id: int) -> ConsumeQueue:
         return self.by_key.get((topic, queue_id)) or self.create(topic, queue_id)
@@ -48,8 +69,8 @@ class QueueTable:
         """
         newest = -1
         # Queue by queue, since only few of their files can be open at once.
-        for topic, queue_id in self._on_disk():
-            queue = self.create(topic, queue_id)
+        for topic, queue_id, batched in self._on_disk():
+            queue = self.by_key[topic, queue_id] = self._make(topic, queue_id, batched=batched)
             if physical_end is None:
                 queue.load()
             else:
@@ -58,8 +79,12 @@ class QueueTable:
             newest = max(newest, queue.last_physical_end())
         return newest
 
-    def _on_disk(self) -> Iterator[tuple[str, int]]:
-        root = self._layout.consume_queue
+    def _on_disk(self) -> Iterator[tuple[str, int, bool]]:
+        """Topic and id of every queue, and whether it is a batch consume queue."""
+        for root, batched in ((self._layout.consume_queue, False), (self._layout.batch_consume_queue, True)):
+            yield from ((topic, queue_id, batched) for topic, queue_id in self._below(root))
+
+    def _below(self, root: Path) -> Iterator[tuple[str, int]]:
         for topic in self._fs.names(root):
             for name in self._fs.names(root / topic) if self._fs.is_directory(root / topic) else ():
                 if name.isascii() and name.isdecimal():
@@ -114,11 +139,17 @@ class QueueTable:
         for key in [key for key in self.by_key if key[0] == topic]:
             self.by_key.pop(key).remove_files()
         self._fs.remove_tree(self._layout.consume_queue / topic)
+        self._fs.remove_tree(self._layout.batch_consume_queue / topic)
 
     def clear(self) -> None:
         """Remove every queue."""
         for topic in {topic for topic, _ in self.by_key}:
             self.remove_topic(topic)
 
+    def take_dirty(self) -> list[Path]:
+        """Files written since the last call."""
+        return self._files.take_dirty() + self._batch_files.take_dirty()
+
     def close(self) -> None:
-        self.files.close()
+        self._files.close()
+        self._batch_files.close()

@@ -10,12 +10,12 @@ import os
 from collections.abc import Callable
 from struct import Struct
 
+from rocketmq_py.store.batchqueue import BatchConsumeQueue
 from rocketmq_py.store.commitlog import CommitLog
-from rocketmq_py.store.config import CONSUME_QUEUE_ENTRY, StoreConfig
+from rocketmq_py.store.config import BATCH_QUEUE_UNIT, CONSUME_QUEUE_ENTRY, StoreConfig
 from rocketmq_py.store.consumequeue import ConsumeQueue, places
 from rocketmq_py.store.index import MessageIndex
 from rocketmq_py.store.records import Boundary, GetResult, GetStatus, QueryResult
-from rocketmq_py.wire.record import BORN_HOST_V6
 
 MAX_PULL_SIZE = 128 * 1024 * 1024
 _MIN_PULL_SIZE = 100
@@ -64,6 +64,8 @@ class Reader:
             status, following = _outside(offset, low, high)
             return GetResult(status, b"", 0, following, low, high)
         limit = MAX_PULL_SIZE if max_bytes is None else min(max(max_bytes, _MIN_PULL_SIZE), MAX_PULL_SIZE)
+        if isinstance(queue, BatchConsumeQueue):
+            return self._get_units(queue, offset, max_count, limit, accepts, message_filter)
         if accepts is None and message_filter is None:
             result = self._get_all(queue, offset, max_count, limit, may_lend)
             if result is not None:
@@ -140,6 +142,48 @@ class Reader:
         body = b"".join(records)
         return GetResult(status, body, len(records), following, queue.min_offset, queue.max_offset, behind)
 
+    def _get_units(
+        self,
+        queue: BatchConsumeQueue,
+        offset: int,
+        max_count: int,
+        limit: int,
+        accepts: Accepts | None,
+        message_filter: MessageFilter | None,
+    ) -> GetResult:
+        """As :meth:`_get_some`, unit by unit: a record counts as many messages as it has."""
+        log_end, status = self._log.end, GetStatus.NO_MATCHED_MESSAGE
+        records: list[bytes] = []
+        size_so_far = count_so_far = last_seen = 0
+        following = offset
+        scanned = max(self._config.max_filter_message_size // BATCH_QUEUE_UNIT, max_count, 1)
+        for unit in queue.units(offset, scanned):
+            if unit.base - offset >= scanned:
+                break
+            distance, most = log_end - unit.physical, max_count
+            if count_so_far + unit.messages > max_count:
+                most = count_so_far
+            if records and self._is_full(count_so_far, size_so_far, unit.size, most, limit, distance):
+                break
+            last_seen, following = unit.physical, unit.end
+            if accepts is not None and not accepts(unit.tags_code):
+                continue
+            record = self._log.read(unit.physical, unit.size)
+            if record is None:
+                status = status if records else GetStatus.MESSAGE_WAS_REMOVING
+            elif message_filter is not None and not message_filter(record):
+                status = status if records else GetStatus.NO_MATCHED_MESSAGE
+            else:
+                records.append(record)
+                size_so_far += unit.size
+                count_so_far += unit.messages
+                status = GetStatus.FOUND
+        if following == offset:
+            status, following = GetStatus.OFFSET_FOUND_NULL, queue.next_file(offset)
+        behind = log_end - last_seen > self._near
+        body = b"".join(records)
+        return GetResult(status, body, len(records), following, queue.min_offset, queue.max_offset, behind)
+
     def _is_full(self, count: int, total: int, size: int, max_count: int, limit: int, distance: int) -> bool:
         """Whether a batch that has something already is not to take one more record of ``size`` bytes."""
         config = self._config
@@ -179,15 +223,7 @@ class Reader:
     def store_time(self, queue: ConsumeQueue, offset: int) -> int:
         """When the message at an offset of a queue was stored; -1 when there is none."""
         entry = queue.entry(offset)
-        return self.store_time_at(entry[0]) if entry is not None else -1
-
-    def store_time_at(self, physical: int) -> int:
-        """When the record at an offset of the log was stored; -1 when there is none."""
-        head = self._log.read(physical, 76)
-        if head is None:
-            return -1
-        at = 68 if head[39] & BORN_HOST_V6 else 56
-        return int.from_bytes(head[at : at + 8], "big")
+        return self._log.store_time(entry[0]) if entry is not None else -1
 
     # -- by time
 
@@ -200,7 +236,9 @@ class Reader:
         if boundary is Boundary.LOWER:
             return self._first_since(queue, timestamp)
         first_after = self._first_since(queue, timestamp + 1)
-        return first_after - 1 if first_after > queue.min_offset else 0
+        last = first_after - 1 if first_after > queue.min_offset else 0
+        unit = queue.unit(last) if isinstance(queue, BatchConsumeQueue) else None
+        return last if unit is None else unit.base
 
     def _first_since(self, queue: ConsumeQueue, timestamp: int) -> int:
         low, high = queue.min_offset, queue.max_offset
@@ -222,7 +260,7 @@ class Reader:
             records = [record for record in map(self.message_at, offsets) if record is not None]
             if records or not offsets:
                 break
-            end = self.store_time_at(offsets[0])
+            end = self._log.store_time(offsets[0])
             if end < begin:
                 break
         return QueryResult(b"".join(records), len(records), self._index.end_timestamp, self._index.end_physical)

@@ -146,7 +146,9 @@ class Recovery:
         count = 0
         for found in scan:
             properties = fields.parse(found.properties)
-            queue = queues.by_key.get((found.topic, found.queue_id)) or queues.create(found.topic, found.queue_id)
+            queue = queues.by_key.get((found.topic, found.queue_id)) or queues.create(
+                found.topic, found.queue_id, batched=fields.is_inner_batch(found.sys_flag)
+            )
             kind = found.sys_flag & _TRANSACTION
             if kind not in (_PREPARED, _ROLLBACK):
                 self._enqueue(queue, found, properties)
@@ -170,8 +172,8 @@ class Recovery:
         if not queue.pending:
             self._touched.append(queue)
         code = fields.stored_tags_code(found.topic, properties, found.store_timestamp, self._delays)
-        queue.pending += (found.physical_offset, found.size, code)
-        queue.next_offset += 1
+        count = fields.inner_count(found.sys_flag, properties) if queue.is_batched else 1
+        queue.add(found.physical_offset, found.size, code, count)
 
     def _settle(self) -> None:
         self._queues.settle(self._touched)

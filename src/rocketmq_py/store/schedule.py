@@ -119,7 +119,7 @@ class FlushSchedule:
         end, timestamp = readable
         self._request_log(timestamp)
         index, indexed_until = self._index.take_dirty(), self._index.end_timestamp
-        paths = self._queues.files.take_dirty()
+        paths = self._queues.take_dirty()
 
         def vouch() -> None:
             if self._flusher.failure is not None:

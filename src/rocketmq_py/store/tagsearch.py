@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 
-from rocketmq_py.store.consumequeue import ConsumeQueue, unpack_entries
+from rocketmq_py.store.consumequeue import ConsumeQueue
 from rocketmq_py.store.reader import Reader
 from rocketmq_py.store.records import Boundary
 
@@ -41,6 +41,6 @@ def _backwards(queue: ConsumeQueue, low: int, high: int, code: int) -> Iterator[
     """Physical offsets of entries with a tags code, the newest first."""
     while high > low:
         start = max(low, high - _STEP)
-        entries = list(unpack_entries(queue.read(start, high - start)))
+        entries = queue.span(start, high)
         yield from (physical for physical, _, found in reversed(entries) if found == code)
         high = start

@@ -12,7 +12,6 @@ from rocketmq_py.store.scan import Found
 
 _TRANSACTION = 0xC
 _PREPARED, _ROLLBACK = 0x4, 0xC
-_INNER_BATCH = 0x80
 _AT_ONCE = 1024
 _NEWEST_EXTENDED = -(1 << 31) - 1
 """Codes up to this are addresses in an extension file, not hashes."""
@@ -58,16 +57,22 @@ class QueueCheck:
         queue = self._queues.get(key)
         if queue is None:
             queue = self._queues[key] = _Queue(key, self._store.queues.get(key), found.queue_offset)
+            queue.is_batched = fields.is_inner_batch(found.sys_flag) or self._has_units(key)
+            if queue.is_batched:
+                queue.view = None
+                self._findings.note(queue.place, "is a batch consume queue: its units are not checked")
         elif found.queue_offset != queue.next:
             self._jump(queue, found)
-        if found.sys_flag & _INNER_BATCH:  # its entry is in another kind of queue
-            queue.view, queue.is_batched = None, True
-            queue.next += int(properties.get(b"INNER_NUM", b"1"))
+        if queue.is_batched:
+            queue.next += fields.inner_count(found.sys_flag, properties)
             return
         queue.next += 1
         queue.expected.append((found.physical_offset, found.size, _code(found, properties)))
         if len(queue.expected) >= _AT_ONCE:
             self._compare(queue)
+
+    def _has_units(self, key: Key) -> bool:
+        return self._store.fs.is_directory(self._store.layout.batch_queue_directory(*key))
 
     def _jump(self, queue: _Queue, found: Found) -> None:
         """The log goes on with another offset than the next one."""

@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from zlib import crc32
 
+import msgspec
+
 from rocketmq_py.errors import MessageIllegal, StoreNotWritable
 from rocketmq_py.store import fields
 from rocketmq_py.store.batches import encode_same_shape, same_shape, split
+from rocketmq_py.store.batchqueue import MOST_IN_UNIT, BatchConsumeQueue
 from rocketmq_py.store.commitlog import BLANK_SIZE, CommitLog
 from rocketmq_py.store.config import StoreConfig
 from rocketmq_py.store.consumequeue import ConsumeQueue
@@ -248,8 +251,26 @@ class Writer:
         queue.pending += flat
         queue.next_offset += count
 
-    def _append_unusual(self, record: NewRecord) -> Appended:
-        """Append a message with an IPv6 born host or of a transaction."""
+    def append_inner_batch(self, record: NewRecord, count: int) -> Appended:
+        """Append the messages of a batch as one record.
+
+        :param record: its body is that of a batch send.
+        :raises MessageIllegal: it is too large, or its topic has no batch consume queues.
+        """
+        queue = self._queues.get_or_create(record.topic, record.queue_id)
+        if not isinstance(queue, BatchConsumeQueue) or not 0 < count <= MOST_IN_UNIT:
+            raise MessageIllegal(
+                f"a batch of {count} messages cannot be one record of {queue}: that takes a topic with batch consume "
+                f"queues, and 1 to {MOST_IN_UNIT} messages"
+            )
+        inner = msgspec.structs.replace(
+            record, sys_flag=record.sys_flag | fields.INNER_BATCH_FLAGS,
+            properties=record.properties + fields.inner_batch(count, queue.next_offset),
+        )  # fmt: skip
+        return self._append_unusual(inner, count)
+
+    def _append_unusual(self, record: NewRecord, count: int = 1) -> Appended:
+        """Append a message with an IPv6 born host or of a transaction, or a record of ``count`` messages."""
         queue = self._queues.get_or_create(record.topic, record.queue_id)
         flags = record.sys_flag | self._host_flag | (BORN_HOST_V6 if len(record.born_host) > 8 else 0)
         head = head_struct(flags)
@@ -270,7 +291,7 @@ class Writer:
         )  # fmt: skip
         self._position = position + size
         if queued:
-            self._enqueue(queue, physical, size, record.tags_code)
+            self._enqueue(queue, physical, size, record.tags_code, count)
         if kind != TRANSACTION_ROLLBACK:
             if record.uniq_key is not None:
                 self._waiting += (queue.key_hash, record.uniq_key.encode(), physical, now)
@@ -278,11 +299,10 @@ class Writer:
                 self._index.add_words(queue.key_hash, record.keys.encode(), physical, now)
         return Appended(offset, physical, now, size)
 
-    def _enqueue(self, queue: ConsumeQueue, physical: int, size: int, tags_code: int) -> None:
-        queue.next_offset += 1
+    def _enqueue(self, queue: ConsumeQueue, physical: int, size: int, tags_code: int, count: int) -> None:
         if not queue.pending:
             self.touched.append(queue)
-        queue.pending += (physical, size, tags_code)
+        queue.add(physical, size, tags_code, count)
 
     # -- room
 

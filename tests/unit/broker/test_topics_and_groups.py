@@ -31,6 +31,7 @@ from rocketmq_py.protocol.headers import (
 from rocketmq_py.wire import fastjson
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.command import Command
+from rocketmq_py.wire.record import decode_record
 from tests.unit.broker.harness import Client, InProcess, broker
 from tests.unit.broker.requests import heartbeat, pull, send
 
@@ -89,7 +90,6 @@ def test_attributes(running: InProcess, client: Client, change: str, attributes:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ("+queue.type=BatchCQ", "is not supported by this broker"),
         ("+cleanup.policy=COMPACTION", "is not supported by this broker"),
         ("+message.type=MIXED", "MIXED message type is not supported."),
         ("+message.type=NONE", "not in set: [UNSPECIFIED, MIXED, TRANSACTION, PRIORITY, FIFO, DELAY, LITE, NORMAL]"),
@@ -181,22 +181,31 @@ def test_topics_survive_a_restart_in_the_layout_of_java(tmp_path: Path) -> None:
         assert running.services.topics.table["t"].write_queue_nums == 3
 
 
-def test_a_topic_with_batch_queues_that_java_left_is_named_and_takes_no_messages(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with broker(tmp_path) as running:
-        running.services.topics.put([TopicConfig(topic_name="t", attributes={"queue.type": "BatchCQ"})])
-        running.services.topics.put([TopicConfig(topic_name="u", attributes={"queue.type": "SimpleCQ"})])
+def test_a_batch_stays_one_record_where_the_topic_has_batch_queues(tmp_path: Path) -> None:
+    body = encode_batch([(0, b"a", b""), (0, b"b", b"")])
+    batch = send(batch=True, properties={"UNIQ_KEY": "B"})
     with broker(tmp_path) as running:
         client = running.connect()
-        for header, body in ((send(), b"body"), (send(batch=True), encode_batch([(0, b"b", b"")]))):
-            answer = client.ask(Code.SEND_MESSAGE_V2, header, body)
-            assert answer.code == ResponseCode.NO_PERMISSION
-            assert "has batch consume queues, which this broker does not write" in str(answer.remark)
-        assert running.services.store.queue_range("t", 0) == (0, 0)
-        assert client.ask(Code.SEND_MESSAGE_V2, send(topic="u"), b"body").code == 0
-    [error] = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
-    assert error.startswith("topic t has batch consume queues")
+        assert not ask(client, Code.UPDATE_AND_CREATE_TOPIC, create(attributes="+queue.type=BatchCQ")).code
+        answer = client.ask(Code.SEND_MESSAGE_V2, batch, body)
+        assert (answer.code, answer.ext["queueOffset"], answer.ext["batchUniqId"]) == (0, "0", "B")
+        answer = client.ask(Code.SEND_MESSAGE_V2, send(), b"c")
+        assert (answer.code, answer.ext["queueOffset"]) == (0, "2")
+        assert "batchUniqId" not in answer.ext
+        assert client.ask(Code.SEND_MESSAGE_V2, batch, b"no batch").code == ResponseCode.MESSAGE_ILLEGAL
+    with broker(tmp_path) as running:
+        store = running.services.store
+        assert store.queue_range("t", 0) == (0, 3)
+        assert [entry[1] > 0 for entry in store.tags_entries("t", 0, 0, 9)] == [True, True]
+        found = decode_record(store.record_at_queue("t", 0, 1) or b"")
+        assert dict(found.properties) == {
+            "UNIQ_KEY": "B", "CLUSTER": "DefaultCluster", "INNER_NUM": "2", "INNER_BASE": "0",
+        }  # fmt: skip
+        assert found.body == body
+        answer = running.connect().ask(Code.SEND_MESSAGE_V2, send(batch=True), body)
+        assert (answer.code, answer.ext["queueOffset"]) == (0, "3")
+        assert "batchUniqId" not in answer.ext
+        assert len(store.tags_entries("t", 0, 0, 9)) == 4, "without a key it becomes a record for each message"
 
 
 def test_order_topics_named_by_the_name_server(running: InProcess) -> None:
