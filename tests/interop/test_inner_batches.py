@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from pathlib import Path
 
@@ -80,6 +81,15 @@ def test_a_pull_in_the_midst_of_a_batch_brings_the_whole_of_it(side: Side, topic
         result = member.pull(queue, 8, max_messages=1)
         assert [message.queue_offset for message in result.messages] == [6, 7, 8, 9, 10]
         assert result.next_offset == 11
+
+
+@pytest.mark.filterwarnings("ignore:PullConsumer is deprecated")
+def test_offsets_by_time_and_entries(java: JavaPeer, side: Side, topic: str) -> None:
+    with PullConsumer(group(), side.namesrv) as member:
+        [queue] = member.queues(topic)
+        assert [member.offset_for_timestamp(queue, at) for at in (1, 4102444800000)] == [0, 11]
+    told = java.admin("queryCq", "-n", side.namesrv, "-b", side.broker, "-t", topic, "-q", "0", "-i", "3", "-c", "3")
+    assert re.findall(r"physicSize=(\d+), tagsCode=(\d+)", told) == [("694", "0"), ("235", "97")]
 
 
 def test_one_store_under_brokers_of_both_kinds_in_turn(java: JavaPeer, servers: OurServers, tmp_path: Path) -> None:

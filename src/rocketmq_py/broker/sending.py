@@ -183,9 +183,8 @@ class Sender:
             target = self.target(header, peer)
             sys_flag = header.sys_flag & ~HOSTS_V6 | target.sys_flag
             self._check_batch(header, target, sys_flag, body)
-            properties = decode(header.properties or "") if target.is_batched else {}
-            if "UNIQ_KEY" in properties:
-                return self._store_inner(peer, header, target, properties, body)
+            if target.is_batched and "UNIQ_KEY" in decode(header.properties or ""):
+                return self._store_inner(peer, header, target, body)
             batch = NewBatch(
                 target.topic, target.queue_id, body, b"", sys_flag, header.born_timestamp, peer.host,
                 header.reconsume_times or 0,
@@ -203,12 +202,9 @@ class Sender:
         if not body or len(body) > self._max_body or sys_flag & (TRANSACTION_MASK | INNER_BATCH) or delayed:
             raise self._illegal()
 
-    def _store_inner(
-        self, peer: Peer, header: SendHeader, target: SendTarget, properties: dict[str, str], body: bytes
-    ) -> Reply | Hold:
+    def _store_inner(self, peer: Peer, header: SendHeader, target: SendTarget, body: bytes) -> Reply | Hold:
         """Store a batch that stays one record, since the queues of its topic are made for that."""
-        properties["CLUSTER"] = self._config.broker_cluster_name
-        text, code, keys, uniq_key = stamped(properties)
+        text, code, keys, uniq_key = stamped(self._stamper.parse(header.properties or ""))
         record = NewRecord(
             target.topic, target.queue_id, body, text.encode(), code, header.sys_flag & ~HOSTS_V6 | target.sys_flag,
             header.flag, header.born_timestamp, peer.host, header.reconsume_times or 0, 0, uniq_key, keys,

@@ -128,8 +128,8 @@ class BatchConsumeQueue(ConsumeQueue):
     # -- reading
 
     def read(self, offset: int, count: int) -> bytes:
-        """Raw entries, one for each unit."""
-        units = self.units(offset, count)
+        """Raw entries, one for each unit that begins before ``offset + count``, as Java tells them."""
+        units = (unit for unit in self.units(offset, count) if unit.base < offset + count)
         return self.packing.pack([field for unit in units for field in (unit.physical, unit.size, unit.tags_code)])
 
     def units(self, offset: int, count: int) -> Iterator[Unit]:

@@ -231,16 +231,25 @@ class Reader:
         """The offset that belongs to a store time.
 
         LOWER: the first stored at ``timestamp`` or later, the end when there is none. UPPER: the last stored at
-        ``timestamp`` or earlier, 0 when there is none.
+        ``timestamp`` or earlier, 0 when there is none. In a batch consume queue it is that of a record's first message,
+        and that of the last record when none was stored after ``timestamp``, as Java's broker answers.
         """
+        if isinstance(queue, BatchConsumeQueue):
+            return self._base_by_time(queue, timestamp, boundary)
         if boundary is Boundary.LOWER:
-            return self._first_since(queue, timestamp)
-        first_after = self._first_since(queue, timestamp + 1)
-        last = first_after - 1 if first_after > queue.min_offset else 0
-        unit = queue.unit(last) if isinstance(queue, BatchConsumeQueue) else None
-        return last if unit is None else unit.base
+            return self.first_since(queue, timestamp)
+        first_after = self.first_since(queue, timestamp + 1)
+        return first_after - 1 if first_after > queue.min_offset else 0
 
-    def _first_since(self, queue: ConsumeQueue, timestamp: int) -> int:
+    def _base_by_time(self, queue: BatchConsumeQueue, timestamp: int, boundary: Boundary) -> int:
+        first_after = self.first_since(queue, timestamp + 1)
+        if boundary is Boundary.LOWER and first_after < queue.max_offset:
+            return self.first_since(queue, timestamp)
+        unit = queue.unit(first_after - 1)
+        return 0 if unit is None else unit.base
+
+    def first_since(self, queue: ConsumeQueue, timestamp: int) -> int:
+        """The offset of the first message stored at ``timestamp`` or later, the end when there is none."""
         low, high = queue.min_offset, queue.max_offset
         while low < high:
             middle = (low + high) // 2

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 
 from rocketmq_py.store.consumequeue import ConsumeQueue
 from rocketmq_py.store.reader import Reader
-from rocketmq_py.store.records import Boundary
 
 _STEP = 2048
 _MOST = 200_000
@@ -30,8 +29,8 @@ def offsets_by_tag(
     share = _MOST // max(1, len(chosen))
     found: list[int] = []
     for queue in chosen:
-        low = reader.offset_by_time(queue, begin, Boundary.LOWER)
-        high = reader.offset_by_time(queue, end + 1, Boundary.LOWER)
+        low = reader.first_since(queue, begin)
+        high = reader.first_since(queue, end + 1)
         matching = _backwards(queue, max(low, high - share), high, code)
         found += [physical for physical, _ in zip(matching, range(limit), strict=False)]
     return sorted(heapq.nlargest(limit, found))

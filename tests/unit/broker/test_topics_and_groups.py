@@ -199,7 +199,8 @@ def test_a_batch_stays_one_record_where_the_topic_has_batch_queues(tmp_path: Pat
         assert [entry[1] > 0 for entry in store.tags_entries("t", 0, 0, 9)] == [True, True]
         found = decode_record(store.record_at_queue("t", 0, 1) or b"")
         assert dict(found.properties) == {
-            "UNIQ_KEY": "B", "CLUSTER": "DefaultCluster", "INNER_NUM": "2", "INNER_BASE": "0",
+            "UNIQ_KEY": "B", "MSG_REGION": "DefaultRegion", "TRACE_ON": "true", "CLUSTER": "DefaultCluster",
+            "INNER_NUM": "2", "INNER_BASE": "0",
         }  # fmt: skip
         assert found.body == body
         answer = running.connect().ask(Code.SEND_MESSAGE_V2, send(batch=True), body)

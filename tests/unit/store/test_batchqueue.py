@@ -179,10 +179,14 @@ def test_by_time_by_tag_and_entry(stores):
     store.settle()
     assert store.offset_by_time("T", 0, NOW + 1) == 9
     assert store.offset_by_time("T", 0, NOW) == 0
+    assert store.offset_by_time("T", 0, NOW + 11) == 9, "the last record, not the end"
+    assert store.offset_by_time("T", 0, NOW, Boundary.UPPER) == 7
+    assert store.offset_by_time("T", 0, NOW - 1, Boundary.UPPER) == 0
     assert store.offset_by_time("T", 0, NOW + 10, Boundary.UPPER) == 9, "the first of the batch"
     assert store.store_time("T", 0, 11) == NOW + 10
     assert store.place("T", 0, 4) == places[1]
-    assert [entry[0] for entry in store.tags_entries("T", 0, 4, 2)] == places[1:3]
+    assert [entry[0] for entry in store.tags_entries("T", 0, 4, 2)] == places[1:2]
+    assert [entry[0] for entry in store.tags_entries("T", 0, 4, 3)] == places[1:3]
     assert store.query_by_tag("T", "even", 9, 0, 1 << 62).count == 2
 
 
