@@ -6,7 +6,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from rocketmq_py.wire.command import Command
 from tests.unit.broker.harness import InProcess
@@ -144,6 +144,7 @@ def live(history: list[tuple[int, int, bool]]) -> None:
 
 @settings(max_examples=40)
 @given(steps(_GOOD_ORDER))
+@example([(ROUNDS, 0, False), (END, 0, False), (ROUNDS, 0, False), (RESTART, 0, False), (END, 0, False)])
 def test_a_transaction_ends_once_as_its_producer_says(history: list[tuple[int, int, bool]]) -> None:
     live(history)
 

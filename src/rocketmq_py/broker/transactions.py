@@ -223,10 +223,10 @@ class Transactions:
         if half not in copies:
             return  # its file of the index is gone, or there is no index
         latest = ledger.current(max(copies))
-        if latest > half:
-            ledger.move(half, latest)
-        elif not self._copies(names.CHECK_MAX_TIME_TOPIC, key):
+        if latest < ledger.since and not self._copies(names.CHECK_MAX_TIME_TOPIC, key):
             ledger.end(half)
+        elif latest > half:
+            ledger.move(half, latest)
 
     def _copies(self, topic: str, key: str) -> list[int]:
         """Queue offsets of the messages with a unique key."""
