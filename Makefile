@@ -7,7 +7,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
 ONLY ?=
-JOBS ?= 3
+# Test files side by side; those with JVMs would only be in each other's way.
+JOBS ?= 2
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
 PYTHON ?= $(shell for p in $(CANDIDATES); do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -22,8 +23,13 @@ demo: $(VENV)/.demo ## a day of work: 336,776 departures through broker, consume
 	$(BIN)/python -m demo $(ARGS)
 
 .PHONY: test
-test: $(VENV)/.dev ## all tests, files side by side (ARGS="tests/unit -k wire" for some of them, one after the other)
-	$(BIN)/python -m pytest $(or $(ARGS),--numprocesses $(JOBS) --dist loadfile)
+test: $(VENV)/.dev ## all tests (ARGS="tests/unit -k wire" for some of them)
+ifneq ($(ARGS),)
+	$(BIN)/python -m pytest $(ARGS)
+else
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --ignore tests/interop
+	$(BIN)/python -m pytest tests/interop
+endif
 
 .PHONY: check
 check: $(VENV)/.dev ## style, types, import layers, coverage of the pure packages
