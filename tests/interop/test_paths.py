@@ -94,7 +94,8 @@ async def _send_with_asyncio(side: Side, messages: list[Message]) -> dict[str, A
 
 
 @pytest.fixture(scope="module", params=["java", "ours"])
-def sent(request: pytest.FixtureRequest) -> Sent:
+def sent(request: pytest.FixtureRequest, side: Side) -> Sent:
+    del side  # named, so that what was sent to one side is not looked for at the other
     return request.getfixturevalue("sent_by_java" if request.param == "java" else "sent_by_us")
 
 
