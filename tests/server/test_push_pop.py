@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from rocketmq_py.aio import Admin, ClientInstance, Message, Producer, PushConsumer
-from tests.server.consuming import FIRST, PATIENCE, Seen
+from tests.server.consuming import FIRST, PATIENCE, Seen, eventually
 
 VICTIM = textwrap.dedent("""
     import sys, time
@@ -72,7 +72,7 @@ def test_what_a_killed_member_had_comes_to_another(cluster, topic, group, orderl
             assert again.reconsume_times == 1
             if orderly:
                 assert seen.by_queue == {queue: [0, 1] for queue in range(4)}
-            assert all(queue.held == 0 for queue in member.health().queues)
+            await eventually(lambda: all(queue.held == 0 for queue in member.health().queues))
 
     asyncio.run(run())
 

@@ -7,55 +7,47 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 from rocketmq_py.client import push_running, stacks
-from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.instance import ClientInstance, ClientSettings
 from rocketmq_py.client.push_group import Group, State
 from rocketmq_py.client.push_options import PushOptions
 from rocketmq_py.client.push_running import Health
 from rocketmq_py.errors import ClosedError
 from rocketmq_py.model import MessageModel, MessageQueue
 from rocketmq_py.protocol.names import check_group
-from rocketmq_py.tls import Tls
-from rocketmq_py.wire.signing import Credentials
 
 BROADCASTING_INSTANCE = "DEFAULT"
 """The instance name of a broadcasting consumer: a stable client id, so that it finds its offsets again."""
 
 
+def split(settings: Mapping[str, Any]) -> tuple[ClientSettings, dict[str, Any]]:
+    """Keyword arguments of a member: those of its client, and its own options."""
+    of_client = {name: value for name, value in settings.items() if name in ClientSettings.__annotations__}
+    options = {name: value for name, value in settings.items() if name not in of_client}
+    return cast("ClientSettings", of_client), options
+
+
 class GroupMember:
     """A member of a consumer group.
 
-    :param instance: a client to share; None for one of its own, made from the arguments behind it.
+    :param instance: a client to share; None for one of its own, made from the settings.
     :raises ConfigError: an illegal group name, or no name server.
     """
 
-    def __init__(  # noqa: PLR0913 - options by keyword
+    def __init__(
         self,
         group: str,
         options: PushOptions,
         instance: ClientInstance | None,
         namesrv: str | Sequence[str] | None,
-        *,
-        instance_name: str | None,
-        unit_name: str | None,
-        address_map: Mapping[str, str] | None,
-        tls: Tls,
-        credentials: Credentials | None,
-        timeout: float,
+        settings: ClientSettings,
     ) -> None:
-        if options.message_model is MessageModel.BROADCASTING:
-            instance_name = instance_name or BROADCASTING_INSTANCE
+        if options.message_model is MessageModel.BROADCASTING and not settings.get("instance_name"):
+            settings["instance_name"] = BROADCASTING_INSTANCE
         self._owns_instance = instance is None
-        self._instance = instance or ClientInstance(
-            namesrv,
-            instance_name=instance_name,
-            unit_name=unit_name,
-            address_map=address_map,
-            tls=tls,
-            credentials=credentials,
-            timeout=timeout,
-        )
+        self._instance = instance or ClientInstance(namesrv, **settings)
         self._group = Group(check_group(group), self._instance, options)
         self._closed = asyncio.Event()
 

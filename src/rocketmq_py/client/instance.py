@@ -11,7 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypedDict, runtime_checkable
 
 from rocketmq_py.client.connection import Connection
 from rocketmq_py.client.connections import Connections
@@ -54,6 +54,17 @@ class KeepsOffsets(Protocol):
     """A member whose offsets are to be persisted from time to time."""
 
     async def persist_offsets(self) -> None: ...
+
+
+class ClientSettings(TypedDict, total=False):
+    """What is to be said of a client beside its name servers, for keyword arguments; see :class:`ClientInstance`."""
+
+    instance_name: str | None
+    unit_name: str | None
+    address_map: Mapping[str, str] | None
+    tls: Tls
+    credentials: Credentials | None
+    timeout: float
 
 
 class ClientInstance:

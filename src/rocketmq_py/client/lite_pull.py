@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from rocketmq_py.client import push_requests
-from rocketmq_py.client.group_member import GroupMember
+from rocketmq_py.client.group_member import GroupMember, split
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.lite_pull_options import LitePullOptions, LitePullSettings
 from rocketmq_py.client.lite_pull_queues import Queues
@@ -33,8 +33,6 @@ from rocketmq_py.errors import ClosedError, ConfigError, NoRouteError, NotAssign
 from rocketmq_py.model import ConsumeFromWhere, MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies import ConsumerData, SubscriptionData
 from rocketmq_py.protocol.names import check_topic
-from rocketmq_py.tls import Tls
-from rocketmq_py.wire.signing import Credentials
 
 
 class _Mode(enum.Enum):
@@ -60,14 +58,14 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
     :param group: the consumer group.
     :param namesrv: name servers: ``"host:9876;other:9876"``, a sequence, or None for the environment's NAMESRV_ADDR.
     :param instance: a client to share with other producers and consumers; by default one of its own, made from the
-        next arguments.
+        settings below.
     :param instance_name: the part of the client id after ``ip@``; unique by default, ``DEFAULT`` when broadcasting.
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
     :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
     :param credentials: what requests are signed with, for servers with access control.
     :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
-    :param options: see :class:`LitePullOptions`.
+    :param settings: what else there is to say of it: see :class:`LitePullOptions`.
     :raises ConfigError: an argument that can never work.
     """
 
@@ -77,19 +75,11 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
         namesrv: str | Sequence[str] | None = None,
         *,
         instance: ClientInstance | None = None,
-        instance_name: str | None = None,
-        unit_name: str | None = None,
-        address_map: Mapping[str, str] | None = None,
-        tls: Tls = None,
-        credentials: Credentials | None = None,
-        timeout: float = 3.0,
-        **options: Unpack[LitePullSettings],
+        **settings: Unpack[LitePullSettings],
     ) -> None:
+        of_client, options = split(settings)
         self._options = LitePullOptions(**options)
-        super().__init__(
-            group, self._options.shared(), instance, namesrv, instance_name=instance_name, unit_name=unit_name,
-            address_map=address_map, tls=tls, credentials=credentials, timeout=timeout,
-        )  # fmt: skip
+        super().__init__(group, self._options.shared(), instance, namesrv, of_client)
         self._queues = Queues(self._group, self._options, self._subscription)
         self.shelf = Shelf()
         """What threads may poll without asking this consumer's event loop."""

@@ -19,8 +19,6 @@ from rocketmq_py.client.lite_pull_watch import TopicQueuesChanged
 from rocketmq_py.client.portal import portal
 from rocketmq_py.client.push_running import Health
 from rocketmq_py.model import MessageExt, MessageQueue
-from rocketmq_py.tls import Tls
-from rocketmq_py.wire.signing import Credentials
 
 
 def _time_left(timeout: float | None) -> Callable[[], float | None]:
@@ -51,7 +49,7 @@ class LitePullConsumer:
     :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
     :param credentials: what requests are signed with, for servers with access control.
     :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
-    :param options: see :class:`LitePullOptions`.
+    :param settings: what else there is to say of it: see :class:`LitePullOptions`.
     :raises ConfigError: an argument that can never work.
     """
 
@@ -59,29 +57,10 @@ class LitePullConsumer:
         self,
         group: str,
         namesrv: str | Sequence[str] | None = None,
-        *,
-        instance_name: str | None = None,
-        unit_name: str | None = None,
-        address_map: Mapping[str, str] | None = None,
-        tls: Tls = None,
-        credentials: Credentials | None = None,
-        timeout: float = 3.0,
-        **options: Unpack[LitePullSettings],
+        **settings: Unpack[LitePullSettings],
     ) -> None:
         self._portal = portal()
-        self._aio = self._portal.call(
-            lambda: aio.LitePullConsumer(
-                group,
-                namesrv,
-                instance_name=instance_name,
-                unit_name=unit_name,
-                address_map=address_map,
-                tls=tls,
-                credentials=credentials,
-                timeout=timeout,
-                **options,
-            )
-        )
+        self._aio = self._portal.call(lambda: aio.LitePullConsumer(group, namesrv, **settings))
 
     # -- which queues
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import datetime
 import os
 from dataclasses import dataclass, field
-from typing import TypedDict
 
+from rocketmq_py.client.instance import ClientSettings
 from rocketmq_py.client.push_options import PushOptions
 from rocketmq_py.core.allocation import Allocation, Average
 from rocketmq_py.errors import ConfigError
@@ -91,8 +91,8 @@ class LitePullOptions:
         )
 
 
-class LitePullSettings(TypedDict, total=False):
-    """The names and types of :class:`LitePullOptions`, for keyword arguments."""
+class LitePullSettings(ClientSettings, total=False):
+    """The names and types of :class:`LitePullOptions`, beside those of the client, for keyword arguments."""
 
     message_model: MessageModel
     local_offset_dir: str | os.PathLike[str] | None

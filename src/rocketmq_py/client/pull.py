@@ -14,7 +14,7 @@ from time import time
 from typing import Self, Unpack
 
 from rocketmq_py.client import push_requests, push_running
-from rocketmq_py.client.group_member import GroupMember
+from rocketmq_py.client.group_member import GroupMember, split
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.lite_pull_requests import AnswersBrokers
 from rocketmq_py.client.offsets import broker_of
@@ -36,9 +36,7 @@ from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers import PullMessage, PullResponse
 from rocketmq_py.protocol.names import check_topic
 from rocketmq_py.protocol.sysflag import PULL_SUBSCRIPTION, PULL_SUSPEND
-from rocketmq_py.tls import Tls
 from rocketmq_py.wire.command import Command
-from rocketmq_py.wire.signing import Credentials
 
 UNLIMITED = 2**31 - 1
 
@@ -70,18 +68,18 @@ class PullConsumer(AnswersBrokers, GroupMember):
     :param topics: topics whose queues the members of the group share; :meth:`assignment` tells which are this one's.
     :param queues_changed: told when they change.
     :param instance: a client to share with other producers and consumers; by default one of its own, made from the
-        next arguments.
+        settings below.
     :param instance_name: the part of the client id after ``ip@``; unique by default, ``DEFAULT`` when broadcasting.
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
     :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
     :param credentials: what requests are signed with, for servers with access control.
     :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
-    :param options: see :class:`PullOptions`.
+    :param settings: what else there is to say of it: see :class:`PullOptions`.
     :raises ConfigError: an argument that can never work.
     """
 
-    def __init__(  # noqa: PLR0913 - options by keyword
+    def __init__(
         self,
         group: str,
         namesrv: str | Sequence[str] | None = None,
@@ -89,20 +87,12 @@ class PullConsumer(AnswersBrokers, GroupMember):
         topics: Collection[str] = (),
         queues_changed: QueuesChanged | None = None,
         instance: ClientInstance | None = None,
-        instance_name: str | None = None,
-        unit_name: str | None = None,
-        address_map: Mapping[str, str] | None = None,
-        tls: Tls = None,
-        credentials: Credentials | None = None,
-        timeout: float = 3.0,
-        **options: Unpack[PullSettings],
+        **settings: Unpack[PullSettings],
     ) -> None:
         warn_deprecated(2)
+        of_client, options = split(settings)
         self._options = PullOptions(**options)
-        super().__init__(
-            group, self._options.shared(), instance, namesrv, instance_name=instance_name, unit_name=unit_name,
-            address_map=address_map, tls=tls, credentials=credentials, timeout=timeout,
-        )  # fmt: skip
+        super().__init__(group, self._options.shared(), instance, namesrv, of_client)
         for topic in topics:
             self._group.subscribe(check_topic(topic), "*")
         self._queues_changed = queues_changed or _nobody

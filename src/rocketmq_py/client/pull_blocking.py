@@ -16,8 +16,6 @@ from rocketmq_py.client.pull_options import PullSettings
 from rocketmq_py.client.push_parts import QueuesChanged
 from rocketmq_py.client.push_running import Health
 from rocketmq_py.model import MessageExt, MessageQueue, PullResult
-from rocketmq_py.tls import Tls
-from rocketmq_py.wire.signing import Credentials
 
 
 class PullConsumer:
@@ -36,24 +34,18 @@ class PullConsumer:
     :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
     :param credentials: what requests are signed with, for servers with access control.
     :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
-    :param options: see :class:`PullOptions`.
+    :param settings: what else there is to say of it: see :class:`PullOptions`.
     :raises ConfigError: an argument that can never work.
     """
 
-    def __init__(  # noqa: PLR0913 - options by keyword
+    def __init__(
         self,
         group: str,
         namesrv: str | Sequence[str] | None = None,
         *,
         topics: Collection[str] = (),
         queues_changed: QueuesChanged | None = None,
-        instance_name: str | None = None,
-        unit_name: str | None = None,
-        address_map: Mapping[str, str] | None = None,
-        tls: Tls = None,
-        credentials: Credentials | None = None,
-        timeout: float = 3.0,
-        **options: Unpack[PullSettings],
+        **settings: Unpack[PullSettings],
     ) -> None:
         aio.warn_deprecated(2)
         self._portal = portal()
@@ -61,11 +53,7 @@ class PullConsumer:
         def make() -> aio.PullConsumer:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)  # said already, to whoever made this one
-                return aio.PullConsumer(
-                    group, namesrv, topics=topics, queues_changed=queues_changed, instance_name=instance_name,
-                    unit_name=unit_name, address_map=address_map, tls=tls, credentials=credentials,
-                    timeout=timeout, **options,
-                )  # fmt: skip
+                return aio.PullConsumer(group, namesrv, topics=topics, queues_changed=queues_changed, **settings)
 
         self._aio = self._portal.call(make)
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import TypedDict
 
+from rocketmq_py.client.instance import ClientSettings
 from rocketmq_py.client.push_options import PushOptions
 from rocketmq_py.core.allocation import Allocation, Average
 from rocketmq_py.core.settle import DEFAULT_MAX_RECONSUME
@@ -63,8 +63,8 @@ class PullOptions:
         )
 
 
-class PullSettings(TypedDict, total=False):
-    """The names and types of :class:`PullOptions`, for keyword arguments."""
+class PullSettings(ClientSettings, total=False):
+    """The names and types of :class:`PullOptions`, beside those of the client, for keyword arguments."""
 
     message_model: MessageModel
     local_offset_dir: str | os.PathLike[str] | None

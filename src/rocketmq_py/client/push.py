@@ -19,7 +19,7 @@ from rocketmq_py.client import push_filters, push_requests, push_running, stacks
 from rocketmq_py.client.dispatch import Listeners
 from rocketmq_py.client.dispatch_listener import AnyListener, Listener, make_listener
 from rocketmq_py.client.dispatch_orderly_listener import OrderlyListener
-from rocketmq_py.client.group_member import GroupMember
+from rocketmq_py.client.group_member import GroupMember, split
 from rocketmq_py.client.hooks import ConsumeHook, hooked
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.push_group import State
@@ -30,8 +30,6 @@ from rocketmq_py.errors import ConfigError, NoRouteError
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies import ConsumerData
 from rocketmq_py.protocol.names import check_topic
-from rocketmq_py.tls import Tls
-from rocketmq_py.wire.signing import Credentials
 
 _log = logging.getLogger(__name__)
 
@@ -63,18 +61,18 @@ class PushConsumer(GroupMember):
     :param trace: leave traces of messages in the brokers' trace topic, or in the one named here; see
         :mod:`rocketmq_py.client.tracing`. Off by default.
     :param instance: a client to share with other producers and consumers; by default one of its own, made from the
-        next arguments.
+        settings below.
     :param instance_name: the part of the client id after ``ip@``; unique by default, ``DEFAULT`` when broadcasting.
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
     :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
     :param credentials: what requests are signed with, for servers with access control.
     :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
-    :param options: see :class:`PushOptions`.
+    :param settings: what else there is to say of it: see :class:`PushOptions`.
     :raises ConfigError: an argument that can never work.
     """
 
-    def __init__(  # noqa: PLR0913 - options by keyword
+    def __init__(
         self,
         group: str,
         namesrv: str | Sequence[str] | None = None,
@@ -84,19 +82,11 @@ class PushConsumer(GroupMember):
         hooks: Sequence[ConsumeHook] = (),
         trace: Trace = False,
         instance: ClientInstance | None = None,
-        instance_name: str | None = None,
-        unit_name: str | None = None,
-        address_map: Mapping[str, str] | None = None,
-        tls: Tls = None,
-        credentials: Credentials | None = None,
-        timeout: float = 3.0,
-        **options: Unpack[PushSettings],
+        **settings: Unpack[PushSettings],
     ) -> None:
+        of_client, options = split(settings)
         self._options = PushOptions(**options)
-        super().__init__(
-            group, self._options, instance, namesrv, instance_name=instance_name, unit_name=unit_name,
-            address_map=address_map, tls=tls, credentials=credentials, timeout=timeout,
-        )  # fmt: skip
+        super().__init__(group, self._options, instance, namesrv, of_client)
         self._tracer = Tracer.of(trace, group, "CONSUME")
         self._hooks = tuple(hooks)
         if self._tracer is not None:

@@ -7,7 +7,7 @@ A façade over the asyncio consumer, which runs in the portal's loop. Plain list
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
@@ -20,8 +20,6 @@ from rocketmq_py.client.push_parts import QueuesChanged
 from rocketmq_py.client.push_running import Health
 from rocketmq_py.client.tracing import Trace
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.tls import Tls
-from rocketmq_py.wire.signing import Credentials
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,11 +54,11 @@ class PushConsumer:
     :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
     :param credentials: what requests are signed with, for servers with access control.
     :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
-    :param options: see :class:`PushOptions`.
+    :param settings: what else there is to say of it: see :class:`PushOptions`.
     :raises ConfigError: an argument that can never work.
     """
 
-    def __init__(  # noqa: PLR0913 - options by keyword
+    def __init__(
         self,
         group: str,
         namesrv: str | Sequence[str] | None = None,
@@ -69,13 +67,7 @@ class PushConsumer:
         queues_changed: QueuesChanged | None = None,
         hooks: Sequence[ConsumeHook] = (),
         trace: Trace = False,
-        instance_name: str | None = None,
-        unit_name: str | None = None,
-        address_map: Mapping[str, str] | None = None,
-        tls: Tls = None,
-        credentials: Credentials | None = None,
-        timeout: float = 3.0,
-        **options: Unpack[PushSettings],
+        **settings: Unpack[PushSettings],
     ) -> None:
         self._aio = aio.PushConsumer(
             group,
@@ -84,13 +76,7 @@ class PushConsumer:
             queues_changed=queues_changed,
             hooks=hooks,
             trace=trace,
-            instance_name=instance_name,
-            unit_name=unit_name,
-            address_map=address_map,
-            tls=tls,
-            credentials=credentials,
-            timeout=timeout,
-            **options,
+            **settings,
         )
         self._portal = portal()
 

@@ -9,8 +9,8 @@ import datetime
 import os
 from dataclasses import dataclass, field
 from time import time
-from typing import TypedDict
 
+from rocketmq_py.client.instance import ClientSettings
 from rocketmq_py.core.allocation import Allocation, Average
 from rocketmq_py.core.flow import Limits
 from rocketmq_py.core.orderly import MAX_RECONSUME, PAUSES
@@ -142,8 +142,8 @@ class PushOptions:
             raise ConfigError(f"consume_timestamp={given!r} must be a datetime or text like 20250131235959") from e
 
 
-class PushSettings(TypedDict, total=False):
-    """The names and types of :class:`PushOptions`, for keyword arguments."""
+class PushSettings(ClientSettings, total=False):
+    """The names and types of :class:`PushOptions`, beside those of the client, for keyword arguments."""
 
     orderly: bool
     message_model: MessageModel

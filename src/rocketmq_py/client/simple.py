@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from time import time
 from types import TracebackType
 from typing import Any, Self, Unpack
 
 from rocketmq_py.client import push_running
-from rocketmq_py.client.group_member import GroupMember
+from rocketmq_py.client.group_member import GroupMember, split
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.pop_calls import MOST_MESSAGES, PopAnswer, PopCalls
 from rocketmq_py.client.push_filters import check_brokers
@@ -32,8 +32,6 @@ from rocketmq_py.protocol.bodies import ConsumerData
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.names import check_topic
 from rocketmq_py.protocol.popinfo import ExtraInfo
-from rocketmq_py.tls import Tls
-from rocketmq_py.wire.signing import Credentials
 
 _log = logging.getLogger(__name__)
 
@@ -78,14 +76,14 @@ class SimpleConsumer(GroupMember):
     :param group: the consumer group.
     :param namesrv: name servers: ``"host:9876;other:9876"``, a sequence, or None for the environment's NAMESRV_ADDR.
     :param instance: a client to share with other producers and consumers; by default one of its own, made from the
-        next arguments.
+        settings below.
     :param instance_name: the part of the client id after ``ip@``.
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
     :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
     :param credentials: what requests are signed with, for servers with access control.
     :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
-    :param options: see :class:`SimpleOptions`.
+    :param settings: what else there is to say of it: see :class:`SimpleOptions`.
     :raises ConfigError: an argument that can never work.
     """
 
@@ -95,19 +93,11 @@ class SimpleConsumer(GroupMember):
         namesrv: str | Sequence[str] | None = None,
         *,
         instance: ClientInstance | None = None,
-        instance_name: str | None = None,
-        unit_name: str | None = None,
-        address_map: Mapping[str, str] | None = None,
-        tls: Tls = None,
-        credentials: Credentials | None = None,
-        timeout: float = 3.0,
-        **options: Unpack[SimpleSettings],
+        **settings: Unpack[SimpleSettings],
     ) -> None:
+        of_client, options = split(settings)
         self._options = SimpleOptions(**options)
-        super().__init__(
-            group, self._options.shared(), instance, namesrv, instance_name=instance_name, unit_name=unit_name,
-            address_map=address_map, tls=tls, credentials=credentials, timeout=timeout,
-        )  # fmt: skip
+        super().__init__(group, self._options.shared(), instance, namesrv, of_client)
         self._calls = PopCalls(self._instance, self.group)
         self._sources = Sources(
             self._group, self._calls, poll=self._options.poll_time, order=self._options.orderly

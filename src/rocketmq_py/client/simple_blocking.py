@@ -5,7 +5,7 @@ A façade over the asyncio consumer, which runs in the portal's loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -14,8 +14,6 @@ from rocketmq_py.client.portal import portal
 from rocketmq_py.client.simple import SimpleHealth
 from rocketmq_py.client.simple_options import SimpleSettings
 from rocketmq_py.model import MessageExt, MessageQueue
-from rocketmq_py.tls import Tls
-from rocketmq_py.wire.signing import Credentials
 
 
 class SimpleConsumer:
@@ -38,7 +36,7 @@ class SimpleConsumer:
     :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
     :param credentials: what requests are signed with, for servers with access control.
     :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
-    :param options: see :class:`SimpleOptions`.
+    :param settings: what else there is to say of it: see :class:`SimpleOptions`.
     :raises ConfigError: an argument that can never work.
     """
 
@@ -46,29 +44,10 @@ class SimpleConsumer:
         self,
         group: str,
         namesrv: str | Sequence[str] | None = None,
-        *,
-        instance_name: str | None = None,
-        unit_name: str | None = None,
-        address_map: Mapping[str, str] | None = None,
-        tls: Tls = None,
-        credentials: Credentials | None = None,
-        timeout: float = 3.0,
-        **options: Unpack[SimpleSettings],
+        **settings: Unpack[SimpleSettings],
     ) -> None:
         self._portal = portal()
-        self._aio = self._portal.call(
-            lambda: aio.SimpleConsumer(
-                group,
-                namesrv,
-                instance_name=instance_name,
-                unit_name=unit_name,
-                address_map=address_map,
-                tls=tls,
-                credentials=credentials,
-                timeout=timeout,
-                **options,
-            )
-        )
+        self._aio = self._portal.call(lambda: aio.SimpleConsumer(group, namesrv, **settings))
 
     def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> None:
         """Adds a topic, or changes the filter of one; works at any time.

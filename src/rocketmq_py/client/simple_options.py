@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypedDict
 
+from rocketmq_py.client.instance import ClientSettings
 from rocketmq_py.client.push_options import PushOptions
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import ConsumeFromWhere
@@ -43,8 +43,8 @@ class SimpleOptions:
         return PushOptions(consume_from=self.consume_from)
 
 
-class SimpleSettings(TypedDict, total=False):
-    """The names and types of :class:`SimpleOptions`, for keyword arguments."""
+class SimpleSettings(ClientSettings, total=False):
+    """The names and types of :class:`SimpleOptions`, beside those of the client, for keyword arguments."""
 
     consume_from: ConsumeFromWhere
     invisible_duration: float
