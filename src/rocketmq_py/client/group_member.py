@@ -6,15 +6,18 @@ Refuses to know how queues are taken and messages fetched.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self, cast
 
 from rocketmq_py.client import push_running, stacks
 from rocketmq_py.client.instance import ClientInstance, ClientSettings
 from rocketmq_py.client.push_group import Group, State
 from rocketmq_py.client.push_options import PushOptions
 from rocketmq_py.client.push_running import Health
-from rocketmq_py.errors import ClosedError
+from rocketmq_py.errors import ClosedError, NoRouteError
 from rocketmq_py.model import MessageModel, MessageQueue
 from rocketmq_py.protocol.names import check_group
 
@@ -29,7 +32,7 @@ def split(settings: Mapping[str, Any]) -> tuple[ClientSettings, dict[str, Any]]:
     return cast("ClientSettings", of_client), options
 
 
-class GroupMember:
+class GroupMember(ABC):
     """A member of a consumer group.
 
     :param instance: a client to share; None for one of its own, made from the settings.
@@ -82,12 +85,31 @@ class GroupMember:
 
     # -- life
 
+    @abstractmethod
+    async def start(self) -> None: ...
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+    @abstractmethod
+    async def _join(self) -> None:
+        """What a start consists of; it ends running."""
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
     @property
     def _is_ending(self) -> bool:
         return self._group.state in (State.CLOSING, State.CLOSED)
 
-    def _may_start(self) -> bool:
-        """Whether it is to be started, and not running already; it counts as starting from now on.
+    async def _begin(self, give_up: Callable[[], Awaitable[None]]) -> None:
+        """Joins the group unless it has been done; a start that fails ends with ``give_up``.
 
         :raises ClosedError: it was closed before.
         """
@@ -95,9 +117,19 @@ class GroupMember:
         if self._is_ending:
             raise self._closed_error()
         if self._group.state is not State.NEW:
-            return False
+            return
         self._group.state = State.STARTING
-        return True
+        try:
+            await self._join()
+        except BaseException:
+            await give_up()
+            raise
+
+    async def _learn_routes(self, topics: Iterable[str]) -> None:
+        """Of those topics that are there; others may come into being later."""
+        for topic in topics:
+            with contextlib.suppress(NoRouteError):
+                await self._instance.routes.get(topic)
 
     def _check_running(self) -> None:
         if self._is_ending:
@@ -108,10 +140,17 @@ class GroupMember:
     def _closed_error(self) -> ClosedError:
         return ClosedError(f"the consumer of group {self.group} is closed; make a new one")
 
-    async def _end(self) -> None:
-        """The last of closing: the client stops if it is ours, and whoever waits for the end hears of it."""
-        if self._owns_instance:
-            await self._instance.stop()
-        self._group.state = State.CLOSED
-        self._group.queues.clear()
-        self._closed.set()
+    async def _end(self, take_apart: Callable[[], Awaitable[None]]) -> None:
+        """Ends once, however often it is asked for: its parts and its membership, then its client if it is its own."""
+        if self._is_ending:
+            await self._closed.wait()
+            return
+        self._group.state = State.CLOSING
+        try:
+            await take_apart()
+        finally:
+            if self._owns_instance:
+                await self._instance.stop()
+            self._group.state = State.CLOSED
+            self._group.queues.clear()
+            self._closed.set()

@@ -29,7 +29,7 @@ from rocketmq_py.client.push_group import State
 from rocketmq_py.client.push_holding import FreeHolding
 from rocketmq_py.client.push_rebalance import Rebalancer
 from rocketmq_py.core.processqueue import ProcessQueue
-from rocketmq_py.errors import ClosedError, ConfigError, NoRouteError, NotAssigned, OffsetIllegal
+from rocketmq_py.errors import ClosedError, ConfigError, NotAssigned, OffsetIllegal
 from rocketmq_py.model import ConsumeFromWhere, MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies import ConsumerData, SubscriptionData
 from rocketmq_py.protocol.names import check_topic
@@ -187,20 +187,12 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
         :raises NetworkError: no name server answers.
         :raises ClosedError: it was closed before.
         """
-        if not self._may_start():
-            return
-        try:
-            await self._join()
-        except BaseException:
-            await self.close(commit=False)
-            raise
+        await self._begin(lambda: self.close(commit=False))
 
     async def _join(self) -> None:
         self._instance.register(self)
         push_requests.serve(self._instance)
-        for topic in self.topics():
-            with contextlib.suppress(NoRouteError):  # it may come into being later
-                await self._instance.routes.get(topic)
+        await self._learn_routes(self.topics())
         await check_brokers(self._instance, self.group, list(self._subscriptions.values()))
         await self._instance.start()
         await self._group.announce()
@@ -224,19 +216,15 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
 
         :param commit: with ``auto_commit``, whether everything polled so far is committed, too.
         """
-        if self._is_ending:
-            await self._closed.wait()
-            return
-        self._group.state = State.CLOSING
+        await self._end(lambda: self._take_apart(commit=commit))
+
+    async def _take_apart(self, *, commit: bool) -> None:
         self._reclaim()
-        try:
-            await self._end_parts()
-            if commit and self._options.auto_commit:
-                self._queues.commit_positions()
-            await self._group.offsets.persist_confirmed([queue for queue, _ in self._group.offsets])
-            await self._instance.unregister(self)
-        finally:
-            await self._end()
+        await self._end_parts()
+        if commit and self._options.auto_commit:
+            self._queues.commit_positions()
+        await self._group.offsets.persist_confirmed([queue for queue, _ in self._group.offsets])
+        await self._instance.unregister(self)
 
     async def _end_parts(self) -> None:
         await self._watch.close()
@@ -246,10 +234,6 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
         if self._rebalancer is not None:
             await self._rebalancer.close()
         await self._queues.close()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

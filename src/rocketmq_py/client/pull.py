@@ -6,12 +6,11 @@ Knows one pull at a time, offsets in memory and at home, and which queues the gr
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from time import time
-from typing import Self, Unpack
+from typing import Unpack
 
 from rocketmq_py.client import push_requests, push_running
 from rocketmq_py.client.group_member import GroupMember, split
@@ -29,7 +28,7 @@ from rocketmq_py.core.processqueue import ProcessQueue
 from rocketmq_py.core.received import received
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.core.subscription import is_tag_type
-from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, NoRouteError, OffsetIllegal, RocketMQError
+from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, OffsetIllegal, RocketMQError
 from rocketmq_py.model import ConsumeFromWhere, MessageExt, MessageQueue, PullResult, PullStatus
 from rocketmq_py.protocol.bodies import ConsumerData, SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -110,21 +109,13 @@ class PullConsumer(AnswersBrokers, GroupMember):
         :raises NetworkError: no name server answers.
         :raises ClosedError: it was closed before.
         """
-        if not self._may_start():
-            return
-        try:
-            await self._join()
-        except BaseException:
-            await self.close()
-            raise
+        await self._begin(self.close)
 
     async def _join(self) -> None:
         group, instance = self._group, self._instance
         instance.register(self)
         push_requests.serve(instance)
-        for topic in list(group.subscriptions):
-            with contextlib.suppress(NoRouteError):  # it may come into being later
-                await instance.routes.get(topic)
+        await self._learn_routes(list(group.subscriptions))
         self._retries = Retries(group)
         await instance.start()
         await group.announce()
@@ -138,24 +129,13 @@ class PullConsumer(AnswersBrokers, GroupMember):
 
     async def close(self) -> None:
         """Leaves the group: offsets are stored, the brokers told. May be called more than once."""
-        if self._is_ending:
-            await self._closed.wait()
-            return
-        self._group.state = State.CLOSING
-        try:
-            if self._rebalancer is not None:
-                await self._rebalancer.close()
-            await self._group.offsets.persist_confirmed([queue for queue, _ in self._group.offsets])
-            await self._instance.unregister(self)
-        finally:
-            await self._end()
+        await self._end(self._take_apart)
 
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    async def _take_apart(self) -> None:
+        if self._rebalancer is not None:
+            await self._rebalancer.close()
+        await self._group.offsets.persist_confirmed([queue for queue, _ in self._group.offsets])
+        await self._instance.unregister(self)
 
     def _let_go(self, process: ProcessQueue) -> None:
         process.dropped = True

@@ -7,7 +7,6 @@ programs without an event loop.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import logging
 import threading
@@ -26,7 +25,7 @@ from rocketmq_py.client.push_group import State
 from rocketmq_py.client.push_options import PushOptions, PushSettings
 from rocketmq_py.client.push_parts import Parts, QueuesChanged
 from rocketmq_py.client.tracing import ConsumeTrace, Trace, Tracer
-from rocketmq_py.errors import ConfigError, NoRouteError
+from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies import ConsumerData
 from rocketmq_py.protocol.names import check_topic
@@ -162,13 +161,7 @@ class PushConsumer(GroupMember):
         """
         if self._group.state is State.NEW:
             self._check_listeners()
-        if not self._may_start():
-            return
-        try:
-            await self._join()
-        except BaseException:
-            await self.close()
-            raise
+        await self._begin(self.close)
 
     async def _join(self) -> None:
         group, instance = self._group, self._instance
@@ -176,9 +169,7 @@ class PushConsumer(GroupMember):
         push_requests.serve(instance)
         if self._tracer is not None:
             self._tracer.start(instance)
-        for topic in list(group.subscriptions):
-            with contextlib.suppress(NoRouteError):  # it may come into being later
-                await instance.routes.get(topic)
+        await self._learn_routes(list(group.subscriptions))
         if not group.is_broadcasting:
             group.subscribe(group.retry_topic, "*")
         group.started_at = time()
@@ -196,28 +187,21 @@ class PushConsumer(GroupMember):
         :param timeout: seconds to wait for running listeners; None: as long as they take. What a listener has not
             finished by then is delivered again, to this or another member.
         """
-        if self._is_ending:
-            await self._closed.wait()
-            return
-        self._group.state = State.CLOSING
-        try:
-            if self._parts is not None:
-                await self._parts.close(timeout)
-                await self._group.offsets.persist_confirmed(self._group.queues)
-                await self._parts.holding.close()
-            if self._tracer is not None:
-                await self._tracer.close()
-            await self._instance.unregister(self)
-        finally:
-            await self._end()
+        await self._end(lambda: self._take_apart(timeout))
+
+    async def _take_apart(self, timeout: float | None) -> None:
+        if self._parts is not None:
+            await self._parts.close(timeout)
+            await self._group.offsets.persist_confirmed(self._group.queues)
+            await self._parts.holding.close()
+        if self._tracer is not None:
+            await self._tracer.close()
+        await self._instance.unregister(self)
 
     async def __aenter__(self) -> Self:
         if self._group.subscriptions:
             await self.start()
         return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     def suspend(self) -> None:
         """Pulls nothing more until :meth:`resume`; what is held already is still consumed."""

@@ -7,12 +7,10 @@ without an event loop. There are no queues to share: brokers hand each message t
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from time import time
-from types import TracebackType
 from typing import Any, Self, Unpack
 
 from rocketmq_py.client import push_running
@@ -25,7 +23,7 @@ from rocketmq_py.client.push_running import Health
 from rocketmq_py.client.simple_options import LONGEST_INVISIBLE, SimpleOptions, SimpleSettings, check_invisible
 from rocketmq_py.client.simple_sources import Source, Sources
 from rocketmq_py.core.pop import GIVE_BACK, BrokerClock, Popped, init_mode
-from rocketmq_py.errors import BadHeader, ClosedError, ConfigError, InvalidReceipt, NoRouteError, RocketMQError
+from rocketmq_py.errors import BadHeader, ClosedError, ConfigError, InvalidReceipt, RocketMQError
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol.bodies import ConsumerData
@@ -133,47 +131,29 @@ class SimpleConsumer(GroupMember):
         :raises NetworkError: no name server answers.
         :raises ClosedError: it was closed before.
         """
-        if not self._may_start():
-            return
-        try:
-            self._instance.register(self)
-            for topic in self.topics():
-                with contextlib.suppress(NoRouteError):  # it may come into being later
-                    await self._instance.routes.get(topic)
-            await check_brokers(self._instance, self.group, list(self._group.subscriptions.values()))
-            await self._instance.start()
-            await self._group.announce()
-            self._group.started_at = time()
-            self._group.state = State.RUNNING
-        except BaseException:
-            await self.close()
-            raise
+        await self._begin(self.close)
+
+    async def _join(self) -> None:
+        self._instance.register(self)
+        await self._learn_routes(self.topics())
+        await check_brokers(self._instance, self.group, list(self._group.subscriptions.values()))
+        await self._instance.start()
+        await self._group.announce()
+        self._group.started_at = time()
+        self._group.state = State.RUNNING
 
     async def close(self) -> None:
         """Leaves the group. What was received and not acked is delivered again when its time is over. May be called
         more than once.
         """
-        if self._is_ending:
-            await self._closed.wait()
-            return
-        self._group.state = State.CLOSING
-        try:
-            await self._sources.close()
-            spare, self._spare = self._spare, []
-            await self._calls.give_back([Popped(message, _receipt_of(message)) for message, _ in spare], GIVE_BACK)
-            await asyncio.gather(*self._background, return_exceptions=True)
-            await self._instance.unregister(self)
-        finally:
-            await self._end()
+        await self._end(self._take_apart)
 
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
+    async def _take_apart(self) -> None:
+        await self._sources.close()
+        spare, self._spare = self._spare, []
+        await self._calls.give_back([Popped(message, _receipt_of(message)) for message, _ in spare], GIVE_BACK)
+        await asyncio.gather(*self._background, return_exceptions=True)
+        await self._instance.unregister(self)
 
     # -- messages
 
