@@ -24,7 +24,9 @@ from rocketmq_py.store import StoreConfig
 
 DEFAULT_STORE = "~/store"
 
-_ODD_KEYS = {"broker_ip1": "brokerIP1", "check_crc_on_recover": "checkCRCOnRecover"}
+ASYNC_MASTER, SYNC_MASTER, SLAVE = ROLES = ("ASYNC_MASTER", "SYNC_MASTER", "SLAVE")
+
+_ODD_KEYS = {"broker_ip1": "brokerIP1", "broker_ip2": "brokerIP2", "check_crc_on_recover": "checkCRCOnRecover"}
 """Keys whose letters the rule for names does not give."""
 
 
@@ -33,7 +35,11 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
 
     The parts of a broker share one object; only ``broker.settings`` changes it while they run.
 
-    :param broker_id: 0 is the master.
+    :param broker_role: ``ASYNC_MASTER``, ``SYNC_MASTER`` (sends wait for slaves) or ``SLAVE``.
+    :param broker_id: a slave's own number, 1 or more; that of a master is 0, whatever is given.
+    :param ha_listen_port: where slaves fetch the log; 0 is the port after ``listen_port``.
+    :param ha_master_address: where a slave fetches the log; empty for where the name servers say.
+    :param broker_ip2: the address slaves are told for that; empty for ``broker_ip1``.
     :param listen_port: 0 picks a free port.
     :param bind_address: the address to listen on; ``broker_ip1`` is the one clients are told.
     :param namesrv_addr: name servers, separated by ``;``; empty for none.
@@ -64,10 +70,14 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
 
     broker_name: str = "broker-a"
     broker_cluster_name: str = "DefaultCluster"
+    broker_role: str = ASYNC_MASTER
     broker_id: int = 0
     listen_port: int = 10911
     bind_address: str = "0.0.0.0"  # noqa: S104 - as Java's
     broker_ip1: str = "127.0.0.1"
+    broker_ip2: str = ""
+    ha_listen_port: int = 0
+    ha_master_address: str = ""
     namesrv_addr: str = ""
     store_path_root_dir: str = DEFAULT_STORE
     region_id: str = "DefaultRegion"
@@ -163,13 +173,28 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
             raise ConfigError(f"listenPort is {self.listen_port}: 0 to 65535 is expected")
         if self.transaction_check_interval < 1:
             raise ConfigError(f"transactionCheckInterval is {self.transaction_check_interval}: at least 1 is expected")
-        if self.broker_id < 0:
-            raise ConfigError(f"brokerId is {self.broker_id}: 0 (master) or more is expected")
+        self._check_role()
         for key, name in (("brokerName", self.broker_name), ("brokerClusterName", self.broker_cluster_name)):
             if not re.fullmatch(r"[%|a-zA-Z0-9_-]+", name):
                 raise ConfigError(f"{key} is {name!r}: letters, digits, '-', '_', '%' and '|' are allowed")
         for address in self.namesrv_addresses:
             parse_address(address)
+
+    def _check_role(self) -> None:
+        if self.broker_role not in ROLES:
+            raise ConfigError(f"brokerRole is {self.broker_role!r}: {', '.join(ROLES)} are there")
+        if not 0 <= self.ha_listen_port <= 65535:
+            raise ConfigError(f"haListenPort is {self.ha_listen_port}: 0 to 65535 is expected")
+        if self.ha_master_address:
+            parse_address(self.ha_master_address)
+        if self.broker_role != SLAVE:
+            self.broker_id = 0
+        elif self.broker_id < 1:
+            raise ConfigError(f"brokerId is {self.broker_id}: a SLAVE needs one of its own, 1 or more")
+
+    @property
+    def is_slave(self) -> bool:
+        return self.broker_role == SLAVE
 
     @property
     def namesrv_addresses(self) -> tuple[str, ...]:

@@ -71,7 +71,7 @@ class Recalls:
         config = self._config
         if not config.recall_message_enable:
             raise BrokerError.of(Code.NO_PERMISSION, "recall failed, operation is forbidden")
-        if config.broker_id != 0:
+        if config.is_slave:
             raise BrokerError.of(Code.SLAVE_NOT_AVAILABLE, _NOT_AVAILABLE)
         may_write = is_writable(config.broker_permission) or config.allow_recall_when_broker_not_writeable
         if self._clock() < config.start_accept_send_request_time_stamp or not may_write:

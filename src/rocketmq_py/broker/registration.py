@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from zlib import crc32
 
 from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.role import Role
 from rocketmq_py.broker.topics import Topics
 from rocketmq_py.errors import BrokerError, RocketMQError
 from rocketmq_py.protocol.bodies import (
@@ -23,7 +24,7 @@ from rocketmq_py.protocol.bodies import (
     TopicRouteData,
 )
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers import RegisterBroker, TopicName, UnregisterBroker
+from rocketmq_py.protocol.headers import RegisterBroker, RegisterBrokerResponse, TopicName, UnregisterBroker
 from rocketmq_py.protocol.sysflag import PERM_RW
 from rocketmq_py.server.outward import Outward
 from rocketmq_py.wire.command import Command
@@ -39,13 +40,15 @@ class Registration:
     """Keeps the name servers informed.
 
     :param address: of this broker, as clients are told.
+    :param role: hears what name servers say of the master.
     """
 
-    def __init__(self, config: BrokerConfig, topics: Topics, outward: Outward, address: str) -> None:
+    def __init__(self, config: BrokerConfig, topics: Topics, outward: Outward, address: str, role: Role) -> None:
         self._config = config
         self._topics = topics
         self._outward = outward
         self._address = address
+        self._role = role
         self._changed: dict[str, TopicConfig] = {}
         self._wake = asyncio.Event()
         self._failing: set[str] = set()
@@ -152,7 +155,7 @@ class Registration:
         config, address = self._config, self._address
         header = RegisterBroker(
             broker_name=config.broker_name, broker_addr=address, cluster_name=config.broker_cluster_name,
-            ha_server_addr=_next_port(address), broker_id=config.broker_id, enable_acting_master=False,
+            ha_server_addr=self._role.ha_address, broker_id=config.broker_id, enable_acting_master=False,
             compressed=False, body_crc32=crc32(body) & 0x7FFFFFFF,
         )  # fmt: skip
         return Command(RequestCode.REGISTER_BROKER, ext=header.to_ext(), body=body)
@@ -162,6 +165,8 @@ class Registration:
             reply = await self._outward.invoke(address, command, timeout)
             if reply.code:
                 raise BrokerError.of(reply.code, reply.remark, address)
+            told = RegisterBrokerResponse.from_ext(reply.ext)
+            self._role.told(address, told.master_addr, told.ha_server_addr)
             self._take_order(reply.body)
         except RocketMQError as e:
             if address not in self._told:
@@ -209,9 +214,3 @@ def masked(topic: TopicConfig, permission: int) -> TopicConfig:
         topic_name=topic.topic_name, read_queue_nums=topic.read_queue_nums, write_queue_nums=topic.write_queue_nums,
         perm=topic.perm & permission,
     )  # fmt: skip
-
-
-def _next_port(address: str) -> str:
-    """Where the replication port of a broker would be."""
-    host, _, port = address.rpartition(":")
-    return f"{host}:{int(port) + 1}"

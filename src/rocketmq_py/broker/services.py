@@ -44,6 +44,7 @@ from rocketmq_py.broker.registration import Registration
 from rocketmq_py.broker.replying import Replying
 from rocketmq_py.broker.requestmodes import RequestModes
 from rocketmq_py.broker.retrytopics import RetryTopics
+from rocketmq_py.broker.role import Role
 from rocketmq_py.broker.runtimeinfo import RuntimeInfo
 from rocketmq_py.broker.saver import Saver
 from rocketmq_py.broker.sendback import SendBack
@@ -102,6 +103,7 @@ class Services:
         )  # fmt: skip
         self.saver = Saver()
         self.settings = Settings(config, store_config, port, clock)
+        self.role = Role(config, port)
         self._make_tables()
         self._make_paths(store_host, soon)
 
@@ -125,7 +127,7 @@ class Services:
         self.clients = Clients(config, self.topics, self.groups, self.filters, clock)
         self.locks = LockTable()
         self.stats = Stats(clock(), config.broker_cluster_name, self.topics.is_system)
-        self.registration = Registration(config, self.topics, self._outward(), self.address)
+        self.registration = Registration(config, self.topics, self._outward(), self.address, self.role)
 
     def _make_paths(self, store_host: bytes, soon: Callable[[Callable[[], None]], object]) -> None:
         config, clock, store, topics, groups = self._config, self._clock, self.store, self.topics, self.groups

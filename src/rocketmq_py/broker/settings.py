@@ -25,7 +25,9 @@ _log = logging.getLogger(__name__)
 _NEVER_FROM_AFAR = frozenset({"configBlackList", "brokerConfigPath"})
 
 AT_START = frozenset({
-    "broker_name", "broker_cluster_name", "broker_id", "listen_port", "bind_address", "broker_ip1",
+    "broker_name", "broker_cluster_name", "broker_role", "broker_id", "broker_ip2",
+    "ha_listen_port", "ha_master_address",
+    "listen_port", "bind_address", "broker_ip1",
     "store_path_root_dir", "region_id", "trace_on", "default_topic_queue_nums", "cluster_topic_enable",
     "broker_topic_enable", "trace_topic_enable", "msg_trace_topic_name", "revive_queue_num",
     "filter_data_clean_time_span", "consumer_offset_update_version_step", "delay_offset_update_version_step",
@@ -74,11 +76,13 @@ class Settings:
         """Every key of Java's and of ours; what waits for the next start with the value it will have."""
         config = self._broker
         found = {
-            "haListenPort": str(self._port + 1), "brokerIP2": config.broker_ip1,
-            "storePathCommitLog": str(config.store_root / "commitlog"),
+            "listenPort": str(self._port), "haListenPort": str(config.ha_listen_port or self._port + 1),
+            "brokerIP2": config.broker_ip2 or config.broker_ip1,
         }  # fmt: skip
-        shown = {**JAVA_DEFAULTS, **found, **config.ignored, **self._own(), "listenPort": str(self._port)}
-        given = config.ignored.keys() | ({"brokerConfigPath"} if config.broker_config_path else set())
+        log = {"storePathCommitLog": str(config.store_root / "commitlog")}
+        shown = {**JAVA_DEFAULTS, **log, **config.ignored, **self._own(), **found}
+        optional = {"brokerConfigPath": config.broker_config_path, "haMasterAddress": config.ha_master_address}
+        given = config.ignored.keys() | {key for key, value in optional.items() if value}
         return {key: value for key, value in (shown | self._waiting).items() if key not in UNSET or key in given}
 
     def _own(self) -> dict[str, str]:

@@ -70,7 +70,7 @@ class TransactionCheck:
     def tick(self, now_ms: int) -> None:
         """Due several times a second: begin a round when it is time, and go on with the one that has begun."""
         if self._began_ms is None:
-            if now_ms - self._ended_ms < self._config.transaction_check_interval or self._config.broker_id != 0:
+            if now_ms - self._ended_ms < self._config.transaction_check_interval or self._config.is_slave:
                 return
             self._began_ms = now_ms
         began = self._began_ms

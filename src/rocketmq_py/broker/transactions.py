@@ -149,7 +149,7 @@ class Transactions:
         :param address: who ends it, for the log.
         :raises BrokerError: it is refused: nothing was changed.
         """
-        if self._config.broker_id != 0:
+        if self._config.is_slave:
             raise BrokerError.of(Code.SLAVE_NOT_AVAILABLE, "a slave ends no transactions: ask the master")
         outcome = header.commit_or_rollback
         if outcome not in (COMMIT, ROLLBACK, UNKNOWN):

@@ -26,6 +26,7 @@ _log = logging.getLogger(__name__)
 
 ANY = ("0.0.0.0", "::")  # noqa: S104
 LOOPBACK = "127.0.0.1"
+ROLES = ("ASYNC_MASTER", "SYNC_MASTER", "SLAVE")
 
 
 @click.command(name="serve")
@@ -36,6 +37,8 @@ LOOPBACK = "127.0.0.1"
 @click.option("--name", metavar="NAME", help="Name of the broker.  [default: broker-a]")
 @click.option("--cluster", metavar="NAME", help="Name of the cluster.  [default: DefaultCluster]")
 @click.option("--namesrv", metavar="H:P;H:P", help="Join these name servers instead of running one.")
+@click.option("--role", type=click.Choice(ROLES), help="What it is to the others of its name.  [default: ASYNC_MASTER]")
+@click.option("--id", type=int, metavar="N", help="Number of a SLAVE, 1 or more.")
 @settings_options("broker")
 @tls_options
 @logging_options
@@ -86,10 +89,12 @@ def command(
 def _check(access: AccessSettings, broker: BrokerConfig, namesrv: NamesrvConfig | None) -> None:
     """Refuse what cannot work, and warn of what is open.
 
-    :raises ConfigError: the broker could not register at its own name server.
+    :raises ConfigError: the broker could not register at its own name server, or would never find its master.
     """
     from rocketmq_py.errors import ConfigError
 
+    if broker.is_slave and namesrv is not None:
+        raise ConfigError("a SLAVE finds its master through the name servers they share: name them with --namesrv")
     if access.authentication_enabled:
         if namesrv is not None and access.inner is None:
             raise ConfigError(
@@ -125,7 +130,7 @@ def _from_file(config_file: Path | None, given: dict[str, str]) -> dict[str, str
 def _as_settings(options: dict[str, str | int | None]) -> dict[str, str]:
     """The options that were given, under the broker's keys."""
     keys = {"store": "storePathRootDir", "port": "listenPort", "name": "brokerName", "cluster": "brokerClusterName",
-            "namesrv": "namesrvAddr"}  # fmt: skip
+            "namesrv": "namesrvAddr", "role": "brokerRole", "id": "brokerId"}  # fmt: skip
     return {key: str(options[option]) for option, key in keys.items() if options[option] is not None}
 
 

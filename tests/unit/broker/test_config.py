@@ -27,7 +27,7 @@ flushDiskType = ASYNC_FLUSH
 
 def test_the_broker_conf_of_the_distribution_works_unchanged() -> None:
     broker, store = configure(STOCK.splitlines())
-    assert broker == BrokerConfig(ignored={"brokerRole": "ASYNC_MASTER"})
+    assert broker == BrokerConfig()
     assert store == StoreConfig(file_reserved_time=48)
 
 
@@ -43,6 +43,11 @@ def test_keys_of_both_and_values_of_all_kinds() -> None:
     assert (store.mapped_file_size_commit_log, store.file_reserved_time) == (1048576, 7)
 
 
+def test_a_master_has_no_number_of_its_own() -> None:
+    assert BrokerConfig(broker_id=3).broker_id == 0
+    assert BrokerConfig(broker_role="SLAVE", broker_id=3).broker_id == 3
+
+
 def test_only_the_brokers_part() -> None:
     assert BrokerConfig.from_properties(["brokerName=b"], listen_port=1).listen_port == 1
 
@@ -56,7 +61,11 @@ def test_only_the_brokers_part() -> None:
         ({"listenPort": "many"}, "listenPort is 'many': a whole number is expected"),
         ({"autoCreateTopicEnable": "perhaps"}, "autoCreateTopicEnable is 'perhaps': true or false is expected"),
         ({"listenPort": "70000"}, "listenPort is 70000: 0 to 65535 is expected"),
-        ({"brokerId": "-1"}, "brokerId is -1: 0 "),
+        ({"brokerRole": "MASTER"}, "brokerRole is 'MASTER': ASYNC_MASTER, SYNC_MASTER, SLAVE are there"),
+        ({"brokerRole": "SLAVE"}, "brokerId is 0: a SLAVE needs one of its own, 1 or more"),
+        ({"brokerRole": "SLAVE", "brokerId": "-1"}, "brokerId is -1"),
+        ({"haListenPort": "65536"}, "haListenPort is 65536: 0 to 65535 is expected"),
+        ({"haMasterAddress": "nowhere"}, "nowhere"),
         ({"brokerName": "no name!"}, "brokerName is 'no name!'"),
         ({"namesrvAddr": "nowhere"}, "'nowhere' is no address: host:port is expected"),
         ({"flushDiskType": "NEVER"}, "flushDiskType is 'NEVER'"),
@@ -90,7 +99,7 @@ def test_every_key_of_java_is_known_and_has_an_effect_or_none() -> None:
 
 def test_our_defaults_are_those_of_java() -> None:
     ours = java_settings(BrokerConfig()) | java_settings(StoreConfig())
-    places = {"brokerIP1", "storePathRootDir"}
+    places = {"brokerIP1", "haListenPort", "storePathRootDir"}
     different = {key: ours[key] for key, theirs in JAVA_DEFAULTS.items() if key in ours and ours[key] != theirs}
     assert different.keys() == places
 
@@ -106,8 +115,8 @@ def test_all_mistakes_are_told_at_once() -> None:
 
 
 def test_what_has_no_effect_is_remembered() -> None:
-    broker, _ = configure(["brokerRole=SLAVE", "timerRocksDBRollMaxTps=10"])
-    assert broker.ignored == {"brokerRole": "SLAVE", "timerRocksDBRollMaxTps": "10"}
+    broker, _ = configure(["haSendHeartbeatInterval=1", "timerRocksDBRollMaxTps=10"])
+    assert broker.ignored == {"haSendHeartbeatInterval": "1", "timerRocksDBRollMaxTps": "10"}
 
 
 @pytest.mark.parametrize("field", BrokerConfig.__struct_fields__ + StoreConfig.__struct_fields__)
