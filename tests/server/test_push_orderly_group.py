@@ -30,7 +30,7 @@ def short_locks(monkeypatch):
 @pytest.fixture(scope="module")
 def cluster():
     with Cluster() as running:
-        running.brokers[0].services.locks._max_live_ms = 6000
+        running.brokers[0].services.locks.max_live_ms = 6000
         yield running
 
 

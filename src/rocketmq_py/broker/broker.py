@@ -23,7 +23,7 @@ from rocketmq_py.server import Server
 from rocketmq_py.server.access import AccessControl, AccessSettings
 from rocketmq_py.server.outward import Outward
 from rocketmq_py.server.tls import TlsSettings
-from rocketmq_py.store import StoreConfig
+from rocketmq_py.store import FileSystem, StoreConfig
 
 _log = logging.getLogger(__name__)
 
@@ -53,6 +53,7 @@ class Broker:
     :param clock: the time in milliseconds.
     :param tls: how it speaks TLS; without, it does not.
     :param access: who may do what; without, everybody everything.
+    :param fs: where its files are; this machine's by default.
     """
 
     def __init__(
@@ -62,8 +63,10 @@ class Broker:
         clock: Callable[[], int] = wall_clock,
         tls: TlsSettings | None = None,
         access: AccessControl | None = None,
+        fs: FileSystem | None = None,
     ) -> None:
         self.config = config
+        self._fs = fs
         self.store_config = store_config or StoreConfig()
         self.port = config.listen_port
         self._clock = clock
@@ -102,7 +105,13 @@ class Broker:
         client_tls = self._tls.client_context() if self._tls is not None else None
         access = self._access or open_access(AccessSettings(), config.store_root, config.broker_cluster_name)
         services = Services(
-            config, self.store_config, self.port, self._clock, soon, lambda: Outward(client_tls, access.inner)
+            config,
+            self.store_config,
+            self.port,
+            self._clock,
+            soon,
+            lambda: Outward(client_tls, access.inner),
+            self._fs,
         )
         services.open()
         server = Server(

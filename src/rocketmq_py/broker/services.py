@@ -65,7 +65,7 @@ from rocketmq_py.protocol.bodies import TopicConfig
 from rocketmq_py.protocol.checkpoints import revive_topic
 from rocketmq_py.server import Hold, Peer, Responder, Router
 from rocketmq_py.server.outward import Outward
-from rocketmq_py.store import Arrival, MessageStore, OsFileSystem, StoreConfig
+from rocketmq_py.store import Arrival, FileSystem, MessageStore, OsFileSystem, StoreConfig
 from rocketmq_py.store.config import delay_levels
 from rocketmq_py.store.config_files import ConfigFile
 from rocketmq_py.store.config_journal import JournaledFile
@@ -80,6 +80,7 @@ class Services:
     :param clock: the time in milliseconds.
     :param soon: runs a callback in the next turn of the event loop.
     :param outward: makes the connections to other servers.
+    :param fs: where its files are.
     """
 
     def __init__(
@@ -90,15 +91,17 @@ class Services:
         clock: Callable[[], int],
         soon: Callable[[Callable[[], None]], object],
         outward: Callable[[], Outward] = Outward,
+        fs: FileSystem | None = None,
     ) -> None:
         self._config = config
+        self._fs = fs or OsFileSystem()
         self._outward = outward
         self._store_config = store_config
         self._clock = clock
         self.address = f"[{config.broker_ip1}]:{port}" if ":" in config.broker_ip1 else f"{config.broker_ip1}:{port}"
         store_host = pack_host(config.broker_ip1, port)
         self.store = MessageStore(
-            config.store_root, store_config, store_host=store_host, clock=clock,
+            config.store_root, store_config, store_host=store_host, fs=self._fs, clock=clock,
             is_batched=self._has_batch_queues,
         )  # fmt: skip
         self.saver = Saver()
@@ -111,15 +114,15 @@ class Services:
         return self.topics.has_batch_queues(topic)
 
     def _file(self, name: str) -> ConfigFile:
-        return ConfigFile(self._path(name))
+        return ConfigFile(self._path(name), self._fs)
 
     def _path(self, name: str) -> Path:
         return self._config.store_root / "config" / name
 
     def _make_tables(self) -> None:
         config, clock = self._config, self._clock
-        self.topics = Topics(JournaledFile(self._path("topics.json")), config, clock)
-        self.groups = Groups(JournaledFile(self._path("subscriptionGroup.json")), config, clock)
+        self.topics = Topics(JournaledFile(self._path("topics.json"), self._fs), config, clock)
+        self.groups = Groups(JournaledFile(self._path("subscriptionGroup.json"), self._fs), config, clock)
         step = config.consumer_offset_update_version_step
         self.offsets = Offsets(self._file("consumerOffset.json"), step, clock, self.saver.save)
         keep_ms = config.filter_data_clean_time_span
@@ -136,7 +139,7 @@ class Services:
         self.delay = DelayService(store, levels, self._file("delayOffset.json"), step, clock, self.saver.save)
         metrics = TimerMetrics(self._file("timermetrics"), clock, self.saver.save)
         revive = revive_topic(config.broker_cluster_name)
-        self.timers = Timers(store, self.delay, metrics, revive, OsFileSystem(), clock)
+        self.timers = Timers(store, self.delay, metrics, revive, self._fs, clock)
         keys = UniqueKeys(store_host[:-4], os.getpid(), random.getrandbits(32))
         stamper = Stamper(config.region_id, config.trace_on, config.broker_cluster_name, lambda: keys.next(clock()))
         retries = RetryTopics(topics, groups, self.locks, clock)

@@ -29,7 +29,8 @@ class LockTable:
     """
 
     def __init__(self, max_live_ms: int = MAX_LIVE_MS) -> None:
-        self._max_live_ms = max_live_ms
+        self.max_live_ms = max_live_ms
+        """May be changed at any time; holds for locks that are out, too."""
         self._groups: dict[str, dict[MessageQueue, _Lock]] = {}
 
     def lock(self, group: str, client_id: str, queues: Iterable[MessageQueue], now_ms: int) -> list[MessageQueue]:
@@ -59,4 +60,4 @@ class LockTable:
         return any(not self._is_expired(held, now_ms) for held in self._groups.get(group, {}).values())
 
     def _is_expired(self, held: _Lock, now_ms: int) -> bool:
-        return now_ms - held.renewed_ms > self._max_live_ms
+        return now_ms - held.renewed_ms > self.max_live_ms

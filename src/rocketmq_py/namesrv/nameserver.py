@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from rocketmq_py.namesrv.config import NamesrvConfig
@@ -23,11 +24,17 @@ _log = logging.getLogger(__name__)
 _LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
 
+def wall_clock() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
 class NameServer:
     """A name server on one port.
 
     :param tls: how it speaks TLS; without, it does not.
     :param access: who may do what; without, everybody everything.
+    :param clock: the time in milliseconds.
     :raises ConfigError: the file of the key-value table cannot be understood, or a certificate cannot be used.
     """
 
@@ -36,7 +43,9 @@ class NameServer:
         config: NamesrvConfig | None = None,
         tls: TlsSettings | None = None,
         access: AccessControl | None = None,
+        clock: Callable[[], int] = wall_clock,
     ) -> None:
+        self._clock = clock
         self.config = config or NamesrvConfig()
         self.registry = Registry(on_min_id_change=self._min_id_changed)
         self._notifier = Notifier(tls.client_context() if tls is not None else None)
@@ -44,8 +53,8 @@ class NameServer:
         self._configure(self.config)
         kv = KvConfig(Path(self.config.kv_config_path).expanduser() if self.config.kv_config_path else None)
         self._router = Router(
-            RouteHandlers(self.registry, kv, self._settings, _now_ms),
-            BrokerHandlers(self.registry, kv, self._settings, _now_ms),
+            RouteHandlers(self.registry, kv, self._settings, clock),
+            BrokerHandlers(self.registry, kv, self._settings, clock),
             TopicHandlers(self.registry, self._settings),
             ConfigHandlers(kv, self._settings),
         )
@@ -115,12 +124,8 @@ class NameServer:
         self.registry.delete_missing_topics = config.delete_topic_with_broker_registration
 
     def _scan_brokers(self) -> None:
-        for owner in self.registry.expire(_now_ms()):
+        for owner in self.registry.expire(self._clock()):
             if isinstance(owner, Peer):
                 owner.close()
         interval = self.config.scan_not_active_broker_interval / 1000
         self._scan = asyncio.get_running_loop().call_later(interval, self._scan_brokers)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
