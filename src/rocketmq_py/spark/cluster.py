@@ -20,6 +20,7 @@ from rocketmq_py.protocol.sysflag import PERM_READ, PERM_WRITE
 from rocketmq_py.spark.connection import Connections
 from rocketmq_py.spark.offsets import Bounds, Offsets
 from rocketmq_py.spark.retry import Retry
+from rocketmq_py.spark.security import OPEN, Security
 
 _log = logging.getLogger(__name__)
 
@@ -60,12 +61,13 @@ class Cluster:
     :param namesrv: name servers, ``host:port`` each; the first that answers is asked.
     :param timeout: seconds to wait for an answer.
     :param retries: attempts after the first one.
+    :param security: how name servers and brokers are spoken to.
     """
 
-    def __init__(self, namesrv: tuple[str, ...], timeout: float, retries: int) -> None:
+    def __init__(self, namesrv: tuple[str, ...], timeout: float, retries: int, security: Security = OPEN) -> None:
         self._namesrv = namesrv
         self._retries = retries
-        self._connections = Connections(timeout)
+        self._connections = Connections(timeout, security)
 
     def readable(self, topics: Iterable[str]) -> Queues:
         """The queues of ``topics`` that can be read.

@@ -14,7 +14,14 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.spark.options import Use, check_options, read_options, write_options
+from rocketmq_py.spark.options import (
+    ReadOptions,
+    Use,
+    WriteOptions,
+    check_options,
+    read_options,
+    write_options,
+)
 
 
 class RocketMQDataSource(DataSource):
@@ -37,29 +44,39 @@ class RocketMQDataSource(DataSource):
         from rocketmq_py.spark.schema import default_schema
 
         # Whether the read will be a stream is not known yet; what both kinds need is judged here.
-        return default_schema(read_options(self.options, Use.READ_ANY).include_properties)
+        return default_schema(self._read(Use.READ_ANY).include_properties)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from rocketmq_py.spark.reader import BatchReader
         from rocketmq_py.spark.schema import arrow_schema
 
-        return BatchReader(read_options(self.options, Use.READ), arrow_schema(schema))
+        return BatchReader(self._read(Use.READ), arrow_schema(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from rocketmq_py.spark.schema import arrow_schema
         from rocketmq_py.spark.stream import stream_reader
 
-        return stream_reader(read_options(self.options, Use.READ_STREAM), arrow_schema(schema))
+        return stream_reader(self._read(Use.READ_STREAM), arrow_schema(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from rocketmq_py.spark.sink import BatchWriter
 
         if overwrite:
             raise ConfigError("a topic cannot be overwritten: write with mode('append')")
-        return BatchWriter(write_options(self.options), schema)
+        return BatchWriter(self._write(), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002
         """Output mode complete sends the whole result again in every micro-batch."""
         from rocketmq_py.spark.sink import stream_writer
 
-        return stream_writer(write_options(self.options), schema)
+        return stream_writer(self._write(), schema)
+
+    def _read(self, use: Use) -> ReadOptions:
+        options = read_options(self.options, use)
+        options.security.context()  # a certificate that cannot be read is told here, not by the first task
+        return options
+
+    def _write(self) -> WriteOptions:
+        options = write_options(self.options)
+        options.security.context()
+        return options

@@ -18,6 +18,7 @@ from rocketmq_py.spark.connection import Connection
 from rocketmq_py.spark.decode import Piece
 from rocketmq_py.spark.plan import DataLossError, QueueRange
 from rocketmq_py.spark.retry import Retry
+from rocketmq_py.spark.security import OPEN, Security
 from rocketmq_py.spark.window import Pull, Segment, Window
 from rocketmq_py.wire.command import Command
 
@@ -36,6 +37,7 @@ class FetchSettings:
     retries: int
     in_flight: int
     fail_on_data_loss: bool
+    security: Security = OPEN
 
 
 class Lag(RocketMQError):
@@ -88,7 +90,7 @@ class Fetcher:
         if self._connection is None:
             if not self._addresses:
                 raise NoRouteError(f"no broker serves {self._queue} now: {self._queue.broker_name} is not registered")
-            self._connection = Connection(self._addresses[0], self._settings.timeout)
+            self._connection = Connection(self._addresses[0], self._settings.timeout, self._settings.security)
         connection = self._connection
         if self._trouble is None:
             self._send(connection, self._window.pulls())
@@ -172,7 +174,7 @@ class Fetcher:
 
     def _look_up(self) -> tuple[str, ...]:
         """Where the queue is served by now, nothing when nobody can tell."""
-        cluster = Cluster(self._settings.namesrv, self._settings.timeout, retries=0)
+        cluster = Cluster(self._settings.namesrv, self._settings.timeout, 0, self._settings.security)
         try:
             return cluster.readable([self._queue.topic]).addresses.get(self._queue, Addresses()).all
         except RocketMQError as e:

@@ -46,7 +46,7 @@ class QueueRanges:
     def cluster(self) -> Cluster:
         """A view of the cluster, to be closed by the caller."""
         options = self.options
-        return Cluster(options.namesrv, options.request_timeout_ms / 1000, options.num_retries)
+        return Cluster(options.namesrv, options.timeout, options.num_retries, options.security)
 
     def partitions(self, plan: Plan, queues: Queues) -> list[InputPartition]:
         """The partitions of a plan: one for each queue that has something to read."""
@@ -95,10 +95,11 @@ class QueueRanges:
         options = self.options
         return FetchSettings(
             namesrv=options.namesrv,
-            timeout=options.request_timeout_ms / 1000,
+            timeout=options.timeout,
             retries=options.num_retries,
             in_flight=options.pulls_in_flight,
             fail_on_data_loss=options.fail_on_data_loss,
+            security=options.security,
         )
 
 

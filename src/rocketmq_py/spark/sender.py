@@ -18,6 +18,7 @@ from rocketmq_py.spark.cluster import AUTO_CREATE_QUEUES, Cluster, Queues
 from rocketmq_py.spark.connection import Connections
 from rocketmq_py.spark.retry import Retry
 from rocketmq_py.spark.rows import Outgoing
+from rocketmq_py.spark.security import OPEN, Security
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.javahash import string_hash
@@ -44,6 +45,7 @@ class SendSettings:
     retries: int
     in_flight: int
     max_batch_bytes: int
+    security: Security = OPEN
 
 
 @dataclass(slots=True)
@@ -112,8 +114,8 @@ class Sender:
 
     def __init__(self, settings: SendSettings) -> None:
         self._settings = settings
-        self._connections = Connections(settings.timeout)
-        self._cluster = Cluster(settings.namesrv, settings.timeout, settings.retries)
+        self._connections = Connections(settings.timeout, settings.security)
+        self._cluster = Cluster(settings.namesrv, settings.timeout, settings.retries, settings.security)
         self._topics: dict[str, TopicQueues] = {}
         self._filling: dict[tuple[str, MessageQueue | None], Batch] = {}
         self._under_way: dict[tuple[str, int], Batch] = {}

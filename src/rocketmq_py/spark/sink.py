@@ -103,10 +103,11 @@ class TaskWriter:
         return SendSettings(
             namesrv=options.namesrv,
             producer_group=options.producer_group,
-            timeout=options.request_timeout_ms / 1000,
+            timeout=options.timeout,
             retries=options.num_retries,
             in_flight=options.sends_in_flight,
             max_batch_bytes=options.max_batch_bytes,
+            security=options.security,
         )
 
 

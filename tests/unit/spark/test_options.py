@@ -8,6 +8,8 @@ from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.spark.offsets import Boundary
 from rocketmq_py.spark.options import Use, check_options, read_options, write_options
+from rocketmq_py.tls import TlsOptions
+from rocketmq_py.wire.signing import Credentials
 
 NEEDED = {"namesrv": "localhost:9876", "subscribe": "orders"}
 
@@ -98,6 +100,36 @@ def test_what_spark_itself_reads_from_the_options_is_let_through() -> None:
 def test_a_wrong_value_is_refused_by_name(name: str, value: str, told: str) -> None:
     with pytest.raises(ConfigError, match=f"option {name}=.*{told}"):
         check_options({name: value})
+
+
+def test_tls_and_signing_become_one_value() -> None:
+    given = {"tlsca": "ca.pem", "tlsverify": "false", "accesskey": "a", "secretkey": "hidden", "securitytoken": "t"}
+    security = read_options(NEEDED | given, Use.READ).security
+    assert security.tls == TlsOptions(ca="ca.pem", verify=False)
+    assert security.credentials == Credentials("a", "hidden", "t")
+    assert "hidden" not in repr(security)
+    assert read_options(NEEDED | {"tls": "true"}, Use.READ).security.tls == TlsOptions()
+    assert write_options({"namesrv": "a:1", "tls": "false"}).security.tls is None
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"accessKey": "a"}, "option secretKey is missing"),
+        ({"secretKey": "s"}, "option accessKey is missing"),
+        ({"tlsKey": "k.pem"}, "give tlsCert, too"),
+        ({"tls": "false", "tlsCa": "ca.pem"}, "option tls is false"),
+    ],
+)
+def test_halves_of_tls_and_signing_are_refused(given: dict[str, str], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        read_options(NEEDED | given, Use.READ)
+
+
+def test_no_error_shows_a_secret() -> None:
+    with pytest.raises(ConfigError) as told:
+        check_options(NEEDED | {"secretKey": "   "})
+    assert str(told.value) == "option secretKey: it is empty"
 
 
 @pytest.mark.parametrize("missing", sorted(NEEDED))
