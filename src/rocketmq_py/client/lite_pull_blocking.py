@@ -11,12 +11,12 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from time import monotonic
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Unpack
 
 from rocketmq_py.client import lite_pull as aio
 from rocketmq_py.client.lite_pull_options import LitePullSettings
 from rocketmq_py.client.lite_pull_watch import TopicQueuesChanged
-from rocketmq_py.client.portal import portal
+from rocketmq_py.client.member_blocking import BlockingMember
 from rocketmq_py.client.push_running import Health
 from rocketmq_py.model import MessageExt, MessageQueue
 
@@ -29,7 +29,7 @@ def _time_left(timeout: float | None) -> Callable[[], float | None]:
     return lambda: max(0.0, end - monotonic())
 
 
-class LitePullConsumer:
+class LitePullConsumer(BlockingMember[aio.LitePullConsumer]):
     """A member of a consumer group that gets messages when it asks for them.
 
     Either topics are subscribed, and the group shares their queues, or queues are assigned and consumed whoever else
@@ -59,7 +59,7 @@ class LitePullConsumer:
         namesrv: str | Sequence[str] | None = None,
         **settings: Unpack[LitePullSettings],
     ) -> None:
-        self._portal = portal()
+        super().__init__()
         self._aio = self._portal.call(lambda: aio.LitePullConsumer(group, namesrv, **settings))
 
     # -- which queues
@@ -137,10 +137,6 @@ class LitePullConsumer:
         :param commit: with ``auto_commit``, whether everything polled so far is committed, too.
         """
         self._portal.run(self._aio.close(commit=commit))
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -250,16 +246,6 @@ class LitePullConsumer:
 
     # -- looking at it
 
-    @property
-    def group(self) -> str:
-        """The consumer group."""
-        return self._aio.group
-
-    @property
-    def client_id(self) -> str:
-        """What brokers and other members know this consumer by."""
-        return self._aio.client_id
-
     def health(self) -> Health:
         """State, queues and rates as they are now."""
         return self._portal.call(self._aio.health)
@@ -270,6 +256,3 @@ class LitePullConsumer:
         :raises NetworkError: a broker cannot be asked.
         """
         return self._portal.run(self._aio.lag())
-
-    def __repr__(self) -> str:
-        return repr(self._aio)

@@ -8,17 +8,17 @@ from __future__ import annotations
 import datetime
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-from typing import Self, Unpack
+from typing import Unpack
 
 from rocketmq_py.client import pull as aio
-from rocketmq_py.client.portal import portal
+from rocketmq_py.client.member_blocking import BlockingMember
 from rocketmq_py.client.pull_options import PullSettings
 from rocketmq_py.client.push_parts import QueuesChanged
 from rocketmq_py.client.push_running import Health
 from rocketmq_py.model import MessageExt, MessageQueue, PullResult
 
 
-class PullConsumer:
+class PullConsumer(BlockingMember[aio.PullConsumer]):
     """Pulls where and when it is told to. Deprecated: use :class:`~rocketmq_py.LitePullConsumer`.
 
     Nothing is consumed by itself: the application asks which queues there are, pulls at offsets of its own choice and
@@ -48,7 +48,7 @@ class PullConsumer:
         **settings: Unpack[PullSettings],
     ) -> None:
         aio.warn_deprecated(2)
-        self._portal = portal()
+        super().__init__()
 
         def make() -> aio.PullConsumer:
             with warnings.catch_warnings():
@@ -71,13 +71,6 @@ class PullConsumer:
     def close(self) -> None:
         """Leaves the group: offsets are stored, the brokers told. May be called more than once."""
         self._portal.run(self._aio.close())
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # -- queues
 
@@ -181,16 +174,6 @@ class PullConsumer:
 
     # -- looking at it
 
-    @property
-    def group(self) -> str:
-        """The consumer group."""
-        return self._aio.group
-
-    @property
-    def client_id(self) -> str:
-        """What brokers and other members know this consumer by."""
-        return self._aio.client_id
-
     def health(self) -> Health:
         """State, queues and rates as they are now."""
         return self._portal.call(self._aio.health)
@@ -201,6 +184,3 @@ class PullConsumer:
         :raises NetworkError: a broker cannot be asked.
         """
         return self._portal.run(self._aio.lag())
-
-    def __repr__(self) -> str:
-        return repr(self._aio)

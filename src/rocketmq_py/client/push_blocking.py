@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 from rocketmq_py.client import push as aio
 from rocketmq_py.client.dispatch_listener import AnyListener
 from rocketmq_py.client.hooks import ConsumeHook
-from rocketmq_py.client.portal import portal
+from rocketmq_py.client.member_blocking import BlockingMember
 from rocketmq_py.client.push_options import PushSettings
 from rocketmq_py.client.push_parts import QueuesChanged
 from rocketmq_py.client.push_running import Health
@@ -24,7 +23,7 @@ from rocketmq_py.model import MessageQueue
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class PushConsumer:
+class PushConsumer(BlockingMember[aio.PushConsumer]):
     """A member of a consumer group whose listeners get the messages of its queues: several at a time, in no order,
     unless ``orderly`` says otherwise.
 
@@ -69,6 +68,7 @@ class PushConsumer:
         trace: Trace = False,
         **settings: Unpack[PushSettings],
     ) -> None:
+        super().__init__()
         self._aio = aio.PushConsumer(
             group,
             namesrv,
@@ -78,7 +78,6 @@ class PushConsumer:
             trace=trace,
             **settings,
         )
-        self._portal = portal()
 
     # -- before the start
 
@@ -138,11 +137,6 @@ class PushConsumer:
             self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def suspend(self) -> None:
         """Pulls nothing more until :meth:`resume`; what is held already is still consumed."""
         self._portal.call(self._aio.suspend)
@@ -161,16 +155,6 @@ class PushConsumer:
     # -- looking at it
 
     @property
-    def group(self) -> str:
-        """The consumer group."""
-        return self._aio.group
-
-    @property
-    def client_id(self) -> str:
-        """What brokers and other members know this consumer by."""
-        return self._aio.client_id
-
-    @property
     def queues(self) -> list[MessageQueue]:
         """The queues this consumer has now, those of the retry topic included."""
         return self._aio.queues
@@ -185,6 +169,3 @@ class PushConsumer:
         :raises NetworkError: a broker cannot be asked.
         """
         return self._portal.run(self._aio.lag())
-
-    def __repr__(self) -> str:
-        return repr(self._aio)

@@ -6,17 +6,16 @@ A façade over the asyncio consumer, which runs in the portal's loop.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from types import TracebackType
-from typing import Self, Unpack
+from typing import Unpack
 
 from rocketmq_py.client import simple as aio
-from rocketmq_py.client.portal import portal
+from rocketmq_py.client.member_blocking import BlockingMember
 from rocketmq_py.client.simple import SimpleHealth
 from rocketmq_py.client.simple_options import SimpleSettings
 from rocketmq_py.model import MessageExt, MessageQueue
 
 
-class SimpleConsumer:
+class SimpleConsumer(BlockingMember[aio.SimpleConsumer]):
     """A member of a consumer group that receives messages and acks each of them when it is done.
 
     A received message is invisible to the other members for a while. Acked within that time it is done; else it is
@@ -46,7 +45,7 @@ class SimpleConsumer:
         namesrv: str | Sequence[str] | None = None,
         **settings: Unpack[SimpleSettings],
     ) -> None:
-        self._portal = portal()
+        super().__init__()
         self._aio = self._portal.call(lambda: aio.SimpleConsumer(group, namesrv, **settings))
 
     def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> None:
@@ -80,15 +79,6 @@ class SimpleConsumer:
         more than once, from any thread.
         """
         self._portal.run(self._aio.close())
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # -- messages
 
@@ -139,16 +129,6 @@ class SimpleConsumer:
 
     # -- looking at it
 
-    @property
-    def group(self) -> str:
-        """The consumer group."""
-        return self._aio.group
-
-    @property
-    def client_id(self) -> str:
-        """What brokers and other members know this consumer by."""
-        return self._aio.client_id
-
     def health(self) -> SimpleHealth:
         """State and sources as they are now."""
         return self._portal.call(self._aio.health)
@@ -160,6 +140,3 @@ class SimpleConsumer:
         :raises NetworkError: a broker cannot be asked.
         """
         return self._portal.run(self._aio.lag())
-
-    def __repr__(self) -> str:
-        return repr(self._aio)
