@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rocketmq_py.client.simple_blocking import SimpleConsumer as SimpleConsumer
     from rocketmq_py.client.transaction import TransactionListener as TransactionListener
     from rocketmq_py.client.transaction_blocking import TransactionProducer as TransactionProducer
+    from rocketmq_py.core.faults import LatencyFaultTolerance as LatencyFaultTolerance
     from rocketmq_py.errors import (
         BrokerError as BrokerError,
         ClosedError as ClosedError,
@@ -70,6 +71,7 @@ __all__ = [
     "Credentials",
     "ForkedError",
     "InvalidReceipt",
+    "LatencyFaultTolerance",
     "LitePullConsumer",
     "Message",
     "MessageExt",
@@ -114,6 +116,7 @@ _HOMES = {
     "client.simple_blocking": ("SimpleConsumer",),
     "client.transaction": ("TransactionListener",),
     "client.transaction_blocking": ("TransactionProducer",),
+    "core.faults": ("LatencyFaultTolerance",),
     "errors": (
         "BrokerError", "ClosedError", "ConfigError", "ForkedError", "InvalidReceipt", "MessageIllegal", "NetworkError",
         "NoRouteError", "NotAssigned", "OffsetIllegal", "RequestTimeout", "RocketMQError",

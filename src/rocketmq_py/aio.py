@@ -15,6 +15,7 @@ from rocketmq_py.client.replies import reply
 from rocketmq_py.client.simple import SimpleConsumer
 from rocketmq_py.client.transaction import TransactionListener
 from rocketmq_py.client.transaction_producer import TransactionProducer
+from rocketmq_py.core.faults import LatencyFaultTolerance
 from rocketmq_py.errors import (
     BrokerError,
     ClosedError,
@@ -62,6 +63,7 @@ __all__ = [
     "Credentials",
     "ForkedError",
     "InvalidReceipt",
+    "LatencyFaultTolerance",
     "LitePullConsumer",
     "Message",
     "MessageExt",

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from rocketmq_py import ConsumeFromWhere, Message, Producer, PushConsumer
+from rocketmq_py import ConsumeFromWhere, LatencyFaultTolerance, Message, Producer, PushConsumer
+from rocketmq_py.testing import TcpProxy
 from tests.interop.javapeer import JavaPeer, JavaServer
 from tests.interop.ours import OurServer, OurServers
 from tests.interop.side import Inbox, Seen, eventually, group
@@ -65,6 +66,31 @@ def test_a_topic_is_on_both_brokers(java: JavaPeer, cluster: Mixed) -> None:
     route = java.admin("topicRoute", "-n", cluster.namesrv, "-t", make_topic(java, cluster))
     assert cluster.theirs.address in route
     assert cluster.ours.broker in route
+
+
+def test_a_slow_java_broker_is_left_alone_and_found_again(java: JavaPeer, cluster: Mixed) -> None:
+    topic, slow, address = make_topic(java, cluster), "broker-a", cluster.theirs.address
+    tolerance = LatencyFaultTolerance((1.5, 9.0), (120.0, 0.5), start_detector_enable=True, detect_timeout=30.0)
+    with (
+        TcpProxy(address, delay=1.0) as proxy,
+        Producer(
+            "p", cluster.namesrv, send_timeout=60, address_map={address: proxy.address},
+            send_latency_fault_enable=tolerance,
+        ) as producer,
+    ):  # fmt: skip
+        went = [producer.send(Message(topic, b"x")).queue.broker_name for _ in range(N)]
+        assert went.count(slow) == 1
+    with (
+        TcpProxy(address) as proxy,
+        Producer(
+            "p", cluster.namesrv, send_timeout=60, address_map={address: proxy.address},
+            send_latency_fault_enable=tolerance,
+        ) as producer,
+    ):  # fmt: skip
+        proxy.refuse()
+        assert slow not in {producer.send(Message(topic, b"x")).queue.broker_name for _ in range(4)}
+        proxy.start()
+        eventually(lambda: producer.send(Message(topic, b"x")).queue.broker_name, lambda broker: broker == slow)
 
 
 def test_producers_use_and_consumers_read_both_brokers(java: JavaPeer, cluster: Mixed) -> None:

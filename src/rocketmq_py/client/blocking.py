@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
@@ -18,6 +19,7 @@ from rocketmq_py.client.portal import portal
 from rocketmq_py.client.producer import QueueSelector, chooser
 from rocketmq_py.client.sender import Target, outcome_of
 from rocketmq_py.client.tracing import Trace
+from rocketmq_py.core.faults import LatencyFaultTolerance
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.core.sending import Delivery
 from rocketmq_py.errors import NetworkError, RocketMQError
@@ -48,6 +50,10 @@ class Producer:
     :param hooks: called before and after every send.
     :param trace: leave traces of messages in the brokers' trace topic, or in the one named here; see
         :mod:`rocketmq_py.client.tracing`. Off by default.
+    :param send_latency_fault_enable: keep away from brokers that are slow or fail, for a time that grows with their
+        latency: True for Java's tables, :class:`~rocketmq_py.LatencyFaultTolerance` for others. Off by default.
+    :param send_msg_max_timeout_per_request: seconds of ``send_timeout`` an attempt may take that is not the last one;
+        None lets a broker that does not answer take all of it.
     :raises ConfigError: an option that can never work.
 
     In a forked child every call raises ForkedError; make a producer of its own there.
@@ -72,6 +78,8 @@ class Producer:
         credentials: Credentials | None = None,
         hooks: Sequence[SendHook] = (),
         trace: Trace = False,
+        send_latency_fault_enable: LatencyFaultTolerance | bool = False,
+        send_msg_max_timeout_per_request: float | None = None,
     ) -> None:
         producer = aio.Producer(
             group,
@@ -90,6 +98,8 @@ class Producer:
             credentials=credentials,
             hooks=hooks,
             trace=trace,
+            send_latency_fault_enable=send_latency_fault_enable,
+            send_msg_max_timeout_per_request=send_msg_max_timeout_per_request,
         )
         self._wrap(producer)
 
@@ -269,7 +279,9 @@ class Producer:
             target = sender.target(delivery)
             outcome = None
             if target is not None and self._direct is not None:
+                began = monotonic()
                 outcome = _attempt(self._direct, delivery, target)
+                sender.ended(target, began, outcome)
             if isinstance(outcome, SendResult):
                 return outcome
             return self._portal.run(sender.deliver(delivery, outcome))
@@ -284,7 +296,7 @@ def _attempt(connections: DirectConnections, delivery: Delivery, target: Target)
     head, frame = target.head, delivery.outgoing.frame
     answer: Reply | NetworkError
     try:
-        answer = connections.exchange(target.address, lambda opaque: frame(head, opaque), delivery.deadline)
+        answer = connections.exchange(target.address, lambda opaque: frame(head, opaque), delivery.until)
     except NetworkError as e:
         answer = e
     return outcome_of(delivery, target, answer)

@@ -169,9 +169,9 @@ class ClientInstance:
             return
         routes, heartbeat, offsets = self._intervals
         self._jobs = [
-            asyncio.ensure_future(_every(routes, routes, self.refresh_routes)),
-            asyncio.ensure_future(_every(min(1.0, heartbeat), heartbeat, self.heartbeat_all)),
-            asyncio.ensure_future(_every(2 * offsets, offsets, self._persist_offsets)),
+            asyncio.ensure_future(every(routes, routes, self.refresh_routes)),
+            asyncio.ensure_future(every(min(1.0, heartbeat), heartbeat, self.heartbeat_all)),
+            asyncio.ensure_future(every(2 * offsets, offsets, self._persist_offsets)),
         ]
 
     async def stop(self) -> None:
@@ -269,7 +269,7 @@ class ClientInstance:
         )
 
 
-async def _every(first: float, interval: float, job: Callable[[], Awaitable[None]]) -> None:
+async def every(first: float, interval: float, job: Callable[[], Awaitable[None]]) -> None:
     """Run ``job`` after ``first`` seconds and then every ``interval``; what it raises is logged."""
     await asyncio.sleep(first)
     while True:

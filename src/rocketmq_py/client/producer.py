@@ -6,6 +6,7 @@ Knows the public face and the producer's life. How messages reach brokers is ``s
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -18,6 +19,7 @@ from rocketmq_py.client.replies import PendingRequests
 from rocketmq_py.client.routes import name_servers
 from rocketmq_py.client.sender import Options, Sender
 from rocketmq_py.client.tracing import SendTrace, Trace, Tracer
+from rocketmq_py.core.faults import LatencyFaultTolerance
 from rocketmq_py.core.outgoing import check_limits
 from rocketmq_py.core.sending import Chooser, Delivery, shard
 from rocketmq_py.errors import ClosedError, ConfigError, RequestTimeout
@@ -56,6 +58,10 @@ class Producer:
     :param hooks: called before and after every send.
     :param trace: leave traces of messages in the brokers' trace topic, or in the one named here; see
         :mod:`rocketmq_py.client.tracing`. Off by default.
+    :param send_latency_fault_enable: keep away from brokers that are slow or fail, for a time that grows with their
+        latency: True for Java's tables, :class:`~rocketmq_py.LatencyFaultTolerance` for others. Off by default.
+    :param send_msg_max_timeout_per_request: seconds of ``send_timeout`` an attempt may take that is not the last one;
+        None lets a broker that does not answer take all of it.
     :raises ConfigError: an option that can never work.
     """
 
@@ -79,12 +85,15 @@ class Producer:
         credentials: Credentials | None = None,
         hooks: Sequence[SendHook] = (),
         trace: Trace = False,
+        send_latency_fault_enable: LatencyFaultTolerance | bool = False,
+        send_msg_max_timeout_per_request: float | None = None,
     ) -> None:
         self.group = names.check_group(group)
         check_limits(compress_over, max_message_size)
         self._options = Options(
             send_timeout, retries, compress_over, compression, compression_level, max_message_size, create_topic,
-            default_queue_nums,
+            default_queue_nums, _tolerance(send_latency_fault_enable),
+            math.inf if send_msg_max_timeout_per_request is None else send_msg_max_timeout_per_request,
         )  # fmt: skip
         self._namesrv = [] if instance is not None else name_servers(namesrv)
         self._instance_name = instance_name
@@ -304,6 +313,12 @@ class Producer:
 
     def __repr__(self) -> str:
         return f"Producer(group={self.group!r}, namesrv={';'.join(self._namesrv)!r})"
+
+
+def _tolerance(option: LatencyFaultTolerance | bool) -> LatencyFaultTolerance | None:
+    if isinstance(option, bool):
+        return LatencyFaultTolerance() if option else None
+    return option.check()
 
 
 def chooser(message: Message, key: Any, selector: QueueSelector | None) -> Chooser:

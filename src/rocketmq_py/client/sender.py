@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
+import math
 import os
 import random
 import socket
@@ -21,6 +22,8 @@ import msgspec
 
 from rocketmq_py.client.connection import Connection, settler
 from rocketmq_py.client.instance import ClientInstance, local_ip
+from rocketmq_py.client.tolerance import Tolerance
+from rocketmq_py.core.faults import LatencyFaultTolerance
 from rocketmq_py.core.outgoing import Packer, SendHead
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.core.route import TopicRoute
@@ -49,6 +52,8 @@ class Options(NamedTuple):
     max_message_size: int = names.MAX_MESSAGE_SIZE
     create_topic: str = names.AUTO_CREATE_TOPIC
     default_queue_nums: int = 4
+    latency: LatencyFaultTolerance | None = None
+    attempt_seconds: float = math.inf
 
 
 class Target(NamedTuple):
@@ -92,6 +97,11 @@ class Sender:
         self._refreshing: dict[str, asyncio.Task[None]] = {}
         self._loop = asyncio.get_running_loop()
         self._idle: asyncio.Event | None = None
+        self.tolerance: Tolerance | None = None
+        self._attempt_of: type[_Attempt] = _Attempt
+        if options.latency is not None:
+            self.tolerance = Tolerance(options.latency, instance, lambda: self.topics)
+            self._attempt_of = _TimedAttempt
 
     @property
     def topics(self) -> set[str]:
@@ -127,7 +137,11 @@ class Sender:
         if queue is not None and queue.topic != outgoing.topic:
             raise ConfigError(f"a message of topic {outgoing.topic!r} cannot be sent to queue {queue}")
         retries = self.options.retries if queue is None and choose is None else 0
-        return Delivery(outgoing, deadline, retries, queue, choose)
+        delivery = Delivery(outgoing, deadline, retries, queue, choose, until=deadline)
+        if retries and self.options.attempt_seconds < math.inf:
+            delivery.attempt_seconds = self.options.attempt_seconds
+            delivery.begin(time.monotonic())
+        return delivery
 
     def target(self, delivery: Delivery) -> Target | None:
         """Where the next attempt goes, if that is known already; None sends it the long way."""
@@ -148,7 +162,10 @@ class Sender:
 
     def _turn(self, topic: str) -> RoundRobin:
         turn = self._turns.get(topic)
-        return turn or self._turns.setdefault(topic, RoundRobin(random.getrandbits(16)))
+        if turn is not None:
+            return turn
+        new = RoundRobin(random.getrandbits(16)) if self.tolerance is None else self.tolerance.turn()
+        return self._turns.setdefault(topic, new)
 
     def _target(self, queue: MessageQueue, address: str) -> Target:
         options = self.options
@@ -167,7 +184,7 @@ class Sender:
         if target is None or connection is None:
             self.go_long_way(delivery, None, future)
             return
-        opaque = connection.expect(_Attempt(self, delivery, target, connection, future), delivery.deadline)
+        opaque = connection.expect(self._attempt_of(self, delivery, target, connection, future), delivery.until)
         connection.write(delivery.outgoing.frame(target.head, opaque))
 
     def go_long_way(self, delivery: Delivery, failure: RocketMQError | None, future: SendFuture) -> None:
@@ -212,7 +229,8 @@ class Sender:
 
     async def _attempt(self, delivery: Delivery, target: Target, connection: Connection) -> SendResult:
         future: asyncio.Future[Reply] = self._loop.create_future()
-        opaque = connection.expect(settler(future), delivery.deadline)
+        began = time.monotonic()
+        opaque = connection.expect(settler(future), delivery.until)
         connection.write(delivery.outgoing.frame(target.head, opaque))
         answer: Reply | NetworkError
         try:
@@ -220,10 +238,17 @@ class Sender:
         except NetworkError as e:
             answer = e
         outcome = outcome_of(delivery, target, answer)
+        self.ended(target, began, outcome)
         if isinstance(outcome, SendResult):
             return outcome
         self.leave_if_told(connection, answer)
         raise outcome
+
+    def ended(self, target: Target, began: float, outcome: SendResult | RocketMQError) -> None:
+        """An attempt that began at ``began`` (``time.monotonic``) ended; remembered where latency is looked at."""
+        if self.tolerance is not None:
+            error = outcome if isinstance(outcome, RocketMQError) else None
+            self.tolerance.ended(target.queue.broker_name, began, error)
 
     # -- what the long way needs
 
@@ -236,12 +261,15 @@ class Sender:
     async def _reach(self, queue: MessageQueue, delivery: Delivery) -> tuple[Target, Connection]:
         """A connection to the broker of ``queue``; a failure counts as an attempt at that broker."""
         address = self._routes.master(queue.broker_name)
+        began = time.monotonic()
         try:
             if address is None:
                 raise _no_master(queue)
-            connection = await self.connections.get(address, delivery.remaining(time.monotonic()))
-        except (NoRouteError, NetworkError):
+            connection = await self.connections.get(address, delivery.remaining(began))
+        except (NoRouteError, NetworkError) as e:
             delivery.tried += (queue.broker_name,)
+            if self.tolerance is not None:
+                self.tolerance.ended(queue.broker_name, began, e)
             raise
         return self._target(queue, address), connection
 
@@ -333,6 +361,8 @@ class Sender:
         await self._idle.wait()
         for refresh in self._refreshing.values():
             refresh.cancel()
+        if self.tolerance is not None:
+            self.tolerance.close()
 
     def _check_idle(self) -> None:
         if self._idle is not None and not self._under_way:
@@ -350,13 +380,28 @@ class _Attempt(msgspec.Struct, gc=False, eq=False):
 
     def __call__(self, answer: Reply | NetworkError) -> None:
         """The answer has come."""
-        outcome = outcome_of(self.delivery, self.target, answer)
+        self.finish(outcome_of(self.delivery, self.target, answer), answer)
+
+    def finish(self, outcome: SendResult | RocketMQError, answer: Reply | NetworkError) -> None:
+        """Settle the future, or go on with another attempt."""
         if isinstance(outcome, SendResult):
             self.sender.leave(self.delivery)
             _settle(self.future, outcome)
         else:
             self.sender.leave_if_told(self.connection, answer)
             self.sender.go_long_way(self.delivery, outcome, self.future)
+
+
+class _TimedAttempt(_Attempt, gc=False, eq=False):
+    """The same, of a producer that looks at the latency of brokers."""
+
+    began: float = msgspec.field(default_factory=time.monotonic)
+
+    def __call__(self, answer: Reply | NetworkError) -> None:
+        """The answer has come."""
+        outcome = outcome_of(self.delivery, self.target, answer)
+        self.sender.ended(self.target, self.began, outcome)
+        self.finish(outcome, answer)
 
 
 def _settle(future: SendFuture, outcome: SendResult | Exception) -> None:

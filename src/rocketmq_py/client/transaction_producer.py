@@ -33,6 +33,7 @@ from rocketmq_py.client.transaction import (
     state_of,
 )
 from rocketmq_py.client.transaction_checks import CheckPool, Question
+from rocketmq_py.core.faults import LatencyFaultTolerance
 from rocketmq_py.errors import ConfigError, NoRouteError, RocketMQError
 from rocketmq_py.model import Message, SendResult, TransactionSendResult, TransactionState
 from rocketmq_py.protocol import names
@@ -61,6 +62,8 @@ class ProducerOptions(TypedDict, total=False):
     credentials: Credentials | None
     hooks: Sequence[SendHook]
     trace: Trace
+    send_latency_fault_enable: LatencyFaultTolerance | bool
+    send_msg_max_timeout_per_request: float | None
 
 
 class TransactionProducer(Producer):

@@ -7,6 +7,7 @@ request travels; the time is an argument.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -85,6 +86,10 @@ class Delivery(msgspec.Struct, gc=False, eq=False):
     """The brokers of attempts that failed."""
     sent_away: bool = False
     """Whether a broker that shuts down has refused it."""
+    attempt_seconds: float = math.inf
+    """How long an attempt may take that is not the last one."""
+    until: float = math.inf
+    """When the current attempt ends at the latest; the deadline if that is earlier."""
 
     def next_queue(self, queues: Sequence[MessageQueue], turn: RoundRobin) -> MessageQueue:
         """The queue of the next attempt, off the broker the last one failed at if there is a choice."""
@@ -94,6 +99,10 @@ class Delivery(msgspec.Struct, gc=False, eq=False):
             else:
                 self.queue = turn.pick(queues, self.tried[-1] if self.tried else None)
         return self.queue
+
+    def begin(self, now: float) -> None:
+        """An attempt begins; it leaves time for another one if there may be one."""
+        self.until = min(self.deadline, now + self.attempt_seconds) if self.retries else self.deadline
 
     def remaining(self, now: float) -> float:
         """Seconds that are left.
@@ -109,10 +118,12 @@ class Delivery(msgspec.Struct, gc=False, eq=False):
         """An attempt ended with ``error``. Returns when another may follow, raises ``error`` otherwise."""
         if isinstance(error, BrokerError) and error.code == ResponseCode.GO_AWAY and not self.sent_away:
             self.sent_away = True  # it took nothing; over a new connection it, or who follows it, may
+            self.begin(now)
             return
         if self.retries > 0 and is_retried(error) and now < self.deadline:
             self.retries -= 1
             self.queue = None
+            self.begin(now)
             return
         if len(self.tried) > 1:
             error.add_note(f"tried {len(self.tried)} times, at brokers {', '.join(self.tried)}")
