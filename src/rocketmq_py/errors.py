@@ -257,6 +257,10 @@ class StoreCorrupt(StoreError):
     """Files of the store contradict each other or the configuration beyond what recovery may cut."""
 
 
+class ReplicaRefused(StoreError):
+    """What a master sends does not go on where the log of this slave ends, or cannot be part of it."""
+
+
 class StoreNotWritable(StoreError):
     """The store refuses writes: disk full, an IO error, or closing."""
 

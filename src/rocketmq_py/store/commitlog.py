@@ -118,7 +118,7 @@ class CommitLog:
             self._allocated = start + begin + length
         return self._allocated - start
 
-    def write(self, start: int, position: int, data: bytes) -> None:
+    def write(self, start: int, position: int, data: bytes | bytearray | memoryview) -> None:
         """Put bytes into the file at ``start``, where there is room for them.
 
         Not through the mapping: the kernel would first zero every page that is about to be overwritten.
@@ -149,6 +149,16 @@ class CommitLog:
         if buffer is None or offset + size > self.end or at + size > self.file_size or size < 0:
             return None
         return buffer[at : at + size]
+
+    def view(self, offset: int, most: int) -> memoryview | None:
+        """At most so many bytes from an offset on, not beyond its file; None when there are none."""
+        if offset >= self.end:
+            return None
+        start = offset - offset % self.file_size
+        buffer = self.buffers.get(start) or self.buffer(start)
+        if buffer is None:
+            return None
+        return memoryview(buffer)[offset - start : min(offset + most, self.end, start + self.file_size) - start]
 
     def store_time(self, offset: int) -> int:
         """When the record at an offset was stored, milliseconds; -1 when there is none."""

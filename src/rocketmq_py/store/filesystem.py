@@ -42,7 +42,7 @@ class File(Protocol):
     def read(self, position: int, length: int) -> bytes:
         """Bytes from ``position``, fewer only at the end of the file."""
 
-    def write(self, position: int, data: bytes | bytearray) -> None:
+    def write(self, position: int, data: bytes | bytearray | memoryview) -> None:
         """Write within the size; ``OSError`` when the disk is full or fails."""
 
     def allocate(self, position: int, length: int) -> None:

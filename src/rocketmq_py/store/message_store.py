@@ -14,38 +14,39 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rocketmq_py.errors import ClosedError, StoreCorrupt, StoreLocked, StoreNotWritable
+from rocketmq_py.errors import StoreCorrupt, StoreLocked, StoreNotWritable
 from rocketmq_py.store.checkpoint import Checkpoint
 from rocketmq_py.store.cleaner import Cleaner
 from rocketmq_py.store.commitlog import CommitLog
 from rocketmq_py.store.config import SYNC_FLUSH, StoreConfig
 from rocketmq_py.store.consumequeue import ConsumeQueue
-from rocketmq_py.store.fields import tags_code
+from rocketmq_py.store.dispatching import RecordDispatch
 from rocketmq_py.store.filesystem import FileSystem, Lock
 from rocketmq_py.store.flusher import Flusher
 from rocketmq_py.store.index import MessageIndex
 from rocketmq_py.store.layout import StoreLayout
 from rocketmq_py.store.osfiles import OsFileSystem
 from rocketmq_py.store.queues import QueueTable
-from rocketmq_py.store.reader import Accepts, MessageFilter, Reader
+from rocketmq_py.store.reader import Reader
+from rocketmq_py.store.reading import StoreReads
 from rocketmq_py.store.records import (
     Appended,
     AppendedBatch,
     Arrival,
-    Boundary,
-    GetResult,
     NewBatch,
     NewRecord,
-    QueryResult,
 )  # fmt: skip
 from rocketmq_py.store.recovery import Recovery
+from rocketmq_py.store.replication import Replica
 from rocketmq_py.store.retention import Limits
 from rocketmq_py.store.schedule import FlushSchedule, Readable
-from rocketmq_py.store.tagsearch import offsets_by_tag
 from rocketmq_py.store.unconfirmed import Unconfirmed
 from rocketmq_py.store.writer import Writer
 
 _log = logging.getLogger(__name__)
+
+_OF_SLAVE = b" slave"
+"""Behind the process id in the abort file: bytes of its master may have come without the rest of their record."""
 
 
 def wall_clock() -> int:
@@ -53,7 +54,7 @@ def wall_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
-class MessageStore:
+class MessageStore(StoreReads):
     """Messages on disk, in the files of Apache RocketMQ.
 
     :param root: the store directory (``storePathRootDir``).
@@ -61,6 +62,7 @@ class MessageStore:
     :param fs: where the files are.
     :param clock: milliseconds since the epoch.
     :param is_batched: tells of a topic whether it has batch consume queues; asked from :meth:`open` on.
+    :param is_slave: whether its messages come from a master, through :attr:`replica`, and from nobody else.
     """
 
     def __init__(
@@ -72,11 +74,14 @@ class MessageStore:
         fs: FileSystem | None = None,
         clock: Callable[[], int] = wall_clock,
         is_batched: Callable[[str], bool] = lambda _: False,
+        is_slave: bool = False,
     ) -> None:
         self.config = config or StoreConfig()
         self.layout = StoreLayout(Path(root))
         self.on_arrival: Callable[[list[Arrival]], None] | None = None
         """Called at each settle with what has become readable."""
+        self.on_written: Callable[[], None] | None = None
+        """Called at each settle that has made the commit log longer, before anybody is told."""
         self._fs = fs or OsFileSystem()
         self._clock = clock
         self._is_batched = is_batched
@@ -86,6 +91,8 @@ class MessageStore:
         self._disk_full: str | None = None
         self._flushes_at_once = self.config.flush_disk_type == SYNC_FLUSH
         self._unconfirmed: Unconfirmed | None = None
+        self._is_slave = is_slave
+        self._replica: Replica | None = None
 
     # -- life
 
@@ -98,18 +105,19 @@ class MessageStore:
             self._lock = self._fs.lock(self.layout.lock)
         except BlockingIOError as e:
             raise StoreLocked(f"{self.layout.root} is in use by another broker: stop it or choose another store") from e
-        clean = self._fs.size(self.layout.abort) is None
+        unclean = self._fs.read(self.layout.abort)
+        clean = unclean is None
         try:
             # From here on files change: who opens the store after a crash in the middle must not trust them.
-            self._fs.write(self.layout.abort, str(os.getpid()).encode())
-            self._load(clean=clean)
+            self._fs.write(self.layout.abort, str(os.getpid()).encode() + (_OF_SLAVE if self._is_slave else b""))
+            self._load(clean=clean, torn_anywhere=self._is_slave or _OF_SLAVE in (unclean or b""))
         except BaseException:
             if clean:
                 self._fs.remove(self.layout.abort)
             self._lock.release()
             raise
 
-    def _load(self, *, clean: bool) -> None:
+    def _load(self, *, clean: bool, torn_anywhere: bool) -> None:
         fs, config, layout = self._fs, self.config, self.layout
         self._checkpoint = Checkpoint(fs, layout.checkpoint)
         log = self._commit_log = CommitLog(fs, layout.commit_log, config.mapped_file_size_commit_log)
@@ -117,7 +125,7 @@ class MessageStore:
         self._index = MessageIndex(fs, layout, config, self._clock)
         recovery = Recovery(fs, config, self._commit_log, self._queues, self._index, self._checkpoint)
         try:
-            end = recovery.run(clean=clean)
+            end = recovery.run(clean=clean, torn_anywhere=torn_anywhere)
         except OSError as e:
             raise StoreCorrupt(f"{layout.root} cannot be read: {e}") from e
         self._reader = Reader(config, self._commit_log, self._index)
@@ -131,6 +139,10 @@ class MessageStore:
             config, fs, self._commit_log, self._queues, self._index, self._checkpoint, self._flusher, self._clock()
         )
         self._cleaner = Cleaner(fs, layout, log, self._queues, self._index, self._flusher, self._checkpoint)
+        if self._is_slave:
+            dispatch = RecordDispatch(config, self._queues, self._index, self._settle_replica)
+            self._replica = Replica(log, self._writer, dispatch, self.settle)
+            self._allow()
         self._is_open = True
         _log.info("store %s is open, the commit log has %d to %d", layout.root, self._commit_log.min_offset, end)
 
@@ -141,6 +153,8 @@ class MessageStore:
         unwritten = self._settle()
         self._is_open = False
         self._writer.refuse("it is closing")
+        if self._replica is not None:
+            self._replica.cut()
         failure = self._flush_everything() or unwritten
         if failure is None:
             self._fs.remove(self.layout.abort)
@@ -156,11 +170,7 @@ class MessageStore:
     def _flush_everything(self) -> OSError | None:
         """Put everything on disk and end the flush thread; what went wrong."""
         failure = None
-        if self._unconfirmed:
-            flushed = threading.Event()
-            self._flusher.request(self._commit_log.end, flushed.set)
-            flushed.wait()
-            self._confirm()
+        self._confirm_everything()
         try:
             self._schedule.everything(self._readable())
         except OSError as e:
@@ -168,7 +178,32 @@ class MessageStore:
         self._flusher.stop()
         return self._flusher.failure or failure
 
+    def _confirm_everything(self) -> None:
+        """Flush what waits to be readable, and wait for it."""
+        if self._unconfirmed:
+            flushed = threading.Event()
+            self._flusher.request(self._commit_log.end, flushed.set)
+            flushed.wait()
+            self._confirm()
+
     # -- writing
+
+    @property
+    def replica(self) -> Replica:
+        """The way in for the messages of its master.
+
+        :raises StoreNotWritable: it is not the store of a slave.
+        """
+        if self._replica is None:
+            raise StoreNotWritable(f"the store {self.layout.root} is not that of a slave: it has no master")
+        return self._replica
+
+    def _settle_replica(self) -> None:
+        """Make everything readable that a replica has taken; now, though it has to wait for the disk."""
+        assert self._replica is not None
+        self._replica.hand_over()
+        self.settle()
+        self._confirm_everything()
 
     def now(self) -> int:
         """The store timestamp of the next append."""
@@ -225,6 +260,8 @@ class MessageStore:
         writer.touched = []
         if self._flushes_at_once:
             self._flusher.request(self._commit_log.end)
+        if self.on_written is not None:
+            self.on_written()
         if self._unconfirmed is not None:
             self._hold_back(self._unconfirmed, touched)
             return None
@@ -244,7 +281,7 @@ class MessageStore:
 
     def _hold_back(self, unconfirmed: Unconfirmed, touched: list[ConsumeQueue]) -> None:
         """Let what was written wait for its flush."""
-        end = self._commit_log.end
+        end = self._whole_end()
         unconfirmed.add(end, self._writer.last_timestamp, touched)
         try:
             flushed = self._flusher.wait(end)
@@ -277,7 +314,11 @@ class MessageStore:
         """Up to where messages may be read."""
         if self._unconfirmed is not None:
             return Readable(self._unconfirmed.end, self._unconfirmed.timestamp)
-        return Readable(self._commit_log.end, self._writer.last_timestamp)
+        return Readable(self._whole_end(), self._writer.last_timestamp)
+
+    def _whole_end(self) -> int:
+        """Where the last whole record of the log ends."""
+        return self._commit_log.end if self._replica is None else self._replica.whole_end
 
     # -- durability
 
@@ -341,124 +382,10 @@ class MessageStore:
         """Take messages again, unless something else is against it."""
         if self._disk_full is not None:
             self._writer.refuse(self._disk_full)
+        elif self._replica is not None:
+            self._writer.refuse("it is that of a slave, and takes messages from its master only")
         elif not self._is_refusing and self._flusher.failure is None:
             self._writer.allow()
-
-    # -- reading
-
-    def _queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        if not self._is_open:
-            raise ClosedError(f"the store {self.layout.root} is closed")
-        self._settle()
-        return self._queues.by_key.get((topic, queue_id))
-
-    def get(
-        self,
-        topic: str,
-        queue_id: int,
-        offset: int,
-        max_count: int,
-        *,
-        accepts: Accepts | None = None,
-        max_bytes: int | None = None,
-        message_filter: MessageFilter | None = None,
-        may_lend: bool = False,
-    ) -> GetResult:
-        """Messages of a queue from ``offset`` on, by Java's rules and limits.
-
-        :param accepts: tells by the tags code whether a message may be wanted.
-        :param message_filter: tells by the record's bytes whether it is.
-        :param may_lend: whether the body may be a view of the log instead of a copy; it keeps that part mapped.
-        """
-        queue = self._queue(topic, queue_id)
-        return self._reader.get(queue, offset, max_count, max_bytes, accepts, message_filter, may_lend)
-
-    def has_queue(self, topic: str, queue_id: int) -> bool:
-        return self._queue(topic, queue_id) is not None
-
-    def queues(self) -> list[tuple[str, int]]:
-        """Topic and id of every queue that has or had messages."""
-        return list(self._queues.by_key)
-
-    def queue_range(self, topic: str, queue_id: int) -> tuple[int, int]:
-        """The smallest offset there is, and the one the next message gets; (0, 0) for an unknown queue."""
-        queue = self._queue(topic, queue_id)
-        return (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
-
-    def offset_by_time(self, topic: str, queue_id: int, timestamp: int, boundary: Boundary = Boundary.LOWER) -> int:
-        """The offset that belongs to a store time: LOWER the first not before it, UPPER the last not after it."""
-        queue = self._queue(topic, queue_id)
-        return self._reader.offset_by_time(queue, timestamp, boundary) if queue is not None else 0
-
-    def store_time(self, topic: str, queue_id: int, offset: int) -> int:
-        """When a message was stored, milliseconds; -1 when there is none."""
-        queue = self._queue(topic, queue_id)
-        return self._reader.store_time(queue, offset) if queue is not None else -1
-
-    def earliest_store_time(self, topic: str, queue_id: int) -> int:
-        """When the oldest message of a queue was stored; -1 when there is none."""
-        queue = self._queue(topic, queue_id)
-        return self._reader.store_time(queue, queue.min_offset) if queue is not None else -1
-
-    def earliest_message_time(self) -> int:
-        """When the oldest message of the log was stored; -1 when there is none."""
-        self._settle()
-        return self._commit_log.store_time(self._commit_log.min_offset)
-
-    def message_at(self, physical_offset: int, size: int | None = None) -> bytes | None:
-        """The record at an offset of the log; None when there is none."""
-        if physical_offset >= self._commit_log.end:  # otherwise it is there: what else was appended may wait
-            self._settle()
-        return self._reader.message_at(physical_offset, size)
-
-    def place(self, topic: str, queue_id: int, offset: int) -> int | None:
-        """Where in the log the message at an offset of a queue is; None when there is none, or none readable yet.
-
-        Other than the reads around it this settles nothing: for the way in, where many appends are settled together.
-        """
-        queue = self._queues.by_key.get((topic, queue_id))
-        entry = queue.entry(offset) if queue is not None else None
-        return None if entry is None else entry[0]
-
-    def record_at_queue(self, topic: str, queue_id: int, offset: int) -> bytes | None:
-        """The record at an offset of a queue; None when there is none."""
-        queue = self._queue(topic, queue_id)
-        return self._reader.record_of(queue, offset) if queue is not None else None
-
-    def tags_entries(self, topic: str, queue_id: int, offset: int, count: int) -> list[tuple[int, int, int]]:
-        """Physical offset, size and tags code of messages of a queue."""
-        queue = self._queue(topic, queue_id)
-        return list(queue.entries(offset, count)) if queue is not None else []
-
-    def in_memory(self, topic: str, queue_id: int, offset: int) -> bool:
-        """Whether a message exists and is near enough to the end of the log to be in memory."""
-        queue = self._queue(topic, queue_id)
-        return queue is not None and self._reader.in_memory(queue, offset)
-
-    def query(self, topic: str, key: str, max_num: int, begin: int, end: int) -> QueryResult:
-        """Records filed under a key and stored between ``begin`` and ``end``; a hash may bring in another key's."""
-        self._settle()
-        return self._reader.query(topic, key, max_num, begin, end)
-
-    def query_by_tag(self, topic: str, tag: str, max_num: int, begin: int, end: int) -> QueryResult:
-        """The newest records with a tag, stored between ``begin`` and ``end``, by hash as in :meth:`query`."""
-        self._settle()
-        queues = [queue for (name, _), queue in self._queues.by_key.items() if name == topic]
-        limit = min(max_num, self.config.max_msgs_num_batch)
-        offsets = offsets_by_tag(self._reader, queues, tags_code(tag.encode()), limit, begin, end)
-        records = [record for record in map(self._reader.message_at, offsets) if record is not None]
-        return QueryResult(b"".join(records), len(records), self._index.end_timestamp, self._index.end_physical)
-
-    @property
-    def min_physical_offset(self) -> int:
-        """Where the commit log begins."""
-        return self._commit_log.min_offset
-
-    @property
-    def max_physical_offset(self) -> int:
-        """Where the commit log ends, appends that are not settled included."""
-        self._settle()
-        return self._commit_log.end
 
     # -- administration
 

@@ -61,7 +61,7 @@ class OsFile:
             os.lseek(self._fd, position, os.SEEK_SET)
             return os.read(self._fd, length)
 
-    def write(self, position: int, data: bytes | bytearray) -> None:
+    def write(self, position: int, data: bytes | bytearray | memoryview) -> None:
         view = memoryview(data)
         while view:
             done = self._write_some(position, view)

@@ -41,7 +41,7 @@ class ReadOnlyFile(OsFile):
             self._map = mmap.mmap(self._fd, 0, access=mmap.ACCESS_READ)
         return self._map
 
-    def write(self, position: int, data: bytes | bytearray) -> NoReturn:
+    def write(self, position: int, data: bytes | bytearray | memoryview) -> NoReturn:
         del position, data
         _refuse(self.path)
 

@@ -11,20 +11,17 @@ from __future__ import annotations
 
 import logging
 
-from rocketmq_py.store import fields
 from rocketmq_py.store.checkpoint import Checkpoint
 from rocketmq_py.store.commitlog import CommitLog
-from rocketmq_py.store.config import StoreConfig, delay_levels
-from rocketmq_py.store.consumequeue import ConsumeQueue
+from rocketmq_py.store.config import StoreConfig
+from rocketmq_py.store.dispatching import RecordDispatch
 from rocketmq_py.store.filesystem import FileSystem
 from rocketmq_py.store.index import MessageIndex
 from rocketmq_py.store.queues import QueueTable
-from rocketmq_py.store.scan import Found, LogScan
+from rocketmq_py.store.scan import LogScan
 
 _log = logging.getLogger(__name__)
 
-_TRANSACTION = 0xC
-_PREPARED, _ROLLBACK = 0x4, 0xC
 _SETTLE_EVERY = 4096
 """Records after which their entries and keys are put where they belong, many at once."""
 
@@ -42,16 +39,17 @@ class Recovery:
         self._index = index
         self._checkpoint = checkpoint
         self._check_crc = config.check_crc_on_recover
-        self._delays = delay_levels(config.message_delay_level)
-        self._touched: list[ConsumeQueue] = []
+        self._config = config
+        self._dispatch: RecordDispatch
         self._queue_end = -1  # where the newest message the queues knew of ends
         self.last_timestamp = 0
         """Store time of the newest record walked over, 0 when there was none."""
 
-    def run(self, *, clean: bool) -> int:
+    def run(self, *, clean: bool, torn_anywhere: bool = False) -> int:
         """Recover; where the log ends.
 
         :param clean: whether the store was closed in good order.
+        :param torn_anywhere: whether what was written may end at any byte: in the store of a slave.
         :raises StoreCorrupt: files contradict the configuration. :raises OSError: the disk fails.
         """
         self._log.load()
@@ -69,7 +67,7 @@ class Recovery:
         if not self._log.starts:
             self._without_log()
             return 0
-        scan = LogScan(self._log, begin, check_crc=self._check_crc)
+        scan = LogScan(self._log, begin, check_crc=self._check_crc, torn_anywhere=torn_anywhere)
         self._take(scan)
         self._cut(scan, erase=not clean or scan.reason is not None)
         return scan.end
@@ -142,42 +140,24 @@ class Recovery:
     # -- taking records into queues and index
 
     def _take(self, scan: LogScan) -> None:
-        queues, index, indexed_to = self._queues, self._index, self._index.end_physical
+        dispatch = self._dispatch = RecordDispatch(
+            self._config, self._queues, self._index, self._settle, self._index.end_physical
+        )
         count = 0
         for found in scan:
-            properties = fields.parse(found.properties)
-            queue = queues.by_key.get((found.topic, found.queue_id)) or queues.create(
-                found.topic, found.queue_id, batched=fields.is_inner_batch(found.sys_flag)
-            )
-            kind = found.sys_flag & _TRANSACTION
-            if kind not in (_PREPARED, _ROLLBACK):
-                self._enqueue(queue, found, properties)
-            if kind != _ROLLBACK and (found.physical_offset > indexed_to or not indexed_to):
-                index.add_properties(queue.key_hash, properties, found.physical_offset, found.store_timestamp)
-            self.last_timestamp = max(self.last_timestamp, found.store_timestamp)
+            dispatch.take(found)
             count += 1
             if not count % _SETTLE_EVERY:
                 self._settle()
         self._settle()
-        index.build()
+        self.last_timestamp = dispatch.last_timestamp
+        self._index.build()
         if count:
             _log.info("%d records taken from the commit log", count)
 
-    def _enqueue(self, queue: ConsumeQueue, found: Found, properties: dict[bytes, bytes]) -> None:
-        if found.queue_offset != queue.next_offset:
-            if found.queue_offset < queue.next_offset and not queue.is_empty:
-                return
-            self._settle()
-            queue.skip_to(found.queue_offset)
-        if not queue.pending:
-            self._touched.append(queue)
-        code = fields.stored_tags_code(found.topic, properties, found.store_timestamp, self._delays)
-        count = fields.inner_count(found.sys_flag, properties) if queue.is_batched else 1
-        queue.add(found.physical_offset, found.size, code, count)
-
     def _settle(self) -> None:
-        self._queues.settle(self._touched)
-        self._touched = []
+        touched, self._dispatch.touched = self._dispatch.touched, []
+        self._queues.settle(touched)
         self._index.settle()
 
     # -- cutting

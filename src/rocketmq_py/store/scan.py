@@ -55,13 +55,19 @@ class LogScan:
 
     Afterwards ``end`` is where valid records end and ``reason`` why: None when nothing was written there.
 
+    With ``until`` set, what lies there or beyond has not come yet: a record that reaches further is not whole, and no
+    damage. Once more has come, iterating again goes on at ``end``.
+
     :param start: a place where a record begins.
+    :param torn_anywhere: whether what was written may end at any byte, as the log of a slave does that was killed.
     """
 
-    def __init__(self, log: CommitLog, start: int, *, check_crc: bool = True) -> None:
+    def __init__(self, log: CommitLog, start: int, *, check_crc: bool = True, torn_anywhere: bool = False) -> None:
         self._log = log
         self._check_crc = check_crc
+        self._torn_anywhere = torn_anywhere
         self.end = start
+        self.until: int | None = None
         self.reason: str | None = None
         self._topics: dict[bytes, str] = {}
 
@@ -82,31 +88,44 @@ class LogScan:
         """Records of one file; returns whether the log ends in it."""
         buffer = self._log.buffer(start)
         assert buffer is not None
-        size_of_file = self._log.file_size
+        size_of_file = filled = self._log.file_size
+        if self.until is not None:
+            filled = min(size_of_file, self.until - start)
         position = self.end - start
         block, at = b"", 0
-        while position + _SIZE_MAGIC.size <= size_of_file:
+        while position + _SIZE_MAGIC.size <= filled:
             if at + HEAD_V4.size > len(block):
-                block, at = buffer[position : min(position + _BLOCK, size_of_file)], 0
+                block, at = buffer[position : min(position + _BLOCK, filled)], 0
             size, magic = _SIZE_MAGIC.unpack_from(block, at)
             if magic == MAGIC_BLANK:
-                return False
-            if size == 0 and magic == 0:
+                return filled < size_of_file
+            if (size == 0 and magic == 0) or _size_of(size, magic, size_of_file - position) > filled - position:
                 return True
-            if magic not in (MAGIC_V1, MAGIC_V2):
-                raise Damage(f"magic {magic & 0xFFFFFFFF:#010x} is no record's")
-            if size < MIN_SIZE or position + size > size_of_file:
-                raise Damage(f"a record of {size} bytes cannot be here")
             if at + size > len(block):
-                block, at = buffer[position : min(position + max(_BLOCK, size), size_of_file)], 0
+                block, at = buffer[position : min(position + max(_BLOCK, size), filled)], 0
             found = self._usual(block, at, start + position) or self._record(block, at, start + position)
             position += size
             at += size
-            if not block[at - 1] and _is_torn(found, buffer[position : position + 8]):
+            if not block[at - 1] and self.until is None and self._is_torn(found, buffer[position : position + 8]):
                 raise Damage("the properties of the last record are torn")
             yield found
             self.end = start + position
+        if filled < size_of_file:
+            return True
         raise Damage("the file ends without a blank")
+
+    def _is_torn(self, found: Found, following: bytes) -> bool:
+        """Whether the end of a record's properties was never written, or never reached the disk.
+
+        No checksum covers them; but then they are zero, which properties never are at their end, and so is what follows
+        the record. On the disk that begins at the edge of a sector.
+        """
+        end = found.physical_offset + found.size
+        zeros = len(found.properties) - len(found.properties.rstrip(b"\0"))
+        if any(following) or not zeros or self._torn_anywhere:
+            return zeros > 0 and not any(following)
+        first_sector = (end - 1) // _SECTOR * _SECTOR
+        return zeros >= end - first_sector and first_sector > found.physical_offset
 
     def _usual(self, block: bytes, at: int, physical: int) -> Found | None:
         """As :meth:`_record` in half the time; None when the record is unusual or damaged."""
@@ -151,15 +170,13 @@ class LogScan:
         return Found(physical, size, topic, head[3], head[5], sys_flag, head[10], properties)
 
 
-def _is_torn(found: Found, following: bytes) -> bool:
-    """Whether the end of a record's properties never reached the disk.
-
-    No checksum covers them; but then they are zero from the edge of a sector on, and so is what follows the record.
-    """
-    end = found.physical_offset + found.size
-    zeros = len(found.properties) - len(found.properties.rstrip(b"\0"))
-    first_sector = (end - 1) // _SECTOR * _SECTOR
-    return not any(following) and zeros >= end - first_sector and first_sector > found.physical_offset
+def _size_of(size: int, magic: int, room: int) -> int:
+    """The size of a record that says it has it, in a file that has so much room for it."""
+    if magic not in (MAGIC_V1, MAGIC_V2):
+        raise Damage(f"magic {magic & 0xFFFFFFFF:#010x} is no record's")
+    if not MIN_SIZE <= size <= room:
+        raise Damage(f"a record of {size} bytes cannot be here")
+    return size
 
 
 def _tail(block: bytes, at: int, end: int, magic: int) -> tuple[str, bytes]:

@@ -9,9 +9,9 @@ import pytest
 
 from rocketmq_py.errors import MessageIllegal
 from rocketmq_py.store import GetStatus, MessageStore, NewBatch
+from rocketmq_py.store.dispatching import RecordDispatch
 from rocketmq_py.store.offline import OfflineStore
 from rocketmq_py.store.records import Boundary
-from rocketmq_py.store.recovery import Recovery
 from rocketmq_py.store.verify import verify
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.javahash import tags_code
@@ -132,7 +132,7 @@ def test_a_clean_end_needs_no_walk(stores, monkeypatch):
     store = opened(stores)
     fill(store)
     store.close()
-    monkeypatch.setattr(Recovery, "_enqueue", None)
+    monkeypatch.setattr(RecordDispatch, "_enqueue", None)
     store = opened(stores)
     assert store.queue_range("T", 0) == (0, 9)
     assert bases(store, 8) == ([7], 9)

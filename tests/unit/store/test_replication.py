@@ -1,0 +1,233 @@
+"""A slave's store grows by pieces of its master's log; what can be read from it is what the master has."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from rocketmq_py.errors import ReplicaRefused, StoreNotWritable
+from rocketmq_py.store import SYNC_FLUSH, MessageStore, NewBatch
+from rocketmq_py.store.records import Arrival
+from rocketmq_py.wire.batch import encode_batch
+from tests.unit.store.helpers import SMALL, Stores, fill, numbers, read_queue, record
+from tests.unit.store.memoryfs import MemoryFileSystem
+
+ROOT = Path("/store")
+SYNCED = msgspec.structs.replace(SMALL, flush_disk_type=SYNC_FLUSH)
+
+
+@pytest.fixture
+def masters():
+    opened = Stores(ROOT, MemoryFileSystem())
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def slaves():
+    opened = Stores(ROOT, MemoryFileSystem())
+    yield opened
+    opened.close()
+
+
+def replicate(master: MessageStore, slave: MessageStore, most: int = 32 * 1024, *, until: int | None = None) -> None:
+    """Hand on what the slave lacks, at most so many bytes at a time."""
+    replica = slave.replica
+    offset = replica.end or master.max_physical_offset // SMALL.mapped_file_size_commit_log * 4096
+    until = master.max_physical_offset if until is None else until
+    while offset < until:
+        view = master.log_view(offset, min(most, until - offset))
+        assert view is not None
+        replica.append(offset, view)
+        offset += len(view)
+
+
+def load(master: MessageStore) -> None:
+    """A bit of everything, over several files."""
+    fill(master, 12)
+    fill(master, 3, queue_id=1, size=1500)
+    batch = encode_batch([(0, b"%d|" % i, b"KEYS\x01k%d\x02" % i) for i in range(5)])
+    master.append_batch(NewBatch("B", 0, batch))
+    fill(master, 4, topic="HALF", sys_flag=4)
+    fill(master, 2, topic="X", sys_flag=8, prepared_transaction_offset=7)
+    fill(master, 20, start=12)
+
+
+def files(fs: MemoryFileSystem, *folders: str) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(ROOT)): bytes(node.content)
+        for path, node in fs.nodes.items() if path.relative_to(ROOT).parts[0] in folders
+    }  # fmt: skip
+
+
+def assert_equal(masters: Stores, slaves: Stores) -> None:
+    """After an orderly end of both."""
+    masters.close()
+    slaves.close()
+    for folder in ("commitlog", "consumequeue", "index"):
+        assert files(slaves.fs, folder) == files(masters.fs, folder), folder
+
+
+@pytest.mark.parametrize("most", [1, 7, 100, 32 * 1024])
+def test_files_are_the_masters_byte_for_byte(masters, slaves, most) -> None:
+    master, slave = masters.open(), slaves.open(is_slave=True)
+    fill(master, 1)
+    replicate(master, slave, most)
+    load(master)
+    replicate(master, slave, most)
+    assert slave.queues() == master.queues()
+    assert numbers(read_queue(slave)) == numbers(read_queue(master))
+    assert slave.query("T", "k3", 10, 0, 1 << 60).body == master.query("T", "k3", 10, 0, 1 << 60).body
+    assert_equal(masters, slaves)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 1 << 32))
+def test_a_slave_that_is_killed_again_and_again_ends_like_its_master(seed) -> None:
+    chance = random.Random(seed)
+    masters, slaves = Stores(ROOT, MemoryFileSystem()), Stores(ROOT, MemoryFileSystem())
+    master, slave = masters.open(), slaves.open(SYNCED if chance.random() < 0.5 else SMALL, is_slave=True)
+    fill(master, 1)
+    for number in range(8):
+        replicate(master, slave, chance.randint(1, 3000), until=None if number == 0 else _part(chance, master, slave))
+        fill(
+            master, chance.randint(0, 9), start=number * 10, queue_id=chance.randint(0, 2), size=chance.randint(0, 1900)
+        )
+        ending = chance.randint(0, 2)
+        if ending:
+            slaves.crash() if ending == 1 else slave.close()
+            slave = slaves.open(is_slave=True)
+            assert slave.max_physical_offset <= master.max_physical_offset
+    replicate(master, slave)
+    for queue in master.queues():
+        assert slave.queue_range(*queue) == master.queue_range(*queue)
+        assert slave.tags_entries(*queue, 0, 1000) == master.tags_entries(*queue, 0, 1000)
+        assert numbers(read_queue(slave, *queue)) == numbers(read_queue(master, *queue))
+    assert files(slaves.fs, "commitlog") == files(masters.fs, "commitlog")
+    masters.close()
+    slaves.close()
+
+
+def _part(chance: random.Random, master: MessageStore, slave: MessageStore) -> int:
+    return chance.randint(slave.replica.end, master.max_physical_offset)
+
+
+def test_a_record_is_seen_when_the_last_of_its_bytes_is_there(masters, slaves) -> None:
+    master, slave = masters.open(), slaves.open(is_slave=True)
+    [one, two] = fill(master, 2)
+    arrivals: list[Arrival] = []
+    slave.on_arrival = arrivals.extend
+    replicate(master, slave, until=two.physical_offset + two.size - 1)
+    assert slave.queue_range("T", 0) == (0, 1)
+    assert (slave.replica.end, slave.replica.whole_end) == (two.physical_offset + two.size - 1, one.size)
+    replicate(master, slave)
+    assert numbers(read_queue(slave)) == [0, 1]
+    assert [(a.queue_offset, a.next_offset, a.store_timestamp) for a in arrivals] == [
+        (0, 1, one.store_timestamp), (1, 2, two.store_timestamp),
+    ]  # fmt: skip
+
+
+def test_an_empty_slave_begins_with_the_masters_last_file(masters, slaves) -> None:
+    master, slave = masters.open(), slaves.open(is_slave=True)
+    fill(master, 60)
+    replicate(master, slave)
+    begin = master.max_physical_offset // 4096 * 4096
+    assert 0 < begin == slave.min_physical_offset
+    low, high = slave.queue_range("T", 0)
+    assert 0 < low < high == 60
+    assert numbers(read_queue(slave)) == list(range(low, 60))
+
+
+def test_what_does_not_belong_at_its_end_is_refused(masters, slaves) -> None:
+    master, slave = masters.open(), slaves.open(is_slave=True)
+    fill(master, 3)
+    replica = slave.replica
+    with pytest.raises(ReplicaRefused, match="from 100 on, and this one ends at 0"):
+        replica.append(100, b"x")
+    replicate(master, slave)
+    end = replica.end
+    for offset in (0, end - 1, end + 1):
+        with pytest.raises(ReplicaRefused, match=f"ends at {end}"):
+            replica.append(offset, b"x")
+    with pytest.raises(ReplicaRefused, match="mappedFileSizeCommitLog"):
+        replica.append(end, bytes(4096))
+    assert replica.end == end
+    assert numbers(read_queue(slave)) == [0, 1, 2]
+
+
+def test_the_store_of_a_slave_takes_no_messages_of_its_own(slaves) -> None:
+    slave = slaves.open(is_slave=True)
+    with pytest.raises(StoreNotWritable, match="slave"):
+        slave.append(record())
+    slave.tick(slaves.clock() + 100)
+    with pytest.raises(StoreNotWritable, match="slave"):
+        slave.append(record())
+
+
+def test_a_full_disk_ends_and_replication_goes_on(masters, slaves) -> None:
+    master, slave = masters.open(), slaves.open(is_slave=True)
+    fill(master, 1)
+    replicate(master, slave)
+    fill(master, 2, start=1)
+    slaves.fs.failing = {"write"}
+    with pytest.raises(StoreNotWritable, match="cannot take what its master sends"):
+        replicate(master, slave)
+    slaves.fs.failing = set()
+    replicate(master, slave)
+    assert numbers(read_queue(slave)) == [0, 1, 2]
+
+
+def test_a_record_without_its_last_bytes_is_cut_whoever_opens_the_store(masters, slaves) -> None:
+    master, slave = masters.open(), slaves.open(is_slave=True)
+    [_, two] = fill(master, 2)
+    replicate(master, slave, until=two.physical_offset + two.size - 1)
+    slaves.crash()
+    promoted = slaves.open()
+    assert promoted.max_physical_offset == two.physical_offset
+    assert promoted.query("T", "all", 10, 0, 1 << 60).count == 1
+    fill(promoted, 1, start=7)
+    assert numbers(read_queue(promoted)) == [0, 7]
+
+
+def test_only_a_slave_has_a_replica(masters) -> None:
+    with pytest.raises(StoreNotWritable, match="no master"):
+        _ = masters.open().replica
+
+
+def test_under_sync_flush_a_message_is_seen_when_it_is_on_disk(masters, slaves) -> None:
+    master, slave = masters.open(), slaves.open(SYNCED, is_slave=True)
+    fill(master, 30)
+    slaves.fs.failing = {"sync"}
+    replicate(master, slave, 50)
+    low, high = slave.queue_range("T", 0)
+    assert low == high
+
+
+def test_under_sync_flush_everything_is_seen_in_the_end(masters, slaves) -> None:
+    master, slave = masters.open(), slaves.open(SYNCED, is_slave=True)
+    load(master)
+    fill(master, 3, start=32)
+    replica = slave.replica
+    replica.append(0, master.log_view(0, 4096))
+    replicate(master, slave, 77)
+    slave.close()
+    slave = slaves.open(is_slave=True)
+    for queue in master.queues():
+        assert slave.queue_range(*queue) == master.queue_range(*queue)
+
+
+def test_a_log_that_is_damaged_is_shown_up_to_there(masters, slaves, caplog) -> None:
+    master, slave = masters.open(), slaves.open(is_slave=True)
+    appended = fill(master, 4)
+    broken = bytearray(master.log_view(0, 4096))
+    broken[appended[2].physical_offset + 4] = 0xFF
+    slave.replica.append(0, broken)
+    assert numbers(read_queue(slave)) == [0, 1]
+    fill(master, 1)
+    replicate(master, slave)
+    assert slave.replica.end == master.max_physical_offset
+    assert [r.message for r in caplog.records if "no record at" in r.message] == [caplog.records[-1].message]
