@@ -137,6 +137,8 @@ class Broker:
         except BaseException:  # told to stop while a name server did not answer
             await self.stop()
             raise
+        if services.role.is_slave:
+            services.slave_sync.start()
         if config.ignored:
             given = ", ".join(f"{key}={config.ignored[key]}" for key in sorted(config.ignored))
             _log.warning("settings of Apache RocketMQ that have no effect here: %s", given)
@@ -178,6 +180,7 @@ class Broker:
             return
         try:
             await self._ticker.stop()
+            await services.slave_sync.stop()
             await services.registration.stop()
             services.holds.release()
             services.pop.release()

@@ -39,6 +39,15 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     :param broker_id: a slave's own number, 1 or more; that of a master is 0, whatever is given.
     :param ha_listen_port: where slaves fetch the log; 0 is the port after ``listen_port``.
     :param ha_master_address: where a slave fetches the log; empty for where the name servers say.
+    :param slave_read_enable: a slave answers pulls, and a master sends readers there who are far behind.
+    :param offset_check_in_slave: a slave corrects readers whose offset it does not have. It may lag, so by default it
+        does not.
+    :param slave_sync_interval: how often a slave takes over topics, groups and offsets of its master (a key of ours:
+        60 s in Apache RocketMQ).
+    :param enable_split_metadata: a slave that asks for topics or groups in parts gets them so, at most
+        ``split_metadata_size`` at a time.
+    :param slave_keep_larger_offset: of two offsets of a group a slave keeps the larger one, so that what was committed
+        to it while its master was away is not undone (a key of ours).
     :param broker_ip2: the address slaves are told for that; empty for ``broker_ip1``.
     :param listen_port: 0 picks a free port.
     :param bind_address: the address to listen on; ``broker_ip1`` is the one clients are told.
@@ -116,6 +125,11 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     long_polling_enable: bool = True
     short_polling_time_mills: int = 1_000
     slave_read_enable: bool = False
+    offset_check_in_slave: bool = False
+    slave_sync_interval: int = 60_000
+    enable_split_metadata: bool = True
+    split_metadata_size: int = 2_000
+    slave_keep_larger_offset: bool = False
     use_server_side_reset_offset: bool = True
     consumer_offset_update_version_step: int = 500
     delay_offset_update_version_step: int = 200
@@ -185,6 +199,11 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
             raise ConfigError(f"brokerRole is {self.broker_role!r}: {', '.join(ROLES)} are there")
         if not 0 <= self.ha_listen_port <= 65535:
             raise ConfigError(f"haListenPort is {self.ha_listen_port}: 0 to 65535 is expected")
+        for key, number in (
+            ("slaveSyncInterval", self.slave_sync_interval), ("splitMetadataSize", self.split_metadata_size),
+        ):  # fmt: skip
+            if number < 1:
+                raise ConfigError(f"{key} is {number}: at least 1 is expected")
         if self.ha_master_address:
             parse_address(self.ha_master_address)
         if self.broker_role != SLAVE:

@@ -74,6 +74,17 @@ class DelayService:
             self._persisted = self._updates
             self._save(self._file, self.tree())
 
+    def take_over(self, tree: Any) -> None:
+        """Have what a master has.
+
+        :param tree: its answer, which looks as the file does.
+        """
+        offsets = int_keys(tree.get("offsetTable"))
+        self.version = version_of(tree, self.version)
+        if offsets != self.offsets:
+            self.offsets = offsets
+            self._updates += 1
+
     def tree(self) -> dict[str, object]:
         """The content of the file, which is also what a slave asks for."""
         return {

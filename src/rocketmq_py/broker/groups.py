@@ -95,6 +95,13 @@ class Groups:
         self._changed({_TABLE: {group.group_name: bean(group) for group in changed}})
         return changed
 
+    def take_over(self, told: SubscriptionGroupTable) -> None:
+        """Have what a master has, if that is another version; what it has not is gone. Written to disk."""
+        if told.data_version != self.version:
+            self.version, self.table = told.data_version, told.subscription_group_table
+            self.forbidden = told.forbidden_table
+            self.persist()
+
     def delete(self, group: str) -> bool:
         """Forget a group; whether there was one."""
         if self.table.pop(group, None) is None:

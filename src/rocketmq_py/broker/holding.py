@@ -92,6 +92,10 @@ class PullHolds:
         """Answer pulls whose time is up."""
         self._wake(self._table.expired(now_ms))
 
+    def wake_all(self) -> None:
+        """Run all pulls again: something has changed that concerns each of them."""
+        self._wake(self._table.drain())
+
     def forget(self, peer: Peer) -> None:
         """A connection is gone: nobody waits on it any more."""
         self._table.drain(lambda waiting: waiting.responder.peer is peer)

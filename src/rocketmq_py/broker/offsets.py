@@ -62,6 +62,21 @@ class Offsets:
             self._changed = False
             self._save(self._file, self.tree())
 
+    def take_over(self, tree: Any, *, keeps_larger: bool) -> None:
+        """Have what a master has of each topic and group; what it has nothing of stays.
+
+        :param tree: its answer, which looks as the file does.
+        :param keeps_larger: an offset that is ahead of the master's stays, too.
+        """
+        for key, told in (tree.get("offsetTable") or {}).items():
+            queues, known = int_keys(told), self.table.get(key)
+            if keeps_larger and known:
+                queues = known | {queue: max(offset, known.get(queue, 0)) for queue, offset in queues.items()}
+            if queues != known:
+                self.table[key] = queues
+                self._changed = True
+        self.version = version_of(tree, self.version)
+
     def tree(self) -> dict[str, object]:
         """The content of the file, which is also what a slave asks for."""
         return {

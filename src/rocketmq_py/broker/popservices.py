@@ -89,13 +89,18 @@ class PopServices:
         files = parts.config.store_root / "config"
         self.orders.load()
         self.log.load(_saved_ms(files / "consumerOffset.json") - _LAG_MS if self._crashed else None)
-        take_over_timers(parts.store, parts.offsets, self.log, files / "timercheck")
+        if not parts.config.is_slave:
+            take_over_timers(parts.store, parts.offsets, self.log, files / "timercheck")
 
-    def tick(self, now_ms: int) -> None:
-        """Due several times a second: waits that are over, messages and queues that are free again."""
+    def tick(self, now_ms: int, *, revives: bool = True) -> None:
+        """Due several times a second: waits that are over, messages and queues that are free again.
+
+        :param revives: messages come back here, and not through the log of a master.
+        """
         self.pops.expire(now_ms)
         self.told.expire(now_ms)
-        self.reviver.revive(now_ms)
+        if revives:
+            self.reviver.revive(now_ms)
         for key in self.orders.table.take_free(now_ms):
             if self._parts.config.enable_notify_after_pop_order_lock_release:
                 self._unblocked(key)

@@ -233,14 +233,14 @@ class Puller:
         else:
             code = _CODES[status]
         suggested = self._suggested_broker(admitted.group, found.suggest_slave)
-        ext = _fields(suggested, found.next_offset, found.min_offset, found.max_offset, admitted)
+        ext = answer_fields(suggested, found.next_offset, found.min_offset, found.max_offset, admitted)
         return Reply(code, status.name, ext=ext, body=found.body)
 
     def _reset_reply(self, header: PullMessage, admitted: Admitted, offset: int) -> Reply:
         first, end = self._store.queue_range(header.topic, header.queue_id)
         return Reply(
             Code.PULL_OFFSET_MOVED, _RESET,
-            ext=_fields(self._suggested_broker(admitted.group, False), offset, first, end, admitted),
+            ext=answer_fields(self._suggested_broker(admitted.group, False), offset, first, end, admitted),
         )  # fmt: skip
 
     def _suggested_broker(self, group: SubscriptionGroupConfig, slow: bool) -> int:
@@ -263,7 +263,8 @@ class Puller:
         return Hold(QueueKey(header.topic, header.queue_id), deadline, held)
 
 
-def _fields(suggested: int, next_offset: int, first: int, end: int, admitted: Admitted) -> dict[str, str]:
+def answer_fields(suggested: int, next_offset: int, first: int, end: int, admitted: Admitted) -> dict[str, str]:
+    """The header of an answer."""
     return {
         "suggestWhichBrokerId": str(suggested),
         "nextBeginOffset": str(next_offset),

@@ -82,6 +82,11 @@ class Registration:
         self._changed |= {topic.topic_name: topic for topic in topics}
         self._wake.set()
 
+    def renew(self) -> None:
+        """Register anew at all name servers within a second: what they answer may have changed."""
+        self._failing |= set(self._config.namesrv_addresses)
+        self._wake.set()
+
     async def flush(self) -> None:
         """Tell of changed topics and wait until the name servers have answered.
 

@@ -57,3 +57,9 @@ class RequestModes:
             raise BrokerError.of(Code.INVALID_PARAMETER, f"mode {mode.mode!r} is not known; PULL and POP are")
         self.modes.message_request_mode_map.setdefault(mode.topic, {})[mode.consumer_group] = mode
         self._file.save(bean(self.modes))
+
+    def take_over(self, modes: MessageRequestModes) -> None:
+        """Have what a master has. Written to disk."""
+        if modes != self.modes:
+            self.modes = modes
+            self._file.save(bean(self.modes))

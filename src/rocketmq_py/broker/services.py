@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from rocketmq_py.broker.assignment import Assignments
@@ -30,6 +31,7 @@ from rocketmq_py.broker.handlers.relay import RelayHandlers
 from rocketmq_py.broker.handlers.replies import ReplyHandlers
 from rocketmq_py.broker.handlers.resets import ResetHandlers
 from rocketmq_py.broker.handlers.send import SendHandlers
+from rocketmq_py.broker.handlers.slave import SlaveSendHandlers
 from rocketmq_py.broker.handlers.statistics import StatisticsHandlers
 from rocketmq_py.broker.handlers.timers import TimerHandlers
 from rocketmq_py.broker.handlers.topics import TopicHandlers
@@ -44,12 +46,14 @@ from rocketmq_py.broker.registration import Registration
 from rocketmq_py.broker.replying import Replying
 from rocketmq_py.broker.requestmodes import RequestModes
 from rocketmq_py.broker.retrytopics import RetryTopics
-from rocketmq_py.broker.role import Role
+from rocketmq_py.broker.role import Master, Role
 from rocketmq_py.broker.runtimeinfo import RuntimeInfo
 from rocketmq_py.broker.saver import Saver
 from rocketmq_py.broker.sendback import SendBack
 from rocketmq_py.broker.sending import Sender
 from rocketmq_py.broker.settings import Settings
+from rocketmq_py.broker.slavepulling import SlavePuller
+from rocketmq_py.broker.slavesync import SlaveSync, Tables
 from rocketmq_py.broker.stamping import Stamper
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.broker.syncflush import FLUSH, UnflushedSends
@@ -107,6 +111,8 @@ class Services:
         self.saver = Saver()
         self.settings = Settings(config, store_config, port, clock)
         self.role = Role(config, port)
+        if self.role.is_slave:
+            self.store.forbidden = "this broker is a slave, whose log is its master's: send to the master"
         self._make_tables()
         self._make_paths(store_host, soon)
 
@@ -139,12 +145,13 @@ class Services:
         self.delay = DelayService(store, levels, self._file("delayOffset.json"), step, clock, self.saver.save)
         metrics = TimerMetrics(self._file("timermetrics"), clock, self.saver.save)
         revive = revive_topic(config.broker_cluster_name)
-        self.timers = Timers(store, self.delay, metrics, revive, self._fs, clock)
+        self.timers = Timers(store, self.delay, metrics, revive, self._fs, clock, is_slave=self.role.is_slave)
         keys = UniqueKeys(store_host[:-4], os.getpid(), random.getrandbits(32))
         stamper = Stamper(config.region_id, config.trace_on, config.broker_cluster_name, lambda: keys.next(clock()))
         retries = RetryTopics(topics, groups, self.locks, clock)
         self.sender = Sender(config, store, topics, self.timers.redirect, stamper, retries, store_host, clock)
-        self.puller = Puller(config, store, topics, groups, self.offsets, self.clients, self.filters, self.stats, clock)
+        make = partial(SlavePuller, self.role) if self.role.is_slave else Puller
+        self.puller = make(config, store, topics, groups, self.offsets, self.clients, self.filters, self.stats, clock)
         self.holds = PullHolds(self.puller, store, soon, lambda: config.pull_thread_pool_queue_capacity)
         self.unflushed = UnflushedSends(store, clock)
         self.replying = Replying(config, store, self.sender, self.clients, store_host, self.address, clock)
@@ -153,6 +160,8 @@ class Services:
         self.pop = PopServices(parts, soon, self.held, self.saver.save)
         self.modes = RequestModes(self._file("messageRequestMode.json"), config, topics, groups)
         self.routes_outward = self._outward()
+        tables = Tables(topics, groups, self.offsets, self.delay, self.modes, self.timers)
+        self.slave_sync = SlaveSync(config, self.role, tables, self._outward(), self.address, self.registration.renew)
 
     def _make_transactions(self, store_host: bytes) -> None:
         config, store, clock = self._config, self.store, self._clock
@@ -166,7 +175,7 @@ class Services:
         config, store, stats = self._config, self.store, self.stats
         runtime = RuntimeInfo(self.settings, store, stats, self.delay, self.timers, self._clock)
         return Router(
-            SendHandlers(self.sender, SendBack(config, store, self.topics, self.groups, self.timers.redirect, stats)),
+            self._send_handlers(),
             ReplyHandlers(self.replying),
             PullHandlers(self.puller),
             PopHandlers(self.pop),
@@ -192,6 +201,13 @@ class Services:
             *others,
         )
 
+    def _send_handlers(self) -> object:
+        if self.role.is_slave:
+            return SlaveSendHandlers()
+        redirect = self.timers.redirect
+        back = SendBack(self._config, self.store, self.topics, self.groups, redirect, self.stats)
+        return SendHandlers(self.sender, back)
+
     # -- life
 
     def open(self) -> None:
@@ -213,18 +229,24 @@ class Services:
         self.topics.on_change = self._topics_changed
         self.settings.on_change = self._settings_changed
         self.store.on_arrival = self._arrived
+        self.role.watch(self._master_is)
 
     def tick_store(self) -> None:
         """Due several times a second: flushing, the index, delayed messages."""
         now = self._clock()
         self.store.tick(now)
+        if self.role.is_slave:
+            return
         self.delay.deliver(now)
         self.transactions.tick(now)
         self.transaction_check.tick(now)
 
     def tick_timers(self) -> None:
         """Due many times a second: messages whose time has come."""
-        self.timers.tick(self._clock())
+        if self.role.is_slave:
+            self.timers.follow(self._clock())
+        else:
+            self.timers.tick(self._clock())
 
     def clean_store(self) -> None:
         """Due every few seconds: expired files, and whether the disk has room."""
@@ -240,7 +262,7 @@ class Services:
         """Due several times a second: pulls whose time is up, samples of what went in and out."""
         now = self._clock()
         self.holds.expire(now)
-        self.pop.tick(now)
+        self.pop.tick(now, revives=not self.role.is_slave)
         self.stats.tick(now)
 
     def sweep(self) -> None:
@@ -288,6 +310,11 @@ class Services:
     def _topics_changed(self, changed: list[TopicConfig]) -> None:
         self.sender.targets.known.clear()
         self.registration.changed(changed)
+
+    def _master_is(self, master: Master) -> None:
+        """Readers who wait at a slave go back to a master that is there again."""
+        if master.address is not None:
+            self.holds.wake_all()
 
     def _settings_changed(self, keys: frozenset[str]) -> None:
         """Let what was remembered under the old settings go; name servers hear of another permission at once."""

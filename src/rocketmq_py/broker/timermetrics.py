@@ -27,7 +27,18 @@ class TimerMetrics:
 
     def load(self) -> None:
         """Take over what the file holds."""
-        tree = self._file.load() or {}
+        self._read(self._file.load() or {})
+
+    def take_over(self, tree: Any) -> None:
+        """Have what a master has.
+
+        :param tree: its answer, which looks as the file does.
+        """
+        if version_of(tree, self._version) != self._version:
+            self._read(tree)
+            self._save(self._file, self.tree())
+
+    def _read(self, tree: Any) -> None:
         self._version = version_of(tree, self._version)
         self._counts = {
             topic: [int(metric["count"]), int(metric["timeStamp"])]

@@ -75,12 +75,14 @@ class Timers:
     :param delay: takes messages with a delay level.
     :param revive_topic: its messages, left by a Java broker, are not delivered: they are taken over at the start.
     :param clock: the time in milliseconds.
+    :param is_slave: a master says what has been delivered (:meth:`follow`, :meth:`take_over`).
     """
 
     def __init__(
         self, store: MessageStore, delay: DelayService, metrics: TimerMetrics, revive_topic: str, fs: FileSystem,
-        clock: Callable[[], int],
+        clock: Callable[[], int], *, is_slave: bool = False,
     ) -> None:  # fmt: skip
+        self._is_slave = is_slave
         self._store, self._delay, self._fs, self._clock = store, delay, fs, clock
         self._config = store.config
         self._revive_topic = revive_topic
@@ -218,14 +220,39 @@ class Timers:
         self._move_on(now)
         self._note(files, now)
 
+    def follow(self, now: int) -> None:
+        """Do what a slave does instead: write entries as far as its master has, and deliver nothing.
+
+        :raises OSError: the files cannot be written.
+        """
+        files = self._files
+        if files is None:
+            return
+        self._queue_offset = max(self._queue_offset, self._store.queue_range(TIMER_TOPIC, _QUEUE)[0])
+        count = min(_AT_ONCE, files.check.master_offset - self._queue_offset)
+        if count > 0:
+            self._enqueue(files, now, count)
+        self._flush(files, now)
+
+    def take_over(self, check: bytes) -> None:
+        """The master's checkpoint has come: what it has delivered will not be delivered here.
+
+        :param check: the bytes of its file.
+        """
+        files = self._files
+        if files is not None:
+            files.check.follow(check)
+            self._read_ms = self._loaded_ms = files.check.read_ms
+            self._lost = (files.check.master_offset, files.check.read_ms)
+
     def clean(self) -> None:
         """Remove files of the timer log all of whose messages are gone."""
         if self._files is not None:
             self._files.log.remove_before(self._store.min_physical_offset)
 
-    def _enqueue(self, files: TimerFiles, now: int) -> None:
+    def _enqueue(self, files: TimerFiles, now: int, count: int = _AT_ONCE) -> None:
         """Write entries for messages that have come to the timers' topic."""
-        for physical, size, _ in self._store.tags_entries(TIMER_TOPIC, _QUEUE, self._queue_offset, _AT_ONCE):
+        for physical, size, _ in self._store.tags_entries(TIMER_TOPIC, _QUEUE, self._queue_offset, count):
             message = self._message(physical, size)
             if message is not None and not self._is_over(message):
                 self._write(files, message, physical, size, now)
@@ -397,6 +424,10 @@ class Timers:
         if self._store.flushed_offset >= end:
             files.check.read_ms = max(files.check.read_ms, read_ms)
             self._delivered = (self._read_ms, self._store.max_physical_offset)
+        self._flush(files, now)
+
+    def _flush(self, files: TimerFiles, now: int) -> None:
+        """Begin to put everything on disk when it is time to."""
         if now - self._flushed_ms >= self._config.timer_flush_interval_ms:
             self._flushed_ms = now
             files.flush()
@@ -407,9 +438,11 @@ class Timers:
 
     def _write_check(self, files: TimerFiles) -> None:
         check = files.check
-        if check.queue_offset != self._queue_offset:
-            check.timestamp, check.counter = self._clock(), check.counter + 1
-        check.queue_offset = check.master_offset = self._queue_offset
+        if not self._is_slave:
+            if check.queue_offset != self._queue_offset:
+                check.timestamp, check.counter = self._clock(), check.counter + 1
+            check.master_offset = self._queue_offset
+        check.queue_offset = self._queue_offset
         check.write()
 
     # -- how it is doing

@@ -127,6 +127,15 @@ class Topics:
         self._changed(changed)
         return changed
 
+    def take_over(self, version: DataVersion, table: dict[str, TopicConfig]) -> None:
+        """Have what a master has, if that is another version; what it has not is gone. Written to disk."""
+        if version == self.version:
+            return
+        changed = [topic for name, topic in table.items() if self.table.get(name) != topic]
+        self.version, self.table = version, dict(table)
+        self.persist()
+        self.on_change(changed)
+
     def delete(self, topic: str) -> bool:
         """Forget a topic; whether there was one."""
         found = self.table.pop(topic, None)

@@ -17,3 +17,35 @@ class NotifyMinBrokerIdChange(Header, kw_only=True):
     min_broker_addr: str | None = None
     offline_broker_addr: str | None = None
     ha_broker_addr: str | None = None
+
+
+class AllTopics(Header, kw_only=True):
+    """A slave asks for the topics of its master (21), some at a time; without these fields for all at once.
+
+    :ivar topic_seq: from which of them on, by name. :ivar data_version: the version those before were of, as JSON: of
+        another version the first are told again.
+    """
+
+    topic_seq: int | None = None
+    max_topic_num: int | None = None
+    data_version: str | None = None
+
+
+class AllGroups(Header, kw_only=True):
+    """The same for groups (201)."""
+
+    group_seq: int | None = None
+    max_group_num: int | None = None
+    data_version: str | None = None
+
+
+class AllTopicsResponse(Header, kw_only=True):
+    """How many topics there are; nothing from brokers before 5.3.3, which tell of all at once."""
+
+    total_topic_num: int | None = None
+
+
+class AllGroupsResponse(Header, kw_only=True):
+    """The same for groups."""
+
+    total_group_num: int | None = None

@@ -88,6 +88,8 @@ REQUEST_HEADERS: dict[Code, type[Header]] = {
     Code.ADD_WRITE_PERM_OF_BROKER: h.BrokerNameHeader,
     Code.DELETE_TOPIC_IN_NAMESRV: h.DeleteTopicInNamesrv,
     Code.REGISTER_TOPIC_IN_NAMESRV: h.TopicName,
+    Code.GET_ALL_TOPIC_CONFIG: cluster.AllTopics,
+    Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: cluster.AllGroups,
     Code.NOTIFY_MIN_BROKER_ID_CHANGE: cluster.NotifyMinBrokerIdChange,
     Code.RECALL_MESSAGE: RecallMessage,
     Code.AUTH_CREATE_USER: access.UserHeader,

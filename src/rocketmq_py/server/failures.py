@@ -15,6 +15,7 @@ from rocketmq_py.server.reply import Reply
 log = logging.getLogger(__name__)
 
 OVERLOAD = "[OVERLOAD]system busy, start flow control for a while"
+REJECT = "[REJECTREQUEST]system busy, start flow control for a while"
 
 
 def unsupported(code: int) -> Reply:
@@ -25,6 +26,11 @@ def unsupported(code: int) -> Reply:
 def overloaded() -> Reply:
     """The answer to a request whose lane is full, in Java's words."""
     return Reply(ResponseCode.SYSTEM_BUSY, OVERLOAD)
+
+
+def rejected() -> Reply:
+    """The answer to a request that is not for this broker, in Java's words: the caller turns to another."""
+    return Reply(ResponseCode.SYSTEM_BUSY, REJECT)
 
 
 def failure(error: Exception, what: str, address: str) -> Reply:

@@ -227,10 +227,14 @@ class TimerCheckpoint:
         self._fs = fs
         data = fs.read(path) or b""
         self.exists = len(data) >= 32
-        fields: tuple[int, ...] = _CHECK.unpack_from(data.ljust(_CHECK.size, b"\0"))
+        fields = _fields(data)
         self.read_ms, self.log_end, self.queue_offset, self.master_offset = fields[:4]
         self.state_version, self.timestamp, self.counter = fields[4:]
         self._written = b""
+
+    def follow(self, data: bytes) -> None:
+        """Take over from a master's bytes what is its to say: everything but how far this broker itself has come."""
+        self.read_ms, _, _, self.master_offset, self.state_version, self.timestamp, self.counter = _fields(data)
 
     def encode(self) -> bytes:
         """The bytes of the file, which are also what a slave asks for."""
@@ -252,3 +256,8 @@ class TimerCheckpoint:
             finally:
                 file.close()
             self._written = data
+
+
+def _fields(data: bytes) -> tuple[int, ...]:
+    """What a checkpoint says; an older one says less, and then there is 0."""
+    return _CHECK.unpack_from(data.ljust(_CHECK.size, b"\0"))

@@ -10,7 +10,7 @@ from rocketmq_py.core.javaconf import read_properties
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.store import StoreConfig
 
-OURS = {"enableTopicMessageTypeCheck", "maxOpenQueueFiles"}
+OURS = {"enableTopicMessageTypeCheck", "maxOpenQueueFiles", "slaveKeepLargerOffset", "slaveSyncInterval"}
 """Keys a Java broker has not."""
 
 STOCK = """

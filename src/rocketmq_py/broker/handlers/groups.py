@@ -7,6 +7,7 @@ from rocketmq_py.broker.config import BrokerConfig
 from rocketmq_py.broker.groups import Groups
 from rocketmq_py.broker.javafiles import bean
 from rocketmq_py.broker.offsets import Offsets
+from rocketmq_py.broker.pages import page
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.broker.topics import Topics
 from rocketmq_py.broker.validator import group_fault
@@ -80,15 +81,17 @@ class GroupHandlers:
 
     @handles(Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
     def list_all(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Every group, as a slave takes it over."""
-        del peer, request, body
-        table = {name: bean(group) for name, group in self._groups.table.items()}
+        """Every group, or some after the other, as a slave takes them over."""
+        del peer, body
+        groups, header = self._groups, request.header
+        asked = header.group_seq, header.max_group_num, header.data_version
+        table = {n: bean(group) for n, group in page(groups.table, groups.version, self._config, *asked).items()}
         answer = {
-            "dataVersion": bean(self._groups.version),
-            "forbiddenTable": self._groups.forbidden,
+            "dataVersion": bean(groups.version),
+            "forbiddenTable": {name: topics for name, topics in groups.forbidden.items() if name in table},
             "subscriptionGroupTable": table,
         }
-        return Reply(ext={"totalGroupNum": str(len(table))}, body=dumps_java(answer))
+        return Reply(ext={"totalGroupNum": str(len(groups.table))}, body=dumps_java(answer))
 
     @handles(Code.GET_SUBSCRIPTIONGROUP_CONFIG)
     def get(self, peer: Peer, request: Request, body: bytes) -> Reply:

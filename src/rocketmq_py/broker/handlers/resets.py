@@ -55,6 +55,8 @@ class ResetHandlers:
         topic = self._topics.get(header.topic)
         if not self._config.use_server_side_reset_offset:
             return self._tell_members(header, topic, in_c=language_name(request.language) == "CPP")
+        if self._config.is_slave:
+            raise BrokerError.of(ResponseCode.SYSTEM_ERROR, "Can not reset offset in slave broker")
         if topic is None:
             raise BrokerError.of(ResponseCode.TOPIC_NOT_EXIST, f"Topic {header.topic} does not exist")
         if self._groups.get(header.group) is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rocketmq_py.broker.config import BrokerConfig
 from rocketmq_py.broker.javafiles import bean
 from rocketmq_py.broker.offsets import Offsets
+from rocketmq_py.broker.pages import page
 from rocketmq_py.broker.registration import Registration
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.broker.topicattributes import alter, parse_changes, refuse_mixed
@@ -88,16 +89,18 @@ class TopicHandlers:
 
     @handles(Code.GET_ALL_TOPIC_CONFIG)
     def list_all(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Every topic, as a slave takes it over."""
-        del peer, request, body
-        table = {name: bean(topic) for name, topic in self._topics.table.items()}
+        """Every topic, or some after the other, as a slave takes them over."""
+        del peer, body
+        topics, header = self._topics, request.header
+        asked = header.topic_seq, header.max_topic_num, header.data_version
+        table = {n: bean(topic) for n, topic in page(topics.table, topics.version, self._config, *asked).items()}
         answer = {
             "dataVersion": bean(self._topics.version),
             "mappingDataVersion": bean(DataVersion(timestamp=self._stats.started_ms)),
             "topicConfigTable": table,
             "topicQueueMappingDetailMap": {},
         }
-        return Reply(ext={"totalTopicNum": str(len(table))}, body=dumps_java(answer))
+        return Reply(ext={"totalTopicNum": str(len(topics.table))}, body=dumps_java(answer))
 
     @handles(Code.GET_TOPIC_CONFIG)
     def get(self, peer: Peer, request: Request, body: bytes) -> Reply:
