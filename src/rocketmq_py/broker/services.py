@@ -106,13 +106,11 @@ class Services:
         store_host = pack_host(config.broker_ip1, port)
         self.store = MessageStore(
             config.store_root, store_config, store_host=store_host, fs=self._fs, clock=clock,
-            is_batched=self._has_batch_queues,
+            is_batched=self._has_batch_queues, is_slave=config.is_slave,
         )  # fmt: skip
         self.saver = Saver()
         self.settings = Settings(config, store_config, port, clock)
         self.role = Role(config, port)
-        if self.role.is_slave:
-            self.store.forbidden = "this broker is a slave, whose log is its master's: send to the master"
         self._make_tables()
         self._make_paths(store_host, soon)
 

@@ -152,8 +152,10 @@ def test_a_producer_that_comes_after_its_own_time_waits_for_the_check(running: I
 
 
 def test_a_slave_ends_nothing(tmp_path: Path) -> None:
+    with broker(tmp_path) as master:
+        transaction = Transaction(master, master.connect())
     with broker(tmp_path, broker_role="SLAVE", broker_id=1) as running:
-        transaction = Transaction(running, running.connect())
+        transaction.client = running.connect()
         assert transaction.ended(COMMIT)[0] == 11
         running.turn(ROUND)
         assert count(running, HALF) == 1, "nor does it check"
