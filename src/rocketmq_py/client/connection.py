@@ -22,6 +22,10 @@ Answered = Callable[[Reply | NetworkError], None]
 """Takes the answer to a request, or the reason why there is none. Called once, in the loop's thread; must not block."""
 
 
+SILENCE_SECONDS = 1.0
+"""After a request that was not answered in time, a connection on which nothing is heard for so long is given up."""
+
+
 class Connection(asyncio.Protocol):
     """An open connection; belongs to its loop's thread.
 
@@ -57,6 +61,7 @@ class Connection(asyncio.Protocol):
         self._cause: Exception | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = NEVER
+        self._doubt: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport
 
     @property
@@ -142,6 +147,9 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._heard = True
+        if self._doubt is not None:
+            self._doubt.cancel()
+            self._doubt = None
         try:
             answers, pushed = self._peer.receive(data)
         except CorruptFrame as e:
@@ -174,8 +182,9 @@ class Connection(asyncio.Protocol):
             return
         self._ended = self.closed = True
         self._cause = cause
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._doubt):
+            if timer is not None:
+                timer.cancel()
         self._on_lost(self)
         self._abandon()
 
@@ -202,6 +211,16 @@ class Connection(asyncio.Protocol):
         late = self._peer.expire(time.monotonic())
         self._arm()
         self._fail(late, lambda: RequestTimeout(f"{self.address} did not answer in time"))
+        if late and self._doubt is None and not self.closed:
+            self._doubt = self._loop.call_later(SILENCE_SECONDS, self._give_up)
+
+    def _give_up(self) -> None:
+        """The other machine may be gone, or something between forgot us, and no end of the connection ever comes.
+
+        A Java client ends the connection as soon as a request has run out of time.
+        """
+        self._end(ConnectionAbortedError("a request was not answered in time, and nothing at all was heard since"))
+        self._transport.abort()
 
     def _abandon(self) -> None:
         self._fail(self._peer.abandon(), self._lost)

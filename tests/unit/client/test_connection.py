@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from rocketmq_py.client import connection as connection_module
 from rocketmq_py.client.connections import Connections
 from rocketmq_py.errors import (
     ClosedError,
@@ -90,6 +91,41 @@ def test_each_request_has_its_own_deadline() -> None:
 
         await asyncio.gather(*map(call, times))
         assert done == sorted(times)
+        await connections.close()
+
+    asyncio.run(main())
+
+
+def test_a_connection_on_which_nothing_is_heard_any_more_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other machine is gone without a word: no end of the connection ever comes."""
+    monkeypatch.setattr(connection_module, "SILENCE_SECONDS", 0.01)
+
+    async def main() -> None:
+        connections, network = made(lambda *_: None)
+        connection = await connections.get("h:1")
+        held = asyncio.ensure_future(connection.call(11, None, b"", 60.0))
+        with pytest.raises(RequestTimeout):
+            await connection.call(1, None, b"", 0.01)
+        with pytest.raises(ConnectionLost, match="h:1 ended: a request was not answered in time, and nothing at all"):
+            await held
+        network.answer = lambda *_: Command(0)
+        assert (await connections.invoke("h:1", 1)).code == 0
+        assert connections.ready("h:1") is not connection
+        await connections.close()
+
+    asyncio.run(main())
+
+
+def test_a_connection_on_which_anything_is_heard_stays() -> None:
+    async def main() -> None:
+        connections, _ = made(lambda _, request: None if request.code == 105 else Command(0))
+        connection = await connections.get("h:1")
+        with pytest.raises(RequestTimeout):
+            await connection.call(105, None, b"", 0.01)
+        assert connection._doubt is not None
+        await connection.call(1, None, b"", 10.0)
+        assert connection._doubt is None
+        assert connections.ready("h:1") is connection
         await connections.close()
 
     asyncio.run(main())
