@@ -17,13 +17,15 @@ class Machines:
 
     servers: OurServers
     store: Path
+    flags: tuple[str, ...]
     name_servers: list[OurServer]
     brokers: list[OurServer]
 
     @classmethod
-    def start(cls, servers: OurServers, store: Path) -> Machines:
-        machines = cls(servers, store, [servers.namesrv() for _ in NAMES], [])
-        machines.brokers += [machines._broker(name, str(free_port_block())) for name in NAMES]
+    def start(cls, servers: OurServers, store: Path, *flags: str, brokers: int = len(NAMES)) -> Machines:
+        """All of them, brokers with ``flags``."""
+        machines = cls(servers, store, flags, [servers.namesrv() for _ in NAMES], [])
+        machines.brokers += [machines._broker(name, str(free_port_block())) for name in NAMES[:brokers]]
         return machines
 
     @property
@@ -47,4 +49,6 @@ class Machines:
         self.brokers[number] = self._broker(NAMES[number], port)
 
     def _broker(self, name: str, port: str) -> OurServer:
-        return self.servers.serve(self.store / name, "--namesrv", self.namesrv, "--name", name, "--port", port)
+        return self.servers.serve(
+            self.store / name, "--namesrv", self.namesrv, "--name", name, "--port", port, *self.flags
+        )

@@ -1,4 +1,4 @@
-"""Java clients on a cluster of ours whose name servers and brokers are killed and started again."""
+"""Java clients on a cluster of ours whose name servers and brokers are killed, or stopped, and started again."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tests.failover import Machines
 from tests.interop.javapeer import JavaPeer, JavaProcess, Row, options
 from tests.interop.ours import OurServers
 
-N = 1200
+N = 1600
 
 
 @pytest.fixture
 def machines(tmp_path: Path) -> Iterator[Machines]:
     servers = OurServers(tmp_path)
     try:
-        yield Machines.start(servers, tmp_path)
+        yield Machines.start(servers, tmp_path, "--drain", "30")
     finally:
         servers.close()
 
@@ -51,7 +51,13 @@ def test_java_clients_notice_latency_only(java: JavaPeer, machines: Machines) ->
     sent += messages(producer, 100)
     machines.restart_broker(2)
     machines.restart_name_server(1)
-    sent += messages(producer, N - len(sent))
+    sent += messages(producer, 100)
+    machines.brokers[0].stop()
+    gone = messages(producer, 100)
+    assert {row["broker"] for row in gone[20:]} == {"broker-b", "broker-c"}, "nobody is sent to a broker that has left"
+    machines.restart_broker(0)
+    machines.name_servers[2].stop()
+    sent += gone + messages(producer, N - len(sent) - len(gone))
     missing = {row["msgId"] for row in sent}
     assert len(missing) == N
     assert {row["broker"] for row in sent} == {"broker-a", "broker-b", "broker-c"}

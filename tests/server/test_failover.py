@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
 
 import pytest
 
-from rocketmq_py import Admin, ConsumeFromWhere, Message, MessageExt, Producer, PushConsumer
+from rocketmq_py import Admin, ConsumeFromWhere, Message, MessageExt, MessageQueue, Producer, PushConsumer
 from rocketmq_py.client.instance import ClientInstance
 from tests.failover import NAMES, Machines
 from tests.interop.ours import OurServers
@@ -21,12 +21,11 @@ SECONDS = 120.0
 
 
 @pytest.fixture
-def machines(tmp_path: Path) -> Iterator[Machines]:
+def own_servers(tmp_path: Path) -> Iterator[OurServers]:
+    """That may be killed."""
     servers = OurServers(tmp_path)
-    try:
-        yield Machines.start(servers, tmp_path)
-    finally:
-        servers.close()
+    yield servers
+    servers.close()
 
 
 class Load:
@@ -37,6 +36,7 @@ class Load:
         self._changed = threading.Condition()
         self.sent: dict[bytes, str] = {}
         self.received: Counter[bytes] = Counter()
+        self._places: dict[bytes, set[tuple[MessageQueue, int]]] = defaultdict(set)
         self._failure: BaseException | None = None
         self._stopping = False
         self._producer = Producer(group="p", namesrv=namesrv)
@@ -70,6 +70,10 @@ class Load:
     def sent_to(self, broker: str) -> int:
         return sum(name == broker for name in self.sent.values())
 
+    def stored_twice(self) -> list[bytes]:
+        """What a broker had taken already when it was sent again."""
+        return [body for body, places in self._places.items() if len(places) > 1]
+
     def _send_on(self) -> None:
         number = 0
         try:
@@ -88,6 +92,7 @@ class Load:
     def _receive(self, message: MessageExt) -> None:
         with self._changed:
             self.received[message.body] += 1
+            self._places[message.body].add((message.queue, message.queue_offset))
             self._changed.notify_all()
 
 
@@ -105,7 +110,10 @@ def _frequent_looks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_frequent_looks")
-def test_each_may_be_killed_and_nothing_is_lost(machines: Machines, caplog: pytest.LogCaptureFixture) -> None:
+def test_each_may_be_killed_and_nothing_is_lost(
+    own_servers: OurServers, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    machines = Machines.start(own_servers, tmp_path)
     caplog.set_level(logging.WARNING, "rocketmq_py")
     with Admin(namesrv=machines.namesrv) as admin:
         admin.create_topic("t", 4)
@@ -122,4 +130,30 @@ def test_each_may_be_killed_and_nothing_is_lost(machines: Machines, caplog: pyte
             load.wait(lambda load, name=name, before=before: load.sent_to(name) > before)
         load.stop_sending()
         load.wait(lambda load: load.received.keys() >= load.sent.keys())
+    assert not [record.getMessage() for record in caplog.records if record.levelno > logging.WARNING]
+
+
+@pytest.mark.usefixtures("_frequent_looks")
+def test_restarted_in_good_order_one_after_the_other_nobody_notices(
+    own_servers: OurServers, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No send fails, everything is consumed, and nothing had to be tried again that a broker had taken already."""
+    machines = Machines.start(own_servers, tmp_path, "--drain", "30", brokers=2)
+    with Admin(namesrv=machines.namesrv) as admin:
+        admin.create_topic("t", 4)
+    with Load(machines.namesrv, "t") as load:
+        for number, server in enumerate(machines.name_servers):
+            server.stop()
+            go_on(load)
+            machines.restart_name_server(number)
+        for number, name in enumerate(NAMES[:2]):
+            load.wait(lambda load, name=name: load.sent_to(name) > 20)
+            machines.brokers[number].stop()
+            go_on(load)
+            before = load.sent_to(name)
+            machines.restart_broker(number)
+            load.wait(lambda load, name=name, before=before: load.sent_to(name) > before)
+        load.stop_sending()
+        load.wait(lambda load: load.received.keys() >= load.sent.keys())
+    assert not load.stored_twice()
     assert not [record.getMessage() for record in caplog.records if record.levelno > logging.WARNING]

@@ -19,6 +19,7 @@ from rocketmq_py.broker.lanes import lane_limits
 from rocketmq_py.broker.services import Services
 from rocketmq_py.broker.ticker import Job, Ticker
 from rocketmq_py.errors import ClosedError, ConfigError
+from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.server import Server
 from rocketmq_py.server.access import AccessControl, AccessSettings
 from rocketmq_py.server.outward import Outward
@@ -35,6 +36,7 @@ _FILTERS_MS = 10_000
 _FIRST_CLEAN_MS = 60_000
 _LIMITS_MS = 1_000
 _CATCH_UP_MS = 1_000
+_SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
 
 
 def wall_clock() -> int:
@@ -174,11 +176,19 @@ class Broker:
         ]
 
     async def stop(self) -> None:
-        """Unregister, answer everybody who waits, and put everything on disk. Harmless when stopped already."""
+        """Unregister, answer everybody who waits, and put everything on disk. Harmless when stopped already.
+
+        With ``enable_shutdown_gracefully``, name servers hear before that nobody may write here any more, and producers
+        are sent away; consumers are served meanwhile.
+        """
         services, self._services = self._services, None
         if services is None or self._server is None or self._ticker is None:
             return
         try:
+            if self.config.enable_shutdown_gracefully:
+                _log.info("broker %s sends its producers away", self.config.broker_name)
+                await services.registration.refuse_writes()
+                await self._server.send_away(self.config.shutdown_wait_time_seconds, _SENDS)
             await self._ticker.stop()
             await services.slave_sync.stop()
             await services.registration.stop()

@@ -61,6 +61,8 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     :param pull_thread_pool_queue_capacity: pulls that may wait for messages at a time.
     :param send_thread_pool_queue_capacity: sends that may wait for the disk at a time, with SYNC_FLUSH.
     :param broker_permission: 4 read, 2 write; without write permission order topics refuse messages.
+    :param enable_shutdown_gracefully: at the end, send producers away before connections are closed, for at most
+        ``shutdown_wait_time_seconds``.
     :param broker_config_path: the file changes an administrator makes are written to; empty for
         ``config/broker.properties`` in the store.
     :param config_black_list: keys nobody may change from afar, separated by ``;``.
@@ -155,6 +157,8 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     enable_single_topic_register: bool = False
     start_accept_send_request_time_stamp: int = 0
     server_channel_max_idle_time_seconds: int = 120
+    enable_shutdown_gracefully: bool = False
+    shutdown_wait_time_seconds: int = 30
 
     broker_fast_failure_enable: bool = True
     wait_time_mills_in_send_queue: int = 200

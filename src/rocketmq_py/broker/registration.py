@@ -25,7 +25,7 @@ from rocketmq_py.protocol.bodies import (
 )
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers import RegisterBroker, RegisterBrokerResponse, TopicName, UnregisterBroker
-from rocketmq_py.protocol.sysflag import PERM_RW
+from rocketmq_py.protocol.sysflag import PERM_RW, PERM_WRITE
 from rocketmq_py.server.outward import Outward
 from rocketmq_py.wire.command import Command
 
@@ -49,6 +49,7 @@ class Registration:
         self._outward = outward
         self._address = address
         self._role = role
+        self._leaving = False
         self._changed: dict[str, TopicConfig] = {}
         self._wake = asyncio.Event()
         self._failing: set[str] = set()
@@ -65,6 +66,18 @@ class Registration:
         await self._register(self._config.namesrv_addresses, self._topics.table.values(), _FLUSH_SECONDS)
         self._task = asyncio.create_task(self._keep())
 
+    async def refuse_writes(self) -> None:
+        """Have clients hear that nobody may write here any more, for the time this broker has left."""
+        if self._role.is_slave:
+            return  # nobody does
+        self._leaving = True
+        self._topics.touch()
+        await self.flush()
+
+    @property
+    def _told_permission(self) -> int:
+        return self._config.broker_permission & (~PERM_WRITE if self._leaving else PERM_RW)
+
     async def stop(self) -> None:
         """Stop and take this broker back from the name servers, as far as they answer at once."""
         if self._task is not None:
@@ -75,6 +88,8 @@ class Registration:
                 telling.cancel()
             await asyncio.gather(*self._telling, return_exceptions=True)
             await asyncio.gather(*map(self._unregister, self._config.namesrv_addresses))
+            if self._leaving:
+                self._topics.touch()  # a name server that still knows us is to see a difference after the next start
         self._outward.close()
 
     def changed(self, topics: Iterable[TopicConfig]) -> None:
@@ -112,7 +127,7 @@ class Registration:
 
     async def _tell_of(self, topic: TopicConfig) -> None:
         """Tell of one topic alone; a name server that does not know this broker yet hears of all topics later."""
-        told = masked(topic, self._config.broker_permission)
+        told = masked(topic, self._told_permission)
         queues = QueueData(
             broker_name=self._config.broker_name, perm=told.perm, read_queue_nums=told.read_queue_nums,
             write_queue_nums=told.write_queue_nums, topic_sys_flag=told.topic_sys_flag,
@@ -150,7 +165,7 @@ class Registration:
         await asyncio.gather(*(self._register_at(address, command, timeout) for address in addresses))
 
     def _command(self, topics: Iterable[TopicConfig]) -> Command:
-        table = {topic.topic_name: masked(topic, self._config.broker_permission) for topic in topics}
+        table = {topic.topic_name: masked(topic, self._told_permission) for topic in topics}
         body = RegisterBrokerBody(
             topic_config_serialize_wrapper=TopicConfigTable(
                 topic_config_table=table, data_version=self._topics.version, mapping_data_version=self._topics.version,

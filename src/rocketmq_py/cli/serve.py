@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from rocketmq_py.cli.logs import log_as, logging_options
-from rocketmq_py.cli.settings import assigned, ready, settings_options, tls_options
+from rocketmq_py.cli.settings import assigned, drain_option, ready, settings_options, tls_options
 
 if TYPE_CHECKING:
     from rocketmq_py.broker import BrokerConfig
@@ -40,12 +40,14 @@ ROLES = ("ASYNC_MASTER", "SYNC_MASTER", "SLAVE")
 @click.option("--role", type=click.Choice(ROLES), help="What it is to the others of its name.  [default: ASYNC_MASTER]")
 @click.option("--id", type=int, metavar="N", help="Number of a SLAVE, 1 or more.")
 @settings_options("broker")
+@drain_option
 @tls_options
 @logging_options
 def command(
     namesrv_port: int,
     config_file: Path | None,
     assignments: tuple[str, ...],
+    drain_assignments: dict[str, str],
     tls_assignments: dict[str, str],
     log_level: str | None,
     log_format: str,
@@ -75,7 +77,7 @@ def command(
     from rocketmq_py.server.running import run
 
     log_as(log_level, log_format)
-    given = assigned(assignments) | tls_assignments | _as_settings(options)
+    given = assigned(assignments) | drain_assignments | tls_assignments | _as_settings(options)
     settings = _from_file(config_file, given) | given
     settings |= _addresses(settings, options["host"])
     settings, tls_settings = tls.split(settings)

@@ -63,6 +63,25 @@ def tls_options(function: F) -> F:
     return command  # type: ignore[return-value]
 
 
+def drain_option(function: F) -> F:
+    """``--drain SECONDS`` of a broker, as the settings it stands for."""
+
+    @functools.wraps(function)
+    def command(*args: Any, drain: int | None, **options: Any) -> Any:
+        told = {} if drain is None else {
+            "enableShutdownGracefully": str(drain > 0).lower(), "shutdownWaitTimeSeconds": str(drain),
+        }  # fmt: skip
+        return function(*args, drain_assignments=told, **options)
+
+    option = click.option(
+        "--drain",
+        metavar="SECONDS",
+        type=click.IntRange(min=0),
+        help="When told to end, send producers away first, for at most so long.  [default: 0]",
+    )
+    return option(command)  # type: ignore[return-value]
+
+
 def assigned(assignments: Iterable[str]) -> dict[str, str]:
     """The settings of ``KEY=VALUE`` arguments."""
     found = {}

@@ -70,11 +70,17 @@ class NameServers:
         for _ in self.addresses:
             address = self.addresses[self._current]
             try:
-                return await self._connections.invoke(address, code, header, body, self.timeout, check=check)
+                answer = await self._connections.invoke(address, code, header, body, self.timeout, check=False)
             except NetworkError as e:
                 self._connections.drop(address)
                 failures.append(e)
-                self._current = (self._current + 1) % len(self.addresses)
+            else:
+                if answer.code != ResponseCode.GO_AWAY:
+                    if check and answer.code != ResponseCode.SUCCESS:
+                        raise BrokerError.of(answer.code, answer.remark, address)
+                    return answer
+                failures.append(NetworkError(f"{address} is shutting down"))
+            self._current = (self._current + 1) % len(self.addresses)
         if len(failures) == 1:
             raise failures[0]
         raise NetworkError(

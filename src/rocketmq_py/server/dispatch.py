@@ -17,6 +17,7 @@ from rocketmq_py.errors import BadHeader, CorruptFrame
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.requests import Request, RequestDecoder
 from rocketmq_py.server.failures import failure, overloaded, unsupported
+from rocketmq_py.server.farewell import Farewell
 from rocketmq_py.server.lanes import Lane, LaneLimit, Lanes
 from rocketmq_py.server.peer import Peer, Responder
 from rocketmq_py.server.reply import Buffer, Hold, Reply, encode_reply, reply_buffers
@@ -138,6 +139,11 @@ class Dispatcher:
             return Reply(ResponseCode.SYSTEM_BUSY, remark)
 
         return Route(route.code, refuse, route.lane, is_async=False)
+
+    def send_away(self, farewell: Farewell) -> None:
+        """From now on, have ``farewell`` answer what it sends away."""
+        routes = {code: farewell.over(route) for code, route in self._all_routes.items()}
+        self._all_routes = self._routes = routes
 
     def time_writes(self, *, on: bool) -> None:
         """Note from now on, or no longer, how long ``after_read`` takes."""

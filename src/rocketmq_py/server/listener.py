@@ -12,10 +12,12 @@ import socket
 from collections.abc import Callable, Collection, Mapping
 
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.server.buffers import Buffers
 from rocketmq_py.server.connection import Connection
 from rocketmq_py.server.dispatch import Dispatcher, OnHold
 from rocketmq_py.server.doorway import Doorway
+from rocketmq_py.server.farewell import Farewell
 from rocketmq_py.server.guard import Guard, GuardedDispatcher
 from rocketmq_py.server.lanes import LaneLimit
 from rocketmq_py.server.pace import Pace
@@ -140,6 +142,18 @@ class Server:
         )
         self._listeners.append(doorway)
         return int(sock.getsockname()[1])
+
+    async def send_away(self, seconds: float, codes: Collection[RequestCode]) -> None:
+        """Tell clients to go elsewhere with some requests, until none makes one any more.
+
+        Clients that do not know how to are served meanwhile.
+
+        :param seconds: how long at most.
+        :param codes: the requests that are sent away; others are served.
+        """
+        farewell = Farewell(codes)
+        self.dispatcher.send_away(farewell)
+        await farewell.said(seconds)
 
     async def stop(self) -> None:
         """Stop listening, let handlers finish, end all connections. Harmless when stopped already."""

@@ -170,6 +170,25 @@ def test_routes_that_are_not_refreshed_are_told_once(caplog: pytest.LogCaptureFi
     assert second == "routes are refreshed again"
 
 
+def test_a_name_server_that_is_going_away_is_left() -> None:
+    def answer(address: str, request: Command) -> Command | None:
+        return Command(1500, remark="please go away") if address == "ns:1" else cluster(t={"a": 1})(address, request)
+
+    async def main() -> None:
+        for _ in range(4):  # the first one asked is drawn by lot
+            instance, network = made(answer, "ns:1;ns:2")
+            await instance.routes.get("t")
+            await instance.routes.refresh("t")
+            assert network.codes("ns:1").count(RequestCode.GET_ROUTEINFO_BY_TOPIC) in (0, 2), "asked twice, then left"
+            await instance.stop()
+        instance, _ = made(answer)
+        with pytest.raises(NetworkError, match="ns:1 is shutting down"):
+            await instance.routes.get("t")
+        await instance.stop()
+
+    asyncio.run(main())
+
+
 def test_a_name_server_that_knows_nothing_yet_is_not_believed() -> None:
     full = cluster(t={"a": 1})
 
