@@ -45,6 +45,10 @@ check: $(VENV)/.dev ## style, types, import layers, coverage of the pure package
 bench: $(VENV)/.dev ## the figures against the Java peer (ONLY=send-1 for one row)
 	$(BIN)/python -m benchmarks $(ONLY) $(ARGS)
 
+.PHONY: chaos
+chaos: $(VENV)/.dev ## failures under load, judged (ARGS="--minutes 10 --scenario broker-killed --seed 7 --java")
+	$(BIN)/python -m tests.chaos $(ARGS)
+
 .PHONY: format
 format: $(VENV)/.dev ## sort imports and format
 	$(BIN)/ruff check --fix-only --quiet

@@ -1,4 +1,4 @@
-"""A TCP proxy that tests break on purpose: it cuts connections, holds bytes back, or goes silent.
+"""A TCP proxy that tests break on purpose: it cuts connections, holds bytes back, slows them down, or goes silent.
 
 Knows bytes and connections. Refuses to know the protocol that runs over them.
 """
@@ -12,6 +12,9 @@ from typing import Self, cast
 from rocketmq_py.client.portal import Portal
 from rocketmq_py.errors import ClosedError, ConfigError
 
+_BACKLOG_SECONDS = 0.1
+"""Of a slow connection, so much is read ahead."""
+
 
 class TcpProxy:
     """Forwards connections to ``target``: ``with TcpProxy("127.0.0.1:10911") as proxy``.
@@ -20,14 +23,16 @@ class TcpProxy:
 
     :param target: ``host:port``.
     :param delay: seconds every piece of data is held back, in both directions.
+    :param bytes_per_second: how much each connection carries in each direction; None: as much as comes.
     """
 
-    def __init__(self, target: str, *, delay: float = 0.0) -> None:
+    def __init__(self, target: str, *, delay: float = 0.0, bytes_per_second: float | None = None) -> None:
         host, _, port = target.rpartition(":")
         if not host or not port.isdecimal():
             raise ConfigError(f"{target!r} is no address: host:port is expected")
         self.delay = delay
-        """May be changed at any time; what is under way keeps its time."""
+        """May be changed at any time, as ``bytes_per_second``; what is under way keeps its time."""
+        self.bytes_per_second = bytes_per_second
         self._target = (host.strip("[]"), int(port))
         self._portal: Portal | None = None
         self._listener: asyncio.Server | None = None
@@ -67,7 +72,7 @@ class TcpProxy:
     @property
     def connections(self) -> int:
         """Connections that are forwarded now."""
-        return len(self._ends) // 2
+        return sum(not end.is_lost for end in self._ends) // 2
 
     # -- what may go wrong
 
@@ -86,6 +91,19 @@ class TcpProxy:
     def resume(self) -> None:
         """Forward again, first what came in the meantime."""
         self._running().call(self._set_silent, False)
+
+    def half_open(self) -> None:
+        """Let the target see all connections end, while those who connected hear nothing: theirs stay open, and what
+        they send is lost. New connections are welcome.
+        """
+        self._running().call(self._lose)
+
+    def heal(self) -> None:
+        """Forward everything again at once, and accept connections; those that are :meth:`half_open` are cut."""
+        self.delay, self.bytes_per_second = 0.0, None
+        self.resume()
+        self._running().call(self._cut_lost)
+        self.start()
 
     def _running(self) -> Portal:
         if self._portal is None:
@@ -109,6 +127,15 @@ class TcpProxy:
     def _cut(self) -> None:
         for end in tuple(self._ends):
             end.abort()
+
+    def _lose(self) -> None:
+        for end in tuple(self._ends):
+            end.lose()
+
+    def _cut_lost(self) -> None:
+        for end in tuple(self._ends):
+            if end.is_lost:
+                end.abort()
 
     def _set_silent(self, silent: bool) -> None:
         self.silent = silent
@@ -139,6 +166,9 @@ class _End(asyncio.Protocol):
         self._other = other
         self._connecting: asyncio.Task[None] | None = None
         self._due = 0.0
+        self._sent_by = 0.0
+        self.is_lost = False
+        """Whether the other end is gone and this one must not know."""
         self._held: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -163,12 +193,20 @@ class _End(asyncio.Protocol):
             self._release()
 
     def data_received(self, data: bytes) -> None:
+        if self.is_lost:
+            return
         if self._other is None or self._proxy.silent:
             self._held.append(data)  # uvloop starts to read after connection_made, whatever was asked for there
             return
         loop = asyncio.get_running_loop()
-        self._due = max(self._due, loop.time() + self._proxy.delay)
-        if self._due <= loop.time():
+        now = loop.time()
+        if self._proxy.bytes_per_second is not None:
+            self._sent_by = max(self._sent_by, now) + len(data) / self._proxy.bytes_per_second
+            if self._sent_by - now > _BACKLOG_SECONDS:  # the sender is to notice: what is not read, it cannot send
+                self._transport.pause_reading()
+                loop.call_at(self._sent_by, self.read, True)
+        self._due = max(self._due, self._sent_by, now + self._proxy.delay)
+        if self._due <= now:
             self._other.write(data)
         else:
             loop.call_at(self._due, self._other.write, data)
@@ -176,11 +214,18 @@ class _End(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         del exc  # whatever it was, the other end sees this one gone
         self._proxy.closed(self)
-        if self._other is not None:
+        if self._other is not None and not self._other.is_lost:
+            self._other.abort()
+
+    def lose(self) -> None:
+        """Go on without the other end, which is cut; only for the end of whoever connected."""
+        if self._target is not None and self._other is not None:
+            self.is_lost = True
             self._other.abort()
 
     def read(self, wanted: bool) -> None:
         """Take data from this end, or leave it where it is."""
+        wanted = wanted and not self._proxy.silent
         if not self._transport.is_closing() and self._transport.is_reading() != wanted:
             (self._transport.resume_reading if wanted else self._transport.pause_reading)()
         if wanted:

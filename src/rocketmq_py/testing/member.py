@@ -1,0 +1,116 @@
+"""A consumer in a process of its own, which may be killed: ``python -m rocketmq_py.testing.member``.
+
+Takes its orders as one JSON object on the command line (:class:`Orders`), says READY, and then reports every message
+it begins and ends on standard output, a line each (:class:`~rocketmq_py.testing.ledger.Report`). Ends in good order on
+SIGTERM and when its standard input ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import time
+from signal import SIGTERM
+
+import msgspec
+
+from rocketmq_py.aio import ConsumeFromWhere, MessageExt, PushConsumer
+from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.core import orderly as locking
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.server.running import run
+from rocketmq_py.testing.ledger import Mark, Report, Step
+
+STDOUT = 1
+FREQUENT = 1.0
+"""Seconds between looks at the routes and writes of offsets, so that little time is lost in small tests."""
+
+
+class Orders(msgspec.Struct):
+    """What a member is to do.
+
+    :param name: how it calls itself in its reports.
+    :param address_map: other addresses for those brokers advertise.
+    :param lock_seconds: how long it trusts the lock of a queue it consumes in order.
+    :param work_seconds: how long its listener takes for a message.
+    """
+
+    name: str
+    namesrv: str
+    group: str
+    topic: str
+    address_map: dict[str, str] = {}
+    orderly: bool = False
+    lock_seconds: float = locking.LOCK_LIVE
+    work_seconds: float = 0.0
+
+
+def line_of(report: Report) -> bytes:
+    """A report as a line of text."""
+    queue, mark = report.queue, report.mark
+    words = (report.step.value, f"{report.at:.6f}", queue.topic, queue.broker_name, queue.queue_id, report.offset, mark)
+    return " ".join(map(str, words)).encode() + b"\n"
+
+
+def report_of(line: str, member: str) -> Report:
+    """The report that is in a line of text."""
+    step, at, topic, broker, queue_id, offset, mark = line.split()
+    queue = MessageQueue(topic, broker, int(queue_id))
+    return Report(float(at), member, Step(step), queue, int(offset), Mark.of(mark))
+
+
+async def consume(orders: Orders) -> None:
+    """Consume and report until cancelled."""
+
+    def tell(step: Step, message: MessageExt) -> None:
+        queue = MessageQueue(message.topic, message.queue.broker_name, message.queue_id)
+        report = Report(time.monotonic(), orders.name, step, queue, message.queue_offset, Mark.of(message.body))
+        os.write(STDOUT, line_of(report))  # in one piece, and out of this process before the listener is done
+
+    async def listen(message: MessageExt) -> None:
+        tell(Step.BEGIN, message)
+        if orders.work_seconds:
+            await asyncio.sleep(orders.work_seconds)
+        tell(Step.END, message)
+
+    instance = ClientInstance(
+        orders.namesrv, instance_name=orders.name, address_map=orders.address_map, route_interval=FREQUENT,
+        offset_interval=FREQUENT,
+    )  # fmt: skip
+    consumer = PushConsumer(
+        orders.group, listener=listen, instance=instance, orderly=orders.orderly,
+        consume_from=ConsumeFromWhere.FIRST_OFFSET,
+    )  # fmt: skip
+    consumer.subscribe(orders.topic)
+    try:
+        async with consumer:
+            os.write(STDOUT, b"READY\n")
+            await asyncio.Event().wait()
+    finally:
+        await instance.stop()
+
+
+def shorten_locks(seconds: float) -> None:
+    """Make locks live as long as told in this process, and everything about them happen as much sooner."""
+    share = seconds / locking.LOCK_LIVE
+    for name in ("LOCK_LIVE", "LOCK_REFRESH", "RELOCK_DELAY"):
+        setattr(locking, name, getattr(locking, name) * share)
+
+
+def _end_with_stdin() -> None:
+    sys.stdin.read()
+    os.kill(os.getpid(), SIGTERM)
+
+
+def main() -> None:
+    """Obey the orders on the command line."""
+    orders = msgspec.json.decode(sys.argv[1], type=Orders)
+    shorten_locks(orders.lock_seconds)
+    threading.Thread(target=_end_with_stdin, daemon=True).start()
+    run(consume(orders))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""Scenarios by name: what may happen to a cluster any day, and must cost time only.
+
+Each says who is hurt, how, and what goes on meanwhile. Whatever is still broken at the end is mended by the runner,
+which then wants every acknowledged message consumed, in order where there is one, and no offset ahead of the work.
+"""
+
+from __future__ import annotations
+
+from rocketmq_py.testing.chaos import Chaos, Scenario
+
+
+def broker_killed(chaos: Chaos) -> None:
+    """A sudden end (kill -9) of a broker; it comes back with its store."""
+    broker = chaos.any_broker()
+    broker.kill()
+    chaos.flows()
+    broker.start()
+    chaos.flows(through=broker)
+
+
+def broker_frozen(chaos: Chaos) -> None:
+    """A broker hangs for five seconds, with all its connections open."""
+    broker = chaos.any_broker()
+    broker.freeze()
+    chaos.lasts(5)
+    broker.thaw()
+    chaos.flows(through=broker)
+
+
+def slow_network(chaos: Chaos) -> None:
+    """Everything to and from a broker takes 200 ms, and is narrow."""
+    broker = chaos.any_broker()
+    broker.proxy.delay = 0.2
+    broker.proxy.bytes_per_second = 50_000
+    chaos.flows(through=broker)
+
+
+def cut_network(chaos: Chaos) -> None:
+    """All connections to a broker break, and none can be made for a while."""
+    broker = chaos.any_broker()
+    broker.proxy.refuse()
+    chaos.flows()
+    broker.proxy.start()
+    chaos.flows(through=broker)
+
+
+def half_open_network(chaos: Chaos) -> None:
+    """A broker sees its clients go; they do not see it."""
+    broker = chaos.any_broker()
+    broker.proxy.half_open()
+    chaos.flows()
+
+
+def name_server_killed(chaos: Chaos) -> None:
+    """A sudden end (kill -9) of a name server; a broker is killed and started while it is away."""
+    name_server, broker = chaos.any_name_server(), chaos.any_broker()
+    name_server.kill()
+    broker.kill()
+    chaos.flows()
+    broker.start()
+    chaos.flows(through=broker)
+    name_server.start()
+
+
+def consumer_killed(chaos: Chaos) -> None:
+    """A sudden end (kill -9) of a consumer; another one takes its queues, then it comes back."""
+    consumer = chaos.any_consumer()
+    consumer.kill()
+    chaos.flows(200)
+    consumer.start()
+
+
+def orderly_consumer_killed(chaos: Chaos) -> None:
+    """A sudden end (kill -9) of a consumer that has locked its queues; others wait until the locks expire."""
+    consumer = chaos.any_orderly_consumer()
+    consumer.kill()
+    chaos.flows_in_order()
+    consumer.start()
+
+
+def disk_full(chaos: Chaos) -> None:
+    """A broker has no room left for a while: it refuses, it does not forget."""
+    broker = chaos.any_broker()
+    broker.fill_disk()
+    chaos.flows()
+    broker.free_disk()
+    chaos.flows(through=broker)
+
+
+def clock_jump(chaos: Chaos) -> None:
+    """A broker's wall clock jumps ahead by an hour, then back by two."""
+    broker = chaos.any_broker()
+    broker.shift_clock(3600)
+    chaos.flows(through=broker)
+    broker.shift_clock(-3600)
+    chaos.flows(through=broker)
+
+
+def rolling_restart(chaos: Chaos) -> None:
+    """Every broker and every name server is restarted in good order, one after the other."""
+    for server in [*chaos.brokers, *chaos.name_servers]:
+        server.stop()
+        server.start()
+        chaos.flows()
+
+
+ALL: dict[str, Scenario] = {
+    scenario.__name__.replace("_", "-"): scenario
+    for scenario in (
+        broker_killed, broker_frozen, slow_network, cut_network, half_open_network, name_server_killed,
+        consumer_killed, orderly_consumer_killed, disk_full, clock_jump, rolling_restart,
+    )
+}  # fmt: skip
+"""By the names ``make chaos`` takes."""
+NEED_SEAMS = frozenset({"disk-full", "clock-jump"})
+"""Only for servers whose clock and disk a test commands (:mod:`rocketmq_py.testing.node`)."""

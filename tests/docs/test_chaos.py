@@ -1,0 +1,14 @@
+"""The page about chaos tells of every scenario there is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from rocketmq_py.testing.scenarios import ALL
+
+PAGE = (Path(__file__).parents[2] / "docs" / "chaos.md").read_text()
+
+
+def test_every_scenario_is_told_of() -> None:
+    assert re.findall(r"^\| `([a-z-]+)` \|", PAGE, re.MULTILINE) == list(ALL)

@@ -1,0 +1,26 @@
+"""Every scenario of failure once, in small, on one cluster of two brokers and two name servers."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from rocketmq_py.testing import Chaos
+from rocketmq_py.testing.scenarios import ALL
+
+pytestmark = [
+    pytest.mark.timeout(900),  # what is waited for comes in seconds; on a busy machine it may take minutes
+    pytest.mark.skipif("sys.platform == 'win32'", reason="signals of POSIX"),
+]
+
+
+@pytest.fixture(scope="module")
+def chaos() -> Iterator[Chaos]:
+    with Chaos(seed=1, pace=0.4, lock_seconds=1.5) as running:
+        yield running
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_scenario(chaos: Chaos, name: str) -> None:
+    outcome = chaos.run(ALL[name])
+    assert not outcome.faults, "\n".join(outcome.faults[:20])
+    assert outcome.figures.consumed >= outcome.figures.acknowledged > 0

@@ -1,0 +1,128 @@
+"""The rules a run of chaos is judged by: each is broken once."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.testing.ledger import Acknowledged, Committed, Ledger, Mark, Report, Step
+from rocketmq_py.testing.member import line_of, report_of
+
+PLAIN = MessageQueue("plain", "broker-a", 0)
+ORDERED = MessageQueue("ordered", "broker-a", 1)
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    return Ledger(ordered=["ordered"])
+
+
+def acknowledge(ledger: Ledger, at: float, mark: str, offset: int, queue: MessageQueue = PLAIN) -> None:
+    ledger.acknowledge(Acknowledged(at, Mark.of(mark), queue, offset))
+
+
+def consume(
+    ledger: Ledger, at: float, mark: str, offset: int, *, by: str = "one", queue: MessageQueue = PLAIN,
+    steps: str = "BE",
+) -> None:  # fmt: skip
+    """Half a second of work."""
+    for late, step in zip((0.0, 0.5), steps, strict=False):
+        ledger.report(Report(at + late, by, Step(step), queue, offset, Mark.of(mark)))
+
+
+def faults(ledger: Ledger) -> list[str]:
+    return ledger.judge()[0]
+
+
+def test_what_was_promised_and_done_has_no_faults(ledger: Ledger) -> None:
+    acknowledge(ledger, 1.0, "p/1", 0)
+    acknowledge(ledger, 1.2, "o/1", 0, ORDERED)
+    consume(ledger, 2.0, "p/1", 0)
+    consume(ledger, 3.0, "p/1", 0, by="two")
+    consume(ledger, 4.0, "p/2", 1)
+    consume(ledger, 4.0, "o/1", 0, queue=ORDERED)
+    ledger.commit(Committed(4.6, PLAIN, 2))
+    found, figures = ledger.judge()
+    assert found == []
+    assert (figures.acknowledged, figures.consumed, figures.duplicates) == (2, 3, 1)
+    assert figures.longest_wait == pytest.approx(3.3)
+    assert ledger.judge()[1].acknowledged == 0, "each judgement is about what came since the last one"
+
+
+def test_a_lost_message(ledger: Ledger) -> None:
+    acknowledge(ledger, 1.0, "p/1", 7)
+    consume(ledger, 2.0, "p/1", 7, steps="B")
+    assert ledger.open == {Mark("p", 1)}
+    assert faults(ledger) == [
+        "p/1, acknowledged at offset 7 of queue 0 of plain on broker-a, was never consumed"
+    ]  # fmt: skip
+
+
+def test_what_was_consumed_before_its_acknowledgement_came_is_not_open(ledger: Ledger) -> None:
+    consume(ledger, 1.0, "p/1", 0)
+    acknowledge(ledger, 2.0, "p/1", 0)
+    assert not ledger.open
+    assert faults(ledger) == []
+
+
+def test_another_message_at_the_place_of_one(ledger: Ledger) -> None:
+    acknowledge(ledger, 1.0, "p/1", 0)
+    acknowledge(ledger, 1.0, "p/2", 0)
+    consume(ledger, 2.0, "p/1", 0)
+    consume(ledger, 2.0, "p/2", 1)
+    consume(ledger, 2.0, "p/3", 1)
+    found = faults(ledger)
+    assert found[0] == "offset 0 of queue 0 of plain on broker-a was acknowledged for p/2 and holds p/1"
+    assert found[1] == "one got p/3 at offset 1 of queue 0 of plain on broker-a, where p/2 belongs"
+
+
+@pytest.mark.parametrize(("committed", "is_right"), [(0, True), (1, True), (2, False), (3, False)])
+def test_an_offset_ahead_of_the_work(ledger: Ledger, committed: int, is_right: bool) -> None:
+    """The second message is begun and not done, the third is done."""
+    consume(ledger, 1.0, "p/1", 0)
+    consume(ledger, 1.0, "p/2", 1, steps="B")
+    consume(ledger, 1.0, "p/3", 2)
+    ledger.commit(Committed(2.0, PLAIN, committed))
+    assert (faults(ledger) == []) is is_right
+
+
+def test_an_offset_that_was_ahead_only_when_it_was_committed(ledger: Ledger) -> None:
+    consume(ledger, 5.0, "p/1", 0)
+    ledger.commit(Committed(2.0, PLAIN, 1))
+    assert faults(ledger) == ["offset 1 of queue 0 of plain on broker-a was committed, and 0 had not been done"]
+
+
+def test_a_lane_with_a_gap(ledger: Ledger) -> None:
+    consume(ledger, 1.0, "o/1", 0, queue=ORDERED)
+    consume(ledger, 2.0, "o/3", 2, queue=ORDERED)
+    assert faults(ledger) == [
+        "one began o/3 at offset 2 of queue 1 of ordered on broker-a, the last one done was 1"
+    ]  # fmt: skip
+
+
+def test_going_back_keeps_the_order(ledger: Ledger) -> None:
+    for at, number in enumerate((1, 2, 1, 2, 3)):
+        consume(ledger, at, f"o/{number}", number, queue=ORDERED, by=f"life-{at > 1}")
+    assert faults(ledger) == []
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_two_members_at_work_on_one_ordered_queue(ledger: Ledger, gone: bool) -> None:
+    consume(ledger, 1.0, "o/1", 0, queue=ORDERED, steps="B")
+    if gone:
+        ledger.report(Report(1.1, "one", Step.GONE))
+    consume(ledger, 1.2, "o/1", 0, queue=ORDERED, by="two")
+    assert faults(ledger) == [
+        "two began o/1 at offset 0 of queue 1 of ordered on broker-a while one was still at work on offset 0"
+    ] * (not gone)
+
+
+def test_members_may_share_what_has_no_order(ledger: Ledger) -> None:
+    consume(ledger, 1.0, "p/1", 0, steps="B")
+    consume(ledger, 1.2, "p/2", 1, by="two")
+    assert faults(ledger) == []
+
+
+def test_a_report_goes_through_a_pipe() -> None:
+    report = Report(12.345678, "one", Step.END, ORDERED, 4711, Mark("o3", 17))
+    assert report_of(line_of(report).decode(), "one") == report
