@@ -65,7 +65,7 @@ class RuntimeInfo:
 
     def _identity(self) -> dict[str, str]:
         return {
-            "brokerActive": "true",
+            "brokerActive": "false" if self._settings.is_slave else "true",
             "brokerVersionDesc": version_name(VERSION),
             "bootTimestamp": str(self.started_ms),
             "startAcceptSendRequestTimeStamp": self._settings.table()["startAcceptSendRequestTimeStamp"],

@@ -104,34 +104,29 @@ def test_nobody_reads_from_it_unless_that_is_wanted(tmp_path: Path) -> None:
         assert client.ask(Code.PULL_MESSAGE, pull()).code == 0
 
 
-def test_readers_who_keep_up_are_sent_back_to_the_master(tmp_path: Path) -> None:
+def test_readers_who_keep_up_go_back_to_the_master(tmp_path: Path) -> None:
     written_by_a_master(tmp_path)
     with slave(tmp_path) as running:
         client = running.connect()
-        say(running, "127.0.0.1:10911")
         assert answered(client, 0) == (0, "0", "3")
-        assert answered(client, 3, **WAITS) == (20, "0", "3")
-        assert answered(client, 7) == (20, "0", "7")
+        assert answered(client, 3) == (19, "0", "3")
 
 
 def test_readers_who_are_far_behind_stay(tmp_path: Path) -> None:
     written_by_a_master(tmp_path)
     with slave(tmp_path, store={"access_message_in_memory_max_ratio": 0}) as running:
-        client = running.connect()
-        say(running, "127.0.0.1:10911")
-        assert answered(client, 0) == (0, "1", "3")
+        assert answered(running.connect(), 0) == (0, "1", "3")
 
 
-def test_without_the_master_they_wait_here_until_it_is_back(tmp_path: Path) -> None:
+def test_readers_wait_here_until_the_master_is_back(tmp_path: Path) -> None:
     written_by_a_master(tmp_path)
     with slave(tmp_path) as running:
         client = running.connect()
-        assert answered(client, 0) == (0, "0", "3")
         assert client.call(Code.PULL_MESSAGE, pull(offset=3, **WAITS)) is None
         say(running, "127.0.0.1:10911")
         running.turn()
         (answer,) = client.heard
-        assert (answer.code, answer.ext["suggestWhichBrokerId"]) == (20, "0")
+        assert (answer.code, answer.ext["suggestWhichBrokerId"]) == (19, "0")
 
 
 def test_a_reader_ahead_of_it_is_not_set_back(tmp_path: Path) -> None:
