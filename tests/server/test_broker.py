@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -389,9 +390,12 @@ def test_a_disk_that_takes_too_long_is_told_to_who_waits(
 ) -> None:
     async def scenario() -> None:
         async with running(tmp_path, store=SYNC, sync_flush_timeout=50) as (broker, caller):
-            never = asyncio.get_running_loop().create_future()
-            monkeypatch.setattr(broker.services.store, "flushed", lambda _: never)
-            answer = await ask(caller, broker.address, send_command(wait=wait))
+            answered = threading.Event()
+            monkeypatch.setattr(broker.services.store._flusher, "_sync", lambda *_: answered.wait())
+            try:
+                answer = await ask(caller, broker.address, send_command(wait=wait))
+            finally:
+                answered.set()
             assert (answer.code, answer.ext["queueOffset"]) == (code, "0")
 
     asyncio.run(scenario())

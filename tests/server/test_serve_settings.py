@@ -14,7 +14,7 @@ from tests.server.test_serve import Served, serve
 CONF = """
 # written by java.util.Properties
 brokerClusterName=TestCluster
-haMaxGapNotInSync=1
+haMaxTimeSlaveNotCatchup=1
 namesrvAddr=
 deleteWhen=04
 sendMessageThreadPoolNums=16
@@ -60,7 +60,7 @@ def test_a_change_is_kept_in_the_file_the_broker_was_started_with(tmp_path: Path
     assert conf.read_text() == CONF.replace("deleteWhen=04", "deleteWhen=05")
     no_effect = [line for line in said.splitlines() if "no effect here" in line]
     assert len(no_effect) == 1
-    assert "haMaxGapNotInSync=1, sendMessageThreadPoolNums=16" in no_effect[0]
+    assert "haMaxTimeSlaveNotCatchup=1, sendMessageThreadPoolNums=16" in no_effect[0]
 
 
 def test_a_conf_with_mistakes_is_refused_with_all_of_them(tmp_path: Path) -> None:

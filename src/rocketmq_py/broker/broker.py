@@ -127,7 +127,9 @@ class Broker:
         try:
             await server.start()
             await self._listen_fast(server)
+            await services.replication.start()
         except BaseException:
+            await services.replication.stop()
             await server.stop()
             services.close()
             raise
@@ -164,6 +166,7 @@ class Broker:
         return [
             Job(_TICK_MS, services.tick_store),
             Job(_TICK_MS, services.tick_clients),
+            Job(_TICK_MS, services.replication.tick),
             Job(_TIMERS_MS, services.tick_timers),
             Job(_SWEEP_MS, services.sweep),
             Job(_EXPIRY_MS, services.clients.expire),
@@ -194,6 +197,7 @@ class Broker:
             await services.registration.stop()
             services.holds.release()
             services.pop.release()
+            await services.replication.stop()
             await self._server.stop()
         finally:
             services.close()

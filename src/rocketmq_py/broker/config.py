@@ -48,6 +48,10 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
         ``split_metadata_size`` at a time.
     :param slave_keep_larger_offset: of two offsets of a group a slave keeps the larger one, so that what was committed
         to it while its master was away is not undone (a key of ours).
+    :param ha_max_gap_not_in_sync: a slave that is so many bytes behind or more does not count as in sync.
+    :param max_ha_transfer_byte_in_second: so many bytes a slave is sent, if ``ha_flow_control_enable``.
+    :param in_sync_replicas: so many brokers, a SYNC_MASTER among them, are to have a message before its send is
+        answered; FLUSH_SLAVE_TIMEOUT is what it is told otherwise, after ``slave_timeout``.
     :param broker_ip2: the address slaves are told for that; empty for ``broker_ip1``.
     :param listen_port: 0 picks a free port.
     :param bind_address: the address to listen on; ``broker_ip1`` is the one clients are told.
@@ -89,6 +93,14 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     broker_ip2: str = ""
     ha_listen_port: int = 0
     ha_master_address: str = ""
+    ha_send_heartbeat_interval: int = 5_000
+    ha_housekeeping_interval: int = 20_000
+    ha_transfer_batch_size: int = 32 * 1024
+    ha_max_gap_not_in_sync: int = 256 * 1024 * 1024
+    ha_flow_control_enable: bool = False
+    max_ha_transfer_byte_in_second: int = 100 * 1024 * 1024
+    in_sync_replicas: int = 1
+    slave_timeout: int = 3_000
     namesrv_addr: str = ""
     store_path_root_dir: str = DEFAULT_STORE
     region_id: str = "DefaultRegion"
@@ -203,11 +215,13 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
             raise ConfigError(f"brokerRole is {self.broker_role!r}: {', '.join(ROLES)} are there")
         if not 0 <= self.ha_listen_port <= 65535:
             raise ConfigError(f"haListenPort is {self.ha_listen_port}: 0 to 65535 is expected")
-        for key, number in (
-            ("slaveSyncInterval", self.slave_sync_interval), ("splitMetadataSize", self.split_metadata_size),
-        ):  # fmt: skip
-            if number < 1:
-                raise ConfigError(f"{key} is {number}: at least 1 is expected")
+        at_least_1 = (
+            "slave_sync_interval", "split_metadata_size", "ha_send_heartbeat_interval", "ha_housekeeping_interval",
+            "ha_transfer_batch_size", "max_ha_transfer_byte_in_second", "in_sync_replicas",
+        )  # fmt: skip
+        for name in at_least_1:
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{java_key(name)} is {getattr(self, name)}: at least 1 is expected")
         if self.ha_master_address:
             parse_address(self.ha_master_address)
         if self.broker_role != SLAVE:

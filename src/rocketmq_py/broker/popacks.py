@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rocketmq_py.broker.confirming import Confirming
 from rocketmq_py.broker.popchecks import PopChecks
 from rocketmq_py.broker.popparts import PopParts
 from rocketmq_py.broker.revivelog import ReviveLog, revive_queue
-from rocketmq_py.broker.syncflush import SyncFlush
 from rocketmq_py.core.poporder import OrderKey, OrderTable
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.bodies_pop import BatchAck, BatchAckRequest
@@ -36,7 +36,7 @@ class PopAcks:
         self._checks = checks
         self._log = log
         self._orders = orders
-        self._sync_flush = SyncFlush.of(parts.store, parts.config, parts.clock)
+        self._confirming = Confirming.of(parts.store, parts.config, parts.clock)
         self.on_unblocked: Callable[[OrderKey], None] = lambda _: None
         """Called when a group may pop a queue in order again."""
 
@@ -142,9 +142,9 @@ class PopAcks:
         return Reply(header=answer)
 
     def _answer(self, reply: Reply, appended: Appended | None) -> Reply | Hold:
-        if self._sync_flush is None or appended is None:
+        if self._confirming is None or appended is None:
             return reply
-        return self._sync_flush.answer(reply, appended.physical_offset + appended.size, None)
+        return self._confirming.answer(reply, appended.physical_offset + appended.size, None)
 
 
 def _key(header: AckMessage | ChangeInvisibleTime, info: ExtraInfo) -> CkKey:

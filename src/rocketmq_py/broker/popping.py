@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.confirming import Confirming
 from rocketmq_py.broker.filters import compile_filter
 from rocketmq_py.broker.popchecks import PopChecks
 from rocketmq_py.broker.popparts import PopParts
 from rocketmq_py.broker.popreading import PopReading, as_popped, offsets_of
 from rocketmq_py.broker.revivelog import ReviveLog, revive_queue
-from rocketmq_py.broker.syncflush import SyncFlush
 from rocketmq_py.core.polls import Poll, PollKey, PollTable
 from rocketmq_py.core.poporder import OrderKey, OrderTable
 from rocketmq_py.core.subscription import Accepts, Wants, is_tag_type, parse_subscription, sql_filter, tag_filter
@@ -99,7 +99,7 @@ class Popper:
         self._reading = reading
         self._log = log
         self._orders = orders
-        self._sync_flush = SyncFlush.of(parts.store, parts.config, parts.clock)
+        self._confirming = Confirming.of(parts.store, parts.config, parts.clock)
         self.pick: Callable[[int], int] = random.randrange
         """A random number below another: which queue comes first, and whether the retry topic does."""
         self.waits: PollTable[Any] = PollTable()
@@ -256,10 +256,10 @@ class Popper:
 
     def _found(self, work: _Work) -> Reply | Hold:
         reply = Reply(Code.SUCCESS, "FOUND", self._answer(work), body=work.pieces)
-        if self._sync_flush is None or not work.end:
+        if self._confirming is None or not work.end:
             return reply
         reply.body = b"".join(work.pieces)  # what the log lends is for an answer that goes at once
-        return self._sync_flush.answer(reply, work.end, None)
+        return self._confirming.answer(reply, work.end, None)
 
     def _wait(self, key: PollKey, work: _Work, held: HeldPop) -> Reply | Hold:
         deadline = held.born + work.header.poll_time

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from rocketmq_py.broker.clients import Clients
 from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.confirming import Confirming
 from rocketmq_py.broker.sending import Sender
 from rocketmq_py.broker.stamping import decode, encode
-from rocketmq_py.broker.syncflush import SyncFlush
 from rocketmq_py.broker.targets import SendHeader, SendTarget
 from rocketmq_py.errors import MessageIllegal, NetworkError, StoreError
 from rocketmq_py.properties import Property
@@ -56,7 +56,7 @@ class Replying:
         self._host = store_host
         self._address = address
         self._clock = clock
-        self._sync_flush = SyncFlush.of(store, config, clock)
+        self._confirming = Confirming.of(store, config, clock)
 
     async def take(self, peer: Peer, header: SendHeader, body: bytes) -> Reply | Hold:
         """Pass a reply on, then store it, whether it found its client or not.
@@ -126,9 +126,9 @@ class Replying:
             msg_id=offset_msg_id(self._host, appended.physical_offset), queue_id=target.queue_id,
             queue_offset=appended.queue_offset,
         )  # fmt: skip
-        if self._sync_flush is None:
+        if self._confirming is None:
             return reply
-        return self._sync_flush.answer(reply, appended.physical_offset + appended.size, header.properties)
+        return self._confirming.answer(reply, appended.physical_offset + appended.size, header.properties)
 
 
 def _plain(address: str) -> str:

@@ -40,7 +40,8 @@ class Role:
 
     def __init__(self, config: BrokerConfig, port: int) -> None:
         self._config = config
-        self._port = port
+        self.ha_port = config.ha_listen_port or port + 1
+        """The port slaves fetch the log at."""
         self._said: dict[str, Master] = {}
         self._watchers: list[Callable[[Master], None]] = []
         self.master = Master(None, config.ha_master_address or None) if self.is_slave else NOBODY
@@ -59,11 +60,6 @@ class Role:
     def broker_id(self) -> int:
         """0 for a master, a number of its own for each slave."""
         return self._config.broker_id
-
-    @property
-    def ha_port(self) -> int:
-        """The port slaves fetch the log at."""
-        return self._config.ha_listen_port or self._port + 1
 
     @property
     def ha_address(self) -> str:

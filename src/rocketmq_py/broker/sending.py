@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from rocketmq_py.broker import remarks
 from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.confirming import Confirming
 from rocketmq_py.broker.retrytopics import RetryTopics
 from rocketmq_py.broker.stamping import Stamper, decode, stamped
-from rocketmq_py.broker.syncflush import SyncFlush
 from rocketmq_py.broker.targets import SendHeader, SendTarget, SendTargets
 from rocketmq_py.broker.topics import Topics
 from rocketmq_py.broker.transactions import prepare
@@ -65,7 +65,7 @@ class Sender:
         self._trace_on = "true" if config.trace_on else "false"
         self.extra = {"MSG_REGION": self._region, "TRACE_ON": self._trace_on}
         """What every answer to a send carries."""
-        self._sync_flush = SyncFlush.of(store, config, clock)
+        self._confirming = Confirming.of(store, config, clock)
         self.targets = SendTargets(config, topics)
         self.take_settings()
         self._known = self.targets.known.get
@@ -114,9 +114,9 @@ class Sender:
         if handle is not None:
             ext["recallHandle"] = handle
         reply = Reply(ext=ext)
-        if self._sync_flush is None:
+        if self._confirming is None:
             return reply
-        return self._sync_flush.answer(reply, appended.physical_offset + appended.size, sent_properties)
+        return self._confirming.answer(reply, appended.physical_offset + appended.size, sent_properties)
 
     def _send_carefully(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Every check in Java's order; refusals carry the region and the trace switch, as Java's do."""
@@ -230,10 +230,10 @@ class Sender:
         if uniq_key is not None:
             ext["transactionId"] = uniq_key
         reply = Reply(ext=ext)
-        if self._sync_flush is None:
+        if self._confirming is None:
             return reply
         end = appended.physical_offsets[0] + appended.size
-        return self._sync_flush.answer(reply, end, header.properties)
+        return self._confirming.answer(reply, end, header.properties)
 
     # -- both
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from rocketmq_py.broker.assignment import Assignments
 from rocketmq_py.broker.clients import Clients
 from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.confirming import CONFIRMED, UnconfirmedSends
 from rocketmq_py.broker.delay import DelayService
 from rocketmq_py.broker.filters import ConsumerFilters
 from rocketmq_py.broker.groups import Groups
@@ -42,6 +43,7 @@ from rocketmq_py.broker.popservices import PopServices
 from rocketmq_py.broker.pulling import Puller
 from rocketmq_py.broker.recalling import Recalls
 from rocketmq_py.broker.registration import Registration
+from rocketmq_py.broker.replicating import Replication
 from rocketmq_py.broker.replying import Replying
 from rocketmq_py.broker.requestmodes import RequestModes
 from rocketmq_py.broker.retrytopics import RetryTopics
@@ -55,7 +57,6 @@ from rocketmq_py.broker.slavepulling import SlavePuller
 from rocketmq_py.broker.slavesync import SlaveSync, Tables
 from rocketmq_py.broker.stamping import Stamper
 from rocketmq_py.broker.stats import Stats
-from rocketmq_py.broker.syncflush import FLUSH, UnflushedSends
 from rocketmq_py.broker.timermetrics import TimerMetrics
 from rocketmq_py.broker.timers import Timers
 from rocketmq_py.broker.topics import Topics
@@ -110,6 +111,7 @@ class Services:
         self.saver = Saver()
         self.settings = Settings(config, store_config, port, clock)
         self.role = Role(config, port)
+        self.replication = Replication(config, self.store, self.role, self.address, clock)
         self._make_tables()
         self._make_paths(store_host, soon)
 
@@ -150,7 +152,8 @@ class Services:
         make = SlavePuller if self.role.is_slave else Puller
         self.puller = make(config, store, topics, groups, self.offsets, self.clients, self.filters, self.stats, clock)
         self.holds = PullHolds(self.puller, store, soon, lambda: config.pull_thread_pool_queue_capacity)
-        self.unflushed = UnflushedSends(store, clock)
+        self.unconfirmed = UnconfirmedSends(store, config, clock, self.replication.master.acknowledged)
+        self.replication.master.on_progress = self.unconfirmed.release
         self.replying = Replying(config, store, self.sender, self.clients, store_host, self.address, clock)
         self._make_transactions(store_host)
         parts = PopParts(config, store, topics, groups, self.offsets, self.stats, store_host, clock)
@@ -183,7 +186,7 @@ class Services:
             ClientHandlers(config, self.clients, self.locks, self._clock),
             TopicHandlers(config, self.topics, store, self.offsets, stats, self.registration),
             GroupHandlers(config, self.groups, self.topics, store, self.offsets, self.clients, stats, self.address),
-            BrokerHandlers(),
+            BrokerHandlers(self.replication),
             QueryHandlers(store, self.clients),
             TransactionHandlers(self.transactions),
             TimerHandlers(
@@ -227,6 +230,7 @@ class Services:
         self.settings.on_change = self._settings_changed
         self.store.on_arrival = self._arrived
         self.role.watch(self._master_is)
+        self.replication.open()
 
     def tick_store(self) -> None:
         """Due several times a second: flushing, the index, delayed messages."""
@@ -287,8 +291,8 @@ class Services:
 
     def held(self, hold: Hold, responder: Responder) -> None:
         """A handler wants to answer later."""
-        if hold.key == FLUSH:
-            self.unflushed.keep(hold, responder)
+        if hold.key == CONFIRMED:
+            self.unconfirmed.keep(hold, responder)
         elif isinstance(hold.key, PollKey):
             self.pop.keep(hold, responder)
         else:
@@ -296,7 +300,7 @@ class Services:
 
     def full_lanes(self) -> tuple[str, ...]:
         """The kinds of request of which no more can be taken for now."""
-        return ("send",) if len(self.unflushed) >= self._config.send_thread_pool_queue_capacity else ()
+        return ("send",) if len(self.unconfirmed) >= self._config.send_thread_pool_queue_capacity else ()
 
     def disconnected(self, peer: Peer) -> None:
         """A connection is gone."""

@@ -49,3 +49,14 @@ class AllGroupsResponse(Header, kw_only=True):
     """The same for groups."""
 
     total_group_num: int | None = None
+
+
+class ExchangeHaInfo(Header, kw_only=True):
+    """Where a master is, and where its log is fetched (906): told by the request, or by the answer to one without.
+
+    ``master_flush_offset`` is where its log ended when it was started.
+    """
+
+    master_ha_address: str | None = None
+    master_flush_offset: int | None = None
+    master_address: str | None = None

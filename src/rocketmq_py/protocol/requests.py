@@ -91,6 +91,7 @@ REQUEST_HEADERS: dict[Code, type[Header]] = {
     Code.GET_ALL_TOPIC_CONFIG: cluster.AllTopics,
     Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: cluster.AllGroups,
     Code.NOTIFY_MIN_BROKER_ID_CHANGE: cluster.NotifyMinBrokerIdChange,
+    Code.EXCHANGE_BROKER_HA_INFO: cluster.ExchangeHaInfo,
     Code.RECALL_MESSAGE: RecallMessage,
     Code.AUTH_CREATE_USER: access.UserHeader,
     Code.AUTH_UPDATE_USER: access.UserHeader,

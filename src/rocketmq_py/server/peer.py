@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -125,8 +126,22 @@ class Responder:
     def reply(self, reply: Reply) -> None:
         """Answer; does nothing when that was done before or the connection is gone."""
         if self.alive:
-            self._answered = True
-            self.peer.write(encode_reply(reply, self.opaque))
+            self.peer.write(self.encode(reply))
+
+    def encode(self, reply: Reply) -> bytes:
+        """The frame of the answer, which is given with it: whoever asks for it writes it."""
+        self._answered = True
+        return encode_reply(reply, self.opaque)
+
+
+def answer_all(answers: Iterable[tuple[Responder, Reply]]) -> None:
+    """As :meth:`Responder.reply` for many, those on one connection with one write."""
+    frames: defaultdict[Peer, list[bytes]] = defaultdict(list)
+    for responder, reply in answers:
+        if responder.alive:
+            frames[responder.peer].append(responder.encode(reply))
+    for peer, parts in frames.items():
+        peer.write(b"".join(parts))
 
 
 def format_address(ip: str, port: int) -> str:

@@ -45,13 +45,15 @@ class Replica:
         return self._scan.end
 
     def append(self, offset: int, data: bytes | bytearray | memoryview) -> None:
-        """Write bytes of the master's log, and show the records that are whole with them.
+        """Write bytes of the master's log; none is what a master says that has nothing new. :meth:`show` follows.
 
         :param offset: where they begin there: at :attr:`end`, or at the begin of any file if this log is empty.
         :raises ReplicaRefused: they do not belong there. :raises StoreNotWritable: the disk is full or fails.
         """
         log = self._log
         start = self._start_of(offset, len(data))
+        if not data:
+            return
         try:
             if start not in log.buffers:
                 log.create(start)
@@ -62,14 +64,12 @@ class Replica:
         if not log.end:
             self._scan.end = offset
         log.end = offset + len(data)
-        self._take()
-        self._settle()
 
     def _start_of(self, offset: int, size: int) -> int:
         """The start of the file that bytes go to."""
         log = self._log
         position = offset % log.file_size
-        if offset != log.end if log.end else position:
+        if offset != log.end if log.end else (position and size):
             raise ReplicaRefused(f"the master sends its log from {offset} on, and this one ends at {log.end}")
         if position + size > log.file_size:
             raise ReplicaRefused(
@@ -78,11 +78,14 @@ class Replica:
             )
         return offset - position
 
-    def _take(self) -> None:
-        """Let queues and index know of the records that have become whole."""
-        if self._unreadable:
-            return
+    def show(self) -> None:
+        """Let queues, index and readers know of the records that have become whole.
+
+        :raises StoreNotWritable: the disk fails.
+        """
         scan, dispatch = self._scan, self._dispatch
+        if self._unreadable or scan.end == self._log.end:
+            return
         scan.until = self._log.end
         for found in scan:
             dispatch.take(found)
@@ -94,6 +97,7 @@ class Replica:
             )  # fmt: skip
         if dispatch.touched:
             self.hand_over()
+            self._settle()
 
     def hand_over(self) -> None:
         """Let the writer settle what was taken so far."""

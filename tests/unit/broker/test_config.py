@@ -115,8 +115,8 @@ def test_all_mistakes_are_told_at_once() -> None:
 
 
 def test_what_has_no_effect_is_remembered() -> None:
-    broker, _ = configure(["haSendHeartbeatInterval=1", "timerRocksDBRollMaxTps=10"])
-    assert broker.ignored == {"haSendHeartbeatInterval": "1", "timerRocksDBRollMaxTps": "10"}
+    broker, _ = configure(["haMaxTimeSlaveNotCatchup=1", "timerRocksDBRollMaxTps=10"])
+    assert broker.ignored == {"haMaxTimeSlaveNotCatchup": "1", "timerRocksDBRollMaxTps": "10"}
 
 
 @pytest.mark.parametrize("field", BrokerConfig.__struct_fields__ + StoreConfig.__struct_fields__)

@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from rocketmq_py.broker.config import BrokerConfig, configure
+from rocketmq_py.broker.config import SYNC_MASTER, BrokerConfig, configure
+from rocketmq_py.broker.confirming import CONFIRMED, Unconfirmed, UnconfirmedSends
 from rocketmq_py.broker.lanes import lane_limits
-from rocketmq_py.broker.syncflush import FLUSH, Unflushed, UnflushedSends
 from rocketmq_py.errors import StoreNotWritable
-from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode as Response
 from rocketmq_py.server import Hold, LaneLimit, Peer, Reply, Responder, Route
+from rocketmq_py.store import StoreConfig
+from rocketmq_py.store.config import SYNC_FLUSH
+from rocketmq_py.wire.command import decode_command
+from rocketmq_py.wire.frame import FrameDecoder
 from tests.unit.broker.harness import InProcess, broker
 from tests.unit.broker.requests import pull, send
 
@@ -63,28 +68,110 @@ def test_pulls_beyond_the_limit_are_refused_and_told_once(tmp_path: Path, caplog
 class Disk:
     """A store whose flush is in the test's hands."""
 
+    config = StoreConfig(flush_disk_type=SYNC_FLUSH)
+
     def __init__(self) -> None:
         self.flushes: list[asyncio.Future[None]] = []
+        self.flushed_offset = 0
 
     def flushed(self, _: int) -> asyncio.Future[None]:
         self.flushes.append(asyncio.get_running_loop().create_future())
         return self.flushes[-1]
 
-
-def test_sends_that_wait_for_the_disk_are_counted_until_it_has_them() -> None:
-    async def scenario() -> None:
-        disk, written = Disk(), []
-        sends = UnflushedSends(disk, lambda: 0)  # type: ignore[arg-type]
-        peer = Peer(write=written.append)
-        for opaque in range(3):
-            sends.keep(Hold(FLUSH, 60_000, Unflushed(Reply(), 1)), Responder(peer, opaque))
-        assert len(sends) == 3
-        disk.flushes[0].set_result(None)
-        disk.flushes[1].set_exception(StoreNotWritable("lost"))
-        disk.flushes[2].cancel()
+    async def has(self, end: int) -> None:
+        self.flushed_offset = end
+        self.flushes.pop(0).set_result(None)
         await asyncio.sleep(0)
-        assert len(sends) == 0
-        assert len(written) == 3
+
+
+class Waiting:
+    """Sends that wait, and what is answered to them."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.disk = Disk()
+        self.now = 0
+        self.acknowledged = -1
+        self.answers: list[list[tuple[int, int]]] = []
+        self._frames = FrameDecoder()
+        self._heard = asyncio.Event()
+        config = BrokerConfig(**settings)
+        self.sends = UnconfirmedSends(self.disk, config, lambda: self.now, lambda _: self.acknowledged)  # type: ignore[arg-type]
+        self._peer = Peer(write=self._written)
+
+    def _written(self, data: bytes) -> None:
+        self.answers.append([(a.opaque, a.code) for a in map(decode_command, self._frames.feed(data))])
+        self._heard.set()
+
+    def send(self, *ends: int) -> None:
+        """Sends whose messages end there; the number of a send is where its message ends."""
+        for end in ends:
+            self.sends.keep(Hold(CONFIRMED, 60_000, Unconfirmed(Reply(), end, self.now)), Responder(self._peer, end))
+
+    async def answered(self, count: int) -> None:
+        """Until so many have been answered."""
+        while sum(map(len, self.answers)) < count:
+            self._heard.clear()
+            await self._heard.wait()
+
+    def slaves_have(self, end: int) -> None:
+        self.acknowledged = end
+        self.sends.release()
+
+
+def test_sends_that_wait_for_the_disk_are_answered_together() -> None:
+    async def scenario() -> None:
+        waiting = Waiting()
+        waiting.send(1, 2, 3)
+        assert len(waiting.disk.flushes) == 1, "one watch serves all"
+        await waiting.disk.has(2)
+        assert waiting.answers == [[(1, 0), (2, 0)]]
+        assert len(waiting.sends) == 1
+        await waiting.disk.has(3)
+        assert waiting.answers[1:] == [[(3, 0)]]
+        assert len(waiting.sends) == 0
+        assert waiting.disk.flushes == []
+
+    asyncio.run(scenario())
+
+
+def test_sends_are_told_that_the_disk_has_failed() -> None:
+    async def scenario() -> None:
+        waiting = Waiting()
+        waiting.send(1, 2)
+        waiting.disk.flushes.pop(0).set_exception(StoreNotWritable("lost"))
+        await asyncio.sleep(0)
+        assert waiting.answers == [[(1, Response.FLUSH_DISK_TIMEOUT), (2, Response.FLUSH_DISK_TIMEOUT)]]
+
+    asyncio.run(scenario())
+
+
+def test_sends_wait_for_disk_and_slaves() -> None:
+    async def scenario() -> None:
+        waiting = Waiting(broker_role=SYNC_MASTER, in_sync_replicas=2)
+        waiting.send(10, 20, 30)
+        waiting.slaves_have(20)
+        assert waiting.answers == []
+        await waiting.disk.has(30)
+        assert waiting.answers == [[(10, 0), (20, 0)]]
+        waiting.slaves_have(29)
+        assert len(waiting.sends) == 1
+        waiting.slaves_have(30)
+        assert waiting.answers[1:] == [[(30, 0)]]
+
+    asyncio.run(scenario())
+
+
+def test_who_waited_too_long_hears_for_what() -> None:
+    async def scenario() -> None:
+        waiting = Waiting(broker_role=SYNC_MASTER, in_sync_replicas=2, slave_timeout=1, sync_flush_timeout=2)
+        waiting.send(10, 20, 30)
+        waiting.slaves_have(20)
+        waiting.disk.flushed_offset = 10
+        waiting.now = 5
+        await waiting.answered(3)
+        assert [one for answers in waiting.answers for one in answers] == [
+            (10, 0), (20, Response.FLUSH_DISK_TIMEOUT), (30, Response.FLUSH_SLAVE_TIMEOUT)
+        ]  # fmt: skip
 
     asyncio.run(scenario())
 

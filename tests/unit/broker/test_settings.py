@@ -168,9 +168,9 @@ def test_waiting_changes_add_up() -> None:
 
 
 def test_configurations_are_not_shared_between_brokers() -> None:
-    first, _ = configure({"haSendHeartbeatInterval": "1"})
+    first, _ = configure({"haMaxTimeSlaveNotCatchup": "1"})
     second, _ = configure({})
-    assert (first.ignored, second.ignored) == ({"haSendHeartbeatInterval": "1"}, {})
+    assert (first.ignored, second.ignored) == ({"haMaxTimeSlaveNotCatchup": "1"}, {})
 
 
 def test_a_group_may_be_made_when_that_is_switched_on(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ def replicate(master: MessageStore, slave: MessageStore, most: int = 32 * 1024, 
         view = master.log_view(offset, min(most, until - offset))
         assert view is not None
         replica.append(offset, view)
+        replica.show()
         offset += len(view)
 
 
@@ -211,8 +212,7 @@ def test_under_sync_flush_everything_is_seen_in_the_end(masters, slaves) -> None
     master, slave = masters.open(), slaves.open(SYNCED, is_slave=True)
     load(master)
     fill(master, 3, start=32)
-    replica = slave.replica
-    replica.append(0, master.log_view(0, 4096))
+    slave.replica.append(0, master.log_view(0, 4096))
     replicate(master, slave, 77)
     slave.close()
     slave = slaves.open(is_slave=True)
@@ -226,6 +226,7 @@ def test_a_log_that_is_damaged_is_shown_up_to_there(masters, slaves, caplog) -> 
     broken = bytearray(master.log_view(0, 4096))
     broken[appended[2].physical_offset + 4] = 0xFF
     slave.replica.append(0, broken)
+    slave.replica.show()
     assert numbers(read_queue(slave)) == [0, 1]
     fill(master, 1)
     replicate(master, slave)

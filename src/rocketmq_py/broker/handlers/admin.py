@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class AdminHandlers:
-    """25, 26, 28, 45, 306, 316, 329, 907, 908."""
+    """25, 26, 28, 45, 306, 316, 329."""
 
     def __init__(
         self,
@@ -92,24 +92,4 @@ class AdminHandlers:
             if not self._topics.is_system(topic):
                 _log.info("the queues of %s, a topic that is gone, are removed: %s asked for it", topic, peer.address)
                 self._store.delete_topic(topic)
-        return Reply()
-
-    @handles(Code.GET_BROKER_HA_STATUS)
-    def ha_status(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """How replication is doing: this is a master that has no slaves."""
-        del peer, request, body
-        as_slave = {
-            "lastReadTimestamp": 0, "lastWriteTimestamp": 0, "masterFlushOffset": 0, "maxOffset": 0,
-            "transferredByteInSecond": 0,
-        }  # fmt: skip
-        answer = {
-            "haClientRuntimeInfo": as_slave, "haConnectionInfo": [], "inSyncSlaveNums": 0, "master": True,
-            "masterCommitLogMaxOffset": self._store.max_physical_offset,
-        }  # fmt: skip
-        return Reply(body=dumps_java(answer))
-
-    @handles(Code.RESET_MASTER_FLUSH_OFFSET)
-    def reset_master_flush_offset(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Tells a slave how far its master has flushed; a master takes no notice."""
-        del peer, request, body
         return Reply()

@@ -5,20 +5,43 @@ from __future__ import annotations
 
 import logging
 
+from rocketmq_py.broker.replicating import Replication
 from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.protocol.headers_admin import ResetMasterFlushOffset
 from rocketmq_py.protocol.headers_cluster import NotifyMinBrokerIdChange
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
+from rocketmq_py.wire.fastjson import dumps_java
 
 _log = logging.getLogger(__name__)
 
 
 class BrokerHandlers:
-    """The news of a cluster."""
+    """905 to 908."""
+
+    def __init__(self, replication: Replication) -> None:
+        self._replication = replication
 
     @handles(Code.NOTIFY_MIN_BROKER_ID_CHANGE)
     def min_broker_id(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Nothing follows from it, as in Java where no slave may act as master."""
         header: NotifyMinBrokerIdChange = request.header
         _log.info("id %s at %s is the smallest of this broker name now", header.min_broker_id, header.min_broker_addr)
+        return Reply()
+
+    @handles(Code.EXCHANGE_BROKER_HA_INFO)
+    def exchange_ha_info(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """A broker of the same name asks where the log of the master is fetched, or tells it."""
+        return Reply(header=self._replication.exchange(request.header))
+
+    @handles(Code.GET_BROKER_HA_STATUS)
+    def ha_status(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """How replication is doing."""
+        return Reply(body=dumps_java(self._replication.status()))
+
+    @handles(Code.RESET_MASTER_FLUSH_OFFSET)
+    def reset_master_flush_offset(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Tells a slave how far its master has flushed; a master takes no notice."""
+        header: ResetMasterFlushOffset = request.header
+        self._replication.master_flushed(header.master_flush_offset)
         return Reply()

@@ -1,0 +1,208 @@
+"""A master and its slaves, all ours: what a slave has, what a master waits for, and what happens when one is away."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from rocketmq_py.broker.config import SYNC_MASTER
+from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
+from rocketmq_py.protocol.ha import PieceReader, pack_report
+from rocketmq_py.wire.command import Command
+from tests.server.pairs import FILE, SECONDS, Pairs, caught_up, eventually, files, ha_address, log_end, pairs
+
+
+@pytest.fixture
+def play(tmp_path):
+    """Plays a scenario with brokers that end with it."""
+
+    def run(scenario: Callable[[Pairs], Awaitable[None]]) -> Path:
+        async def whole() -> None:
+            async with pairs(tmp_path) as made:
+                await scenario(made)
+
+        asyncio.run(whole())
+        return tmp_path
+
+    return run
+
+
+def test_the_slave_s_files_are_the_master_s(play) -> None:
+    async def scenario(made: Pairs) -> None:
+        master = await made.broker("master")
+        slave = await made.slave_of(master)
+        await made.send(master, b"first")
+        await caught_up(master, slave)
+        await made.load(master)
+        await caught_up(master, slave)
+        assert log_end(master) > 2 * FILE
+        await slave.stop()
+        await made.load(master, rounds=1)
+        await caught_up(master, await made.slave_of(master))
+
+    work = play(scenario)
+    for folder in ("commitlog", "consumequeue"):
+        assert files(work / "slave", folder) == files(work / "master", folder)
+    assert not (work / "slave" / "abort").exists()
+
+
+def test_sync_master_waits_for_as_many_as_it_is_told(play) -> None:
+    async def scenario(made: Pairs) -> None:
+        master = await made.broker("master", broker_role=SYNC_MASTER, in_sync_replicas=3, slave_timeout=300)
+        one = await made.slave_of(master, "one")
+        await eventually(lambda: len(master.services.replication.master.links) == 1)
+        late = await made.send(master, b"late")
+        assert late.code == ResponseCode.FLUSH_SLAVE_TIMEOUT
+        assert late.ext["queueOffset"] == "0"
+        assert (await made.send(master, b"hurried", properties="WAIT\x01false\x02")).code == 0
+        two = await made.slave_of(master, "two", 2)
+        await caught_up(master, one, two)
+        master.config.slave_timeout = 60_000
+        answers = await asyncio.gather(*(made.send(master, b"%d" % i) for i in range(50)))
+        assert {answer.code for answer in answers} == {0}
+        assert log_end(one) == log_end(two) == log_end(master)
+        await two.stop()
+        master.config.slave_timeout = 1
+        assert (await made.send(master, b"now")).code == ResponseCode.FLUSH_SLAVE_TIMEOUT
+
+    play(scenario)
+
+
+def test_a_slave_with_more_than_its_master_is_sent_away(play, caplog) -> None:
+    async def scenario(made: Pairs) -> None:
+        other = await made.broker("other")
+        slave = await made.slave_of(other)
+        await made.send(other, bytes(5000))
+        await caught_up(other, slave)
+        master = await made.broker("master")
+        await made.send(master, b"something else")
+        slave.services.replication.slave.follow(ha_address(master))
+        await eventually(lambda: [r for r in caplog.records if "has lost, and gets nothing" in r.message])
+        before = log_end(slave)
+        await made.send(master, bytes(20_000))
+        slave.services.replication.slave.follow(ha_address(other))
+        await made.send(other, b"more")
+        await caught_up(other, slave)
+        assert log_end(slave) > before
+
+    play(scenario)
+
+
+def test_the_master_says_once_that_a_slave_s_part_has_expired(play, caplog) -> None:
+    async def scenario(made: Pairs) -> None:
+        master = await made.broker("master")
+        slave = await made.slave_of(master)
+        await made.send(master, b"first")
+        await caught_up(master, slave)
+        await slave.stop()
+        await made.load(master, rounds=1)
+        log = master.services.store._commit_log
+        log.remove(log.starts[0])
+        slave = await made.slave_of(master, ha_send_heartbeat_interval=50)
+        told = "the rest has expired"
+        await eventually(lambda: [r for r in caplog.records if told in r.message])
+        before = slave.services.replication.slave.written_ms
+        await eventually(lambda: slave.services.replication.slave.written_ms > before)
+        assert slave.services.replication.slave.is_connected
+        assert len([r for r in caplog.records if told in r.message]) == 1
+
+    play(scenario)
+
+
+def test_a_slave_finds_its_master_again(play, caplog) -> None:
+    async def scenario(made: Pairs) -> None:
+        master = await made.broker("master")
+        slave = await made.slave_of(master)
+        await made.send(master, b"first")
+        await caught_up(master, slave)
+        port = master.services.role.ha_port
+        await master.stop()
+        await eventually(lambda: [r for r in caplog.records if "cannot be fetched" in r.message])
+        master = await made.broker("master", ha_listen_port=port)
+        await made.send(master, b"second")
+        await caught_up(master, slave)
+        assert [r.message for r in caplog.records if "again" in r.message and "fetched from" in r.message]
+
+    play(scenario)
+
+
+def test_flow_control_holds_back(play) -> None:
+    async def scenario(made: Pairs) -> None:
+        master = await made.broker("master", ha_flow_control_enable=True, max_ha_transfer_byte_in_second=100_000)
+        await made.load(master, rounds=4)
+        slave = await made.slave_of(master)
+        await eventually(lambda: log_end(slave) > 0)
+        link = master.services.replication.master.links[0]
+        assert link.next - master.services.store.max_physical_offset // FILE * FILE <= 100_000
+        await caught_up(master, slave)
+
+    play(scenario)
+
+
+def test_tools_are_told_of_both_sides(play) -> None:
+    async def scenario(made: Pairs) -> None:
+        master = await made.broker("master")
+        slave = await made.slave_of(master)
+        await made.send(master, b"first")
+        await caught_up(master, slave)
+        end = log_end(master)
+
+        async def ask(address: str, code: Code, **ext: str) -> dict[str, object]:
+            answer = await made.caller.invoke(address, Command(code, ext=ext), SECONDS)
+            assert answer.code == 0, answer
+            return json.loads(answer.body) if answer.body else answer.ext
+
+        told = await ask(master.address, Code.GET_BROKER_HA_STATUS)
+        [connection] = told.pop("haConnectionInfo")
+        assert told["master"] is True
+        assert (told["masterCommitLogMaxOffset"], told["inSyncSlaveNums"]) == (end, 1)
+        assert {key: connection[key] for key in ("slaveAckOffset", "diff", "inSync", "transferFromWhere")} == {
+            "slaveAckOffset": end, "diff": 0, "inSync": True, "transferFromWhere": end,
+        }  # fmt: skip
+        told = await ask(slave.address, Code.GET_BROKER_HA_STATUS)
+        assert (told["master"], told["haConnectionInfo"]) == (False, [])
+        assert told["haClientRuntimeInfo"]["maxOffset"] == end
+        assert told["haClientRuntimeInfo"]["masterAddr"] == ha_address(master)
+        told = await ask(master.address, Code.EXCHANGE_BROKER_HA_INFO)
+        assert told == {
+            "masterHaAddress": ha_address(master),
+            "masterFlushOffset": "0",
+            "masterAddress": master.address,
+        }
+        assert not await ask(slave.address, Code.EXCHANGE_BROKER_HA_INFO)
+
+    play(scenario)
+
+
+def test_frames_on_the_wire(play) -> None:
+    """Reports of any cut; the begin of the newest file for who has nothing; heartbeats; an end for who is silent."""
+
+    async def scenario(made: Pairs) -> None:
+        master = await made.broker("master", ha_send_heartbeat_interval=1, ha_transfer_batch_size=1000)
+        await made.load(master, rounds=2)
+        begin, end = log_end(master) // FILE * FILE, log_end(master)
+        reader, writer = await asyncio.open_connection("127.0.0.1", master.services.role.ha_port)
+        for byte in pack_report(0):
+            writer.write(bytes([byte]))
+            await writer.drain()
+        pieces, received, beats = PieceReader(), bytearray(), 0
+        while beats < 2:
+            for offset, piece in pieces.feed(await reader.read(777)):
+                assert offset == begin + len(received)
+                received += piece
+                beats += not piece
+        assert received == bytes(master.services.store.log_view(begin, end - begin))
+        writer.write(pack_report(begin) + pack_report(end)[:3])
+        await eventually(lambda: master.services.replication.master.acknowledged(1) == begin)
+        writer.write(pack_report(end)[3:])
+        await eventually(lambda: master.services.replication.master.acknowledged(1) == end)
+        master.config.ha_housekeeping_interval = 1
+        await reader.read()
+        assert master.services.replication.master.links == []
+        writer.close()
+
+    play(scenario)
