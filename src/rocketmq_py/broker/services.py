@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from rocketmq_py.broker.assignment import Assignments
@@ -149,7 +150,7 @@ class Services:
         stamper = Stamper(config.region_id, config.trace_on, config.broker_cluster_name, lambda: keys.next(clock()))
         retries = RetryTopics(topics, groups, self.locks, clock)
         self.sender = Sender(config, store, topics, self.timers.redirect, stamper, retries, store_host, clock)
-        make = SlavePuller if self.role.is_slave else Puller
+        make = partial(SlavePuller, self.role) if self.role.is_slave else Puller
         self.puller = make(config, store, topics, groups, self.offsets, self.clients, self.filters, self.stats, clock)
         self.holds = PullHolds(self.puller, store, soon, lambda: config.pull_thread_pool_queue_capacity)
         self.unconfirmed = UnconfirmedSends(store, config, clock, self.replication.master.acknowledged)

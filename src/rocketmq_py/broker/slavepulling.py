@@ -5,7 +5,10 @@ Knows where a slave's answers differ from a master's. Refuses to know the rules 
 
 from __future__ import annotations
 
+from typing import Any
+
 from rocketmq_py.broker.pulling import Admitted, Puller, answer_fields
+from rocketmq_py.broker.role import Role
 from rocketmq_py.core.slaveread import slave_answer
 from rocketmq_py.protocol.headers import PullMessage
 from rocketmq_py.protocol.requests import Request
@@ -17,7 +20,14 @@ _INSIDE = (GetStatus.FOUND, GetStatus.NO_MATCHED_MESSAGE, GetStatus.MESSAGE_WAS_
 
 
 class SlavePuller(Puller):
-    """Answers pulls of a slave."""
+    """Answers pulls of a slave.
+
+    :param role: knows whether the master is there. :param parts: see :class:`Puller`.
+    """
+
+    def __init__(self, role: Role, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._role = role
 
     def pull(self, peer: Peer, request: Request, *, may_hold: bool = True) -> Reply | Hold:
         """As a master answers, but refused as busy while slaves are not to be read from."""
@@ -30,8 +40,9 @@ class SlavePuller(Puller):
         reply = super()._reply(header, admitted, found)
         group, corrects = admitted.group, self._config.offset_check_in_slave
         code, broker_id = slave_answer(
-            reply.code, self._suggested_broker(group, found.suggest_slave), group.broker_id, corrects=corrects
-        )
+            reply.code, self._suggested_broker(group, found.suggest_slave), group.broker_id, corrects=corrects,
+            has_master=self._role.master.address is not None,
+        )  # fmt: skip
         stays = not corrects and found.status not in _INSIDE
         next_offset = header.queue_offset if stays else found.next_offset
         ext = answer_fields(broker_id, next_offset, found.min_offset, found.max_offset, admitted)

@@ -133,6 +133,11 @@ def test_a_reader_ahead_of_it_is_not_set_back(tmp_path: Path) -> None:
     written_by_a_master(tmp_path)
     with slave(tmp_path) as running:
         client = running.connect()
+        assert answered(client, 7) == (19, "0", "7")
+        assert client.call(Code.PULL_MESSAGE, pull(offset=7, **WAITS)) is None
+        say(running, "127.0.0.1:10911")
+        running.turn()
+        assert [answer.code for answer in client.heard] == [20]
         assert answered(client, 7) == (20, "0", "7")
         running.config.offset_check_in_slave = True
         assert answered(client, 7) == (21, "0", "3")
