@@ -7,7 +7,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
 ONLY ?=
-# Test files side by side; those with JVMs would only be in each other's way.
+# Test files side by side.
 JOBS ?= 2
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
 PYTHON ?= $(shell for p in $(CANDIDATES); do \
@@ -27,8 +27,7 @@ test: $(VENV)/.dev ## all tests (ARGS="tests/unit -k wire" for some of them)
 ifneq ($(ARGS),)
 	$(BIN)/python -m pytest $(ARGS)
 else
-	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --ignore tests/interop
-	$(BIN)/python -m pytest tests/interop
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --durations 40
 endif
 
 .PHONY: check

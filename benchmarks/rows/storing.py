@@ -59,7 +59,7 @@ def recovery(session: Session) -> list[Figure]:
 @contextmanager
 def _java(work: Path) -> Iterator[Start]:
     """Starts Java brokers at one name server."""
-    peer = JavaPeer(work)
+    peer = JavaPeer(work, stock=True)
     try:
         namesrv = peer.namesrv().address
         peer.brokers(namesrv)  # the tool that tells when a broker is registered has to be warm

@@ -23,6 +23,10 @@ from pathlib import Path
 from typing import Any, Self
 
 PEER = Path(__file__).with_name("peer") / "peer"
+QUICK = "-XX:TieredStopAtLevel=1 -Dtls.server.mode=disabled"
+"""Servers that live for a few tests need no optimising compiler, and no key pair made for a TLS nobody speaks."""
+QUICK_CONF = {"mappedFileSizeCommitLog": 64 << 20, "transactionMetricFlushInterval": 1000}
+"""Small files; and a Java broker turns round and round with nothing to do until this interval, 10 s, is over once."""
 START_SECONDS = 180.0
 """How long a JVM may take to say READY; the usual 3 s become a minute on a machine that is busy otherwise."""
 
@@ -187,9 +191,13 @@ class JavaServer:
 
 @dataclass(slots=True)
 class JavaPeer:
-    """Everything a test asks of Java. ``work`` takes logs and stores; ``close()`` kills what was started."""
+    """Everything a test asks of Java. ``work`` takes logs and stores; ``close()`` kills what was started.
+
+    Servers are set up to start soon and to do little beside what they are asked, unless they are to be ``stock``.
+    """
 
     work: Path
+    stock: bool = False
     _running: list[JavaProcess] = field(default_factory=list)
     _count: int = 0
     _shell: JavaProcess | None = None
@@ -208,24 +216,28 @@ class JavaPeer:
         self._running.append(process)
         return process
 
-    def namesrv(self) -> JavaServer:
+    def _server(self, *args: str, java_options: str) -> JavaProcess:
+        return self.start(*args, java_options=java_options if self.stock else f"{QUICK} {java_options}")
+
+    def namesrv(self, *, java_options: str = "") -> JavaServer:
         port = free_port_block()
         store = self.work / f"namesrv-{port}"
         address = f"127.0.0.1:{port}"
-        return JavaServer(self.start("namesrv", str(port), "--store", str(store)).ready(), address, address, store)
+        process = self._server("namesrv", str(port), "--store", str(store), java_options=java_options)
+        return JavaServer(process.ready(), address, address, store)
 
     def broker(
         self, namesrv: str, *, store: Path | None = None, port: int | None = None, conf: dict[str, Any] | None = None,
         java_options: str = "", **named: Any,
     ) -> JavaServer:  # fmt: skip
-        """A broker registered at ``namesrv``; the commit log's files are 64 MiB unless ``conf`` says otherwise."""
+        """A broker registered at ``namesrv``, with the settings ``conf`` beside :data:`QUICK_CONF`."""
         port = port or free_port_block()
         store = store or self.work / f"store-{port}"
-        settings = {"mappedFileSizeCommitLog": 64 << 20, **(conf or {})}
+        settings = {**({} if self.stock else QUICK_CONF), **(conf or {})}
         flags = options(
             store=store, namesrv=namesrv, port=port, conf=[f"{k}={v}" for k, v in settings.items()], **named
         )
-        process = self.start("broker", *flags, java_options=java_options).ready()
+        process = self._server("broker", *flags, java_options=java_options).ready()
         self._await_registration(namesrv, f"127.0.0.1:{port}")
         return JavaServer(process, f"127.0.0.1:{port}", namesrv, store)
 

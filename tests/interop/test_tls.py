@@ -33,7 +33,8 @@ def java_enforcing(java: JavaPeer, pair: Pair) -> JavaServer:
     """A Java broker that takes TLS only, at a Java name server that takes both."""
     keys = {"mode": "enforcing", "certPath": pair.cert, "keyPath": pair.key}
     words = " ".join(f"-Dtls.server.{key}={value}" for key, value in keys.items())
-    return java.broker(java.namesrv().address, java_options=f"-Dtls.test.mode.enable=false {words}")
+    namesrv = java.namesrv(java_options="-Dtls.server.mode=permissive")
+    return java.broker(namesrv.address, java_options=f"-Dtls.test.mode.enable=false {words}")
 
 
 def test_java_clients_speak_tls_with_us(java: JavaPeer, enforcing: OurServer, authority: Authority) -> None:
