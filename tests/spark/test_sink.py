@@ -81,6 +81,27 @@ def test_a_stream_goes_through_a_topic_into_another(
     assert len({(row.properties["SPARK_BATCH_ID"], row.properties["SPARK_ROW_KEY"]) for row in rows}) == 70
 
 
+def test_an_exactly_once_stream_is_seen_when_its_micro_batches_are_committed(
+    topic: Topic, another_topic: Topic, load_stream: Load, load: Load, tmp_path: Path
+) -> None:
+    exactly = {"deliveryGuarantee": "exactly-once", "checkpointLocation": str(tmp_path)}
+    for number in (40, 30):
+        topic.send(number)
+        query = (
+            load_stream(topic)
+            .select("body", "keys")
+            .writeStream.format("rocketmq")
+            .options(namesrv=topic.namesrv, topic=another_topic.name, **exactly)
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+    rows = load(another_topic, includeProperties=True).collect()
+    assert sorted(int(row.body) for row in rows) == topic.bodies
+    assert {row.properties["PGROUP"] for row in rows} == {f"spark_sink-{query.id}"}
+    assert sorted(path.name for path in (tmp_path / "rocketmq").iterdir()) == [f"{n:020d}.json" for n in range(2)]
+
+
 @pytest.mark.parametrize(
     ("columns", "options", "told"),
     [
@@ -92,6 +113,7 @@ def test_a_stream_goes_through_a_topic_into_another(
         (["cast(id as string) body", "'x' topic"], {}, "option topic and column topic contradict"),
         (["cast(id as string) body"], {"topics": "x"}, r"unknown option 'topics'"),
         (["cast(id as string) body"], {"subscribe": "x"}, "unknown option 'subscribe' for a write"),
+        (["'x' body"], {"deliveryGuarantee": "exactly-once"}, "exactly-once is for streams"),
         (["if(id = 1, null, 'x') body"], {}, "row [01] of partition [01]: its body is null or empty"),
         (["'x' body", "map('DELAY', '3') properties"], {}, "property DELAY asks for a delay"),
     ],

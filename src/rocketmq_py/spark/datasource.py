@@ -63,20 +63,20 @@ class RocketMQDataSource(DataSource):
 
         if overwrite:
             raise ConfigError("a topic cannot be overwritten: write with mode('append')")
-        return BatchWriter(self._write(), schema)
+        return BatchWriter(self._write(Use.WRITE), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002
         """Output mode complete sends the whole result again in every micro-batch."""
         from rocketmq_py.spark.sink import stream_writer
 
-        return stream_writer(self._write(), schema)
+        return stream_writer(self._write(Use.WRITE_STREAM), schema)
 
     def _read(self, use: Use) -> ReadOptions:
         options = read_options(self.options, use)
         options.security.context()  # a certificate that cannot be read is told here, not by the first task
         return options
 
-    def _write(self) -> WriteOptions:
-        options = write_options(self.options)
+    def _write(self, use: Use) -> WriteOptions:
+        options = write_options(self.options, use)
         options.security.context()
         return options

@@ -19,7 +19,7 @@ from rocketmq_py.spark.offsets import Boundary
 from rocketmq_py.spark.option_values import Parse
 from rocketmq_py.spark.options_read import READ, ReadOptions
 from rocketmq_py.spark.options_shared import SECRETS, take_security
-from rocketmq_py.spark.options_write import WRITE, WriteOptions
+from rocketmq_py.spark.options_write import WRITE, Guarantee, WriteOptions, take_checkpoint
 
 __all__ = ["ReadOptions", "Use", "WriteOptions", "check_options", "read_options", "write_options"]
 
@@ -31,6 +31,7 @@ class Use(Enum):
     READ = "a batch read"
     READ_STREAM = "a streaming read"
     WRITE = "a write"
+    WRITE_STREAM = "a streaming write"
 
 
 _FORBIDDEN = {
@@ -73,12 +74,20 @@ def read_options(options: Mapping[str, str], use: Use) -> ReadOptions:
     return _build(ReadOptions, given, use)
 
 
-def write_options(options: Mapping[str, str]) -> WriteOptions:
+def write_options(options: Mapping[str, str], use: Use = Use.WRITE) -> WriteOptions:
     """The options of a write.
 
-    :raises ConfigError: an option is unknown, wrong or missing.
+    :raises ConfigError: an option is unknown, wrong, missing, or not for this use.
     """
-    return _build(WriteOptions, _collect(options, WRITE, Use.WRITE), Use.WRITE)
+    given = _collect(options, WRITE, use)
+    if given.get("delivery_guarantee") is Guarantee.EXACTLY_ONCE:
+        if use is Use.WRITE:
+            raise ConfigError(
+                "option deliveryGuarantee=exactly-once is for streams, whose checkpoint knows what was written: use"
+                " writeStream with trigger(availableNow=True)"
+            )
+        take_checkpoint(given, options)
+    return _build(WriteOptions, given, use)
 
 
 def _collect(options: Mapping[str, str], known: Mapping[str, Parse], use: Use) -> dict[str, Any]:

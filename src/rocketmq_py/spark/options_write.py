@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
+from typing import Any
 
+from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import check_group, check_topic
 from rocketmq_py.spark.option_values import Parse, positive
 from rocketmq_py.spark.options_shared import SHARED, ClusterOptions
+
+
+class Guarantee(Enum):
+    """How often a row of a stream is delivered."""
+
+    AT_LEAST_ONCE = "at-least-once"
+    EXACTLY_ONCE = "exactly-once"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,12 +28,28 @@ class WriteOptions(ClusterOptions):
     :ivar producer_group: the group the messages are sent under (default ``spark_sink``).
     :ivar max_batch_bytes: rows of one queue are sent together up to so many bytes (default 262144).
     :ivar sends_in_flight: sends under way at once from one task (default 8).
+    :ivar delivery_guarantee: ``at-least-once`` (default), or ``exactly-once`` (streams only): the rows of a micro-batch
+        are seen by consumers once, after it was decided as a whole.
+    :ivar transactions_location: where an exactly-once query keeps its decisions: a directory or URI that outlives the
+        driver. Default: ``rocketmq`` in its checkpointLocation.
+    :ivar commit_timeout_ms: how long an exactly-once query waits for brokers to ask how transactions ended, after a
+        crash or a broken connection (default 600000).
     """
 
     topic: str | None = None
     producer_group: str = "spark_sink"
     max_batch_bytes: int = 256 * 1024
     sends_in_flight: int = 8
+    delivery_guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
+    transactions_location: str | None = None
+    commit_timeout_ms: int = 600_000
+
+
+def _guarantee(text: str) -> Guarantee:
+    try:
+        return Guarantee(text.strip().lower())
+    except ValueError:
+        raise ConfigError("at-least-once or exactly-once is expected") from None
 
 
 WRITE: dict[str, Parse] = SHARED | {
@@ -30,4 +57,28 @@ WRITE: dict[str, Parse] = SHARED | {
     "producerGroup": check_group,
     "maxBatchBytes": positive,
     "sendsInFlight": positive,
+    "deliveryGuarantee": _guarantee,
+    "transactionsLocation": words,
+    "commitTimeoutMs": positive,
 }
+
+
+def take_checkpoint(given: dict[str, Any], options: Mapping[str, str]) -> None:
+    """Put the decisions of an exactly-once query into its checkpoint, unless it is said where.
+
+    :param options: all options of the query, Spark's own among them.
+    :raises ConfigError: it cannot be exactly once, or nobody says where its checkpoint is.
+    """
+    engine = {name.lower(): text for name, text in options.items()}
+    if engine.get("asyncprogresstrackingenabled", "").lower() == "true":
+        raise ConfigError(
+            "option deliveryGuarantee=exactly-once needs the offsets of every micro-batch before it is written: leave"
+            " out asyncProgressTrackingEnabled"
+        )
+    checkpoint = engine.get("checkpointlocation")
+    if not checkpoint and "transactions_location" not in given:
+        raise ConfigError(
+            "option deliveryGuarantee=exactly-once needs option checkpointLocation of this writeStream (one that is"
+            " only set for the session is not known here), or transactionsLocation"
+        )
+    given.setdefault("transactions_location", f"{(checkpoint or '').rstrip('/')}/rocketmq")

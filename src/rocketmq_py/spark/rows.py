@@ -6,6 +6,7 @@ Pure: knows no Spark types (``sink`` checks those) and no network.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from rocketmq_py.errors import ConfigError, MessageIllegal
@@ -18,6 +19,8 @@ COLUMNS = ("topic", "body", "tags", "keys", "properties", "shardingKey", "queueI
 
 QUERY_ID, BATCH_ID, ROW_KEY = "SPARK_QUERY_ID", "SPARK_BATCH_ID", "SPARK_ROW_KEY"
 """Properties that name a row for good: a micro-batch that is written again gives its rows the same three values."""
+ATTEMPT = "SPARK_ATTEMPT"
+"""Property of exactly-once rows: which of the attempts at a task wrote this one."""
 
 _DELAYS = frozenset(
     {Property.DELAY_LEVEL, Property.TIMER_DELIVER_MS, Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS}
@@ -29,28 +32,37 @@ _NOT_COPIED = frozenset(
         *(Property.MIN_OFFSET, Property.MAX_OFFSET, Property.ORIGIN_MESSAGE_ID, Property.RECONSUME_TIME),
         *(Property.MAX_RECONSUME_TIMES, Property.CONSUME_START_TIME, Property.MSG_REGION, Property.TRACE_SWITCH),
         *(Property.CLUSTER, Property.INNER_NUM, Property.INNER_BASE, Property.POP_CK, Property.CRC32),
-        *(QUERY_ID, BATCH_ID, ROW_KEY),
+        *(QUERY_ID, BATCH_ID, ROW_KEY, ATTEMPT),
     }
 )
 """Properties brokers and clients set themselves; a row read from one topic and written to another drops them."""
 
 
 class Outgoing(NamedTuple):
-    """A message to send: bound to a queue by ``queue_id`` or ``sharding_key``, or free to go to any."""
+    """A message to send: bound to a queue by ``queue_id`` or ``sharding_key``, or free to go to any.
+
+    ``row_key`` and ``unique_key`` are among the properties, too.
+    """
 
     topic: str
     body: bytes
     properties: bytes
     sharding_key: str | None
     queue_id: int | None
+    row_key: str = ""
+    unique_key: str = ""
 
 
 class RowStamp(NamedTuple):
-    """What the rows of one task share: the query, the micro-batch (None in a batch write), the number of the task."""
+    """What the rows of one task share: the query, the micro-batch (None in a batch write), the number of the task.
+
+    ``extra`` are further properties of every row.
+    """
 
     query_id: str
     batch_id: str | None
     partition: int
+    extra: Mapping[str, str] = MappingProxyType({})
 
 
 class RowWriter:
@@ -68,7 +80,8 @@ class RowWriter:
         self._at = {name: columns.index(name) if name in columns else None for name in COLUMNS}
         self._topic = topic
         self._unique_key = unique_key
-        self._stamp = {QUERY_ID: stamp.query_id} | ({} if stamp.batch_id is None else {BATCH_ID: stamp.batch_id})
+        batch = {} if stamp.batch_id is None else {BATCH_ID: stamp.batch_id}
+        self._stamp = {QUERY_ID: stamp.query_id, **batch, **stamp.extra}
         self._partition = stamp.partition
         self._rows = 0
 
@@ -89,14 +102,16 @@ class RowWriter:
         if fault:
             raise MessageIllegal(fault)
         sharding_key = self._value(row, "shardingKey")
-        properties = self._properties(row, sharding_key)
-        return Outgoing(topic, _body(self._value(row, "body")), properties, sharding_key, self._value(row, "queueId"))
+        row_key, unique_key = f"{self._partition}-{self._rows - 1}", self._unique_key()
+        properties = self._properties(row, sharding_key, row_key, unique_key)
+        body, queue_id = _body(self._value(row, "body")), self._value(row, "queueId")
+        return Outgoing(topic, body, properties, sharding_key, queue_id, row_key, unique_key)
 
     def _value(self, row: Sequence[Any], name: str) -> Any:
         at = self._at[name]
         return None if at is None else row[at]
 
-    def _properties(self, row: Sequence[Any], sharding_key: str | None) -> bytes:
+    def _properties(self, row: Sequence[Any], sharding_key: str | None, row_key: str, unique_key: str) -> bytes:
         properties = _user_properties(self._value(row, "properties"))
         for name, value in (
             (Property.TAGS, self._value(row, "tags")),
@@ -105,10 +120,10 @@ class RowWriter:
         ):
             if value:
                 properties[name] = _plain(name, value)
-        properties[Property.UNIQUE_KEY] = self._unique_key()
+        properties[Property.UNIQUE_KEY] = unique_key
         properties[Property.WAIT_STORE] = "true"
         properties.update(self._stamp)
-        properties[ROW_KEY] = f"{self._partition}-{self._rows - 1}"
+        properties[ROW_KEY] = row_key
         raw = encode_properties(properties)
         if len(raw) > MAX_PROPERTIES:
             raise MessageIllegal(f"its properties take {len(raw)} bytes, {MAX_PROPERTIES} are allowed")

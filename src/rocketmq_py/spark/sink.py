@@ -1,8 +1,9 @@
-"""Writing: batch and streaming sinks, at least once.
+"""Writing: batch and streaming sinks, at least once; streams exactly once where that is asked for.
 
 Knows PySpark's writer interfaces of all versions. Rows become messages in ``rows`` and travel in ``sender``. A failed
 or repeated task leaves messages behind that its repetition sends again; the properties ``SPARK_QUERY_ID``,
-``SPARK_BATCH_ID`` and ``SPARK_ROW_KEY`` tell a consumer which are the same row.
+``SPARK_BATCH_ID`` and ``SPARK_ROW_KEY`` tell a consumer which are the same row. Exactly-once streams write in two
+phases (``exactly``).
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 from pyspark.sql.types import BinaryType, DataType, IntegerType, MapType, StringType, StructType
 
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.spark.options import WriteOptions
+from rocketmq_py.spark.decisions import Decisions
+from rocketmq_py.spark.exactly import Committer, Prepared, prepare
+from rocketmq_py.spark.options_write import Guarantee, WriteOptions
 from rocketmq_py.spark.rows import RowStamp, RowWriter, check_columns
 from rocketmq_py.spark.sender import Sender, SendSettings
 from rocketmq_py.wire.ids import UniqueKeys
@@ -66,6 +69,13 @@ def check_schema(schema: StructType, options: WriteOptions) -> None:
             )
 
 
+@dataclass
+class Half(WriterCommitMessage):
+    """What a task of an exactly-once stream reports to the driver."""
+
+    prepared: Prepared
+
+
 class TaskWriter:
     """Writes the rows of one task; the part all writers share. Travels to the executors."""
 
@@ -78,7 +88,7 @@ class TaskWriter:
     def write(self, rows: Iterable[Sequence[Any]]) -> Written:
         """Send all rows; returns when every one is stored."""
         writer = RowWriter(self._columns, self._options.topic, self._stamp(), _unique_keys())
-        sender = Sender(self._settings())
+        sender = Sender(send_settings(self._options))
         number = 0
         try:
             for number, row in enumerate(rows, 1):  # noqa: B007 - how many there were
@@ -87,6 +97,11 @@ class TaskWriter:
         finally:
             sender.close()
         return Written(number)
+
+    def prepare(self, rows: Iterable[Sequence[Any]]) -> Half:
+        """Store a half message for every row."""
+        stamp, settings = self._stamp(), send_settings(self._options)
+        return Half(prepare(rows, self._columns, self._options.topic, stamp, settings, _unique_keys()))
 
     def _stamp(self) -> RowStamp:
         """Query and micro-batch as Spark tells them to a task of a stream; a batch write has an id of its own."""
@@ -98,17 +113,18 @@ class TaskWriter:
         query, batch = (context.getLocalProperty(name) for name in ("sql.streaming.queryId", "streaming.sql.batchId"))
         return RowStamp(query or "", batch, context.partitionId())
 
-    def _settings(self) -> SendSettings:
-        options = self._options
-        return SendSettings(
-            namesrv=options.namesrv,
-            producer_group=options.producer_group,
-            timeout=options.timeout,
-            retries=options.num_retries,
-            in_flight=options.sends_in_flight,
-            max_batch_bytes=options.max_batch_bytes,
-            security=options.security,
-        )
+
+def send_settings(options: WriteOptions) -> SendSettings:
+    """How to send, of the options of a write."""
+    return SendSettings(
+        namesrv=options.namesrv,
+        producer_group=options.producer_group,
+        timeout=options.timeout,
+        retries=options.num_retries,
+        in_flight=options.sends_in_flight,
+        max_batch_bytes=options.max_batch_bytes,
+        security=options.security,
+    )
 
 
 def _unique_keys() -> Callable[[], str]:
@@ -146,19 +162,41 @@ class _StreamWriter:
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self._task = TaskWriter(options, schema)
+        self._options = options
+        self._is_exact = options.delivery_guarantee is Guarantee.EXACTLY_ONCE
+
+    def write_rows(self, rows: Iterable[Sequence[Any]]) -> WriterCommitMessage:
+        """In a task: the first phase, and the only one unless the stream is exactly-once."""
+        return self._task.prepare(rows) if self._is_exact else self._task.write(rows)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Nothing: a task returns when its rows are stored."""
+        """The second phase; where there is none, a task has returned when its rows were stored."""
+        if self._is_exact:
+            self.committer().commit(_prepared(messages), batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Nothing: what is stored stays; the micro-batch is written again."""
+        """What is not decided is rolled back. At least once, what is stored stays; the micro-batch is written again."""
+        if self._is_exact:
+            self.committer().abort(_prepared(messages), batchId)
+
+    def committer(self) -> Committer:
+        """Who carries out the second phase."""
+        options = self._options
+        assert options.transactions_location is not None  # every exactly-once query has one
+        decisions = Decisions.at(options.transactions_location)
+        return Committer(send_settings(options), decisions, options.commit_timeout_ms / 1000)
+
+
+def _prepared(messages: Iterable[WriterCommitMessage | None]) -> list[Prepared]:
+    """What tasks reported; a failed one reports nothing."""
+    return [message.prepared for message in messages if isinstance(message, Half)]
 
 
 class RowStreamWriter(_StreamWriter, DataSourceStreamWriter):
     """``df.writeStream.format("rocketmq")`` on PySpark 4.0, which hands rows over."""
 
-    def write(self, iterator: Iterator[Any]) -> Written:
-        return self._task.write(iterator)
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        return self.write_rows(iterator)
 
 
 if SUPPORTS_ARROW_STREAMS:
@@ -166,8 +204,8 @@ if SUPPORTS_ARROW_STREAMS:
     class ArrowStreamWriter(_StreamWriter, DataSourceStreamArrowWriter):
         """``df.writeStream.format("rocketmq")`` on PySpark 4.1 and later."""
 
-        def write(self, iterator: Iterator[Any]) -> Written:
-            return self._task.write(_rows_of(iterator))
+        def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+            return self.write_rows(_rows_of(iterator))
 
 
 def stream_writer(options: WriteOptions, schema: StructType) -> DataSourceStreamWriter:

@@ -1,0 +1,257 @@
+"""Half messages of an exactly-once task: sent one by one, many under way; and where each was stored.
+
+Blocking. A half message whose answer is lost is sent again under another unique key: what became of the first one is
+not known, and it must not be taken for the second. Knows retries and queues. Refuses to know how transactions end.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, RequestTimeout, RocketMQError
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.properties import Property
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.headers import SendMessageV2
+from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
+from rocketmq_py.protocol.sysflag import TRANSACTION_PREPARED
+from rocketmq_py.spark.cluster import AUTO_CREATE_QUEUES, Cluster
+from rocketmq_py.spark.connection import Connections
+from rocketmq_py.spark.retry import Retry
+from rocketmq_py.spark.rows import Outgoing
+from rocketmq_py.spark.sender import SendSettings, TopicQueues
+from rocketmq_py.wire.command import Command
+
+_UNSAFE = frozenset(
+    {ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.SLAVE_NOT_AVAILABLE, ResponseCode.FLUSH_SLAVE_TIMEOUT}
+)
+_AT_ONCE = 64
+"""Half messages written to a socket together."""
+
+
+class Half(NamedTuple):
+    """Where a half message is: what its broker has to be told at its end.
+
+    ``order`` is the queue in which it has to come after the ones before it, None if it need not.
+    """
+
+    broker: str
+    commit_log_offset: int
+    table_offset: int
+    order: MessageQueue | None
+
+
+@dataclass(slots=True)
+class Halves:
+    """The half messages of one task, packed: a commit message travels through the JVM."""
+
+    runs: dict[tuple[str, MessageQueue | None], tuple[array[int], array[int]]] = field(default_factory=dict)
+
+    def add(self, broker: str, order: MessageQueue | None, commit_log_offset: int, table_offset: int) -> None:
+        """One more."""
+        run = self.runs.get((broker, order))
+        if run is None:
+            run = self.runs[broker, order] = (array("q"), array("q"))
+        run[0].append(commit_log_offset)
+        run[1].append(table_offset)
+
+    def __iter__(self) -> Iterator[Half]:
+        """All of them; those of one order in this order."""
+        for (broker, order), (places, offsets) in self.runs.items():
+            for place, offset in zip(places, offsets, strict=True):
+                yield Half(broker, place, offset, order)
+
+    def __len__(self) -> int:
+        return sum(len(places) for places, _ in self.runs.values())
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A half message that is not stored yet, as far as is known."""
+
+    number: int
+    message: Outgoing
+    bound: MessageQueue | None
+    retry: Retry
+    queue: MessageQueue | None = None
+
+
+class HalfSender:
+    """Sends the half messages of one task. Call :meth:`flush` at the end, and :meth:`close` in any case.
+
+    :param settings: ``producer_group`` is who is asked how the transactions end.
+    :param unique_key: makes another unique key.
+    :ivar resent: row key and last unique key of those that were sent more than once.
+    :ivar topics: where they go.
+    """
+
+    def __init__(self, settings: SendSettings, unique_key: Callable[[], str]) -> None:
+        self._settings = settings
+        self._unique_key = unique_key
+        self._connections = Connections(settings.timeout, settings.security)
+        self._cluster = Cluster(settings.namesrv, settings.timeout, settings.retries, settings.security)
+        self._topics: dict[str, TopicQueues] = {}
+        self._waiting: deque[_Pending] = deque()
+        self._under_way: dict[tuple[str, int], _Pending] = {}
+        self._prepared = f"{Property.TRANSACTION_PREPARED}\x01true\x02{Property.PRODUCER_GROUP}\x01"
+        self._prepared += f"{settings.producer_group}\x02"
+        self._sent = 0
+        self._halves = Halves()
+        self._ordered: list[tuple[int, str, MessageQueue, int, int]] = []
+        self.resent: dict[str, str] = {}
+        self.topics: set[str] = set()
+
+    def send(self, message: Outgoing) -> None:
+        """Take a message; errors as :meth:`flush`."""
+        bound = self._queues(message.topic).bound(message)
+        retry = Retry(self._settings.retries, f"sending to {message.topic}")
+        self._waiting.append(_Pending(self._sent, message, bound, retry))
+        self._sent += 1
+        if len(self._waiting) >= _AT_ONCE:
+            self._send_waiting()
+            self._take_answers(self._settings.in_flight * _AT_ONCE)
+
+    def flush(self) -> None:
+        """Send what is left and wait until everything is stored.
+
+        :raises RocketMQError: a half message could not be stored, all attempts used up.
+        """
+        while self._waiting or self._under_way:
+            self._send_waiting()
+            self._take_answers(0)
+
+    def halves(self) -> Halves:
+        """Where everything was stored that is stored, in the order in which it was given to :meth:`send`."""
+        for _, broker, order, place, offset in sorted(self._ordered):
+            self._halves.add(broker, order, place, offset)
+        self._ordered.clear()
+        return self._halves
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._connections.close()
+        self._cluster.close()
+
+    # -- out
+
+    def _queues(self, topic: str) -> TopicQueues:
+        queues = self._topics.get(topic)
+        if queues is None:
+            queues = self._topics[topic] = TopicQueues(self._cluster.writable(topic))
+            self.topics.add(topic)
+        return queues
+
+    def _send_waiting(self) -> None:
+        """Put everything that waits on its way: what goes to one broker, in one write."""
+        while self._waiting:
+            waiting, self._waiting = self._waiting, deque()
+            by_address: dict[str, list[_Pending]] = {}
+            free: dict[str, MessageQueue] = {}
+            for pending in waiting:
+                try:
+                    address = self._place(pending, free)
+                except NoRouteError as e:
+                    self._again([pending], e)
+                else:
+                    by_address.setdefault(address, []).append(pending)
+            for address, pendings in by_address.items():
+                self._write(address, pendings)
+
+    def _place(self, pending: _Pending, free: dict[str, MessageQueue]) -> str:
+        """Decide on the queue; the address of its broker. ``free`` are the queues of those that are not bound."""
+        topic, queues = pending.message.topic, self._queues(pending.message.topic)
+        if pending.bound is not None:
+            pending.queue = pending.bound
+        elif pending.retry.failures:
+            pending.queue = queues.next(pending.queue)
+        else:
+            if topic not in free:
+                free[topic] = queues.next(None)
+            pending.queue = free[topic]
+        return queues.address(pending.queue)
+
+    def _write(self, address: str, pendings: list[_Pending]) -> None:
+        try:
+            opaques = self._connections.to(address).send([self._request(pending) for pending in pendings])
+        except NetworkError as e:
+            self._lost(address, pendings, e)
+            return
+        for opaque, pending in zip(opaques, pendings, strict=True):
+            self._under_way[address, opaque] = pending
+
+    def _request(self, pending: _Pending) -> tuple[RequestCode, dict[str, str], bytes]:
+        message, queue = pending.message, pending.queue
+        assert queue is not None
+        header = SendMessageV2(
+            producer_group=self._settings.producer_group, topic=message.topic, default_topic=AUTO_CREATE_TOPIC,
+            default_topic_queue_nums=AUTO_CREATE_QUEUES, queue_id=queue.queue_id, sys_flag=TRANSACTION_PREPARED,
+            born_timestamp=int(time.time() * 1000), flag=0, properties=self._prepared + message.properties.decode(),
+            reconsume_times=0, unit_mode=False, batch=False, bname=queue.broker_name,
+        )  # fmt: skip
+        return RequestCode.SEND_MESSAGE_V2, header.to_ext(), message.body
+
+    # -- answers
+
+    def _take_answers(self, most: int) -> None:
+        """Take answers until at most ``most`` are missing."""
+        while len(self._under_way) > most:
+            address = next(iter(self._under_way))[0]
+            try:
+                answer = self._connections.to(address).receive()
+            except NetworkError as e:
+                self._lost(address, [], e)
+                return
+            self._stored(address, self._under_way.pop((address, answer.opaque)), answer)
+
+    def _stored(self, address: str, pending: _Pending, answer: Command) -> None:
+        queue = pending.queue
+        assert queue is not None
+        if answer.code in _UNSAFE:  # it may be lost after the decision
+            self._rename(pending)
+            self._again([pending], RequestTimeout(f"a half message to {queue} is stored, but unsafe: {answer.remark}"))
+        elif answer.code != ResponseCode.SUCCESS:
+            error = BrokerError.of(answer.code, answer.remark, address)
+            error.add_note(f"while a half message was sent to {queue}")
+            self._again([pending], error)
+        else:
+            place, offset = int(answer.ext["msgId"][-16:], 16), int(answer.ext["queueOffset"])
+            if pending.bound is None:
+                self._halves.add(queue.broker_name, None, place, offset)
+            else:
+                self._ordered.append((pending.number, queue.broker_name, pending.bound, place, offset))
+
+    def _lost(self, address: str, unsent: list[_Pending], error: NetworkError) -> None:
+        """A connection broke: whether what was under way on it was stored, nobody knows."""
+        self._connections.drop(address)
+        lost = [self._under_way.pop(key) for key in list(self._under_way) if key[0] == address] + unsent
+        for pending in lost:
+            self._rename(pending)
+        self._again(lost, error)
+
+    def _rename(self, pending: _Pending) -> None:
+        """Give a half message another unique key: the one that was sent does not count, stored or not."""
+        message, key = pending.message, self._unique_key()
+        properties = message.properties.replace(_unique(message.unique_key), _unique(key), 1)
+        pending.message = message._replace(properties=properties, unique_key=key)
+        self.resent[message.row_key] = key
+
+    def _again(self, pendings: list[_Pending], error: RocketMQError) -> None:
+        """Send again, after a pause.
+
+        :raises RocketMQError: ``error`` itself, when it is not retryable or the attempts are used up.
+        """
+        if error.refresh_route:
+            for pending in pendings:
+                self._topics.pop(pending.message.topic, None)
+        pauses = [pending.retry.count(error) for pending in pendings]
+        pendings[0].retry.pause(max(pauses))
+        self._waiting.extendleft(reversed(pendings))
+
+
+def _unique(key: str) -> bytes:
+    return f"{Property.UNIQUE_KEY}\x01{key}\x02".encode()
