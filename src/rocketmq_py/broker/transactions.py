@@ -4,8 +4,8 @@ Knows topics, properties and order of writes of TransactionalMessageBridge and E
 messages are open is told by ``core.transactions``. Refuses to know when producers are asked (``transactioncheck``).
 
 A commit is two appends: the real message, then, with others in a batch, the op message that ends the half message. The
-real message comes first, so a crash between the two loses nothing: the half message is found open, and a producer is
-asked. Says it commit again, as it must, the message is delivered a second time; so it is with Apache RocketMQ.
+real message comes first, so a crash between the two loses nothing; at the next start it tells that its half message has
+ended (``transactionrecovery``).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from rocketmq_py.broker.config import BrokerConfig
 from rocketmq_py.broker.offsets import NOT_FOUND, Offsets
 from rocketmq_py.broker.stamping import encode
 from rocketmq_py.broker.stored import Stored, read_stored
+from rocketmq_py.broker.transactionrecovery import committed
 from rocketmq_py.core.transactions import (
     COMMIT,
     OPEN,
@@ -120,6 +121,9 @@ class Transactions:
             for at in range(offset, found.next_offset):
                 self._learn(at, first, end)
             offset = found.next_offset
+        if self._config.broker_id == 0:  # what a slave has is its master's
+            for half in committed(self._store, self.ledger):
+                self._ended(half, COMMIT)
 
     def _learn(self, offset: int, first: int, end: int) -> None:
         raw = self._store.record_at_queue(names.OP_HALF_TOPIC, QUEUE, offset)

@@ -9,7 +9,7 @@ from typing import Any
 
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import check_group, check_topic
-from rocketmq_py.spark.option_values import Parse, positive
+from rocketmq_py.spark.option_values import Parse, positive, words
 from rocketmq_py.spark.options_shared import SHARED, ClusterOptions
 
 

@@ -7,6 +7,7 @@ messages come in.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 
 from rocketmq_py.errors import ClosedError
 from rocketmq_py.store.commitlog import CommitLog
@@ -18,6 +19,7 @@ from rocketmq_py.store.layout import StoreLayout
 from rocketmq_py.store.queues import QueueTable
 from rocketmq_py.store.reader import Accepts, MessageFilter, Reader
 from rocketmq_py.store.records import Boundary, GetResult, QueryResult
+from rocketmq_py.store.scan import Found, LogScan
 from rocketmq_py.store.tagsearch import offsets_by_tag
 
 
@@ -151,6 +153,11 @@ class StoreReads(ABC):
     def min_physical_offset(self) -> int:
         """Where the commit log begins."""
         return self._commit_log.min_offset
+
+    def scan(self, start: int) -> Iterator[Found]:
+        """The records of the commit log from ``start`` on, a place where one begins; without looking at checksums."""
+        self._settle()
+        return iter(LogScan(self._commit_log, start, check_crc=False))
 
     @property
     def max_physical_offset(self) -> int:
