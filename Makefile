@@ -31,13 +31,13 @@ else
 endif
 
 .PHONY: check
-check: $(VENV)/.dev ## style, types, import layers, coverage of the pure packages
+check: $(VENV)/.dev ## style, types, import layers, coverage of the pure packages by their own tests
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -q tests/unit $(wildcard tests/property)
+	$(BIN)/coverage run -m pytest -q $(addprefix tests/unit/,wire protocol core) tests/property
 	$(BIN)/coverage report
 
 .PHONY: bench
