@@ -19,8 +19,6 @@ JAVA_SETTINGS = {
     # The broker's own defaults, which the tests' harness changes.
     "mappedFileSizeCommitLog": 1 << 30,
     "timerWheelEnable": "true",
-    # A Java broker spins for this long when it has started; 10 s by default, of which no row should hold anything.
-    "transactionMetricFlushInterval": 100,
     # The one setting that is not stock: cold, it refuses what waited 200 ms, and a refused send cannot be measured.
     "waitTimeMillsInSendQueue": 10_000,
 }
