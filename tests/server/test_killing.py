@@ -3,6 +3,7 @@
 import asyncio
 
 from tests.killing import Rounds
+from tests.killing_pair import PairRounds
 
 ROUNDS = 5
 
@@ -12,3 +13,10 @@ def test_what_was_acknowledged_outlives_kills(tmp_path):
     asyncio.run(rounds.run(ROUNDS))
     assert rounds.ledger.count > ROUNDS
     assert any(rounds.ledger.seen.values())
+
+
+def test_what_a_pair_has_acknowledged_outlives_kills_of_either(tmp_path):
+    rounds = PairRounds(tmp_path, seed=3)
+    asyncio.run(rounds.run(4))
+    assert rounds.kills.keys() == {"master", "slave"}
+    assert len(rounds.acknowledged) > 4

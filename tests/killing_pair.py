@@ -1,0 +1,207 @@
+"""``kill -9`` of a master or its slave under load, again and again: ``python -m tests.killing_pair --rounds 100``.
+
+The master is a SYNC_MASTER with SYNC_FLUSH and inSyncReplicas=2, so what it acknowledges is in both stores. Each round
+kills one of them at a random moment. While the master is dead its slave is held against all that was acknowledged; in
+the end both are. Knows what was acknowledged. Believes nothing a broker says about it: messages are pulled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from rocketmq_py.errors import ConnectError, ConnectionLost
+from rocketmq_py.namesrv import NameServer, NamesrvConfig
+from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.server.outward import Outward
+from rocketmq_py.store.offline import OfflineStore
+from rocketmq_py.store.verify import verify
+from tests import killing
+from tests.killing import SECONDS, Queue, ask, body, queues, read_everything, send_command
+
+PRODUCERS = 6
+SETTINGS = killing.SETTINGS | {"inSyncReplicas": 2, "slaveTimeout": 60_000, "slaveReadEnable": "true"}
+
+
+class Member:
+    """One of the two, as a process."""
+
+    def __init__(self, work: Path, name: str, namesrv: str, *flags: str, **settings: object) -> None:
+        self.store = work / name
+        self.log = work / f"{name}.log"
+        pairs = [word for key, value in {**SETTINGS, **settings}.items() for word in ("--set", f"{key}={value}")]
+        self._command = [
+            sys.executable, "-m", "rocketmq_py.cli", "serve", "--store", str(self.store), "--port", "0",
+            "--namesrv", namesrv, *flags, *pairs,
+        ]  # fmt: skip
+        self.address = ""
+
+    async def start(self) -> None:
+        """Start it, again or for the first time, and wait until it serves."""
+        self._process = self._launch()
+        assert self._process.stdout is not None
+        line = await asyncio.to_thread(self._process.stdout.readline)
+        assert line.startswith("READY"), f"{line!r} instead of READY\n{self.log.read_text()[-3000:]}"
+        self.address = dict(pair.split("=", 1) for pair in line.split()[1:])["broker"]
+
+    def _launch(self) -> subprocess.Popen[str]:
+        with self.log.open("ab") as log:
+            return subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=log, text=True)
+
+    def end(self, number: int) -> int:
+        """End it by a signal; its exit status."""
+        self._process.send_signal(number)
+        status = self._process.wait(SECONDS)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        return status
+
+
+class Load:
+    """Producers on the master, until it is gone or they are told to stop."""
+
+    def __init__(self, address: str, rounds: PairRounds) -> None:
+        self._address = address
+        self._rounds = rounds
+        self.progress = asyncio.Event()
+        self.is_over = False
+
+    async def run(self) -> None:
+        caller = Outward()
+        try:
+            await asyncio.gather(*(self._produce(caller, queues()[i % len(queues())]) for i in range(PRODUCERS)))
+        finally:
+            caller.close()
+
+    async def _produce(self, caller: Outward, queue: Queue) -> None:
+        rounds = self._rounds
+        while not self.is_over:
+            number = rounds.next_number
+            rounds.next_number += 1
+            try:
+                answer = await ask(caller, self._address, send_command(*queue, body(number), keys=f"k{number}"))
+            except (ConnectionLost, ConnectError):
+                return
+            assert answer.code in (ResponseCode.SUCCESS, ResponseCode.FLUSH_SLAVE_TIMEOUT), answer
+            if answer.code == ResponseCode.SUCCESS:
+                rounds.acknowledged[queue, int(answer.ext["queueOffset"])] = number
+                self.progress.set()
+
+    async def goes_on(self) -> None:
+        """Until something more has been acknowledged."""
+        self.progress.clear()
+        async with asyncio.timeout(SECONDS):
+            await self.progress.wait()
+
+
+class PairRounds:
+    """Rounds on one pair of stores.
+
+    :param work: a directory of its own.
+    """
+
+    def __init__(self, work: Path, seed: int) -> None:
+        self._work = work
+        self._chance = random.Random(seed)
+        self.acknowledged: dict[tuple[Queue, int], int] = {}
+        """What was acknowledged, by queue and offset."""
+        self.next_number = 0
+        self.kills: Counter[str] = Counter()
+
+    async def run(self, count: int) -> None:
+        """So many kills; then both end in good order, and have the same."""
+        namesrv = NameServer(NamesrvConfig(listen_port=0, bind_address="127.0.0.1"))
+        await namesrv.start()
+        port, work = free_port(), self._work
+        self.master = Member(work, "master", namesrv.address, "--role", "SYNC_MASTER", haListenPort=port)
+        where = f"127.0.0.1:{port}"
+        self.slave = Member(work, "slave", namesrv.address, "--role", "SLAVE", "--id", "1", haMasterAddress=where)
+        try:
+            await self.master.start()
+            await self.slave.start()
+            for _ in range(count):
+                await self._round(self._chance.choice(("master", "slave")))
+            await self._finish()
+        finally:
+            await namesrv.stop()
+
+    async def _round(self, victim: str) -> None:
+        load = Load(self.master.address, self)
+        running = asyncio.create_task(load.run())
+        await load.goes_on()
+        await asyncio.sleep(self._chance.uniform(0, 0.3))
+        self.kills[victim] += 1
+        if victim == "slave":
+            self.slave.end(signal.SIGKILL)
+            await self.slave.start()
+            await load.goes_on()
+            load.is_over = True
+            await running
+        else:
+            self.master.end(signal.SIGKILL)
+            await running
+            await self.check(self.slave)
+            await self.master.start()
+
+    async def _finish(self) -> None:
+        load = Load(self.master.address, self)
+        running = asyncio.create_task(load.run())
+        await load.goes_on()
+        load.is_over = True
+        await running
+        for member in (self.master, self.slave):
+            await self.check(member)
+        for member in (self.slave, self.master):
+            assert member.end(signal.SIGTERM) == 0, member.log.read_text()[-3000:]
+            with OfflineStore(member.store) as store:
+                report = verify(store)
+            assert report.is_valid, report.findings.listed()
+        for log in (self.slave.store / "commitlog").iterdir():
+            assert log.read_bytes() == (self.master.store / "commitlog" / log.name).read_bytes(), log.name
+
+    async def check(self, member: Member) -> None:
+        """All that was acknowledged is there, at its place; readers of a slave may see it a moment later."""
+        async with asyncio.timeout(SECONDS):
+            while missing := self._missing(await read_everything(member.address)):
+                assert member is self.slave, f"lost by the master: {missing}"
+                await asyncio.sleep(0.05)
+
+    def _missing(self, found: dict[Queue, dict[int, int]]) -> dict[tuple[Queue, int], int]:
+        return {
+            (queue, offset): number for (queue, offset), number in self.acknowledged.items()
+            if found[queue].get(offset) != number
+        }  # fmt: skip
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
+    arguments = parser.parse_args()
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="killing-pair-", ignore_cleanup_errors=True) as work:
+        rounds = PairRounds(Path(work), arguments.seed)
+        print(f"{arguments.rounds} rounds in {work}, seed {arguments.seed}", flush=True)
+        asyncio.run(rounds.run(arguments.rounds))
+    kills = ", ".join(f"{count} of the {name}" for name, count in sorted(rounds.kills.items()))
+    took = time.monotonic() - begin
+    print(f"kills: {kills}; {len(rounds.acknowledged)} acknowledged messages, none lost, in {took:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
