@@ -67,25 +67,12 @@ class NameServers:
         :raises NetworkError: none of them answers; the error of each is told.
         """
         failures: list[NetworkError] = []
-        for _ in self.addresses:
-            address = self.addresses[self._current]
+        for number in self._order():
             try:
-                answer = await self._connections.invoke(address, code, header, body, self.timeout, check=False)
+                return await self._ask(number, code, header, body, check=check)
             except NetworkError as e:
-                self._connections.drop(address)
                 failures.append(e)
-            else:
-                if answer.code != ResponseCode.GO_AWAY:
-                    if check and answer.code != ResponseCode.SUCCESS:
-                        raise BrokerError.of(answer.code, answer.remark, address)
-                    return answer
-                failures.append(NetworkError(f"{address} is shutting down"))
-            self._current = (self._current + 1) % len(self.addresses)
-        if len(failures) == 1:
-            raise failures[0]
-        raise NetworkError(
-            f"none of {len(failures)} name servers answers: " + "; ".join(map(str, failures))
-        ) from failures[-1]
+        raise _none_answers(failures)
 
     async def invoke_any(self, code: int, header: Header | None = None) -> Command:
         """A request that any of them may be able to answer: who refuses it is not believed until all have.
@@ -96,20 +83,58 @@ class NameServers:
         :raises NetworkError: none of them answers.
         """
         refusal: BrokerError | None = None
-        for _ in self.addresses:
+        failures: list[NetworkError] = []
+        for number in self._order():
             try:
-                return await self.invoke(code, header)
+                return await self._ask(number, code, header, b"", check=True)
             except BrokerError as e:
                 refusal = refusal or e
-                self._current = (self._current + 1) % len(self.addresses)
-            except NetworkError:
-                if refusal is None:
-                    raise
-        assert refusal is not None
-        raise refusal
+                self._pass_over(number)
+            except NetworkError as e:
+                failures.append(e)
+        raise refusal or _none_answers(failures)
+
+    def _order(self) -> list[int]:
+        """All of them, the current one first. Each request keeps to its own order, whatever others find meanwhile."""
+        return [*range(self._current, len(self.addresses)), *range(self._current)]
+
+    async def _ask(self, number: int, code: int, header: Header | None, body: bytes, *, check: bool) -> Command:
+        """A request to one of them.
+
+        :raises BrokerError: it answered with another code than success (``check``).
+        :raises NetworkError: it does not answer, or is about to end.
+        """
+        address = self.addresses[number]
+        try:
+            answer = await self._connections.invoke(address, code, header, body, self.timeout, check=False)
+        except NetworkError:
+            self._connections.drop(address)
+            self._pass_over(number)
+            raise
+        if answer.code == ResponseCode.GO_AWAY:
+            self._pass_over(number)
+            raise NetworkError(f"{address} is shutting down")
+        self._current = number
+        if check and answer.code != ResponseCode.SUCCESS:
+            raise BrokerError.of(answer.code, answer.remark, address)
+        return answer
+
+    def _pass_over(self, number: int) -> None:
+        """The next one is asked first, unless another request has found that out already."""
+        if self._current == number:
+            self._current = (number + 1) % len(self.addresses)
 
     def __str__(self) -> str:
         return ";".join(self.addresses)
+
+
+def _none_answers(failures: Sequence[NetworkError]) -> NetworkError:
+    if len(failures) == 1:
+        return failures[0]
+    told = "; ".join(map(str, failures))
+    error = NetworkError(f"none of {len(failures)} name servers answers: {told}")
+    error.__cause__ = failures[-1]
+    return error
 
 
 class Routes:

@@ -189,6 +189,24 @@ def test_a_name_server_that_is_going_away_is_left() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("at_once", [2, 3])
+def test_requests_that_find_out_at_the_same_time_all_go_on_with_the_next(at_once: int) -> None:
+    """Each that fails moves to the next name server; together they must not move past it."""
+    topics = {f"t{number}": {"a": 1} for number in range(at_once)}
+
+    def answer(where: str, request: Command) -> Command | None:
+        return cluster(topics)(where, request) if where == "n:2" else None
+
+    async def main() -> None:
+        instance, _ = made(answer, "n:1;n:2", timeout=0.05)
+        instance.name_servers._current = 0
+        routes = await asyncio.gather(*map(instance.routes.get, topics))
+        assert [route.topic for route in routes] == list(topics)
+        await instance.stop()
+
+    asyncio.run(main())
+
+
 def test_a_name_server_that_knows_nothing_yet_is_not_believed() -> None:
     full = cluster(t={"a": 1})
 
