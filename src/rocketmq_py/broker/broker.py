@@ -143,6 +143,7 @@ class Broker:
             raise
         if services.role.is_slave:
             services.slave_sync.start()
+        services.membership.start()
         if config.ignored:
             given = ", ".join(f"{key}={config.ignored[key]}" for key in sorted(config.ignored))
             _log.warning("settings of Apache RocketMQ that have no effect here: %s", given)
@@ -194,6 +195,7 @@ class Broker:
                 await self._server.send_away(self.config.shutdown_wait_time_seconds, _SENDS)
             await self._ticker.stop()
             await services.slave_sync.stop()
+            await services.membership.stop()
             await services.registration.stop()
             services.holds.release()
             services.pop.release()

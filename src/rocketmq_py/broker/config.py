@@ -67,6 +67,11 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     :param broker_permission: 4 read, 2 write; without write permission order topics refuse messages.
     :param enable_shutdown_gracefully: at the end, send producers away before connections are closed, for at most
         ``shutdown_wait_time_seconds``.
+    :param enable_slave_acting_master: tell name servers every ``broker_heartbeat_interval`` that this broker is alive,
+        ask them every ``sync_broker_member_group_period`` who else of its name is, and, as the slave with the smallest
+        id while no master is there, do what else only a master does. Masters and slaves have it alike, and name servers
+        ``supportActingMaster``.
+    :param broker_not_active_timeout_millis: after so long without a sign of life name servers forget it then.
     :param broker_config_path: the file changes an administrator makes are written to; empty for
         ``config/broker.properties`` in the store.
     :param config_black_list: keys nobody may change from afar, separated by ``;``.
@@ -169,6 +174,11 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     enable_single_topic_register: bool = False
     start_accept_send_request_time_stamp: int = 0
     server_channel_max_idle_time_seconds: int = 120
+    enable_slave_acting_master: bool = False
+    broker_heartbeat_interval: int = 1_000
+    send_heartbeat_timeout_millis: int = 1_000
+    broker_not_active_timeout_millis: int = 10_000
+    sync_broker_member_group_period: int = 1_000
     enable_shutdown_gracefully: bool = False
     shutdown_wait_time_seconds: int = 30
 

@@ -173,9 +173,11 @@ class Registration:
             )
         ).encode()  # fmt: skip
         config, address = self._config, self._address
+        acting = config.enable_slave_acting_master
         header = RegisterBroker(
             broker_name=config.broker_name, broker_addr=address, cluster_name=config.broker_cluster_name,
-            ha_server_addr=self._role.ha_address, broker_id=config.broker_id, enable_acting_master=False,
+            ha_server_addr=self._role.ha_address, broker_id=config.broker_id, enable_acting_master=acting,
+            heartbeat_timeout_millis=config.broker_not_active_timeout_millis if acting else None,
             compressed=False, body_crc32=crc32(body) & 0x7FFFFFFF,
         )  # fmt: skip
         return Command(RequestCode.REGISTER_BROKER, ext=header.to_ext(), body=body)

@@ -26,6 +26,7 @@ class Master(NamedTuple):
 
 
 NOBODY = Master()
+MASTER_ID = 0
 
 
 class Role:
@@ -46,6 +47,8 @@ class Role:
         self._watchers: list[Callable[[Master], None]] = []
         self.master = Master(None, config.ha_master_address or None) if self.is_slave else NOBODY
         """The master as it is known now. A master's own is :data:`NOBODY`."""
+        self._smallest = MASTER_ID
+        self._on_acting: list[Callable[[bool], None]] = []
 
     @property
     def name(self) -> str:
@@ -71,6 +74,39 @@ class Role:
         """Have ``watcher`` called with the master now, and whenever another or none is known."""
         self._watchers.append(watcher)
         watcher(self.master)
+
+    # -- acting master
+
+    @property
+    def acts(self) -> bool:
+        """Whether this slave does what else only a master does: it has the smallest id of those that are there."""
+        return self.is_slave and self._smallest == self.broker_id
+
+    def watch_acting(self, watcher: Callable[[bool], None]) -> None:
+        """Have ``watcher`` called whenever this slave begins or ends to act as master."""
+        self._on_acting.append(watcher)
+
+    def smallest_is(self, broker_id: int, address: str | None) -> bool:
+        """Somebody has said which broker of this name has the smallest id; whether that is news.
+
+        Nothing follows for a master, nor for a slave that may not act as master.
+        """
+        if not self.is_slave or not self._config.enable_slave_acting_master or broker_id == self._smallest:
+            return False
+        acted, self._smallest = self.acts, broker_id
+        name = self._config.broker_name
+        _log.warning("of broker %s, id %d at %s is the smallest now", name, broker_id, address)
+        if self.acts:
+            _log.warning("broker %s (id %d) acts as master", name, self.broker_id)
+        elif acted:
+            _log.warning("broker %s (id %d) does not act as master any more", name, self.broker_id)
+        if self.acts != acted:
+            for watcher in self._on_acting:
+                watcher(self.acts)
+        if broker_id != MASTER_ID:
+            for by in list(self._said):
+                self.told(by, None, None)
+        return True
 
     def told(self, by: str, address: str | None, ha_address: str | None) -> None:
         """Somebody has said who the master is, None if they know of none; of no interest to a master.

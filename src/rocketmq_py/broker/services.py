@@ -38,6 +38,7 @@ from rocketmq_py.broker.handlers.timers import TimerHandlers
 from rocketmq_py.broker.handlers.topics import TopicHandlers
 from rocketmq_py.broker.handlers.transactions import TransactionHandlers
 from rocketmq_py.broker.holding import PullHolds
+from rocketmq_py.broker.membership import Membership
 from rocketmq_py.broker.offsets import Offsets
 from rocketmq_py.broker.popparts import PopParts
 from rocketmq_py.broker.popservices import PopServices
@@ -162,6 +163,7 @@ class Services:
         self.modes = RequestModes(self._file("messageRequestMode.json"), config, topics, groups)
         self.routes_outward = self._outward()
         tables = Tables(topics, groups, self.offsets, self.delay, self.modes, self.timers)
+        self.membership = Membership(config, self.role, self._outward(), self.address, self.registration.renew)
         self.slave_sync = SlaveSync(config, self.role, tables, self._outward(), self.address, self.registration.renew)
 
     def _make_transactions(self, store_host: bytes) -> None:
@@ -187,7 +189,7 @@ class Services:
             ClientHandlers(config, self.clients, self.locks, self._clock),
             TopicHandlers(config, self.topics, store, self.offsets, stats, self.registration),
             GroupHandlers(config, self.groups, self.topics, store, self.offsets, self.clients, stats, self.address),
-            BrokerHandlers(self.replication),
+            BrokerHandlers(self.replication, self.membership),
             QueryHandlers(store, self.clients),
             TransactionHandlers(self.transactions),
             TimerHandlers(

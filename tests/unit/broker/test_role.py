@@ -55,3 +55,38 @@ def test_what_is_configured_wins_for_the_log_alone() -> None:
     assert role.master == Master(None, "h:1")
     role.told("n:1", "m:1", "m:2")
     assert role.master == Master("m:1", "h:1")
+
+
+def test_a_slave_acts_while_it_has_the_smallest_id() -> None:
+    role, heard = slave(enable_slave_acting_master=True), list[bool]()
+    role.watch_acting(heard.append)
+    role.told("n:1", "m:1", "m:2")
+    assert not role.acts
+    assert not role.smallest_is(0, "m:1"), "no news"
+    assert role.smallest_is(1, "s:1")
+    assert role.acts
+    assert role.master == Master(None, "m:2"), "the master is not there, its log is where it was"
+    assert not role.smallest_is(1, "s:1")
+    assert role.smallest_is(0, "m:1")
+    assert not role.acts
+    assert heard == [True, False]
+
+
+def test_of_two_slaves_one_acts() -> None:
+    first, second = (
+        Role(BrokerConfig(broker_role="SLAVE", broker_id=number, enable_slave_acting_master=True), 10911)
+        for number in (1, 2)
+    )
+    for role in (first, second):
+        role.smallest_is(1, "s:1")
+    assert (first.acts, second.acts) == (True, False)
+    second.smallest_is(2, "s:2")
+    assert second.acts
+
+
+def test_who_may_not_act_does_not() -> None:
+    off, master = slave(), Role(BrokerConfig(enable_slave_acting_master=True), 10911)
+    assert not off.smallest_is(1, "s:1")
+    assert not master.smallest_is(1, "s:1")
+    assert not off.acts
+    assert not master.acts

@@ -3,30 +3,29 @@
 
 from __future__ import annotations
 
-import logging
-
+from rocketmq_py.broker.membership import Membership
 from rocketmq_py.broker.replicating import Replication
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers_admin import ResetMasterFlushOffset
-from rocketmq_py.protocol.headers_cluster import NotifyMinBrokerIdChange
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.wire.fastjson import dumps_java
 
-_log = logging.getLogger(__name__)
-
 
 class BrokerHandlers:
-    """905 to 908."""
+    """905 to 908.
 
-    def __init__(self, replication: Replication) -> None:
+    :param membership: hears who has the smallest id of this broker's name.
+    """
+
+    def __init__(self, replication: Replication, membership: Membership) -> None:
         self._replication = replication
+        self._membership = membership
 
     @handles(Code.NOTIFY_MIN_BROKER_ID_CHANGE)
     def min_broker_id(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Nothing follows from it, as in Java where no slave may act as master."""
-        header: NotifyMinBrokerIdChange = request.header
-        _log.info("id %s at %s is the smallest of this broker name now", header.min_broker_id, header.min_broker_addr)
+        """Another broker of this name has the smallest id now."""
+        self._membership.notified(request.header)
         return Reply()
 
     @handles(Code.EXCHANGE_BROKER_HA_INFO)

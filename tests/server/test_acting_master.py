@@ -1,0 +1,113 @@
+"""A slave that acts as master while there is none: how it hears of that, what it does then, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from rocketmq_py.broker import Broker
+from rocketmq_py.namesrv import NameServer, NamesrvConfig
+from rocketmq_py.protocol.bodies import TopicConfig, TopicRouteData
+from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.protocol.headers import GetRouteInfo
+from rocketmq_py.server.outward import Outward
+from rocketmq_py.wire.command import Command
+from tests.server.test_broker import make, until
+
+ACTING = {"enable_slave_acting_master": True, "slave_read_enable": True, "slave_sync_interval": 50}
+
+
+class Trio:
+    """A name server that shows acting masters, a master and its slave."""
+
+    def __init__(self, server: NameServer, master: Broker, slave: Broker) -> None:
+        self.server, self.master, self.slave = server, master, slave
+
+    async def restart_master(self) -> None:
+        self.master.config.listen_port = self.master.port
+        await self.master.start()
+
+    async def route(self, topic: str) -> TopicRouteData:
+        outward = Outward()
+        header = GetRouteInfo(topic=topic, accept_standard_json_only=True)
+        try:
+            answer = await outward.invoke(
+                self.server.address, Command(Code.GET_ROUTEINFO_BY_TOPIC, ext=header.to_ext()), 30
+            )
+            return TopicRouteData.decode(bytes(answer.body))
+        finally:
+            outward.close()
+
+
+@asynccontextmanager
+async def trio(root: Path, *, notify: bool = False, **config: object) -> AsyncIterator[Trio]:
+    async with AsyncExitStack() as stack:
+        server = NameServer(
+            NamesrvConfig(
+                listen_port=0, bind_address="127.0.0.1", support_acting_master=True,
+                notify_min_broker_id_changed=notify,
+            )
+        )  # fmt: skip
+        await server.start()
+        stack.push_async_callback(server.stop)
+        master = make(root / "master", server.address, enable_slave_acting_master=True)
+        slave = make(root / "slave", server.address, broker_role="SLAVE", broker_id=1, **ACTING | config)
+        for broker in (master, slave):
+            await broker.start()
+            stack.push_async_callback(broker.stop)
+        yield Trio(server, master, slave)
+
+
+@pytest.mark.parametrize("notify", [False, True])
+def test_the_master_goes_its_slave_acts_until_it_is_back(tmp_path: Path, notify: bool) -> None:
+    """The slave hears of it when it asks, or when it is told though it hardly ever asks."""
+
+    async def scenario() -> None:
+        rarely = {"sync_broker_member_group_period": 3_600_000} if notify else {}
+        async with trio(tmp_path, notify=notify, **rarely) as three:
+            role = three.slave.services.role
+            three.master.services.topics.put([TopicConfig(topic_name="t", read_queue_nums=2, write_queue_nums=2)])
+            await until(lambda: role.master.address and three.slave.services.topics.get("t"))
+            assert not role.acts
+            await three.master.stop()
+            await until(lambda: role.acts)
+            assert role.master.address is None
+            route = await three.route("t")
+            assert route.broker_datas[0].broker_addrs == {0: three.slave.address}, "clients take it for the master"
+            assert [queue.perm for queue in route.queue_datas] == [4]
+            await three.restart_master()
+            await until(lambda: not role.acts and role.master.address == three.master.address)
+            route = await three.route("t")
+            assert route.broker_datas[0].broker_addrs == {0: three.master.address, 1: three.slave.address}
+            assert [queue.perm for queue in route.queue_datas] == [6]
+
+    asyncio.run(scenario())
+
+
+def test_a_broker_that_hangs_is_forgotten_by_its_name_server(tmp_path: Path) -> None:
+    """Its connections stay; what is missed is its heartbeat."""
+
+    async def scenario() -> None:
+        async with trio(tmp_path) as three:
+            live = three.server.registry._live
+            assert {broker.expiry_ms for broker in live.values()} == {10_000}
+            before = {key: broker.seen_ms for key, broker in live.items()}
+            await until(lambda: all(broker.seen_ms > before[key] for key, broker in live.items()))
+
+    asyncio.run(scenario())
+
+
+def test_without_the_setting_a_slave_stays_what_it_is(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with trio(tmp_path, notify=True, enable_slave_acting_master=False) as three:
+            role = three.slave.services.role
+            await until(lambda: role.master.address)
+            await three.master.stop()
+            await until(lambda: role.master.address is None)
+            assert not role.acts
+
+    asyncio.run(scenario())
