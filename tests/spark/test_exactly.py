@@ -12,6 +12,7 @@ import pytest
 from rocketmq_py.client.blocking_admin import Admin
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT
+from rocketmq_py.spark.badrecords import Bad, Mode
 from rocketmq_py.spark.decisions import Decision, Decisions
 from rocketmq_py.spark.exactly import Committer, Prepared, prepare
 from rocketmq_py.spark.halves import Half
@@ -21,6 +22,9 @@ from rocketmq_py.testing import Cluster
 from tests.server.cli import eventually
 
 SOON = {"transaction_check_interval": 200, "transaction_time_out": 100, "transaction_op_batch_interval": 50}
+
+
+FAIL = Bad(Mode.FAILFAST, "")
 
 
 class Crash(BaseException):
@@ -50,7 +54,7 @@ class Sink:
         """Phase one of a task."""
         stamp = RowStamp(self.query, str(batch_id), partition)
         rows = ((str(body), f"k{body % 3}") for body in bodies)
-        return prepare(rows, ("body", "shardingKey"), self.topic, stamp, self.settings, self._key)
+        return prepare(rows, ("body", "shardingKey"), self.topic, stamp, self.settings, self._key, FAIL)
 
     def _key(self) -> str:
         return f"{self.query[:24].upper()}{next(self._keys):08X}"

@@ -8,7 +8,9 @@ from itertools import count
 import pytest
 
 from rocketmq_py.errors import ConfigError, PermissionDenied
+from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.spark.badrecords import Bad, Mode
 from rocketmq_py.spark.rows import Outgoing
 from rocketmq_py.spark.sender import Sender, SendSettings
 from rocketmq_py.wire.batch import decode_batch
@@ -112,3 +114,56 @@ def test_stored_but_not_flushed_counts_as_stored() -> None:
     with scripted(lambda _: answer(ResponseCode.FLUSH_DISK_TIMEOUT, remark="slow disk")) as peer:
         send(peer, [message(0)], retries=0)
         assert len(peer.asked(RequestCode.SEND_BATCH_MESSAGE)) == 1
+
+
+def too_long(request: Command) -> Command:
+    """A broker that takes no bodies longer than five bytes."""
+    is_batch = request.code == RequestCode.SEND_BATCH_MESSAGE
+    bodies = [body for _, body, _ in decode_batch(request.body)] if is_batch else [request.body]
+    if max(map(len, bodies)) > 5 and not request.ext["b"].startswith("%DLQ%"):
+        return answer(ResponseCode.MESSAGE_ILLEGAL, remark="the message is too large")
+    return answer(msgId="A", queueId=0, queueOffset=0)
+
+
+@pytest.mark.parametrize("mode", [Mode.DLQ, Mode.PERMISSIVE])
+def test_what_a_broker_refuses_stops_nobody_else(mode: Mode) -> None:
+    bad = Bad(mode, "%DLQ%g")
+    rows = [message(i) for i in range(20)]
+    rows[7] = rows[7]._replace(body=b"0000007", properties=b"KEYS\x01k7\x02")
+    with scripted(too_long) as peer:
+        sender = Sender(SendSettings(namesrv=(peer.address,), producer_group="g", timeout=5, retries=5, in_flight=4,
+                                     max_batch_bytes=1000), bad)  # fmt: skip
+        for row in rows:
+            sender.send(row)
+        sender.flush()
+        sender.close()
+        taken: dict[str, list[tuple[bytes, bytes]]] = {}
+        for request in peer.asked(RequestCode.SEND_BATCH_MESSAGE):
+            found = [(body, properties) for _, body, properties in decode_batch(request.body)]
+            if too_long(request).code == 0:
+                taken.setdefault(request.ext["b"], []).extend(found)
+    assert sorted(body for body, _ in taken["orders"]) == [b"%05d" % i for i in range(20) if i != 7]
+    letters = taken.get("%DLQ%g", [])
+    assert (len(letters), bad.count) == (1 if mode is Mode.DLQ else 0, 1)
+    for body, properties in letters:
+        told = decode_properties(properties)
+        assert (body, told["KEYS"], told["DLQ_ORIGIN_TOPIC"]) == (b"0000007", "k7", "orders")
+        assert "the message is too large" in told["SPARK_BAD_REASON"]
+
+
+def test_a_message_that_waits_travels_alone_and_in_its_turn() -> None:
+    seen: list[tuple[int, bytes, str]] = []
+
+    def keep(request: Command) -> Command:
+        is_batch = request.code == RequestCode.SEND_BATCH_MESSAGE
+        found = decode_batch(request.body) if is_batch else [(0, request.body, request.ext["i"].encode())]
+        seen.extend((request.code, body, properties.decode()) for _, body, properties in found)
+        return answer(msgId="A", queueId=0, queueOffset=0)
+
+    rows = [message(i, queue_id=0) for i in range(5)]
+    rows[2] = rows[2]._replace(properties=b"DELAY\x013\x02", waits=True)
+    with scripted(keep) as peer:
+        send(peer, rows)
+    assert [body for _, body, _ in seen] == [b"%05d" % i for i in range(5)]
+    assert seen[2] == (RequestCode.SEND_MESSAGE_V2, b"00002", "DELAY\x013\x02")
+    assert {code for code, *_ in seen[:2] + seen[3:]} == {RequestCode.SEND_BATCH_MESSAGE}

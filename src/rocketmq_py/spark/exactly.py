@@ -14,6 +14,7 @@ from typing import Any
 
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
+from rocketmq_py.spark.badrecords import Bad
 from rocketmq_py.spark.cluster import Cluster
 from rocketmq_py.spark.decisions import Decision, DecisionError, Decisions
 from rocketmq_py.spark.ends import Ends
@@ -48,15 +49,16 @@ def prepare(
     stamp: RowStamp,
     settings: SendSettings,
     unique_key: Callable[[], str],
+    bad: Bad,
 ) -> Prepared:
     """Phase one, in a task: store a half message for every row. What was stored is rolled back where that fails."""
     attempt = secrets.token_hex(8)
     settings = replace(settings, producer_group=group_of(settings.producer_group, stamp.query_id))
     writer = RowWriter(columns, topic, stamp._replace(extra={ATTEMPT: attempt}), unique_key)
-    sender = HalfSender(settings, unique_key)
+    sender = HalfSender(settings, unique_key, bad)
     try:
-        for row in rows:
-            sender.send(writer.message(row))
+        for message in writer.messages(rows, bad):
+            sender.send(message)
         sender.flush()
     except BaseException:
         _roll_back(settings, sender.halves(), tuple(sender.topics))

@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, RequestTimeout, RocketMQError
+from rocketmq_py.errors import BrokerError, MessageRefused, NetworkError, NoRouteError, RequestTimeout, RocketMQError
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.properties import Property
+from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers import SendMessageV2
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.protocol.sysflag import TRANSACTION_PREPARED
+from rocketmq_py.spark.badrecords import Bad, dead_letter
 from rocketmq_py.spark.cluster import AUTO_CREATE_QUEUES, Cluster
 from rocketmq_py.spark.connection import Connections
 from rocketmq_py.spark.retry import Retry
@@ -86,12 +87,14 @@ class HalfSender:
 
     :param settings: ``producer_group`` is who is asked how the transactions end.
     :param unique_key: makes another unique key.
+    :param bad: what to do about messages their broker refuses as illegal.
     :ivar resent: row key and last unique key of those that were sent more than once.
     :ivar topics: where they go.
     """
 
-    def __init__(self, settings: SendSettings, unique_key: Callable[[], str]) -> None:
+    def __init__(self, settings: SendSettings, unique_key: Callable[[], str], bad: Bad) -> None:
         self._settings = settings
+        self._bad = bad
         self._unique_key = unique_key
         self._connections = Connections(settings.timeout, settings.security)
         self._cluster = Cluster(settings.namesrv, settings.timeout, settings.retries, settings.security)
@@ -217,13 +220,25 @@ class HalfSender:
         elif answer.code != ResponseCode.SUCCESS:
             error = BrokerError.of(answer.code, answer.remark, address)
             error.add_note(f"while a half message was sent to {queue}")
-            self._again([pending], error)
+            if isinstance(error, MessageRefused):
+                self._refused(pending.message, error)
+            else:
+                self._again([pending], error)
         else:
             place, offset = int(answer.ext["msgId"][-16:], 16), int(answer.ext["queueOffset"])
             if pending.bound is None:
                 self._halves.add(queue.broker_name, None, place, offset)
             else:
                 self._ordered.append((pending.number, queue.broker_name, pending.bound, place, offset))
+
+    def _refused(self, message: Outgoing, error: MessageRefused) -> None:
+        """A broker finds it illegal."""
+        if message.topic == self._bad.where or not self._bad.is_kept(error):
+            return
+        letter, raw = dead_letter(message.body, decode_properties(message.properties), message.topic, str(error))
+        self.send(
+            message._replace(topic=self._bad.where, body=letter, properties=raw, sharding_key=None, queue_id=None)
+        )
 
     def _lost(self, address: str, unsent: list[_Pending], error: NetworkError) -> None:
         """A connection broke: whether what was under way on it was stored, nobody knows."""

@@ -15,6 +15,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.spark.badrecords import Mode
 from rocketmq_py.spark.offsets import Boundary
 from rocketmq_py.spark.option_values import Parse
 from rocketmq_py.spark.options_read import READ, ReadOptions
@@ -87,6 +88,10 @@ def write_options(options: Mapping[str, str], use: Use = Use.WRITE) -> WriteOpti
                 " writeStream with trigger(availableNow=True)"
             )
         take_checkpoint(given, options)
+    if "dlq_topic" in given and given.get("mode") is not Mode.DLQ:
+        raise ConfigError("option dlqTopic is of use with mode=DLQ only")
+    if use is Use.WRITE_STREAM:
+        given.setdefault("mode", Mode.PERMISSIVE)
     return _build(WriteOptions, given, use)
 
 

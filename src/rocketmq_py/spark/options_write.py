@@ -9,6 +9,7 @@ from typing import Any
 
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import check_group, check_topic
+from rocketmq_py.spark.badrecords import Mode
 from rocketmq_py.spark.option_values import Parse, positive, words
 from rocketmq_py.spark.options_shared import SHARED, ClusterOptions
 
@@ -28,6 +29,10 @@ class WriteOptions(ClusterOptions):
     :ivar producer_group: the group the messages are sent under (default ``spark_sink``).
     :ivar max_batch_bytes: rows of one queue are sent together up to so many bytes (default 262144).
     :ivar sends_in_flight: sends under way at once from one task (default 8).
+    :ivar mode: what is done about rows no broker would take (too large, illegal topic, no body): ``PERMISSIVE`` leaves
+        them out with a warning, ``FAILFAST`` fails, ``DLQ`` sends them to ``dlqTopic`` with the reason. Default:
+        ``PERMISSIVE`` for a stream, ``FAILFAST`` for a batch write.
+    :ivar dlq_topic: where bad rows go (default ``%DLQ%`` and the producer group); ``rocketmq dlq`` shows them.
     :ivar delivery_guarantee: ``at-least-once`` (default), or ``exactly-once`` (streams only): the rows of a micro-batch
         are seen by consumers once, after it was decided as a whole.
     :ivar transactions_location: where an exactly-once query keeps its decisions: a directory or URI that outlives the
@@ -40,9 +45,18 @@ class WriteOptions(ClusterOptions):
     producer_group: str = "spark_sink"
     max_batch_bytes: int = 256 * 1024
     sends_in_flight: int = 8
+    mode: Mode = Mode.FAILFAST
+    dlq_topic: str | None = None
     delivery_guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
     transactions_location: str | None = None
     commit_timeout_ms: int = 600_000
+
+
+def _mode(text: str) -> Mode:
+    try:
+        return Mode(text.strip().lower())
+    except ValueError:
+        raise ConfigError("PERMISSIVE, FAILFAST or DLQ is expected") from None
 
 
 def _guarantee(text: str) -> Guarantee:
@@ -57,6 +71,8 @@ WRITE: dict[str, Parse] = SHARED | {
     "producerGroup": check_group,
     "maxBatchBytes": positive,
     "sendsInFlight": positive,
+    "mode": _mode,
+    "dlqTopic": check_topic,
     "deliveryGuarantee": _guarantee,
     "transactionsLocation": words,
     "commitTimeoutMs": positive,

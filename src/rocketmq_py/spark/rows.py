@@ -5,16 +5,18 @@ Pure: knows no Spark types (``sink`` checks those) and no network.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from rocketmq_py.errors import ConfigError, MessageIllegal
 from rocketmq_py.properties import Property, encode_properties
 from rocketmq_py.protocol.names import MAX_MESSAGE_SIZE, topic_fault
+from rocketmq_py.spark.badrecords import Bad, dead_letter
 from rocketmq_py.wire.batch import MAX_PROPERTIES
 
-COLUMNS = ("topic", "body", "tags", "keys", "properties", "shardingKey", "queueId")
+COLUMNS = ("topic", "body", "tags", "keys", "properties", "shardingKey", "queueId", "delayLevel", "deliverAt")
 """What a sink takes; only ``body`` is always needed."""
 
 QUERY_ID, BATCH_ID, ROW_KEY = "SPARK_QUERY_ID", "SPARK_BATCH_ID", "SPARK_ROW_KEY"
@@ -41,7 +43,7 @@ _NOT_COPIED = frozenset(
 class Outgoing(NamedTuple):
     """A message to send: bound to a queue by ``queue_id`` or ``sharding_key``, or free to go to any.
 
-    ``row_key`` and ``unique_key`` are among the properties, too.
+    ``row_key`` and ``unique_key`` are among the properties, too; so is the delay of one that ``waits``.
     """
 
     topic: str
@@ -51,6 +53,7 @@ class Outgoing(NamedTuple):
     queue_id: int | None
     row_key: str = ""
     unique_key: str = ""
+    waits: bool = False
 
 
 class RowStamp(NamedTuple):
@@ -85,6 +88,20 @@ class RowWriter:
         self._partition = stamp.partition
         self._rows = 0
 
+    def messages(self, rows: Iterable[Sequence[Any]], bad: Bad) -> Iterator[Outgoing]:
+        """The messages of rows, or dead letters of those that no broker would take.
+
+        :raises MessageIllegal: there is such a row, and ``bad`` says that this is an error.
+        """
+        for row in rows:
+            try:
+                message = self.message(row)
+            except MessageIllegal as e:
+                if bad.is_kept(e):
+                    yield self.dead_letter(row, str(e), bad.where)
+            else:
+                yield message
+
     def message(self, row: Sequence[Any]) -> Outgoing:
         """The message of the next row.
 
@@ -96,6 +113,17 @@ class RowWriter:
         except MessageIllegal as e:
             raise MessageIllegal(f"row {self._rows - 1} of partition {self._partition}: {e}") from e
 
+    def dead_letter(self, row: Sequence[Any], reason: str, where: str) -> Outgoing:
+        """The dead letter of the row :meth:`message` was last asked for, to topic ``where``."""
+        key, unique_key = f"{self._partition}-{self._rows - 1}", self._unique_key()
+        named = {Property.UNIQUE_KEY: unique_key, **self._stamp, ROW_KEY: key}
+        for name, column in ((Property.KEYS, "keys"), (Property.TAGS, "tags"), (Property.SHARDING_KEY, "shardingKey")):
+            if text := self._value(row, column):
+                named[name] = text
+        value, origin = self._value(row, "body"), self._topic or self._value(row, "topic")
+        body, properties = dead_letter(value.encode() if isinstance(value, str) else value, named, origin, reason)
+        return Outgoing(where, body, properties, None, None, key, unique_key)
+
     def _message(self, row: Sequence[Any]) -> Outgoing:
         topic = self._topic or self._value(row, "topic")
         fault = topic_fault(topic or "")
@@ -103,15 +131,18 @@ class RowWriter:
             raise MessageIllegal(fault)
         sharding_key = self._value(row, "shardingKey")
         row_key, unique_key = f"{self._partition}-{self._rows - 1}", self._unique_key()
-        properties = self._properties(row, sharding_key, row_key, unique_key)
+        delay = _delay(self._value(row, "delayLevel"), self._value(row, "deliverAt"))
+        properties = self._properties(row, sharding_key, row_key, unique_key, delay)
         body, queue_id = _body(self._value(row, "body")), self._value(row, "queueId")
-        return Outgoing(topic, body, properties, sharding_key, queue_id, row_key, unique_key)
+        return Outgoing(topic, body, properties, sharding_key, queue_id, row_key, unique_key, bool(delay))
 
     def _value(self, row: Sequence[Any], name: str) -> Any:
         at = self._at[name]
         return None if at is None else row[at]
 
-    def _properties(self, row: Sequence[Any], sharding_key: str | None, row_key: str, unique_key: str) -> bytes:
+    def _properties(
+        self, row: Sequence[Any], sharding_key: str | None, row_key: str, unique_key: str, delay: Mapping[str, str]
+    ) -> bytes:
         properties = _user_properties(self._value(row, "properties"))
         for name, value in (
             (Property.TAGS, self._value(row, "tags")),
@@ -124,6 +155,7 @@ class RowWriter:
         properties[Property.WAIT_STORE] = "true"
         properties.update(self._stamp)
         properties[ROW_KEY] = row_key
+        properties.update(delay)
         raw = encode_properties(properties)
         if len(raw) > MAX_PROPERTIES:
             raise MessageIllegal(f"its properties take {len(raw)} bytes, {MAX_PROPERTIES} are allowed")
@@ -139,12 +171,23 @@ def _body(value: bytes | str | None) -> bytes:
     return bytes(body)
 
 
+def _delay(level: int | None, at: datetime | None) -> dict[str, str]:
+    """The property that makes a message wait, if it has to."""
+    if level and at is not None:
+        raise MessageIllegal("it has a delayLevel and a deliverAt, which contradict each other")
+    if level is not None and level < 0:
+        raise MessageIllegal(f"its delayLevel is {level}; levels are numbered from 1")
+    if at is not None:
+        return {Property.TIMER_DELIVER_MS: str(int(at.timestamp() * 1000))}
+    return {Property.DELAY_LEVEL: str(level)} if level else {}
+
+
 def _user_properties(value: Mapping[str, str] | Iterable[tuple[str, str]] | None) -> dict[str, str]:
     """The properties a row brings; Arrow gives a map as a list of pairs."""
     properties: dict[str, str] = {}
     for name, text in dict(value or {}).items():
         if name in _DELAYS:
-            raise MessageIllegal(f"property {name} asks for a delay, which this sink cannot do")
+            raise MessageIllegal(f"property {name} asks for a delay: use column delayLevel or deliverAt")
         if text and name not in _NOT_COPIED:
             properties[_plain("properties", name)] = _plain(name, text)
     return properties
@@ -156,7 +199,7 @@ def _plain(where: str, text: str) -> str:
     return text
 
 
-def check_columns(columns: Sequence[str], topic: str | None) -> None:
+def check_columns(columns: Sequence[str], topic: str | None, *, exactly_once: bool = False) -> None:
     """Refuse columns a sink does not know, and rows without what a message needs.
 
     :raises ConfigError: says which.
@@ -170,5 +213,7 @@ def check_columns(columns: Sequence[str], topic: str | None) -> None:
         raise ConfigError("a sink needs option topic, or a column topic")
     if topic is not None and "topic" in columns:
         raise ConfigError("option topic and column topic contradict each other: drop one of them")
+    if exactly_once and (waiting := {"delayLevel", "deliverAt"}.intersection(columns)):
+        raise ConfigError(f"column {min(waiting)} is not for deliveryGuarantee=exactly-once: a transaction cannot wait")
     if "queueId" in columns and "shardingKey" in columns:
         raise ConfigError("columns queueId and shardingKey contradict each other: drop one of them")

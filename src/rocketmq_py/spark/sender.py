@@ -9,11 +9,13 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, NoRouteError, RocketMQError
+from rocketmq_py.errors import BrokerError, ConfigError, MessageRefused, NetworkError, NoRouteError, RocketMQError
 from rocketmq_py.model import MessageQueue
+from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers import SendMessageV2
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
+from rocketmq_py.spark.badrecords import Bad, dead_letter
 from rocketmq_py.spark.cluster import AUTO_CREATE_QUEUES, Cluster, Queues
 from rocketmq_py.spark.connection import Connections
 from rocketmq_py.spark.retry import Retry
@@ -57,6 +59,8 @@ class Batch:
     retry: Retry
     messages: list[tuple[int, bytes, bytes]] = field(default_factory=list)
     size: int = 0
+    waits: bool = False
+    """Whether it is one message that asks for a delay."""
     queue: MessageQueue | None = None
     """The queue of the last attempt."""
     address: str | None = None
@@ -110,10 +114,14 @@ class TopicQueues:
 
 
 class Sender:
-    """Sends for one task. Call :meth:`flush` at the end, and :meth:`close` in any case."""
+    """Sends for one task. Call :meth:`flush` at the end, and :meth:`close` in any case.
 
-    def __init__(self, settings: SendSettings) -> None:
+    :param bad: what to do about messages their broker refuses as illegal; without it, that is an error.
+    """
+
+    def __init__(self, settings: SendSettings, bad: Bad | None = None) -> None:
         self._settings = settings
+        self._bad = bad
         self._connections = Connections(settings.timeout, settings.security)
         self._cluster = Cluster(settings.namesrv, settings.timeout, settings.retries, settings.security)
         self._topics: dict[str, TopicQueues] = {}
@@ -126,6 +134,9 @@ class Sender:
         :raises RocketMQError: an earlier message could not be sent, all attempts used up.
         """
         bound = self._queues(message.topic).bound(message)
+        if message.waits:
+            self._send_alone(message, bound)
+            return
         key = (message.topic, bound)
         size = len(message.body) + len(message.properties) + _PER_MESSAGE
         batch = self._filling.get(key)
@@ -133,18 +144,31 @@ class Sender:
             self._dispatch(self._filling.pop(key))
             batch = None
         if batch is None:
-            retry = Retry(self._settings.retries, f"sending to {bound or message.topic}")
-            batch = self._filling[key] = Batch(message.topic, bound, retry)
+            batch = self._filling[key] = self._new(message.topic, bound)
         batch.add(message)
         if len(batch.messages) >= _MAX_MESSAGES:
             self._dispatch(self._filling.pop(key))
 
+    def _send_alone(self, message: Outgoing, bound: MessageQueue | None) -> None:
+        """Send a message that waits: brokers take those one by one only. What came before it leaves before it."""
+        before = self._filling.pop((message.topic, bound), None) if bound is not None else None
+        if before is not None:
+            self._dispatch(before)
+        batch = self._new(message.topic, bound)
+        batch.waits = True
+        batch.add(message)
+        self._dispatch(batch)
+
+    def _new(self, topic: str, bound: MessageQueue | None) -> Batch:
+        return Batch(topic, bound, Retry(self._settings.retries, f"sending to {bound or topic}"))
+
     def flush(self) -> None:
         """Send what is left and wait until everything is stored; errors as :meth:`send`."""
-        for key in list(self._filling):
-            self._dispatch(self._filling.pop(key))
-        while self._under_way:
-            self._await_answer()
+        while self._filling or self._under_way:
+            for key in list(self._filling):
+                self._dispatch(self._filling.pop(key))
+            while self._under_way:
+                self._await_answer()
 
     def close(self) -> None:
         """Close all connections; what is not flushed may be lost."""
@@ -221,9 +245,12 @@ class Sender:
             properties="",
             reconsume_times=0,
             unit_mode=False,
-            batch=True,
+            batch=not batch.waits,
             bname=queue.broker_name,
         )
+        if batch.waits:
+            ((_, body, properties),) = batch.messages
+            return RequestCode.SEND_MESSAGE_V2, {**header.to_ext(), "i": properties.decode()}, body
         return RequestCode.SEND_BATCH_MESSAGE, header.to_ext(), encode_batch(batch.messages)
 
     def _await_answer(self) -> None:
@@ -236,7 +263,25 @@ class Sender:
             return
         batch = self._under_way.pop((address, answer.opaque))
         if answer.code not in _STORED:
-            self._again([batch], self._error(batch, answer, address))
+            error = self._error(batch, answer, address)
+            if isinstance(error, MessageRefused) and self._bad is not None:
+                self._refused(batch, error, self._bad)
+            else:
+                self._again([batch], error)
+
+    def _refused(self, batch: Batch, error: MessageRefused, bad: Bad) -> None:
+        """One of the messages is illegal, for the broker: find out which by sending them one by one."""
+        if len(batch.messages) > 1:
+            for message in batch.messages:
+                alone = self._new(batch.topic, batch.bound)
+                alone.messages.append(message)
+                self._dispatch(alone)
+            return
+        ((_, body, raw),) = batch.messages
+        if batch.topic == bad.where or not bad.is_kept(error):
+            return
+        letter, properties = dead_letter(body, decode_properties(raw), batch.topic, str(error))
+        self.send(Outgoing(bad.where, letter, properties, None, None))
 
     def _again(self, batches: list[Batch], error: RocketMQError) -> None:
         self._pause(batches, error)

@@ -19,9 +19,11 @@ from typing import Any
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
-from pyspark.sql.types import BinaryType, DataType, IntegerType, MapType, StringType, StructType
+from pyspark.sql.types import BinaryType, DataType, IntegerType, MapType, StringType, StructType, TimestampType
 
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.protocol.names import dlq_topic
+from rocketmq_py.spark.badrecords import Bad
 from rocketmq_py.spark.decisions import Decisions
 from rocketmq_py.spark.exactly import Committer, Prepared, prepare
 from rocketmq_py.spark.options_write import Guarantee, WriteOptions
@@ -44,6 +46,8 @@ _TYPES: dict[str, tuple[DataType, ...]] = {
     "properties": (MapType(StringType(), StringType()), MapType(StringType(), StringType(), valueContainsNull=False)),
     "shardingKey": (StringType(),),
     "queueId": (IntegerType(),),
+    "delayLevel": (IntegerType(),),
+    "deliverAt": (TimestampType(),),
 }
 
 
@@ -59,7 +63,8 @@ def check_schema(schema: StructType, options: WriteOptions) -> None:
 
     :raises ConfigError: a column is unknown, missing, contradictory or of the wrong type.
     """
-    check_columns(schema.fieldNames(), options.topic)
+    exactly_once = options.delivery_guarantee is Guarantee.EXACTLY_ONCE
+    check_columns(schema.fieldNames(), options.topic, exactly_once=exactly_once)
     for column in schema.fields:
         allowed = _TYPES[column.name]
         if column.dataType not in allowed:
@@ -87,12 +92,13 @@ class TaskWriter:
 
     def write(self, rows: Iterable[Sequence[Any]]) -> Written:
         """Send all rows; returns when every one is stored."""
+        bad = bad_records(self._options)
         writer = RowWriter(self._columns, self._options.topic, self._stamp(), _unique_keys())
-        sender = Sender(send_settings(self._options))
+        sender = Sender(send_settings(self._options), bad)
         number = 0
         try:
-            for number, row in enumerate(rows, 1):  # noqa: B007 - how many there were
-                sender.send(writer.message(row))
+            for number, message in enumerate(writer.messages(rows, bad), 1):  # noqa: B007 - how many there were
+                sender.send(message)
             sender.flush()
         finally:
             sender.close()
@@ -101,7 +107,8 @@ class TaskWriter:
     def prepare(self, rows: Iterable[Sequence[Any]]) -> Half:
         """Store a half message for every row."""
         stamp, settings = self._stamp(), send_settings(self._options)
-        return Half(prepare(rows, self._columns, self._options.topic, stamp, settings, _unique_keys()))
+        bad = bad_records(self._options)
+        return Half(prepare(rows, self._columns, self._options.topic, stamp, settings, _unique_keys(), bad))
 
     def _stamp(self) -> RowStamp:
         """Query and micro-batch as Spark tells them to a task of a stream; a batch write has an id of its own."""
@@ -125,6 +132,11 @@ def send_settings(options: WriteOptions) -> SendSettings:
         max_batch_bytes=options.max_batch_bytes,
         security=options.security,
     )
+
+
+def bad_records(options: WriteOptions) -> Bad:
+    """What to do about bad rows, of the options of a write."""
+    return Bad(options.mode, options.dlq_topic or dlq_topic(options.producer_group))
 
 
 def _unique_keys() -> Callable[[], str]:

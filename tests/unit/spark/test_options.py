@@ -6,6 +6,7 @@ import pytest
 
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import MessageQueue
+from rocketmq_py.spark.badrecords import Mode
 from rocketmq_py.spark.offsets import Boundary
 from rocketmq_py.spark.options import Use, check_options, read_options, write_options
 from rocketmq_py.tls import TlsOptions
@@ -150,3 +151,35 @@ def test_a_missing_option_is_named(missing: str) -> None:
 def test_an_option_of_another_use_is_refused(option: dict[str, str], use: Use, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         read_options(NEEDED | option, use)
+
+
+EXACT = {"namesrv": "a:1", "topic": "t", "deliveryGuarantee": "exactly-once"}
+
+
+def test_an_exactly_once_stream_decides_in_its_checkpoint_unless_told_otherwise() -> None:
+    options = write_options(EXACT | {"checkpointLocation": "s3a://b/c/"}, Use.WRITE_STREAM)
+    assert options.transactions_location == "s3a://b/c/rocketmq"
+    options = write_options(EXACT | {"transactionsLocation": "/d", "checkpointLocation": "/c"}, Use.WRITE_STREAM)
+    assert options.transactions_location == "/d"
+
+
+@pytest.mark.parametrize(
+    ("given", "use", "told"),
+    [
+        (EXACT, Use.WRITE, "exactly-once is for streams"),
+        (EXACT, Use.WRITE_STREAM, "needs option checkpointLocation of this writeStream"),
+        (EXACT | {"checkpointLocation": "/c", "asyncProgressTrackingEnabled": "true"}, Use.WRITE_STREAM, "leave out"),
+        (EXACT | {"deliveryGuarantee": "exactly once"}, Use.WRITE_STREAM, "at-least-once or exactly-once is expected"),
+        ({"namesrv": "a:1", "mode": "drop"}, Use.WRITE, "PERMISSIVE, FAILFAST or DLQ is expected"),
+        ({"namesrv": "a:1", "dlqTopic": "d"}, Use.WRITE, "dlqTopic is of use with mode=DLQ only"),
+    ],
+)
+def test_a_write_that_cannot_be_so_is_refused(given: dict[str, str], use: Use, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        write_options(given, use)
+
+
+def test_bad_rows_fail_a_batch_write_and_not_a_stream() -> None:
+    assert write_options({"namesrv": "a:1"}).mode is Mode.FAILFAST
+    assert write_options({"namesrv": "a:1"}, Use.WRITE_STREAM).mode is Mode.PERMISSIVE
+    assert write_options({"namesrv": "a:1", "mode": "DLQ"}, Use.WRITE_STREAM).mode is Mode.DLQ

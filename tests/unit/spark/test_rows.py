@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from rocketmq_py.errors import ConfigError, MessageIllegal
 from rocketmq_py.properties import decode_properties
+from rocketmq_py.spark.badrecords import Bad, Mode, dead_letter
 from rocketmq_py.spark.rows import RowStamp, RowWriter, check_columns
 
 ALL = ("topic", "body", "tags", "keys", "properties", "shardingKey", "queueId")
@@ -98,3 +100,67 @@ def test_a_row_no_broker_would_take_is_named(row: tuple[Any, ...], told: str) ->
 def test_a_frame_without_what_a_sink_needs_is_refused(columns: list[str], topic: str | None, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         check_columns(columns, topic)
+
+
+WAITS = ("body", "delayLevel", "deliverAt")
+
+
+@pytest.mark.parametrize(
+    ("level", "at", "property_"),
+    [
+        (3, None, ("DELAY", "3")),
+        (None, datetime(2026, 1, 1, tzinfo=UTC), ("TIMER_DELIVER_MS", "1767225600000")),
+        (None, None, None),
+        (0, None, None),
+    ],
+)
+def test_a_row_can_wait(level: int | None, at: datetime | None, property_: tuple[str, str] | None) -> None:
+    message = writer(WAITS, topic="t").message(("x", level, at))
+    found = decode_properties(message.properties).items() & {("DELAY", "3"), ("TIMER_DELIVER_MS", "1767225600000")}
+    assert (message.waits, found) == (property_ is not None, {property_} if property_ else set())
+
+
+@pytest.mark.parametrize(
+    ("level", "at", "told"), [(-1, None, "delayLevel is -1"), (1, datetime.now(UTC), "contradict")]
+)
+def test_a_row_cannot_wait_so(level: int, at: datetime | None, told: str) -> None:
+    with pytest.raises(MessageIllegal, match=told):
+        writer(WAITS, topic="t").message(("x", level, at))
+
+
+def test_transactions_do_not_wait() -> None:
+    with pytest.raises(ConfigError, match="column deliverAt is not for deliveryGuarantee=exactly-once"):
+        check_columns(["body", "deliverAt"], "t", exactly_once=True)
+
+
+BAD = [("t", "good", "k0"), ("t", None, "k1"), ("a b", "x" * 100_000, "k2"), ("t", "good, too", "k3")]
+
+
+def test_bad_rows_become_dead_letters() -> None:
+    bad = Bad(Mode.DLQ, "%DLQ%g")
+    good, first, second, last = writer(("topic", "body", "keys")).messages(BAD, bad)
+    assert (good.body, last.body, bad.count) == (b"good", b"good, too", 2)
+    assert (first.topic, second.topic) == ("%DLQ%g", "%DLQ%g")
+    one, two = decode_properties(first.properties), decode_properties(second.properties)
+    assert (first.body, one["KEYS"], one["SPARK_ROW_KEY"], one["DLQ_ORIGIN_TOPIC"]) == (b"null", "k1", "3-1", "t")
+    assert one["SPARK_BAD_REASON"] == "row 1 of partition 3: its body is null or empty, which brokers refuse"
+    assert (len(second.body), two["SPARK_BAD_CUT"], two["KEYS"]) == (64 * 1024, "100000", "k2")
+    assert "DLQ_ORIGIN_TOPIC" not in two
+    assert "illegal characters" in two["SPARK_BAD_REASON"]
+
+
+def test_bad_rows_are_left_out_or_fail(caplog: pytest.LogCaptureFixture) -> None:
+    messages = list(writer(("topic", "body", "keys")).messages(BAD, Bad(Mode.PERMISSIVE, "")))
+    assert [message.body for message in messages] == [b"good", b"good, too"]
+    assert [record.getMessage().split(":")[0] for record in caplog.records] == ["a bad record is left out"] * 2
+    with pytest.raises(MessageIllegal, match="row 1 of partition 3"):
+        list(writer(("topic", "body", "keys")).messages(BAD, Bad(Mode.FAILFAST, "")))
+
+
+def test_a_dead_letter_is_never_too_long_and_always_says_whose_it_is() -> None:
+    properties = {"a": "x" * 30_000, **{f"p{i}": "y" * 5_000 for i in range(9)}, "SPARK_ATTEMPT": "z"}
+    body, raw = dead_letter(b"x", properties, "t", "w\x01" * 5_000)
+    told = decode_properties(raw)
+    assert (body, told["SPARK_ATTEMPT"], len(told["SPARK_BAD_REASON"])) == (b"x", "z", 1024)
+    assert len(raw) <= 32767
+    assert "a" not in told

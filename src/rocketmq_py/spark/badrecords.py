@@ -1,0 +1,94 @@
+"""Bad records: rows no broker would take. What a query does about them, and the dead letter of one.
+
+Pure. A dead letter says where the record was to go, why it did not, and which row of which query it is;
+``rocketmq dlq`` shows it and sends it again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from enum import Enum
+
+from rocketmq_py.errors import RocketMQError
+from rocketmq_py.properties import Property, encode_properties
+from rocketmq_py.protocol.names import topic_fault
+from rocketmq_py.wire.batch import MAX_PROPERTIES
+
+_log = logging.getLogger(__name__)
+
+REASON = "SPARK_BAD_REASON"
+"""Property of a dead letter: what was wrong with the record."""
+CUT = "SPARK_BAD_CUT"
+"""Property of a dead letter whose body is only the beginning of the record's: its whole length."""
+
+_MOST_BODY = 64 * 1024
+_MOST_REASON = 1024
+_MOST_TEXT = 8 * 1024
+_LOGGED = 10
+_NO_BODY = b"null"
+
+
+class Mode(Enum):
+    """What is done about a bad record."""
+
+    PERMISSIVE = "permissive"
+    FAILFAST = "failfast"
+    DLQ = "dlq"
+
+
+def dead_letter(
+    body: bytes | None, properties: Mapping[str, str], origin: str | None, reason: str
+) -> tuple[bytes, bytes]:
+    """Body and properties of the dead letter of a record.
+
+    A body that is too long is cut, one that is missing is ``null``; of the properties stays what fits.
+
+    :param properties: those of the record as far as they are known, and those that name its row.
+    :param origin: the topic it was for.
+    """
+    kept = {Property.WAIT_STORE: "true", REASON: _plain(reason)[:_MOST_REASON]}
+    if origin and topic_fault(origin) is None:
+        kept[Property.DLQ_ORIGIN_TOPIC] = origin
+    if body and len(body) > _MOST_BODY:
+        kept[CUT] = str(len(body))
+    size = len(encode_properties(kept))
+    for name, text in sorted(properties.items(), key=_names_the_row, reverse=True):
+        length = len(encode_properties({name: text}))
+        if len(text) <= _MOST_TEXT and size + length <= MAX_PROPERTIES // 2:
+            size += length
+            kept.setdefault(_plain(name), _plain(text))
+    return (body or _NO_BODY)[:_MOST_BODY], encode_properties(kept)
+
+
+def _names_the_row(item: tuple[str, str]) -> bool:
+    return item[0] == Property.UNIQUE_KEY or item[0].startswith("SPARK_")
+
+
+def _plain(text: str) -> str:
+    return text.replace("\x01", " ").replace("\x02", " ")
+
+
+class Bad:
+    """What one task does about its bad records.
+
+    :param where: the topic of dead letters; for ``DLQ`` only.
+    """
+
+    def __init__(self, mode: Mode, where: str) -> None:
+        self._mode = mode
+        self.where = where
+        self.count = 0
+
+    def is_kept(self, error: RocketMQError) -> bool:
+        """Whether a dead letter is to be sent; otherwise the record is left out, and logged.
+
+        :raises RocketMQError: ``error`` itself, with ``FAILFAST``.
+        """
+        if self._mode is Mode.FAILFAST:
+            raise error
+        self.count += 1
+        if self.count <= _LOGGED:
+            fate = f"goes to {self.where}" if self._mode is Mode.DLQ else "is left out"
+            _log.warning("a bad record %s: %s%s", fate, error, "" if self.count < _LOGGED else " (no more are logged)")
+        return self._mode is Mode.DLQ
