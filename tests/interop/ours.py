@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 READY = re.compile(r"READY namesrv=(\S+)(?: broker=(\S+))?")
-START_SECONDS = 30.0
+START_SECONDS = 180.0
 STOP_SECONDS = 60.0
 LOG_FILE_BYTES = 64 << 20
 """Commit log files of this size on both sides, so that a Java broker can open our store and we its."""
