@@ -11,11 +11,11 @@ from collections.abc import Callable
 from rocketmq_py.broker import remarks
 from rocketmq_py.broker.config import BrokerConfig
 from rocketmq_py.broker.confirming import Confirming
+from rocketmq_py.broker.halves import Half, RecentHalves, halve, prepare
 from rocketmq_py.broker.retrytopics import RetryTopics
 from rocketmq_py.broker.stamping import Stamper, decode, stamped
 from rocketmq_py.broker.targets import SendHeader, SendTarget, SendTargets
 from rocketmq_py.broker.topics import Topics
-from rocketmq_py.broker.transactions import prepare
 from rocketmq_py.errors import BrokerError, CorruptRecord, MessageIllegal
 from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.protocol.names import TIMER_TOPIC, is_retry_topic
@@ -38,6 +38,7 @@ class Sender:
     """Stores what clients send.
 
     :param redirect: makes a record wait whose properties ask for a delay or a time.
+    :param halves: keeps half messages until their transactions end.
     :param store_host: this broker's packed address, the beginning of every message id.
     """
 
@@ -49,6 +50,7 @@ class Sender:
         redirect: Redirect,
         stamper: Stamper,
         retries: RetryTopics,
+        halves: RecentHalves,
         store_host: bytes,
         clock: Callable[[], int],
     ) -> None:
@@ -58,6 +60,7 @@ class Sender:
         self._redirect = redirect
         self._stamper = stamper
         self._stamp = stamper.stamp
+        self._halves = halves
         self._host = store_host
         self._host_hex = store_host.hex().upper()
         self._clock = clock
@@ -82,11 +85,14 @@ class Sender:
         header: SendHeader = request.header
         target = self._known((header.topic, header.queue_id))
         if target is None or header.sys_flag & _UNCOMMON_FLAGS or not 0 < len(body) <= self._max_body:
+            half = self._half(peer, header, target, body) if target is not None else None
+            if target is not None and half is not None:
+                return self._append(half.record, target.queue_text, header.properties, half=half)
             return self._send_carefully(peer, request, body)
         marked = self._stamp(header.properties or "")
         if marked is None or target.is_retry:
             return self._send_carefully(peer, request, body)
-        text, code, keys, uniq_key = marked
+        text, code, keys, uniq_key, _ = marked
         properties = text.encode()
         if len(properties) > MAX_PROPERTIES:
             return self._send_carefully(peer, request, body)
@@ -96,11 +102,25 @@ class Sender:
         )  # fmt: skip
         return self._append(record, target.queue_text, header.properties)
 
+    def _half(self, peer: Peer, header: SendHeader, target: SendTarget, body: bytes) -> Half | None:
+        """A message that is common but for asking for a transaction; None for any other."""
+        is_prepared = header.sys_flag & _UNCOMMON_FLAGS == TRANSACTION_PREPARED
+        if not is_prepared or target.is_retry or not 0 < len(body) <= self._max_body:
+            return None
+        marked = self._stamp(header.properties or "", is_half=True)
+        if marked is None or self._config.reject_transaction_message:
+            return None
+        half = halve(marked, target, header, body, peer.host)
+        return half if half is not None and len(half.record.properties) <= MAX_PROPERTIES else None
+
     def _append(
-        self, record: NewRecord, queue_text: str, sent_properties: str | None, handle: str | None = None, inner: int = 0
-    ) -> Reply | Hold:
+        self, record: NewRecord, queue_text: str, sent_properties: str | None, handle: str | None = None,
+        inner: int = 0, half: Half | None = None,
+    ) -> Reply | Hold:  # fmt: skip
         """Store a record, which is one of a batch of ``inner`` messages unless that is 0."""
         appended = self._store.append_inner_batch(record, inner) if inner else self._store.append(record)
+        if half is not None and self._confirming is None:  # otherwise its end may come before it is safe
+            self._halves.keep(half, appended)
         ext = {
             "msgId": f"{self._host_hex}{appended.physical_offset:016X}",
             "queueId": queue_text,
@@ -150,7 +170,7 @@ class Sender:
             properties["DELAY"] = "-1"
         sys_flag = header.sys_flag & ~HOSTS_V6 | target.sys_flag
         self._refuse_unsupported(header, properties, sys_flag)
-        text, code, keys, uniq_key = stamped(properties)
+        text, code, keys, uniq_key, _ = stamped(properties)
         raw = text.encode()
         if len(raw) > MAX_PROPERTIES:
             raise self._illegal()
@@ -204,7 +224,7 @@ class Sender:
 
     def _store_inner(self, peer: Peer, header: SendHeader, target: SendTarget, body: bytes) -> Reply | Hold:
         """Store a batch that stays one record, since the queues of its topic are made for that."""
-        text, code, keys, uniq_key = stamped(self._stamper.parse(header.properties or ""))
+        text, code, keys, uniq_key, _ = stamped(self._stamper.parse(header.properties or ""))
         record = NewRecord(
             target.topic, target.queue_id, body, text.encode(), code, header.sys_flag & ~HOSTS_V6 | target.sys_flag,
             header.flag, header.born_timestamp, peer.host, header.reconsume_times or 0, 0, uniq_key, keys,

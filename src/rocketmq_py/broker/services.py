@@ -19,6 +19,7 @@ from rocketmq_py.broker.confirming import CONFIRMED, UnconfirmedSends
 from rocketmq_py.broker.delay import DelayService
 from rocketmq_py.broker.filters import ConsumerFilters
 from rocketmq_py.broker.groups import Groups
+from rocketmq_py.broker.halves import RecentHalves
 from rocketmq_py.broker.handlers.admin import AdminHandlers
 from rocketmq_py.broker.handlers.assignment import AssignmentHandlers
 from rocketmq_py.broker.handlers.brokers import BrokerHandlers
@@ -150,14 +151,15 @@ class Services:
         keys = UniqueKeys(store_host[:-4], os.getpid(), random.getrandbits(32))
         stamper = Stamper(config.region_id, config.trace_on, config.broker_cluster_name, lambda: keys.next(clock()))
         retries = RetryTopics(topics, groups, self.locks, clock)
-        self.sender = Sender(config, store, topics, self.timers.redirect, stamper, retries, store_host, clock)
+        halves = RecentHalves()
+        self.sender = Sender(config, store, topics, self.timers.redirect, stamper, retries, halves, store_host, clock)
         make = partial(SlavePuller, self.role) if self.role.is_slave else Puller
         self.puller = make(config, store, topics, groups, self.offsets, self.clients, self.filters, self.stats, clock)
         self.holds = PullHolds(self.puller, store, soon, lambda: config.pull_thread_pool_queue_capacity)
         self.unconfirmed = UnconfirmedSends(store, config, clock, self.replication.master.acknowledged)
         self.replication.master.on_progress = self.unconfirmed.release
         self.replying = Replying(config, store, self.sender, self.clients, store_host, self.address, clock)
-        self._make_transactions(store_host)
+        self._make_transactions(store_host, halves, soon)
         parts = PopParts(config, store, topics, groups, self.offsets, self.stats, store_host, clock)
         self.pop = PopServices(parts, soon, self.held, self.saver.save)
         self.modes = RequestModes(self._file("messageRequestMode.json"), config, topics, groups)
@@ -166,9 +168,13 @@ class Services:
         self.membership = Membership(config, self.role, self._outward(), self.address, self.registration.renew)
         self.slave_sync = SlaveSync(config, self.role, tables, self._outward(), self.address, self.registration.renew)
 
-    def _make_transactions(self, store_host: bytes) -> None:
+    def _make_transactions(
+        self, store_host: bytes, halves: RecentHalves, soon: Callable[[Callable[[], None]], object]
+    ) -> None:
         config, store, clock = self._config, self.store, self._clock
-        self.transactions = Transactions(config, store, self.offsets, self.timers.redirect, store_host, clock)
+        self.transactions = Transactions(
+            config, store, self.offsets, halves, self.timers.redirect, store_host, clock, soon
+        )
         self.transaction_check = TransactionCheck(
             config, store, self.topics, self.offsets, self.clients, self.transactions, store_host, clock
         )
@@ -245,12 +251,12 @@ class Services:
         self.transactions.tick(now)
         self.transaction_check.tick(now)
 
-    def tick_timers(self) -> None:
-        """Due many times a second: messages whose time has come."""
+    def tick_timers(self) -> bool:
+        """Due many times a second: messages whose time has come. Whether there are more."""
         if self.role.is_slave:
             self.timers.follow(self._clock())
-        else:
-            self.timers.tick(self._clock())
+            return False
+        return self.timers.tick(self._clock())
 
     def clean_store(self) -> None:
         """Due every few seconds: expired files, and whether the disk has room."""
@@ -276,7 +282,7 @@ class Services:
     def close(self) -> None:
         """Put everything on disk and close the store."""
         try:
-            self.transactions.write_ops()
+            self.transactions.close()
             self.transaction_check.close()
             self.topics.persist()
             self.groups.persist()

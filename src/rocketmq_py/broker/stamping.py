@@ -19,6 +19,9 @@ _REMEMBERED = 4096
 _HANDLED = ("DELAY\x01", "TIMER_", "TRAN_MSG\x01", "MSG_REGION\x01", "TRACE_ON\x01", "CLUSTER\x01", "POP_CK\x01",
             "INNER_NUM\x01", _UNIQ_KEY, _KEYS, "\x01\x02")  # fmt: skip
 """Texts that make a message uncommon; they may occur inside another name or value, which only costs time."""
+_IN_TRANSACTION = "TRAN_MSG\x01true\x02"
+_HANDLED_OF_HALVES = (*_HANDLED, "REAL_TOPIC\x01", "REAL_QID\x01", "__transactionId__\x01", "CHECK_IMMUNITY_TIME")
+"""The same of a message that asks for a transaction."""
 
 
 class Stamped(NamedTuple):
@@ -28,6 +31,8 @@ class Stamped(NamedTuple):
     tags_code: int
     keys: str | None
     uniq_key: str
+    group: str | None = None
+    """The producer group, of a message that asks for a transaction."""
 
 
 class _Others(NamedTuple):
@@ -35,6 +40,8 @@ class _Others(NamedTuple):
 
     are_common: bool
     tags_code: int = 0
+    group: str | None = None
+    """Of a message that is uncommon for asking for a transaction and for nothing else."""
 
 
 class Stamper:
@@ -55,8 +62,11 @@ class Stamper:
         self._new_key = new_key
         self._seen: dict[str, _Others] = {}
 
-    def stamp(self, properties: str) -> Stamped | None:
-        """The stamped properties of a common message; None when :meth:`parse` must have a look."""
+    def stamp(self, properties: str, *, is_half: bool = False) -> Stamped | None:
+        """The stamped properties of a common message; None when :meth:`parse` must have a look.
+
+        :param is_half: take a message that asks for a transaction as a common one.
+        """
         before, _, rest = properties.partition(_UNIQ_KEY)
         uniq_key, end, after = rest.partition(_ENTRY_END)
         if not end or not uniq_key or (before and before[-1] != _ENTRY_END):
@@ -71,6 +81,8 @@ class Stamper:
             others = head + tail
         seen = self._seen.get(others) or self._look(others)
         if not seen.are_common:
+            if is_half and seen.group is not None:
+                return Stamped(properties + self._suffix, seen.tags_code, keys, uniq_key, seen.group)
             return None
         return Stamped(properties + self._suffix, seen.tags_code, keys, uniq_key)
 
@@ -99,8 +111,16 @@ def _look(others: str) -> _Others:
     a, b, c, d, e, f, g, h, i, j, k = _HANDLED
     p = others
     if a in p or b in p or c in p or d in p or e in p or f in p or g in p or h in p or i in p or j in p or k in p:
-        return _Others(False)
+        return _look_at_half(others) if _IN_TRANSACTION in others else _Others(False)
     return _Others(True, tags_code(decode(others).get("TAGS")) if "TAGS\x01" in others else 0)
+
+
+def _look_at_half(others: str) -> _Others:
+    rest = others.replace(_IN_TRANSACTION, "", 1)
+    properties = decode(others)
+    if any(text in rest for text in _HANDLED_OF_HALVES) or properties.get("TRAN_MSG") != "true":
+        return _Others(False)
+    return _Others(False, tags_code(properties.get("TAGS")), properties.get("PGROUP"))
 
 
 def decode(properties: str) -> dict[str, str]:

@@ -12,10 +12,11 @@ from collections.abc import Callable
 
 from rocketmq_py.broker.clients import Clients
 from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.halves import QUEUE
 from rocketmq_py.broker.offsets import Offsets
 from rocketmq_py.broker.stored import Stored, read_stored
 from rocketmq_py.broker.topics import Topics
-from rocketmq_py.broker.transactions import GROUP, QUEUE, Transactions, copy_of
+from rocketmq_py.broker.transactions import GROUP, Transactions, copy_of
 from rocketmq_py.core.transactions import OPEN, Rules, Step, half_of, judge, number
 from rocketmq_py.errors import CorruptRecord, MessageIllegal, StoreError
 from rocketmq_py.properties import Property, decode_properties

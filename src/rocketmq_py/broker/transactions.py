@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable
 
 from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.halves import QUEUE, Half, RecentHalves
 from rocketmq_py.broker.offsets import NOT_FOUND, Offsets
 from rocketmq_py.broker.stamping import encode
 from rocketmq_py.broker.stored import Stored, read_stored
@@ -29,7 +30,7 @@ from rocketmq_py.core.transactions import (
     op_body,
     parse_op_body,
 )
-from rocketmq_py.errors import BrokerError, ConfigError, CorruptRecord, StoreError
+from rocketmq_py.errors import BrokerError, ConfigError, CorruptRecord, RocketMQError, StoreError
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.codes import ResponseCode as Code
@@ -42,8 +43,6 @@ from rocketmq_py.wire.record import record_sizes
 
 _log = logging.getLogger(__name__)
 
-QUEUE = 0
-"""The only queue of the half topic, and of the op topic, that is written."""
 GROUP = "CID_RMQ_SYS_TRANS"
 """The group whose offsets say how far checks have come."""
 _ENDED_TAG = "d"
@@ -51,19 +50,6 @@ _OP_PROPERTIES = encode({"WAIT": "true", "TAGS": _ENDED_TAG}).encode()
 _READ_AT_ONCE = 32
 _MOST_COPIES = 64
 _OUTCOMES = {COMMIT: "committed", ROLLBACK: "rolled back"}
-
-
-def prepare(record: NewRecord, properties: dict[str, str]) -> None:
-    """Make a record a half message, which nobody can consume; ``properties`` are its own, decoded."""
-    added = {Property.REAL_TOPIC: record.topic, Property.REAL_QUEUE_ID: str(record.queue_id)}
-    if record.uniq_key:
-        added[Property.TRANSACTION_ID] = record.uniq_key
-    if properties.keys().isdisjoint(added):
-        record.properties += encode(added).encode()
-    else:  # a message that was in a transaction before
-        record.properties = encode(properties | added).encode()
-    record.topic, record.queue_id = names.HALF_TOPIC, QUEUE
-    record.sys_flag &= ~TRANSACTION_MASK
 
 
 def copy_of(stored: Stored, properties: dict[str, str], topic: str, queue_id: int) -> NewRecord:
@@ -79,9 +65,11 @@ def copy_of(stored: Stored, properties: dict[str, str], topic: str, queue_id: in
 class Transactions:
     """Ends transactions, and remembers which are open.
 
+    :param recent: half messages that were stored since the start and have not ended, as far as they are kept.
     :param redirect: makes a record wait whose properties ask for a delay.
     :param store_host: this broker's packed address, where op messages are born.
     :param clock: the time in milliseconds.
+    :param soon: calls a function in the next turn of the event loop.
     """
 
     def __init__(
@@ -89,13 +77,18 @@ class Transactions:
         config: BrokerConfig,
         store: MessageStore,
         offsets: Offsets,
+        recent: RecentHalves,
         redirect: Callable[[NewRecord, dict[str, str]], None],
         store_host: bytes,
         clock: Callable[[], int],
+        soon: Callable[[Callable[[], None]], object],
     ) -> None:
         self._config = config
         self._store = store
         self._offsets = offsets
+        self._soon = soon
+        self._unheard: list[tuple[EndTransaction, str]] = []
+        self._recent = recent
         self._redirect = redirect
         self._host = store_host
         self._clock = clock
@@ -142,10 +135,38 @@ class Transactions:
 
     def tick(self, now_ms: int) -> None:
         """Due several times a second: op messages that have waited long enough."""
+        self._end_unheard()
         if self._unwritten and now_ms - self._written_ms >= self._config.transaction_op_batch_interval:
             self.write_ops()
 
+    def close(self) -> None:
+        """Write down all that ended; the store is about to put everything on disk."""
+        self._end_unheard()
+        self.write_ops()
+
     # -- the end of a transaction
+
+    def end_soon(self, header: EndTransaction, address: str) -> None:
+        """As :meth:`end`, of which nobody wants to hear, in the next turn: who waits for an answer goes first."""
+        if not self._unheard:
+            self._soon(self._end_unheard)
+        self._unheard.append((header, address))
+
+    def _end_unheard(self) -> None:
+        waiting, self._unheard = self._unheard, []
+        if not waiting:
+            return
+        for header, address in waiting:
+            try:
+                self.end(header, address)
+            except RocketMQError as e:
+                _log.info("transaction %s is not ended as producer %s has it: %s", header.msg_id, address, e)
+            except Exception:  # noqa: BLE001 - as of any request: one that fails must not take others along
+                _log.exception("the end of transaction %s by %s failed", header.msg_id, address)
+        try:
+            self._store.settle()
+        except StoreError as e:
+            _log.warning("%d transactions have ended and are not in the log yet: %s", len(waiting), e)
 
     def end(self, header: EndTransaction, address: str) -> bool:
         """Commit or roll back; whether that is worth an answer.
@@ -161,18 +182,24 @@ class Transactions:
         if outcome == UNKNOWN:
             _log.info("producer %s does not know yet how transaction %s ends", address, header.msg_id)
             return False
-        half = self._half(header)
-        properties = decode_properties(half.properties)
-        self._check(header, half, properties)
-        self._look_back(header.tran_state_table_offset, properties.get(Property.UNIQUE_KEY, ""))
+        half = self._recent.meant(header) or self._checked(header)
         before = self.ledger.outcome(header.tran_state_table_offset)
         if before not in (OPEN, outcome):
             raise _refusal(f"The transaction has been {_OUTCOMES.get(before, 'ended')} already")
         if before == OPEN:
             if outcome == COMMIT:
-                self._deliver(half, properties)
+                self._deliver(half)
             self._ended(header.tran_state_table_offset, outcome)
+        self._recent.drop(header.commit_log_offset)
         return True
+
+    def _checked(self, header: EndTransaction) -> Stored:
+        """The half message that is meant, of which the ledger knows what can be known; read from the store."""
+        half = self._half(header)
+        properties = decode_properties(half.properties)
+        self._check(header, half, properties)
+        self._look_back(header.tran_state_table_offset, properties.get(Property.UNIQUE_KEY, ""))
+        return half
 
     def _half(self, header: EndTransaction) -> Stored:
         """The half message the header points to; whether it means it, is not checked yet."""
@@ -239,8 +266,13 @@ class Transactions:
         same = (one for one in stored if one.topic == topic)
         return [one.head.queue_offset for one in same if _uniq_key(one) == key]
 
-    def _deliver(self, half: Stored, properties: dict[str, str]) -> None:
-        """Store the real message: topic, queue and flags restored, all other properties as they are."""
+    def _deliver(self, half: Half | Stored) -> None:
+        """Store the real message."""
+        self._store.append(half.real if isinstance(half, Half) else self._real(half))
+
+    def _real(self, half: Stored) -> NewRecord:
+        """The real message: topic, queue and flags restored, all other properties as they are."""
+        properties = decode_properties(half.properties)
         topic, queue_id = properties.pop(Property.REAL_TOPIC, None), properties.pop(Property.REAL_QUEUE_ID, "")
         if not topic or not queue_id.isdecimal():
             raise _refusal(f"The half message at {half.head.physical_offset} does not say what it is half of")
@@ -248,7 +280,7 @@ class Transactions:
         record.sys_flag = record.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT
         record.prepared_transaction_offset = half.head.physical_offset
         self._redirect(record, properties)
-        self._store.append(record)
+        return record
 
     def _ended(self, half: int, outcome: int) -> None:
         places = self.ledger.end(half, outcome)

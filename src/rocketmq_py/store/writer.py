@@ -123,7 +123,7 @@ class Writer:
 
     def append(self, record: NewRecord) -> Appended:
         """Append one message."""
-        if record.sys_flag & TRANSACTION_MASK or len(record.born_host) != 8:
+        if record.sys_flag & TRANSACTION_PREPARED or len(record.born_host) != 8:  # a bit that rollbacks have, too
             return self._append_unusual(record)
         queue = self._queues.by_key.get((record.topic, record.queue_id)) or self._queues.create(
             record.topic, record.queue_id

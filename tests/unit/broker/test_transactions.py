@@ -5,8 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from rocketmq_py.broker.halves import Half, RecentHalves
+from rocketmq_py.broker.transactions import Transactions
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers import EndTransaction, ResumeCheckHalfMessage
+from rocketmq_py.store import Appended, NewRecord
+from rocketmq_py.wire.command import ONEWAY_FLAG, Command
 from tests.unit.broker.harness import Client, InProcess, broker
 from tests.unit.broker.requests import send
 from tests.unit.broker.transacting import (
@@ -248,3 +254,75 @@ def test_what_cannot_be_resumed(running: InProcess, client: Client) -> None:
     for msg_id in (transaction.msg_id, "nonsense", "", transaction.msg_id[:16] + "0" * 15 + "7"):
         assert client.ask(Code.RESUME_CHECK_HALF_MESSAGE, ResumeCheckHalfMessage(msg_id=msg_id)).code == 1
     assert count(running, HALF) == 1
+
+
+# -- ends nobody hears of, and half messages that are kept
+
+
+def test_an_end_that_asks_for_no_answer_gives_way_to_who_waits(running: InProcess, client: Client) -> None:
+    transaction = Transaction(running, client)
+    end = Command(Code.END_TRANSACTION, flag=ONEWAY_FLAG, ext=transaction.header(COMMIT).to_ext())
+    sent = Command(Code.SEND_MESSAGE_V2, 1, ext=send(queue_id=2, properties={"UNIQ_KEY": "U2"}).to_ext(), body=b"waits")
+    answers = client.read([end, sent])
+    assert [answer.code for answer in answers] == [0]
+    assert count(running, "t", 2) == 1
+    running.turn()
+    assert [message(running, "t", offset, 2).body for offset in range(2)] == [b"waits", b"body"]
+
+
+def test_ends_nobody_hears_of_are_not_lost_at_the_end(tmp_path: Path) -> None:
+    with broker(tmp_path) as running:
+        transaction = Transaction(running, running.connect())
+        transaction.client.read(
+            [Command(Code.END_TRANSACTION, flag=ONEWAY_FLAG, ext=transaction.header(COMMIT).to_ext())]
+        )
+        assert count(running, "t", 2) == 0
+    with broker(tmp_path) as again:
+        assert (count(again, "t", 2), ops(again)) == (1, [b"0,"])
+
+
+def test_one_bad_end_takes_no_others_along(running: InProcess, client: Client) -> None:
+    first, second = Transaction(running, client), Transaction(running, client, UNIQ_KEY="U2")
+    wrong = first.header(COMMIT, producer_group="others")
+    client.read(
+        [
+            Command(Code.END_TRANSACTION, flag=ONEWAY_FLAG, ext=header.to_ext())
+            for header in (wrong, second.header(COMMIT))
+        ]
+    )
+    running.turn()
+    assert (count(running, "t", 2), message(running, "t", queue=2).properties["UNIQ_KEY"]) == (1, "U2")
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_a_half_message_ends_the_same_whether_it_is_kept_or_read(
+    running: InProcess, client: Client, monkeypatch: pytest.MonkeyPatch, forgotten: bool
+) -> None:
+    Transaction(running, client, UNIQ_KEY="U0")  # from now on the topic is known, and its messages take the short way
+    if forgotten:
+        monkeypatch.setattr(RecentHalves, "meant", lambda *_: None)
+    else:
+        monkeypatch.setattr(Transactions, "_checked", lambda *_: pytest.fail("it was read"))
+    transaction = Transaction(running, client, KEYS="a b", color="red")
+    assert transaction.ended(COMMIT) == (0, None)
+    delivered, half = message(running, "t", queue=2), message(running, HALF, 1)
+    head = delivered.head
+    assert (head.sys_flag, head.flag, head.born_timestamp, head.prepared_transaction_offset) == (
+        8, 9, running.now, half.head.physical_offset
+    )  # fmt: skip
+    wanted = {"TRAN_MSG": "true", "PGROUP": "p", "UNIQ_KEY": "U1", "TAGS": "A", "KEYS": "a b", "color": "red"}
+    added = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true", "CLUSTER": "DefaultCluster", "__transactionId__": "U1"}
+    assert delivered.properties == wanted | added
+    assert half.properties == delivered.properties | {"REAL_TOPIC": "t", "REAL_QID": "2"}
+    assert [running.services.store.query("t", key, 9, 0, running.now).count for key in ("U1", "a", "b")] == [1, 1, 1]
+
+
+def test_what_is_kept_of_half_messages_has_a_limit() -> None:
+    record = NewRecord("t", 0, bytes(10_000), b"")
+    halves = RecentHalves(most_bytes=50_000)
+    for place in range(100):
+        halves.keep(Half(record, record, "p"), Appended(place, place, 0, 0))
+    assert len(halves) == 4
+    for place in range(96, 100):
+        halves.drop(place)
+    assert (len(halves), halves._bytes) == (0, 0)

@@ -6,6 +6,7 @@ from rocketmq_py.broker.transactions import Transactions
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
+from rocketmq_py.wire.command import ONEWAY_FLAG
 
 
 class TransactionHandlers:
@@ -18,6 +19,9 @@ class TransactionHandlers:
     def end(self, peer: Peer, request: Request, body: bytes) -> Reply | None:
         """Commit or roll back; a producer that does not know yet gets no answer."""
         del body
+        if request.flag & ONEWAY_FLAG:
+            self._transactions.end_soon(request.header, peer.address)
+            return None
         return Reply() if self._transactions.end(request.header, peer.address) else None
 
     @handles(Code.RESUME_CHECK_HALF_MESSAGE)
