@@ -18,6 +18,8 @@ from rocketmq_py.tls import tls_fault
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command, encode_command
 from rocketmq_py.wire.signing import Credentials
 
+_AHEAD = 32
+
 Answered = Callable[[Reply | NetworkError], None]
 """Takes the answer to a request, or the reason why there is none. Called once, in the loop's thread; must not block."""
 
@@ -110,10 +112,13 @@ class Connection(asyncio.Protocol):
         return self._peer.number()
 
     def write(self, frame: bytes) -> None:
-        """Send a frame with the others of this turn of the loop."""
-        if not self._out:
+        """Send a frame with the others of this turn of the loop; many go in parts, so that the peer can begin."""
+        out = self._out
+        if not out:
             self._loop.call_soon(self._flush)
-        self._out.append(frame)
+        out.append(frame)
+        if len(out) == _AHEAD:
+            self._flush()
 
     # -- the end
 
