@@ -13,7 +13,10 @@ _log = logging.getLogger(__name__)
 
 
 class Job(NamedTuple):
-    """Something to do every so many milliseconds, first after ``first_ms`` if given; it must not block."""
+    """Something to do every so many milliseconds, first after ``first_ms`` if given; it must not block.
+
+    One that returns True has more to do, and goes on in the next turn of the loop.
+    """
 
     interval_ms: int
     run: Callable[[], object]
@@ -49,12 +52,15 @@ class Ticker:
             for index, job in enumerate(self._jobs):
                 if due[index] <= now:
                     due[index] = now + job.interval_ms / 1000
-                    self._run_guarded(index, job)
+                    if self._run_guarded(index, job):
+                        due[index] = now
 
-    def _run_guarded(self, index: int, job: Job) -> None:
+    def _run_guarded(self, index: int, job: Job) -> bool:
+        """Runs a job; whether it has more to do."""
         name = getattr(job.run, "__qualname__", job.run)
+        has_more = False
         try:
-            job.run()
+            has_more = job.run() is True
         except Exception as e:  # noqa: BLE001 - the other jobs, and this one's next turn, must go on
             if index not in self._failing:
                 self._failing.add(index)
@@ -64,3 +70,4 @@ class Ticker:
             if index in self._failing:
                 self._failing.discard(index)
                 _log.warning("the periodic job %s works again", name)
+        return has_more

@@ -39,8 +39,8 @@ _log = logging.getLogger(__name__)
 _QUEUE = 0
 _LEAD_MS = 10_000
 """How long before a slot begins its messages get onto the agenda."""
-_AT_ONCE = 500
-"""Messages handled in one tick, of each kind of work; more follow with the next."""
+_AT_ONCE = 200
+"""Messages handled in one tick, of each kind of work; more follow with the next, which comes at once then."""
 _SLOTS_AT_ONCE = 5_000
 _SAMPLES = 64
 RATE_MS = 10_000
@@ -206,19 +206,18 @@ class Timers:
 
     # -- work
 
-    def tick(self, now: int) -> None:
-        """Do a part of what is due. Call it many times a second.
+    def tick(self, now: int) -> bool:
+        """Do a part of what is due; whether there is more. Call it many times a second, and at once if there is.
 
         :raises OSError: the files cannot be written. :raises StoreError: the log cannot be.
         """
         files = self._files
         if files is None:
-            return
-        self._enqueue(files, now)
-        self._look_ahead(files, now)
-        self._deliver(files, now)
+            return False
+        more = [self._enqueue(files, now), self._look_ahead(files, now), self._deliver(files, now)]
         self._move_on(now)
         self._note(files, now)
+        return any(more)
 
     def follow(self, now: int) -> None:
         """Do what a slave does instead: write entries as far as its master has, and deliver nothing.
@@ -250,13 +249,15 @@ class Timers:
         if self._files is not None:
             self._files.log.remove_before(self._store.min_physical_offset)
 
-    def _enqueue(self, files: TimerFiles, now: int, count: int = _AT_ONCE) -> None:
-        """Write entries for messages that have come to the timers' topic."""
-        for physical, size, _ in self._store.tags_entries(TIMER_TOPIC, _QUEUE, self._queue_offset, count):
+    def _enqueue(self, files: TimerFiles, now: int, count: int = _AT_ONCE) -> bool:
+        """Write entries for messages that have come to the timers' topic; whether there may be more."""
+        entries = self._store.tags_entries(TIMER_TOPIC, _QUEUE, self._queue_offset, count)
+        for physical, size, _ in entries:
             message = self._message(physical, size)
             if message is not None and not self._is_over(message):
                 self._write(files, message, physical, size, now)
             self._queue_offset += 1
+        return len(entries) == count
 
     def _is_over(self, message: _Message) -> bool:
         """Whether a message has been delivered, its entry lost since; or is none of ours to deliver."""
@@ -287,13 +288,13 @@ class Timers:
             due = rules.due_ms(message.properties, message.out_ms, stored_ms, self._precision)
         self._agenda.add(entry._replace(due=due))
 
-    def _look_ahead(self, files: TimerFiles, now: int) -> None:
-        """Put what is due soon onto the agenda."""
+    def _look_ahead(self, files: TimerFiles, now: int) -> bool:
+        """Put what is due soon onto the agenda; whether there may be more."""
         left = _AT_ONCE
         for _ in range(_SLOTS_AT_ONCE):
             if self._reading is None:
                 if self._loaded_ms > now + _LEAD_MS:
-                    return
+                    return False
                 slot = files.wheel.get(self._loaded_ms)
                 if slot is not None:
                     self._reading = _Reading(self._loaded_ms, slot.last)
@@ -302,7 +303,8 @@ class Timers:
             if self._reading is not None:
                 left = self._read_chain(files, self._reading, left)
                 if not left:
-                    return
+                    return True
+        return True
 
     def _read_chain(self, files: TimerFiles, reading: _Reading, left: int) -> int:
         """Follow a chain for ``left`` entries at most; how many are left then."""
@@ -364,7 +366,8 @@ class Timers:
 
     # -- out
 
-    def _deliver(self, files: TimerFiles, now: int) -> None:
+    def _deliver(self, files: TimerFiles, now: int) -> bool:
+        """Deliver what is due; whether there may be more."""
         done: list[tuple[Entry, int]] = []
         for _ in range(_AT_ONCE):
             entry = self._agenda.take(now)
@@ -380,7 +383,7 @@ class Timers:
                 break
             self._is_refused = False
         if not done:
-            return
+            return False
         try:
             self._store.settle()
         finally:  # what was appended is kept, and written with a later settle
@@ -388,6 +391,7 @@ class Timers:
                 if went:
                     files.log.mark(entry.position, went)
                 self._agenda.done(entry)
+        return len(done) == _AT_ONCE
 
     def _put(self, entry: Entry, now: int) -> int:
         """Store a message in its own topic, or once more in the timers'; where it went, 0 when it is dropped."""
