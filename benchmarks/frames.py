@@ -7,7 +7,7 @@ is one slice. Between cycles only the unique keys in it change (one NumPy scatte
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,13 +65,20 @@ def _properties(key: str) -> str:
     return f"UNIQ_KEY\x01{key}\x02WAIT\x01true\x02TAGS\x01TagA\x02"
 
 
-def send_requests(topic: str, queues: int, size: int, count: int = 8192, *, run: int = 1) -> Requests:
-    """Single sends of ``size`` bytes (code 310), ``run`` to a queue and then as many to the next."""
+def send_requests(
+    topic: str, queues: int, size: int, count: int = 8192, *, run: int = 1, more: Mapping[str, str] | None = None
+) -> Requests:
+    """Single sends of ``size`` bytes (code 310), ``run`` to a queue and then as many to the next.
+
+    :param more: further properties of every message.
+    """
     payload = body(size)
+    properties = _properties(_KEY_HEAD + "0000" + _KEY_TAIL)
+    properties += "".join(f"{name}\x01{value}\x02" for name, value in (more or {}).items())
 
     def one(i: int) -> Command:
         queue = i // run % queues
-        header = _send_header(topic, queue, _properties(_KEY_HEAD + "0000" + _KEY_TAIL), batch=False)
+        header = _send_header(topic, queue, properties, batch=False)
         return Command(RequestCode.SEND_MESSAGE_V2, opaque=i, ext=header.to_ext(), body=payload)
 
     return _requests(map(one, range(count)), messages_each=1)

@@ -7,14 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import TypedDict
 
 import click
 
 from benchmarks.frames import body
 from benchmarks.stepping import AsyncRun, Row, Run, event_loop, repeat, repeat_async, result
-from rocketmq_py import Message, Producer, aio
+from rocketmq_py import Credentials, Message, Producer, TlsOptions, aio
 
 _GROUP = "bench-producer"
+
+
+class Security(TypedDict, total=False):
+    """How servers are talked to."""
+
+    tls: TlsOptions
+    credentials: Credentials
 
 
 def send_one_by_one(producer: Producer, topic: str, payload: bytes) -> Run:
@@ -50,8 +58,10 @@ def send_window(producer: aio.Producer, topic: str, payload: bytes, window: int)
     return run
 
 
-async def _async_session(namesrv: str, topic: str, payload: bytes, window: int, count: int, warm: int) -> None:
-    async with aio.Producer(group=_GROUP, namesrv=namesrv) as producer:
+async def _async_session(
+    security: Security, namesrv: str, topic: str, payload: bytes, window: int, count: int, warm: int
+) -> None:
+    async with aio.Producer(group=_GROUP, namesrv=namesrv, **security) as producer:
         await repeat_async(send_window(producer, topic, payload, window), count, warm)
 
 
@@ -63,12 +73,21 @@ async def _async_session(namesrv: str, topic: str, payload: bytes, window: int, 
 @click.option("--size", default=1024, help="Bytes of body.")
 @click.option("--warm", default=0, help="Messages before the first run.")
 @click.option("--inflight", default=256)
-def main(verb: str, namesrv: str, topic: str, n: int, size: int, warm: int, inflight: int) -> None:
+@click.option("--tls", is_flag=True, help="Over TLS, whatever the certificate.")
+@click.option("--acl", metavar="ACCESS:SECRET", help="Sign the requests.")
+def main(
+    verb: str, namesrv: str, topic: str, n: int, size: int, warm: int, inflight: int, tls: bool, acl: str | None
+) -> None:
     """Measures one of our producers."""
+    security = Security()
+    if tls:
+        security["tls"] = TlsOptions(verify=False)
+    if acl is not None:
+        security["credentials"] = Credentials(*acl.split(":", 1))
     if verb == "async":
-        event_loop(_async_session(namesrv, topic, body(size), inflight, n, warm))
+        event_loop(_async_session(security, namesrv, topic, body(size), inflight, n, warm))
     else:
-        with Producer(group=_GROUP, namesrv=namesrv) as producer:
+        with Producer(group=_GROUP, namesrv=namesrv, **security) as producer:
             repeat(send_one_by_one(producer, topic, body(size)), n, warm)
 
 

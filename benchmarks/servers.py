@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.machine import paused, settle
 from benchmarks.program import Program
@@ -22,6 +23,13 @@ JAVA_SETTINGS = {
     # The one setting that is not stock: cold, it refuses what waited 200 ms, and a refused send cannot be measured.
     "waitTimeMillsInSendQueue": 10_000,
 }
+
+
+class Tls(NamedTuple):
+    """A server's certificate and key, named as Java's settings are; connections without TLS are taken, too."""
+
+    certPath: Path  # noqa: N815
+    keyPath: Path  # noqa: N815
 
 
 @dataclass(slots=True)
@@ -51,26 +59,34 @@ def start_ours(work: Path, settings: Mapping[str, str] | None = None) -> Server:
     return Server("ours", said["namesrv"], said["broker"], program.pid, program.kill)
 
 
-def start_java(work: Path, settings: Mapping[str, str] | None = None) -> Server:
+def start_java(work: Path, settings: Mapping[str, str] | None = None, java_options: str = "") -> Server:
     """The Java name server and broker, ready."""
     peer = JavaPeer(work, stock=True)
     with ExitStack() as unless_ready:
         unless_ready.callback(peer.close)
         namesrv = peer.namesrv()
-        broker = peer.broker(namesrv.address, conf={**JAVA_SETTINGS, **(settings or {})})
+        broker = peer.broker(namesrv.address, conf={**JAVA_SETTINGS, **(settings or {})}, java_options=java_options)
         unless_ready.pop_all()
     return Server("java", namesrv.address, broker.address, broker.process.pid, peer.close)
 
 
 @contextmanager
-def ours_and_java(work: Path, settings: Mapping[str, str] | None = None) -> Iterator[tuple[Server, Server]]:
-    """Both servers; killed at the end of the block, a failed start of the second included."""
+def ours_and_java(
+    work: Path, settings: Mapping[str, str] | None = None, tls: Tls | None = None
+) -> Iterator[tuple[Server, Server]]:
+    """Both servers; killed at the end of the block, a failed start of the second included.
+
+    :param tls: what both also speak TLS with.
+    """
+    own = {f"tls.server.{key}": str(path) for key, path in tls._asdict().items()} if tls is not None else {}
+    words = " ".join(f"-D{key}={value}" for key, value in own.items())
+    java_options = f"-Dtls.test.mode.enable=false {words}" if tls is not None else ""
     with ExitStack() as stack:
-        servers = []
-        for start in (start_ours, start_java):
-            servers.append(start(work, settings))
-            stack.callback(servers[-1].kill)
-        yield servers[0], servers[1]
+        ours = start_ours(work, {**(settings or {}), **own})
+        stack.callback(ours.kill)
+        java = start_java(work, settings, java_options)
+        stack.callback(java.kill)
+        yield ours, java
 
 
 @contextmanager

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks.figures import Figure
-from benchmarks.rows import clients, consumers, pulls, sends, spark_read, starting, storing, transactions
+from benchmarks.rows import (
+    clients,
+    consumers,
+    delayed,
+    guarded,
+    pulls,
+    sends,
+    spark_read,
+    starting,
+    storing,
+    transactions,
+)
 from benchmarks.session import Session
 
 Row = Callable[[Session], list[Figure]]
@@ -25,6 +36,9 @@ ROWS: dict[str, Row] = {
     "pull-contiguous": pulls.pull_contiguous,
     "producer": clients.producer,
     "transaction": transactions.transaction,
+    "delayed": delayed.delayed,
+    "tls": guarded.tls,
+    "signing": guarded.signing,
     "push": consumers.push,
     "push-32": consumers.push_32,
     "orderly": consumers.orderly,

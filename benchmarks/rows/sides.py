@@ -6,9 +6,11 @@ Knows how a side is started, warmed, measured and checked. Refuses to know the l
 from __future__ import annotations
 
 import statistics
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from benchmarks.ceiling import ceiling
 from benchmarks.control import Control
@@ -16,8 +18,10 @@ from benchmarks.figures import Figure, Floor
 from benchmarks.frames import Requests, queue_shares
 from benchmarks.load import Load
 from benchmarks.machine import cpu_seconds, settle
-from benchmarks.servers import Server, alone, ours_and_java
+from benchmarks.program import Program, Runner
+from benchmarks.servers import Server, Tls, alone, ours_and_java
 from benchmarks.session import Session
+from tests.interop.javapeer import options
 
 TOPIC = "bench"
 QUEUES = 8
@@ -63,12 +67,14 @@ class Side:
 
 
 @contextmanager
-def both(session: Session, name: str, settings: Mapping[str, str] | None = None) -> Iterator[tuple[Side, Side]]:
+def both(
+    session: Session, name: str, settings: Mapping[str, str] | None = None, tls: Tls | None = None
+) -> Iterator[tuple[Side, Side]]:
     """Our broker and Java's with the topic, both with the same ``settings`` beside the stock ones."""
     session.tell(f"{name}: starting both brokers")
     with (
         session.work() as work,
-        ours_and_java(work, settings) as (ours, java),
+        ours_and_java(work, settings, tls) as (ours, java),
         _side(ours) as one,
         _side(java) as two,
     ):
@@ -125,3 +131,33 @@ def with_ceiling(session: Session, figure: Figure, requests: Requests, count: in
     session.tell(f"{figure.name}: the generator alone reaches {alone_rate:,.0f} msg/s with this load")
     figure.notes["generator_ceiling_per_s"] = round(alone_rate)
     return [figure]
+
+
+def judge_with_client(
+    session: Session, work: Path, name: str, unit: str, floor: Floor, sides: tuple[Side, Side], client: list[str],
+    key: str, count: int,
+) -> Figure:  # fmt: skip
+    """One of our client programs at both brokers in turn; the figure is what its rows have under ``key``.
+
+    :param client: the module and its words, those of the cluster and the work left out.
+    :param count: messages of a run, and before the first one.
+    """
+    with ExitStack() as stack:
+        runners = {}
+        for side in sides:
+            session.tell(f"{name}: warming {side.server.name} with {count:,} messages")
+            flags = options(namesrv=side.server.namesrv, topic=TOPIC, n=count, warm=count)
+            command = [sys.executable, "-m", *client, *flags]
+            program = stack.enter_context(Program(command, work / f"{name}-{side.server.name}.log"))
+            runners[side.server.name] = Runner(program)
+        used: dict[str, list[float]] = {side.server.name: [] for side in sides}
+
+        def run(side: Side) -> float:
+            with side.cpu_counted(count):
+                row = runners[side.server.name].run()
+            used[side.server.name].append(row["clientCpu"] / count * 1e6)
+            return float(row[key])
+
+        figure = judge(session, name, unit, floor, sides, run)
+    figure.notes["client_cpu_us_per_message"] = {who: round(statistics.median(took), 2) for who, took in used.items()}
+    return figure

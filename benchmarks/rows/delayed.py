@@ -1,0 +1,62 @@
+"""The row about messages with a time of their own: how fast very many are delivered that are due at once."""
+
+from __future__ import annotations
+
+import time
+
+from benchmarks.errors import BenchError
+from benchmarks.figures import Figure, at_least
+from benchmarks.frames import send_requests
+from benchmarks.rows.sides import KIB, QUEUES, TOPIC, WARM_WINDOW, Side, both, judge, warm
+from benchmarks.session import Session
+
+_SENT_PER_SECOND = 5_000
+"""What a broker surely takes: so much time is given to send the messages before they are due."""
+_LOOK_SECONDS = 0.01
+_LAST_SECONDS = 120.0
+
+
+def delayed(session: Session) -> list[Figure]:
+    """Messages of 1 KiB all due in one instant: the rate at which they come into their topic, from the first on."""
+    scale = session.scale
+    count = scale.of(80_000, QUEUES)
+
+    def run(side: Side) -> float:
+        with side.cpu_counted(count):
+            return _delivered(side, count)
+
+    with both(session, "delayed") as sides:
+        warm(session, "delayed", sides, send_requests(TOPIC, QUEUES, KIB), scale.warm, WARM_WINDOW)
+        for side in sides:
+            session.tell(f"delayed: warming {side.server.name} with {count:,} timed messages")
+            _delivered(side, count)
+        return [judge(session, "delayed", "msg/s", at_least(1.0), sides, run)]
+
+
+def _delivered(side: Side, count: int) -> float:
+    """Sends the messages, waits for them, gives their rate.
+
+    From the first one seen in the topic to the last: Java's broker begins a slot of a second when it is over.
+    """
+    due = round(time.time() + 2 + count / _SENT_PER_SECOND) * 1000
+    requests = send_requests(TOPIC, QUEUES, KIB, more={"TIMER_DELIVER_MS": str(due)})
+    before = sum(side.sent)
+    side.load.drive(requests, count, WARM_WINDOW)
+    late = time.time() - due / 1000
+    if late > 0:
+        raise BenchError(f"{side.server.name}: the last message was sent {late:.1f} s after they were due")
+    time.sleep(-late)
+    begin, first = _when_more(side, before + 1)
+    end, _ = _when_more(side, before + count)
+    side.account(requests, count)
+    return (count - (first - before)) / (end - begin)
+
+
+def _when_more(side: Side, wanted: int) -> tuple[float, int]:
+    """When the topic has so many messages, and how many it has then."""
+    deadline = time.monotonic() + _LAST_SECONDS
+    while (found := sum(side.control.max_offsets(TOPIC, QUEUES))) < wanted:
+        if time.monotonic() > deadline:
+            raise BenchError(f"{side.server.name}: {wanted - found} timed messages were not delivered")
+        time.sleep(_LOOK_SECONDS)
+    return time.monotonic(), found
