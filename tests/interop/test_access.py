@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rocketmq_py import Admin, Credentials
+from rocketmq_py import Admin, BrokerError, Credentials
 from tests.interop.javapeer import JavaPeer, PeerError
 from tests.interop.ours import OurServer, OurServers
 from tests.interop.side import eventually
@@ -78,3 +78,57 @@ def test_mqadmin_keeps_users_and_permissions(java: JavaPeer, our_server: OurServ
     assert "Topic:orders" not in java.admin("getAcl", *broker, "-s", "User:anna")
     java.admin("deleteUser", *broker, "-u", "anna")
     eventually(lambda: java.say_admin("listUser", *broker), lambda text: "anna" not in text)
+
+
+@pytest.fixture(scope="module")
+def java_guarded(java: JavaPeer) -> str:
+    """The name server of a Java broker that asks for signatures and permissions."""
+    broker = java.broker(java.namesrv().address, conf=SETTINGS | {
+        "authenticationProvider": "org.apache.rocketmq.auth.authentication.provider.DefaultAuthenticationProvider",
+        "authenticationMetadataProvider":
+            "org.apache.rocketmq.auth.authentication.provider.LocalAuthenticationMetadataProvider",
+        "authorizationProvider": "org.apache.rocketmq.auth.authorization.provider.DefaultAuthorizationProvider",
+        "authorizationMetadataProvider":
+            "org.apache.rocketmq.auth.authorization.provider.LocalAuthorizationMetadataProvider",
+    })  # fmt: skip
+    return broker.namesrv
+
+
+@pytest.mark.parametrize("side", ["ours", "java"])
+def test_our_admin_keeps_users_and_permissions(request: pytest.FixtureRequest, side: str) -> None:
+    namesrv = request.getfixturevalue("java_guarded") if side == "java" else request.getfixturevalue("guarded").namesrv
+    with Admin(namesrv, credentials=ROOT) as admin:
+        admin.create_user("bert", "first")
+        with pytest.raises(BrokerError, match="existed"):
+            admin.create_user("bert", "second")
+        assert [(one.username, one.user_type, one.user_status) for one in admin.users("ber")] == [
+            ("bert", "Normal", "enable")
+        ]
+        admin.update_user("bert", enabled=False)
+        found = admin.user("bert")
+        assert found is not None
+        assert found.user_status == "disable"
+        admin.update_user("bert", password="third", enabled=True)
+        assert admin.user("nobody") is None
+
+        admin.set_acl("bert", ["Topic:orders", "Group:g-*"], ["pub", "Sub"])
+        admin.set_acl("bert", ["Topic:orders"], ["Pub"], allow=False, source_ips=["10.0.0.0/8"])
+        acl = admin.acl("bert")
+        assert acl is not None
+        (policy,) = acl.policies
+        assert {(e.resource, tuple(sorted(e.actions or ())), e.decision, tuple(e.source_ips or ()))
+                for e in policy.entries} == {
+            ("Topic:orders", ("Pub",), "Deny", ("10.0.0.0/8",)), ("Group:g-*", ("Pub", "Sub"), "Allow", ()),
+        }  # fmt: skip
+        assert [one.subject for one in admin.acls("bert")] == ["User:bert"]
+        admin.delete_acl("bert", "Topic:orders")
+        acl = admin.acl("bert")
+        assert acl is not None
+        assert [entry.resource for policy in acl.policies for entry in policy.entries] == ["Group:g-*"]
+        with Admin(namesrv, credentials=Credentials("bert", "third")) as stranger:  # noqa: SIM117
+            with pytest.raises(BrokerError):
+                stranger.create_user("carl", "password")
+        admin.delete_acl("bert")
+        assert admin.acls("bert") == []
+        admin.delete_user("bert")
+        assert admin.user("bert") is None

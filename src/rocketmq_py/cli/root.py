@@ -18,7 +18,10 @@ from rocketmq_py import __version__
 from rocketmq_py.cli.failures import Status, failure_of
 from rocketmq_py.errors import RocketMQError
 
-VERBS = ("cluster", "context", "dlq", "doctor", "group", "message", "namesrv", "serve", "store", "topic", "transaction")
+VERBS = (
+    "access", "cluster", "context", "dlq", "doctor", "group", "message", "namesrv", "serve", "store", "topic",
+    "transaction",
+)  # fmt: skip
 """One module of this package each, with a ``command``."""
 
 

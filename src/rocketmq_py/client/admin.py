@@ -1,14 +1,14 @@
-"""Administration: brokers, topics, groups, offsets and messages, through the requests Apache RocketMQ's tools make.
+"""Administration: brokers, topics, groups, offsets, messages, users, by the requests of Apache RocketMQ's tools.
 
 Knows which brokers and name servers a request goes to. Refuses to know what they do about it.
 """
 
 from __future__ import annotations
 
-from rocketmq_py.client.admin_transactions import TransactionAdmin
+from rocketmq_py.client.admin_access import AccessAdmin
 
 
-class Admin(TransactionAdmin):
+class Admin(AccessAdmin):
     """Manages a cluster and looks into it: ``async with Admin("127.0.0.1:9876") as admin``.
 
     :param namesrv: name servers: ``"h:p;h:p"``, a sequence, or None for the environment's NAMESRV_ADDR.

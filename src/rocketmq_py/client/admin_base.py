@@ -147,6 +147,15 @@ class AdminBase:
             raise ConfigError(f"{which} at name servers {self._instance.name_servers}; clusters known there: {known}")
         return found
 
+    async def _masters_and_slaves(self, cluster: str | None) -> list[str]:
+        """The address of each broker of a cluster, or of all. Errors as :meth:`_masters`."""
+        masters = await self._masters(cluster)
+        info = await self.cluster()
+        slaves = {
+            address for name in _names(info, cluster) for address in info.broker_addr_table[name].broker_addrs.values()
+        }
+        return [*masters, *sorted(slaves.difference(masters))]
+
     def __repr__(self) -> str:
         return f"Admin({self._instance.name_servers})"
 

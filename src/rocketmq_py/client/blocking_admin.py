@@ -12,6 +12,7 @@ from rocketmq_py.client.portal import portal
 from rocketmq_py.core.route import TopicRoute
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies import ClusterInfo, ConsumerConnection, SubscriptionGroupConfig, TopicConfig
+from rocketmq_py.protocol.bodies_access import AclInfo, UserInfo
 from rocketmq_py.protocol.bodies_admin import OffsetWrapper, TopicOffset
 from rocketmq_py.protocol.sysflag import PERM_RW
 from rocketmq_py.tls import Tls
@@ -377,6 +378,70 @@ class Admin:
         :raises BrokerError: the broker has no such message there.
         """
         self._run(self._aio.resume_transaction(offset_msg_id))
+
+    # -- access control
+
+    def users(self, name: str = "", *, cluster: str | None = None) -> list[UserInfo]:
+        """The users whose names contain ``name``, as the first broker of the cluster, or of all, knows them."""
+        return self._run(self._aio.users(name, cluster=cluster))
+
+    def user(self, name: str, *, cluster: str | None = None) -> UserInfo | None:
+        """A user as the first broker of the cluster, or of all, knows it; None when there is none."""
+        return self._run(self._aio.user(name, cluster=cluster))
+
+    def create_user(self, name: str, password: str, *, is_super: bool = False, cluster: str | None = None) -> None:
+        """Add a user to every broker of a cluster, or of all.
+
+        :param is_super: it may do everything; only a super user can make one.
+        :raises BrokerError: a broker has one of this name, or refuses; others may have added it.
+        """
+        self._run(self._aio.create_user(name, password, is_super=is_super, cluster=cluster))
+
+    def update_user(
+        self, name: str, *, password: str | None = None, is_super: bool | None = None, enabled: bool | None = None,
+        cluster: str | None = None,
+    ) -> None:  # fmt: skip
+        """Change what is given of a user.
+
+        :param enabled: whether it may do anything at present.
+        :raises ConfigError: nothing is given. :raises BrokerError: a broker has no such user, or refuses.
+        """
+        change = self._aio.update_user(name, password=password, is_super=is_super, enabled=enabled, cluster=cluster)
+        self._run(change)
+
+    def delete_user(self, name: str, *, cluster: str | None = None) -> None:
+        """Remove a user with its permissions; none of this name is as good."""
+        self._run(self._aio.delete_user(name, cluster=cluster))
+
+    def acls(self, user: str = "", resource: str = "", *, cluster: str | None = None) -> list[AclInfo]:
+        """The permissions of users, and about resources, whose names contain these, as one broker knows them."""
+        return self._run(self._aio.acls(user, resource, cluster=cluster))
+
+    def acl(self, user: str, *, cluster: str | None = None) -> AclInfo | None:
+        """The permissions of a user, as one broker knows them; None when it has none."""
+        return self._run(self._aio.acl(user, cluster=cluster))
+
+    def set_acl(
+        self, user: str, resources: Sequence[str], actions: Sequence[str], *, allow: bool = True,
+        source_ips: Sequence[str] = (), cluster: str | None = None,
+    ) -> None:  # fmt: skip
+        """Allow a user to do something, or deny it; what was said about the same resources before is replaced.
+
+        :param resources: ``Topic:NAME``, ``Group:NAME``, ``Cluster:NAME``, each also as ``NAME*`` or ``*``; or ``*``.
+        :param actions: of Pub, Sub, Create, Update, Delete, Get, List and All.
+        :param source_ips: addresses and networks it holds for; none means all.
+        :raises ConfigError: a resource or an action is none.
+        :raises BrokerError: a broker has no such user, or refuses.
+        """
+        change = self._aio.set_acl(user, resources, actions, allow=allow, source_ips=source_ips, cluster=cluster)
+        self._run(change)
+
+    def delete_acl(self, user: str, resource: str | None = None, *, cluster: str | None = None) -> None:
+        """Remove the permissions of a user about a resource, or all it has.
+
+        :raises BrokerError: a broker has no such user, or refuses.
+        """
+        self._run(self._aio.delete_acl(user, resource, cluster=cluster))
 
     def __repr__(self) -> str:
         return repr(self._aio)
