@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rocketmq_py.testing.scenarios import ALL
+from rocketmq_py.testing.scenarios import ALL, PAIRED
 
 PAGE = (Path(__file__).parents[2] / "docs" / "chaos.md").read_text()
 
 
 def test_every_scenario_is_told_of() -> None:
-    assert re.findall(r"^\| `([a-z-]+)` \|", PAGE, re.MULTILINE) == list(ALL)
+    assert re.findall(r"^\| `([a-z-]+)` \|", PAGE, re.MULTILINE) == [*ALL, *PAIRED]

@@ -48,7 +48,8 @@ value() { sed -n "s/^$1=//p" "$2"; }
 exec "$PEER" broker --store "$(value storePathRootDir "$2")" --namesrv "$(value namesrvAddr "$2")" \\
     --port "$(value listenPort "$2")" $(sed 's/^/--conf /' "$2")
 """
-"""``mqbroker -c FILE`` as the peer has it."""
+PROGRAMS = {"mqbroker": MQBROKER, "mqadmin": '#!/bin/sh\nexec "$PEER" admin "$@"\n'}
+"""The programs of a distribution as the peer has them; ``mqbroker`` is only called with ``-c FILE``."""
 
 
 class Shell:
@@ -59,8 +60,9 @@ class Shell:
         self._ports = ports
         programs = work / "bin"
         programs.mkdir()
-        (programs / "mqbroker").write_text(MQBROKER)
-        (programs / "mqbroker").chmod(0o755)
+        for name, script in PROGRAMS.items():
+            (programs / name).write_text(script)
+            (programs / name).chmod(0o755)
         path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
         with (work / "shell.log").open("wb") as log:
             self._process = subprocess.Popen(
@@ -105,7 +107,7 @@ class Clients:
         self._query: StreamingQuery | None = None
 
     def start(self) -> None:
-        self._portal.run(self._load.start(self._namesrv, {self._broker: self._broker}))
+        self._portal.run(self._load.start(self._namesrv, [self._broker], {}))
         for topic in READERS:
             orders = Orders(topic, self._namesrv, READERS[topic], topic, orderly=topic == ORDERED)
             self._members.append(Member(self.ledger, orders, self._work / f"{topic}.log"))
@@ -160,6 +162,7 @@ def spark() -> Iterator[SparkSession]:
         .master("local[2]")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.python.authenticate.socketTimeout", "300s")  # of workers that start on a busy machine
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")

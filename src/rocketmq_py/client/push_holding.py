@@ -16,6 +16,7 @@ from typing import Protocol
 
 from rocketmq_py.client.dispatch_orderly import OrderlyDispatcher
 from rocketmq_py.client.push_group import Group
+from rocketmq_py.client.trouble import Trouble
 from rocketmq_py.core import orderly
 from rocketmq_py.core.orderly import OrderedQueue
 from rocketmq_py.core.processqueue import ProcessQueue
@@ -80,6 +81,7 @@ class LockedHolding:
         self._dispatcher = dispatcher
         self._lose = lose
         self._hurry = asyncio.Event()
+        self._troubles: dict[str, Trouble] = {}
         self._asked_for: set[MessageQueue] = set()  # what may be locked for us
         self._leaving: set[asyncio.Task[None]] = set()
         group.doubt = self.doubt
@@ -223,11 +225,17 @@ class LockedHolding:
             body = await self._invoke(RequestCode.LOCK_BATCH_MQ, broker_name, queues)
             held = LockBatchResponse.decode(body).lock_ok_mq_set
         except RocketMQError as e:
-            _log.warning("%d queues cannot be locked at broker %s: %s", len(queues), broker_name, e)
+            loudness = self._trouble_at(broker_name).begins(e)
+            _log.log(loudness, "%d queues cannot be locked at broker %s: %s", len(queues), broker_name, e)
             # No pull finds out where the broker is now, since none is made without a lock.
             await self._group.instance.routes.refresh_all({queue.topic for queue in queues})
             return None
+        if (level := self._trouble_at(broker_name).ends()) is not None:
+            _log.log(level, "queues can be locked at broker %s again", broker_name)
         return {MessageQueue(mq.topic, mq.broker_name, mq.queue_id) for mq in held}
+
+    def _trouble_at(self, broker_name: str) -> Trouble:
+        return self._troubles.setdefault(broker_name, Trouble(broker_name, self._group.instance.lost))
 
     async def _unlock(self, queues: Iterable[MessageQueue]) -> None:
         queues = set(queues)

@@ -33,7 +33,7 @@ from rocketmq_py.client.portal import Portal
 from rocketmq_py.core import orderly
 from rocketmq_py.testing.ledger import Figures, Ledger, Report, Step
 from rocketmq_py.testing.load import ORDERED, PLAIN, READERS, Load
-from rocketmq_py.testing.machines import Machines, Program, Server, Servers
+from rocketmq_py.testing.machines import Machines, Program, Server, Servers, Slave
 from rocketmq_py.testing.member import Orders, report_of
 
 PATIENCE_SECONDS = 180.0
@@ -132,6 +132,7 @@ class Chaos:
 
     :param brokers: how many masters.
     :param name_servers: how many name servers.
+    :param slaves: how many of the masters have a slave; see :class:`~rocketmq_py.testing.Machines`.
     :param members: consumers of each of the two groups: one takes plain messages as they come, the other ordered ones.
     :param rate: messages a second.
     :param seed: of everything that is random in scenarios; the same seed takes the same decisions.
@@ -148,6 +149,7 @@ class Chaos:
         *,
         brokers: int = 2,
         name_servers: int = 2,
+        slaves: int = 0,
         members: int = 2,
         rate: float = 200.0,
         seed: int = 0,
@@ -165,7 +167,9 @@ class Chaos:
         self._pace = pace
         self._lock_seconds = lock_seconds
         self._ledger = Ledger(ordered=[ORDERED])
-        self._machines = Machines(work, brokers=brokers, name_servers=name_servers, servers=servers, settings=settings)
+        self._machines = Machines(
+            work, brokers=brokers, name_servers=name_servers, slaves=slaves, servers=servers, settings=settings
+        )
         self._load = Load(self._ledger, rate=rate)
         self._members = members
         self._work = work
@@ -182,6 +186,11 @@ class Chaos:
     @property
     def name_servers(self) -> Sequence[Server]:
         return self._machines.name_servers
+
+    @property
+    def slaves(self) -> Sequence[Slave]:
+        """The first is the slave of the first broker, and so on."""
+        return self._machines.slaves
 
     def any_broker(self) -> Server:
         return self.chance.choice(self.brokers)
@@ -291,9 +300,14 @@ class Chaos:
             for broker in self.brokers:
                 if broker.has_seams:
                     broker.shorten_locks(2 * self._lock_seconds)
-            portal = self._portal = Portal()
+            portal, machines = Portal(), self._machines
+            self._portal = portal
             self._end.callback(portal.stop)
-            portal.run(self._load.start(self._machines.namesrv, self._machines.address_map))
+            portal.run(
+                self._load.start(
+                    machines.namesrv, [broker.address for broker in machines.brokers], machines.address_map
+                )
+            )
             self._end.callback(lambda: portal.run(self._load.stop()))
             self._start_members()
         except BaseException:

@@ -15,7 +15,7 @@ from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.producer import Producer
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import NetworkError, RocketMQError
-from rocketmq_py.model import Message, MessageQueue
+from rocketmq_py.model import Message, MessageQueue, SendStatus
 from rocketmq_py.protocol.bodies_admin import ConsumeStatsTable
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers import GetConsumeStats
@@ -55,34 +55,34 @@ class Load:
         self._tasks: list[asyncio.Task[None]] = []
         self._end = contextlib.AsyncExitStack()
 
-    async def start(self, namesrv: str, address_map: dict[str, str]) -> None:
+    async def start(self, namesrv: str, brokers: Sequence[str], address_map: dict[str, str]) -> None:
         """Make the topics on every broker, then begin to look at offsets; sends wait for :meth:`resume`.
 
-        :param address_map: the brokers as they tell their addresses, and what to connect to instead; offsets are looked
-            up the direct way.
+        :param brokers: the addresses of all masters; they are asked for offsets there.
+        :param address_map: what clients connect to instead of the addresses brokers tell.
         :raises RocketMQError: the brokers cannot be reached.
         """
         instance = ClientInstance(namesrv, address_map=address_map, route_interval=FREQUENT)
         self._end.push_async_callback(instance.stop)
         producer = await self._end.enter_async_context(Producer("chaos", instance=instance))
-        queues = await self._make_topics(namesrv, address_map)
+        queues = await self._make_topics(namesrv, len(brokers), address_map)
         for number in range(self._lanes):
             self._begin(self._plain(producer, f"p{number}"))
             self._begin(self._ordered(producer, self.ordered_lanes[number], queues[number % len(queues)]))
         outward = Outward()
         self._end.callback(outward.close)
-        for address in address_map:
+        for address in brokers:
             self._begin(self._look(outward, address))
 
-    async def _make_topics(self, namesrv: str, address_map: dict[str, str]) -> list[MessageQueue]:
+    async def _make_topics(self, namesrv: str, brokers: int, address_map: dict[str, str]) -> list[MessageQueue]:
         """The queues of ordered messages, once every broker is known and has them."""
         async with Admin(namesrv, address_map=address_map) as admin, asyncio.timeout(_BROKERS_SECONDS):
-            while len((await admin.cluster()).broker_addr_table) < len(address_map):  # noqa: ASYNC110 - nobody tells
+            while len((await admin.cluster()).broker_addr_table) < brokers:  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(_AGAIN_SECONDS)
             for topic in READERS:
                 await admin.create_topic(topic, QUEUES)
             for topic in READERS:
-                while len(await _queues(admin, topic)) < QUEUES * len(address_map):  # noqa: ASYNC110 - as above
+                while len(await _queues(admin, topic)) < QUEUES * brokers:  # noqa: ASYNC110 - as above
                     await asyncio.sleep(_AGAIN_SECONDS)
             return sorted(await _queues(admin, ORDERED))
 
@@ -151,6 +151,8 @@ class Load:
         finally:
             self._sending -= 1
             self._idle.set()
+        if result.status is not SendStatus.SEND_OK:
+            return False  # not where it is safe: not on disk, or not at a slave
         now = time.monotonic()
         self.longest_send = max(self.longest_send, now - began)
         self._ledger.acknowledge(Acknowledged(now, mark, result.queue, result.queue_offset))

@@ -173,6 +173,7 @@ class Server:
 
     def __init__(self, name: str, port: int, command: Sequence[str], log: Path, *, has_seams: bool = False) -> None:
         self.name = name
+        self.port = port
         self.address = f"{_HOST}:{port}"
         self.has_seams = has_seams
         self.proxy = TcpProxy(self.address)
@@ -249,6 +250,10 @@ class Server:
         """Give it a command of :mod:`rocketmq_py.testing.node`, which holds on return."""
         self._running().ask(line)
 
+    def heal(self) -> None:
+        """The network to it is whole again."""
+        self.proxy.heal()
+
     def close(self) -> None:
         """End it and its proxy, whatever state they are in."""
         if self._program is not None:
@@ -262,11 +267,35 @@ class Server:
         return self._program
 
 
+class Slave(Server):
+    """A slave, with a proxy between it and the log of its master.
+
+    :param link: through it the log comes; it runs already.
+    """
+
+    def __init__(
+        self, name: str, port: int, command: Sequence[str], log: Path, link: TcpProxy, *, has_seams: bool = False
+    ) -> None:
+        super().__init__(name, port, command, log, has_seams=has_seams)
+        self.link = link
+
+    def heal(self) -> None:
+        super().heal()
+        self.link.heal()
+
+    def close(self) -> None:
+        super().close()
+        self.link.stop()
+
+
 class Machines:
     """Name servers and brokers, each a process of its own with a proxy in front of it.
 
     :param work: a directory for stores and logs.
     :param brokers: how many masters, named broker-a, broker-b and so on.
+    :param name_servers: how many name servers.
+    :param slaves: how many of the masters, the first ones, have a slave; those are SYNC_MASTER and acknowledge what
+        their slave has, too.
     :param servers: whose: ours by default.
     :param settings: keys of broker.conf, for every broker.
     """
@@ -277,28 +306,45 @@ class Machines:
         *,
         brokers: int = 2,
         name_servers: int = 2,
+        slaves: int = 0,
         servers: Servers | None = None,
         settings: Mapping[str, str] | None = None,
     ) -> None:
         self._kind = servers or OurServers()
-        ports = _free_ports(name_servers + brokers)
+        self._settings = dict(settings or {})
+        self._work = work
+        ports = iter(_free_ports(name_servers + brokers + slaves))
         seams = self._kind.has_seams
         self.name_servers = [
             Server(f"namesrv-{number}", port, self._kind.name_server(port, work), work / f"namesrv-{number}.log",
                    has_seams=seams)
-            for number, port in enumerate(ports[:name_servers], 1)
+            for number, port in zip(range(1, name_servers + 1), ports, strict=False)
         ]  # fmt: skip
+        self.brokers = [self._broker(number, next(ports), number < slaves) for number in range(brokers)]
+        self.slaves = [self._slave(master, next(ports)) for master in self.brokers[:slaves]]
+
+    def _broker(self, number: int, port: int, has_slave: bool) -> Server:
+        name = f"broker-{chr(ord('a') + number)}"
+        role = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "2"} if has_slave else {}
+        return Server(name, port, self._command(name, name, port, role), self._work / f"{name}.log",
+                      has_seams=self._kind.has_seams)  # fmt: skip
+
+    def _slave(self, master: Server, port: int) -> Slave:
+        name = f"{master.name}-slave"
+        link = TcpProxy(f"{_HOST}:{master.port + 1}")
+        link.start()  # its address is part of the command
+        role = {"brokerRole": "SLAVE", "brokerId": "1", "haMasterAddress": link.address}
+        return Slave(name, port, self._command(master.name, name, port, role), self._work / f"{name}.log", link,
+                     has_seams=self._kind.has_seams)  # fmt: skip
+
+    def _command(self, name: str, directory: str, port: int, role: Mapping[str, str]) -> Sequence[str]:
         inside = ";".join(server.address for server in self.name_servers)
-        self.brokers = []
-        for number, port in enumerate(ports[name_servers:]):
-            name = f"broker-{chr(ord('a') + number)}"
-            given = {**(settings or {}), "brokerName": name, "namesrvAddr": inside}
-            command = self._kind.broker(port, work / name, given)
-            self.brokers.append(Server(name, port, command, work / f"{name}.log", has_seams=seams))
+        settings = {**self._settings, **role, "brokerName": name, "namesrvAddr": inside}
+        return self._kind.broker(port, self._work / directory, settings)
 
     @property
     def all(self) -> list[Server]:
-        return [*self.name_servers, *self.brokers]
+        return [*self.name_servers, *self.brokers, *self.slaves]
 
     @property
     def namesrv(self) -> str:
@@ -308,14 +354,14 @@ class Machines:
     @property
     def address_map(self) -> dict[str, str]:
         """The brokers' addresses as they tell them, and the proxies to use instead: ``address_map`` of clients."""
-        return {server.address: server.proxy.address for server in self.brokers}
+        return {server.address: server.proxy.address for server in [*self.brokers, *self.slaves]}
 
     def start(self) -> None:
         """Start everything; nothing is left behind when that fails."""
         try:
             for server in self.all:
                 server.proxy.start()
-            for group in (self.name_servers, self.brokers):
+            for group in (self.name_servers, self.brokers, self.slaves):
                 for server in group:
                     server.begin()
                 for server in group:
@@ -334,7 +380,7 @@ class Machines:
             server.begin()
         for server in self.all:
             server.await_ready()
-            server.proxy.heal()
+            server.heal()
 
     def close(self) -> None:
         """End everything. May be called more than once."""

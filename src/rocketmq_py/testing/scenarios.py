@@ -97,11 +97,38 @@ def clock_jump(chaos: Chaos) -> None:
 
 
 def rolling_restart(chaos: Chaos) -> None:
-    """Every broker and every name server is restarted in good order, one after the other."""
-    for server in [*chaos.brokers, *chaos.name_servers]:
+    """Every server is restarted in good order, one after the other."""
+    for server in [*chaos.slaves, *chaos.brokers, *chaos.name_servers]:
         server.stop()
         server.start()
         chaos.flows()
+
+
+def master_killed(chaos: Chaos) -> None:
+    """A sudden end (kill -9) of a master that waits for its slave; consumers go on there until it is back."""
+    master = chaos.brokers[0]
+    master.kill()
+    chaos.flows()
+    master.start()
+    chaos.flows(through=master)
+
+
+def slave_killed(chaos: Chaos) -> None:
+    """A sudden end (kill -9) of a slave; its master acknowledges nothing until it is back."""
+    master, slave = chaos.brokers[0], chaos.slaves[0]
+    slave.kill()
+    chaos.flows(20)
+    slave.start()
+    chaos.flows(through=master)
+
+
+def split_link(chaos: Chaos) -> None:
+    """Master and slave lose each other while everybody reaches both; then the slave catches up."""
+    master, slave = chaos.brokers[0], chaos.slaves[0]
+    slave.link.refuse()
+    chaos.flows(20)
+    slave.link.start()
+    chaos.flows(through=master)
 
 
 ALL: dict[str, Scenario] = {
@@ -112,5 +139,10 @@ ALL: dict[str, Scenario] = {
     )
 }  # fmt: skip
 """By the names ``make chaos`` takes."""
+PAIRED: dict[str, Scenario] = {
+    scenario.__name__.replace("_", "-"): scenario for scenario in (master_killed, slave_killed, split_link)
+}
+"""For clusters where the first of several masters has a slave."""
+
 NEED_SEAMS = frozenset({"disk-full", "clock-jump"})
 """Only for servers whose clock and disk a test commands (:mod:`rocketmq_py.testing.node`)."""

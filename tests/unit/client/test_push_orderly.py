@@ -58,7 +58,7 @@ def test_a_queue_is_locked_before_it_is_pulled_and_unlocked_after_its_offset_is_
 
 
 @pytest.mark.parametrize("why", ["refused", "an error"])
-def test_a_queue_that_cannot_be_locked_is_not_pulled_until_it_can(why):
+def test_a_queue_that_cannot_be_locked_is_not_pulled_until_it_can(why, caplog):
     async def run(broker):
         if why == "refused":
             locks_for(broker, refused={TOPIC})
@@ -76,6 +76,11 @@ def test_a_queue_that_cannot_be_locked_is_not_pulled_until_it_can(why):
             assert QUEUE in member.queues
 
     scenario(run)
+    told = [record.getMessage() for record in caplog.records if "locked at broker" in record.getMessage()]
+    if why == "refused":
+        assert told == []
+    else:
+        assert [text.split(" at ")[0] for text in told] == ["1 queues cannot be locked", "queues can be locked"], "once"
 
 
 def test_the_offset_goes_back_when_a_reset_says_so_and_the_queue_is_locked_again():

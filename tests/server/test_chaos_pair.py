@@ -1,0 +1,26 @@
+"""Scenarios of failure on a SYNC_MASTER and its slave, once each, in small; a second master takes what they refuse."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from rocketmq_py.testing import Chaos
+from rocketmq_py.testing.scenarios import PAIRED
+
+pytestmark = [
+    pytest.mark.timeout(900),  # as in test_chaos.py
+    pytest.mark.skipif("sys.platform == 'win32'", reason="signals of POSIX"),
+]
+
+
+@pytest.fixture(scope="module")
+def chaos() -> Iterator[Chaos]:
+    with Chaos(seed=1, slaves=1, name_servers=1, lock_seconds=1.5) as running:
+        yield running
+
+
+@pytest.mark.parametrize("name", PAIRED)
+def test_scenario(chaos: Chaos, name: str) -> None:
+    outcome = chaos.run(PAIRED[name])
+    assert not outcome.faults, "\n".join(outcome.faults[:20])
+    assert outcome.figures.consumed >= outcome.figures.acknowledged > 0
