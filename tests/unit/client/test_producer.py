@@ -176,7 +176,7 @@ def test_another_broker_is_tried_while_no_name_server_answers() -> None:
 
     async def body(producer: Producer, network: ScriptedNetwork) -> None:
         network.unreachable = {"a:1"}
-        for _ in range(4):
+        for _ in range(5):  # the first queue is anyone's guess; of five in a row one is of broker a
             assert (await producer.send(message())).queue.broker_name == "b"
         assert network.codes("ns:1").count(RequestCode.GET_ROUTEINFO_BY_TOPIC) == 2
 
