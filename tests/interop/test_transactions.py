@@ -26,11 +26,14 @@ from rocketmq_py import (
 from rocketmq_py.client.connections import Connections
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers import EndTransaction
+from rocketmq_py.spark.decisions import Decisions
+from rocketmq_py.spark.exactly import Committer
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.ids import parse_offset_msg_id
 from tests.interop.javapeer import JavaPeer, JavaProcess, JavaServer, options
 from tests.interop.ours import OurServer, OurServers
 from tests.interop.side import WAIT_SECONDS, Inbox, Side, eventually, group
+from tests.spark.exactsink import Crash, DiesAfterTheEnds, DiesBetweenTheEnds, Sink
 
 COMMIT, ROLLBACK, UNKNOWN = TransactionState
 HALF, OP = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"
@@ -274,3 +277,24 @@ def test_open_transactions_outlive_a_change_of_brokers(java: JavaPeer, servers: 
         found = bodies(consume(again.namesrv, topic, 5))
     assert found == ["committed by Java", "committed by us", "open for Java", "open for all", "open for us"]
     again.stop()
+
+
+@pytest.mark.parametrize("kind", [DiesBetweenTheEnds, DiesAfterTheEnds], ids=lambda kind: kind.__name__)
+def test_rows_of_an_exactly_once_stream_whose_driver_dies(
+    java: JavaPeer, tx_side: Side, kind: type[Committer], tmp_path: Path
+) -> None:
+    """The broker has stored the half messages again before they are ended: a Java broker asks about those after all."""
+    sink = Sink(tx_side.namesrv, tx_side.topic(java), tmp_path)
+    tasks = [sink.task(range(10)), sink.task(range(10, 20), partition=1)]
+    with Admin(tx_side.namesrv) as admin:
+        eventually(
+            lambda: [half.properties for half in admin.open_transactions()],
+            lambda halves: any(
+                half["REAL_TOPIC"] == sink.topic and "TRANSACTION_CHECK_TIMES" in half for half in halves
+            ),
+        )
+    with pytest.raises(Crash):
+        kind(sink.settings, Decisions.at(sink.location), WAIT_SECONDS).commit(tasks, 0)
+    sink.committer(WAIT_SECONDS).commit([sink.task(range(20))], 0)
+    sink.committer(WAIT_SECONDS).commit([sink.task(range(20, 30), 1)], 1)
+    assert sorted(sink.seen()) == list(range(30))

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import itertools
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from rocketmq_py.client.blocking_admin import Admin
 from rocketmq_py.properties import Property
-from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT
-from rocketmq_py.spark.badrecords import Bad, Mode
-from rocketmq_py.spark.decisions import Decision, Decisions
-from rocketmq_py.spark.exactly import Committer, Prepared, prepare
-from rocketmq_py.spark.halves import Half
-from rocketmq_py.spark.rows import RowStamp
-from rocketmq_py.spark.sender import SendSettings
+from rocketmq_py.spark.decisions import Decisions
+from rocketmq_py.spark.exactly import Committer
 from rocketmq_py.testing import Cluster
 from tests.server.cli import eventually
+from tests.spark.exactsink import (
+    Crash,
+    DiesAfterTheDecision,
+    DiesAfterTheEnds,
+    DiesBeforeTheDecision,
+    DiesBetweenTheEnds,
+    Sink,
+)
 
 SOON = {"transaction_check_interval": 200, "transaction_time_out": 100, "transaction_op_batch_interval": 50}
-
-
-FAIL = Bad(Mode.FAILFAST, "")
-
-
-class Crash(BaseException):
-    """The driver dies here."""
 
 
 @pytest.fixture(scope="module")
@@ -37,40 +32,9 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-class Sink:
-    """An exactly-once sink without Spark: one query, its decisions, its topic."""
-
-    def __init__(self, cluster: Cluster, path: Path) -> None:
-        self.topic = cluster.create_topic(f"t-{uuid.uuid4().hex[:12]}")
-        self.cluster = cluster
-        self.query = uuid.uuid4().hex
-        self.location = str(path / "checkpoint" / "rocketmq")
-        self.settings = SendSettings(
-            namesrv=(cluster.namesrv,), producer_group="sink", timeout=10, retries=7, in_flight=8, max_batch_bytes=1000
-        )
-        self._keys = itertools.count()
-
-    def task(self, bodies: Iterable[int], batch_id: int = 0, partition: int = 0) -> Prepared:
-        """Phase one of a task."""
-        stamp = RowStamp(self.query, str(batch_id), partition)
-        rows = ((str(body), f"k{body % 3}") for body in bodies)
-        return prepare(rows, ("body", "shardingKey"), self.topic, stamp, self.settings, self._key, FAIL)
-
-    def _key(self) -> str:
-        return f"{self.query[:24].upper()}{next(self._keys):08X}"
-
-    def committer(self, patience: float = 60) -> Committer:
-        return Committer(self.settings, Decisions.at(self.location), patience)
-
-    def seen(self) -> list[int]:
-        """What consumers see, in the order of queues."""
-        with Admin([self.cluster.namesrv]) as admin:
-            return [int(m.body) for queue in sorted(admin.queues(self.topic)) for m in admin.read(queue)]
-
-
 @pytest.fixture
 def sink(cluster: Cluster, tmp_path: Path) -> Sink:
-    return Sink(cluster, tmp_path)
+    return Sink(cluster.namesrv, cluster.create_topic(f"t-{uuid.uuid4().hex[:12]}"), tmp_path)
 
 
 def test_rows_are_seen_together_when_the_micro_batch_is_committed(sink: Sink) -> None:
@@ -87,32 +51,6 @@ def test_rows_of_one_sharding_key_keep_their_order(sink: Sink) -> None:
     seen = sink.seen()
     for key in range(3):
         assert [body for body in seen if body % 3 == key] == list(range(key, 300, 3))
-
-
-class DiesBeforeTheDecision(Committer):
-    def decide(self, decision: Decision) -> None:
-        raise Crash
-
-
-class DiesAfterTheDecision(Committer):
-    def end(self, prepared: list[Prepared], outcome: int) -> list[Half]:
-        if outcome == TRANSACTION_COMMIT:
-            raise Crash
-        return super().end(prepared, outcome)
-
-
-class DiesBetweenTheEnds(Committer):
-    def end(self, prepared: list[Prepared], outcome: int) -> list[Half]:
-        if outcome == TRANSACTION_COMMIT:
-            super().end(prepared[:1], outcome)
-            raise Crash
-        return super().end(prepared, outcome)
-
-
-class DiesAfterTheEnds(Committer):
-    def end(self, prepared: list[Prepared], outcome: int) -> list[Half]:
-        super().end(prepared, outcome)
-        raise Crash
 
 
 @pytest.mark.parametrize(
@@ -143,7 +81,7 @@ def test_an_abort_after_the_decision_leaves_it_alone(sink: Sink) -> None:
 
 def test_an_abort_before_the_decision_rolls_back(sink: Sink) -> None:
     sink.committer().abort([sink.task(range(20))], 0)
-    with Admin([sink.cluster.namesrv]) as admin:
+    with Admin([sink.namesrv]) as admin:
         real = Property.REAL_TOPIC
         eventually(lambda: all(half.properties[real] != sink.topic for half in admin.open_transactions()))
     assert sink.seen() == []

@@ -7,12 +7,12 @@ from itertools import count
 
 import pytest
 
-from rocketmq_py.errors import ConfigError, PermissionDenied
+from rocketmq_py.errors import ConfigError, PermissionDenied, SystemBusy
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.spark.badrecords import Bad, Mode
 from rocketmq_py.spark.rows import Outgoing
-from rocketmq_py.spark.sender import Sender, SendSettings
+from rocketmq_py.spark.sender import Room, Sender, SendSettings
 from rocketmq_py.wire.batch import decode_batch
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.javahash import string_hash
@@ -167,3 +167,22 @@ def test_a_message_that_waits_travels_alone_and_in_its_turn() -> None:
     assert [body for _, body, _ in seen] == [b"%05d" % i for i in range(5)]
     assert seen[2] == (RequestCode.SEND_MESSAGE_V2, b"00002", "DELAY\x013\x02")
     assert {code for code, *_ in seen[:2] + seen[3:]} == {RequestCode.SEND_BATCH_MESSAGE}
+
+
+def test_a_busy_broker_is_sent_less_at_a_time() -> None:
+    room = Room(8)
+    for _ in range(5):
+        room.busy()
+    assert int(room) == 1
+    for _ in range(100):
+        room.taken()
+    assert int(room) == 8
+
+
+def test_a_broker_that_stays_busy_ends_it_and_says_what_to_try() -> None:
+    with (
+        scripted(lambda _: answer(ResponseCode.SYSTEM_BUSY, remark="[TIMEOUT_CLEAN_QUEUE]")) as peer,
+        pytest.raises(SystemBusy, match="TIMEOUT_CLEAN_QUEUE") as told,
+    ):
+        send(peer, [message(0)], retries=2)
+    assert told.value.__notes__[-1] == "sending to orders failed 3 times in a row; option numRetries allows for more"

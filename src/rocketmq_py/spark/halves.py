@@ -13,7 +13,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rocketmq_py.errors import BrokerError, MessageRefused, NetworkError, NoRouteError, RequestTimeout, RocketMQError
+from rocketmq_py.errors import (
+    BrokerError,
+    MessageRefused,
+    NetworkError,
+    NoRouteError,
+    RequestTimeout,
+    RocketMQError,
+    SystemBusy,
+)
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -25,7 +33,7 @@ from rocketmq_py.spark.cluster import AUTO_CREATE_QUEUES, Cluster
 from rocketmq_py.spark.connection import Connections
 from rocketmq_py.spark.retry import Retry
 from rocketmq_py.spark.rows import Outgoing
-from rocketmq_py.spark.sender import SendSettings, TopicQueues
+from rocketmq_py.spark.sender import Room, SendSettings, TopicQueues
 from rocketmq_py.wire.command import Command
 
 _UNSAFE = frozenset(
@@ -103,6 +111,8 @@ class HalfSender:
         self._under_way: dict[tuple[str, int], _Pending] = {}
         self._prepared = f"{Property.TRANSACTION_PREPARED}\x01true\x02{Property.PRODUCER_GROUP}\x01"
         self._prepared += f"{settings.producer_group}\x02"
+        self._room = Room(settings.in_flight * _AT_ONCE)
+        self._not_before = 0.0
         self._sent = 0
         self._halves = Halves()
         self._ordered: list[tuple[int, str, MessageQueue, int, int]] = []
@@ -117,7 +127,7 @@ class HalfSender:
         self._sent += 1
         if len(self._waiting) >= _AT_ONCE:
             self._send_waiting()
-            self._take_answers(self._settings.in_flight * _AT_ONCE)
+            self._take_answers(int(self._room))
 
     def flush(self) -> None:
         """Send what is left and wait until everything is stored.
@@ -152,6 +162,7 @@ class HalfSender:
     def _send_waiting(self) -> None:
         """Put everything that waits on its way: what goes to one broker, in one write."""
         while self._waiting:
+            time.sleep(max(0.0, self._not_before - time.monotonic()))
             waiting, self._waiting = self._waiting, deque()
             by_address: dict[str, list[_Pending]] = {}
             free: dict[str, MessageQueue] = {}
@@ -220,11 +231,14 @@ class HalfSender:
         elif answer.code != ResponseCode.SUCCESS:
             error = BrokerError.of(answer.code, answer.remark, address)
             error.add_note(f"while a half message was sent to {queue}")
+            if isinstance(error, SystemBusy):
+                self._room.busy()
             if isinstance(error, MessageRefused):
                 self._refused(pending.message, error)
             else:
                 self._again([pending], error)
         else:
+            self._room.taken()
             place, offset = int(answer.ext["msgId"][-16:], 16), int(answer.ext["queueOffset"])
             if pending.bound is None:
                 self._halves.add(queue.broker_name, None, place, offset)
@@ -256,15 +270,15 @@ class HalfSender:
         self.resent[message.row_key] = key
 
     def _again(self, pendings: list[_Pending], error: RocketMQError) -> None:
-        """Send again, after a pause.
+        """Send again, after a pause: one for all that fail together.
 
         :raises RocketMQError: ``error`` itself, when it is not retryable or the attempts are used up.
         """
         if error.refresh_route:
             for pending in pendings:
                 self._topics.pop(pending.message.topic, None)
-        pauses = [pending.retry.count(error) for pending in pendings]
-        pendings[0].retry.pause(max(pauses))
+        pause = max(pending.retry.count(error) for pending in pendings)
+        self._not_before = max(self._not_before, time.monotonic() + pause)
         self._waiting.extendleft(reversed(pendings))
 
 

@@ -43,7 +43,10 @@ class Retry:
         :raises RocketMQError: as :meth:`failed`.
         """
         self.failures += 1
-        if not error.retryable or self.failures > self._attempts:
+        if not error.retryable:
+            raise error
+        if self.failures > self._attempts:
+            error.add_note(f"{self._what} failed {self.failures} times in a row; option numRetries allows for more")
             raise error
         _log.info("%s failed (%d of %d): %s", self._what, self.failures, self._attempts, error)
         return float(min(_FIRST_PAUSE * 2 ** (self.failures - 1), _LONGEST_PAUSE))

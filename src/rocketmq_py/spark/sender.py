@@ -9,7 +9,15 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from rocketmq_py.errors import BrokerError, ConfigError, MessageRefused, NetworkError, NoRouteError, RocketMQError
+from rocketmq_py.errors import (
+    BrokerError,
+    ConfigError,
+    MessageRefused,
+    NetworkError,
+    NoRouteError,
+    RocketMQError,
+    SystemBusy,
+)
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -113,6 +121,28 @@ class TopicQueues:
         return self._queues[self._turn]
 
 
+class Room:
+    """How much may be under way: half as much when a broker is busy, a little more for everything it takes.
+
+    :param most: what is allowed when all is well.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._now = float(most)
+
+    def __int__(self) -> int:
+        return int(self._now)
+
+    def taken(self) -> None:
+        """A broker took something."""
+        self._now = min(self._most, self._now + 1 / self._now)
+
+    def busy(self) -> None:
+        """A broker refused something because it is busy."""
+        self._now = max(1.0, self._now / 2)
+
+
 class Sender:
     """Sends for one task. Call :meth:`flush` at the end, and :meth:`close` in any case.
 
@@ -125,6 +155,7 @@ class Sender:
         self._connections = Connections(settings.timeout, settings.security)
         self._cluster = Cluster(settings.namesrv, settings.timeout, settings.retries, settings.security)
         self._topics: dict[str, TopicQueues] = {}
+        self._room = Room(settings.in_flight)
         self._filling: dict[tuple[str, MessageQueue | None], Batch] = {}
         self._under_way: dict[tuple[str, int], Batch] = {}
 
@@ -183,7 +214,7 @@ class Sender:
 
     def _dispatch(self, batch: Batch) -> None:
         """Send a batch as soon as there is room, and after the one before it if order matters."""
-        while len(self._under_way) >= self._settings.in_flight or self._must_wait(batch):
+        while len(self._under_way) >= int(self._room) or self._must_wait(batch):
             self._await_answer()
         self._post(batch)
 
@@ -262,8 +293,12 @@ class Sender:
             self._again(self._take_back(address), e)
             return
         batch = self._under_way.pop((address, answer.opaque))
-        if answer.code not in _STORED:
+        if answer.code in _STORED:
+            self._room.taken()
+        else:
             error = self._error(batch, answer, address)
+            if isinstance(error, SystemBusy):
+                self._room.busy()
             if isinstance(error, MessageRefused) and self._bad is not None:
                 self._refused(batch, error, self._bad)
             else:
