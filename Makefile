@@ -7,7 +7,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
 ONLY ?=
-# Test files side by side.
+# Test files side by side; those with Spark one after the other, they share a session that takes all cores.
 JOBS ?= 2
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
 PYTHON ?= $(shell for p in $(CANDIDATES); do \
@@ -27,7 +27,8 @@ test: $(VENV)/.dev ## all tests (ARGS="tests/unit -k wire" for some of them)
 ifneq ($(ARGS),)
 	$(BIN)/python -m pytest $(ARGS)
 else
-	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --durations 40
+	$(BIN)/python -m pytest -m "not spark" --numprocesses $(JOBS) --dist loadfile --durations 30
+	$(BIN)/python -m pytest -m spark --durations 15
 endif
 
 .PHONY: check
