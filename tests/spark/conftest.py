@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from rocketmq_py.protocol.headers import CreateTopic
 from rocketmq_py.spark import session_builder
 from rocketmq_py.spark.cluster import Cluster as View
 from rocketmq_py.spark.connection import Connection
+from rocketmq_py.spark.offsets import Offsets
 from rocketmq_py.spark.retry import Retry
 from rocketmq_py.spark.rows import Outgoing
 from rocketmq_py.spark.sender import Sender, SendSettings
@@ -58,16 +60,16 @@ def namesrv() -> Iterator[str]:
         return
     from rocketmq_py.testing import Cluster
 
-    with Cluster() as cluster:
+    with Cluster(enable_property_filter=True) as cluster:
         yield cluster.namesrv
 
 
 class Topic:
     """A topic of its own for one test."""
 
-    def __init__(self, namesrv: str, queues: int = 4) -> None:
+    def __init__(self, namesrv: str, queues: int = 4, name: str | None = None) -> None:
         self.namesrv = namesrv
-        self.name = f"t-{uuid.uuid4().hex[:12]}"
+        self.name = name or f"t-{uuid.uuid4().hex[:12]}"
         self.sent = 0
         self.resize(queues)
 
@@ -110,6 +112,19 @@ class Topic:
             for i in range(self.sent, self.sent + number)
         )
         self.sent += number
+
+    def committed(self, group: str) -> Offsets:
+        """Where a group stands."""
+        with self._view() as view:
+            return view.committed(group, view.readable([self.name]))
+
+    def ends(self) -> Offsets:
+        """Where the queues end."""
+        with self._view() as view:
+            return view.latest(view.readable([self.name]))
+
+    def _view(self) -> closing[View]:
+        return closing(View((self.namesrv,), 10, 7))
 
     def send_all(self, messages: Iterable[Outgoing]) -> None:
         sender = Sender(

@@ -23,7 +23,7 @@ def answer(code: int = ResponseCode.SUCCESS, body: bytes = b"", remark: str | No
 
 
 class ScriptedPeer(socketserver.ThreadingTCPServer):
-    """Serves the route of any topic itself (``queues`` on itself as ``broker-a``); the rest is the script's."""
+    """Serves the route of any topic, ``queues`` of ``brokers`` (itself, as ``broker-a``). The rest is the script's."""
 
     allow_reuse_address = True
     daemon_threads = True
@@ -33,6 +33,7 @@ class ScriptedPeer(socketserver.ThreadingTCPServer):
         self.address = f"127.0.0.1:{self.server_address[1]}"
         self.script = script
         self.queues = queues
+        self.brokers = [BrokerData(broker_name="broker-a", cluster="c", broker_addrs={0: self.address})]
         self.requests: list[Command] = []
 
     def respond(self, request: Command) -> Command | None:
@@ -46,7 +47,7 @@ class ScriptedPeer(socketserver.ThreadingTCPServer):
             queue_datas=[
                 QueueData(broker_name="broker-a", read_queue_nums=self.queues, write_queue_nums=self.queues, perm=6)
             ],
-            broker_datas=[BrokerData(broker_name="broker-a", cluster="c", broker_addrs={0: self.address})],
+            broker_datas=self.brokers,
         )
 
     def asked(self, code: RequestCode) -> list[Command]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from rocketmq_py.errors import NetworkError, PermissionDenied, RocketMQError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.spark.fetch import Fetcher, FetchSettings, Lag
+from rocketmq_py.spark.fetch import Fetcher, FetchSettings, Lag, SlaveClosed
+from rocketmq_py.spark.filters import EVERYTHING, MessageFilter, message_filter
 from rocketmq_py.spark.plan import DataLossError, QueueRange
+from rocketmq_py.spark.queues import Addresses
 from rocketmq_py.wire.command import Command
 from tests.spark.scripted import ScriptedPeer, answer, scripted
 
@@ -29,11 +32,13 @@ def pull_header(reached: int, least: int = 0, most: int = 1 << 40) -> dict[str, 
     return {"suggestWhichBrokerId": 0, "nextBeginOffset": reached, "minOffset": least, "maxOffset": most}
 
 
-def fetch(peer: ScriptedPeer, start: int, stop: int, *, retries: int = 3, fail_on_data_loss: bool = True) -> bytes:
-    settings = FetchSettings(
-        namesrv=(peer.address,), timeout=5, retries=retries, in_flight=8, fail_on_data_loss=fail_on_data_loss
-    )
-    fetcher = Fetcher(QueueRange(QUEUE, start, stop), (peer.address,), settings)
+def fetch(
+    peer: ScriptedPeer, start: int, stop: int, *, retries: int = 3, slave: str | None = None, **more: Any
+) -> bytes:
+    given = {"fail_on_data_loss": True} | more
+    settings = FetchSettings(namesrv=(peer.address,), timeout=5, retries=retries, in_flight=8, **given)
+    at = Addresses(peer.address, () if slave is None else ((1, slave),))
+    fetcher = Fetcher(QueueRange(QUEUE, start, stop), at, settings)
     try:
         return b"".join(piece.body for pieces in fetcher.pieces() for piece in pieces)
     finally:
@@ -143,3 +148,61 @@ def test_messages_beyond_the_end_fail_a_query() -> None:
 
     with scripted(ended) as peer, pytest.raises(DataLossError, match="are gone, it ends at 5"):
         fetch(peer, 10, 100)
+
+
+def test_a_filter_and_a_group_go_with_every_pull() -> None:
+    with scripted(found) as peer:
+        fetch(peer, 0, 100, group="g", wanted=message_filter((), "a > 5"))
+        fetch(peer, 0, 10, wanted=message_filter(("a", "b"), None))
+        pulls = peer.asked(RequestCode.PULL_MESSAGE)
+    assert {(p.ext["consumerGroup"], p.ext["subscription"], p.ext["expressionType"]) for p in pulls} == {
+        ("g", "a > 5", "SQL92"),
+        ("TOOLS_CONSUMER", "a || b", "TAG"),
+    }
+
+
+def test_a_slave_is_read_when_the_master_suggests_it() -> None:
+    def suggesting(request: Command) -> Command:
+        response = found(request)
+        response.ext["suggestWhichBrokerId"] = "1"
+        return response
+
+    with scripted(suggesting) as master, scripted(suggesting) as slave:
+        assert fetch(master, 0, 1000, slave=slave.address) == messages(0, 1000)
+        assert len(master.asked(RequestCode.PULL_MESSAGE)) == 1
+        assert slave.asked(RequestCode.PULL_MESSAGE)
+
+
+def test_the_slave_is_read_when_the_master_is_away() -> None:
+    with scripted(found) as master:
+        pass
+    with scripted(found) as slave:
+        assert fetch(master, 0, 1000, slave=slave.address) == messages(0, 1000)
+
+
+def test_what_a_slave_does_not_have_yet_is_read_from_the_master() -> None:
+    def short(request: Command) -> Command:
+        if int(request.ext["queueOffset"]) >= 500:
+            return answer(ResponseCode.PULL_OFFSET_MOVED, **pull_header(500, most=500))
+        return found(request, end=500)
+
+    def suggesting(request: Command) -> Command:
+        response = found(request)
+        response.ext["suggestWhichBrokerId"] = "1"
+        return response
+
+    with scripted(suggesting) as master, scripted(short) as slave:
+        assert fetch(master, 0, 1000, slave=slave.address) == messages(0, 1000)
+        assert len(slave.asked(RequestCode.PULL_MESSAGE)) < 40, "it is not asked again and again"
+
+
+@pytest.mark.parametrize("wanted", [EVERYTHING, message_filter(("a",), None)])
+def test_a_slave_that_does_not_serve_reads_does_not_look_empty(wanted: MessageFilter) -> None:
+    def closed(request: Command) -> Command:
+        return answer(ResponseCode.PULL_RETRY_IMMEDIATELY, **pull_header(int(request.ext["queueOffset"]) + 32))
+
+    with scripted(found) as master:
+        pass
+    with scripted(closed) as slave, pytest.raises((SlaveClosed, NetworkError)) as told:
+        fetch(master, 0, 100, slave=slave.address, wanted=wanted, retries=2)
+    assert slave.asked(RequestCode.PULL_MESSAGE), told.value

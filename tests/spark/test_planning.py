@@ -8,32 +8,58 @@ from typing import Any
 import pytest
 
 from rocketmq_py.errors import ConfigError, NetworkError, PermissionDenied
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.protocol.bodies import BrokerData, ClusterInfo
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.spark.offsets import Boundary, FromGroup
 from rocketmq_py.spark.options import ReadOptions
 from rocketmq_py.spark.plan import DataLossError
-from rocketmq_py.spark.stream import SUPPORTS_ADMISSION, Ends, LegacyStreamReader
+from rocketmq_py.spark.queue_ends import StreamEnds
+from rocketmq_py.spark.selection import Topics
+from rocketmq_py.spark.stream import SUPPORTS_ADMISSION, LegacyStreamReader
 from rocketmq_py.wire.command import Command
 from tests.spark.scripted import ScriptedPeer, answer, scripted
 
+QUEUE = MessageQueue("t", "broker-a", 0)
+
 
 class Broker:
-    """Queues that hold offsets from ``first`` to ``last``; or an answer of another kind, or none."""
+    """Queues that hold offsets from ``first`` to ``last``; or an answer of another kind, or none.
+
+    It keeps the offsets of groups, and its name is registered while ``registered``.
+    """
 
     def __init__(self, first: int = 0, last: int = 100) -> None:
         self.first, self.last = first, last
         self.code = ResponseCode.SUCCESS
         self.away = False
+        self.registered = True
+        self.committed: dict[int, int] = {}
 
     def __call__(self, request: Command) -> Command | None:
+        if request.code == RequestCode.GET_BROKER_CLUSTER_INFO:
+            known = {"broker-a": BrokerData(broker_name="broker-a", cluster="c")} if self.registered else {}
+            return answer(body=ClusterInfo(broker_addr_table=known).encode())
         if self.away:
             return None
+        if request.code in (RequestCode.QUERY_CONSUMER_OFFSET, RequestCode.UPDATE_CONSUMER_OFFSET):
+            return self._group(request)
         at = self.first if request.code == RequestCode.GET_MIN_OFFSET else self.last
         return answer(self.code, remark="as told", offset=at)
+
+    def _group(self, request: Command) -> Command:
+        queue = int(request.ext["queueId"])
+        if "commitOffset" in request.ext:
+            self.committed[queue] = int(request.ext["commitOffset"])
+            return answer(self.code, remark="as told")
+        if queue not in self.committed:
+            return answer(ResponseCode.QUERY_NOT_FOUND, remark="none")
+        return answer(offset=self.committed[queue])
 
 
 def options(peer: ScriptedPeer, **more: Any) -> ReadOptions:
     given = {"offset_lookup_interval_ms": 0, "num_retries": 0} | more
-    return ReadOptions(namesrv=(peer.address,), subscribe=("t",), **given)
+    return ReadOptions(namesrv=(peer.address,), selection=Topics(("t",)), **given)
 
 
 def offsets(*ends: int) -> dict[str, Any]:
@@ -61,6 +87,7 @@ def test_where_a_new_query_starts_does_not_change() -> None:
         assert reader.initialOffset() == offsets(7)
         broker.last = 9
         assert reader.initialOffset() == offsets(7)
+        reader.stop()
 
 
 def test_a_broker_that_is_away_is_waited_for() -> None:
@@ -86,7 +113,9 @@ def test_a_broker_that_forbids_it_ends_the_query() -> None:
 
 
 def test_a_restarted_reader_keeps_queues_it_hears_of_from_the_checkpoint() -> None:
-    with scripted(Broker(), queues=1) as peer:
+    broker = Broker()
+    broker.registered = False
+    with scripted(broker, queues=1) as peer:
         reader = LegacyStreamReader(options(peer), None)
         reader.partitions(offsets(100, 50), offsets(100, 50))
         assert reader.latestOffset() == offsets(100, 50)
@@ -99,7 +128,7 @@ def test_partitions_cover_two_offsets_and_know_where_to_read() -> None:
         partitions = reader.partitions(offsets(10, 20), offsets(30, 20))
         reader.stop()
         assert ranges(partitions) == [(10, 30)]
-        assert pickle.loads(pickle.dumps(partitions[0])).addresses == (peer.address,)
+        assert pickle.loads(pickle.dumps(partitions[0])).addresses.all == (peer.address,)
 
 
 def test_removed_messages_fail_the_plan_unless_told_otherwise() -> None:
@@ -136,7 +165,6 @@ def test_routes_are_asked_for_anew_when_a_broker_does_not_answer() -> None:
         reader.latestOffset()
         assert len(peer.asked(RequestCode.GET_ROUTEINFO_BY_TOPIC)) == 1
         broker.away = True
-        reader.latestOffset()
         reader.latestOffset()
         assert len(peer.asked(RequestCode.GET_ROUTEINFO_BY_TOPIC)) == 2
         reader.stop()
@@ -181,11 +209,146 @@ if SUPPORTS_ADMISSION:
                 reader.prepareForTriggerAvailableNow()
             reader.stop()
 
+    def test_a_vanished_queue_is_told_and_then_left_out(caplog: pytest.LogCaptureFixture) -> None:
+        with scripted(Broker(), queues=2) as peer:
+            reader = StreamReader(options(peer, poll_name_server_interval_ms=1, fail_on_data_loss=False), None)
+            assert reader.latestOffset(offsets(10, 10), ReadAllAvailable()) == offsets(100, 100)
+            peer.queues = 1
+            reader._ends.look_again()
+            end = reader.latestOffset(offsets(100, 100), ReadAllAvailable())
+            assert end == offsets(100)
+            assert reader.partitions(offsets(100, 100), end) == []
+            assert "t@broker-a:1, read up to offset 100, is gone" in caplog.text
+            reader.stop()
+
+    def test_a_queue_whose_broker_is_not_registered_is_waited_for() -> None:
+        broker = Broker()
+        with scripted(broker, queues=2) as peer:
+            reader = StreamReader(options(peer), None)
+            reader.latestOffset(offsets(10, 10), ReadAllAvailable())
+            peer.queues, broker.registered = 1, False
+            reader._ends.look_again()
+            assert reader.latestOffset(offsets(100, 50), ReadAllAvailable()) == offsets(100, 50)
+            reader.stop()
+
+    def test_few_messages_wait_for_more_or_for_the_delay() -> None:
+        broker = Broker(last=5)
+        with scripted(broker) as peer:
+            reader = StreamReader(options(peer, min_offsets_per_trigger=10, max_trigger_delay=3600.0), None)
+            assert reader.latestOffset(offsets(0), ReadAllAvailable()) == offsets(5), "the first one does not wait"
+            broker.last = 14
+            assert reader.latestOffset(offsets(5), ReadAllAvailable()) == offsets(5)
+            broker.last = 15
+            assert reader.latestOffset(offsets(5), ReadAllAvailable()) == offsets(15)
+            broker.last = 16
+            reader._batch_at -= 3600
+            assert reader.latestOffset(offsets(15), ReadAllAvailable()) == offsets(16)
+            reader.stop()
+
+    def test_a_run_of_what_is_available_does_not_wait_for_more() -> None:
+        with scripted(Broker(last=5)) as peer:
+            reader = StreamReader(options(peer, min_offsets_per_trigger=10), None)
+            reader._batch_at = float("inf")
+            reader.prepareForTriggerAvailableNow()
+            assert reader.latestOffset(offsets(0), ReadAllAvailable()) == offsets(5)
+            reader.stop()
+
+    def test_the_group_follows_what_spark_has_committed() -> None:
+        broker = Broker()
+        with scripted(broker, queues=2) as peer:
+            reader = StreamReader(options(peer, group="g", start=Boundary.EARLIEST), None)
+            reader.initialOffset()
+            reader.latestOffset(offsets(0, 0), ReadMaxRows(20))
+            reader.partitions(offsets(0, 0), offsets(10, 10))
+            assert broker.committed == {}, "the micro-batch is planned, not committed"
+            reader.latestOffset(offsets(10, 10), ReadMaxRows(20))
+            assert broker.committed == {0: 10, 1: 10}
+            asked = len(peer.asked(RequestCode.UPDATE_CONSUMER_OFFSET))
+            reader.commit(offsets(10, 10))
+            assert len(peer.asked(RequestCode.UPDATE_CONSUMER_OFFSET)) == asked
+            reader.stop()
+
+    def test_a_restart_prefers_the_checkpoint_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+        broker = Broker()
+        broker.committed = {0: 40}
+        with scripted(broker) as peer:
+            reader = StreamReader(options(peer, group="g"), None)
+            assert reader.latestOffset(offsets(60), ReadMaxRows(10)) == offsets(70)
+            assert "group g stands at offset 40 of t@broker-a:0, the checkpoint at 60" in caplog.text
+            assert broker.committed == {0: 60}
+            reader.stop()
+
+    def test_a_group_that_cannot_be_committed_to_does_not_fail_the_query(caplog: pytest.LogCaptureFixture) -> None:
+        broker = Broker()
+        with scripted(broker) as peer:
+            reader = StreamReader(options(peer, group="g"), None)
+            reader.latestOffset(offsets(10), ReadMaxRows(10))
+            broker.code = ResponseCode.NO_PERMISSION
+            reader._done({QUEUE: 20})
+            assert "group g stays behind for now" in caplog.text
+            broker.code = ResponseCode.SUCCESS
+            reader._done({QUEUE: 20})
+            assert broker.committed == {0: 20}
+            reader.stop()
+
+
+def test_before_admission_control_a_group_follows_when_the_next_micro_batch_is_asked_for() -> None:
+    broker = Broker()
+    with scripted(broker) as peer:
+        reader = LegacyStreamReader(options(peer, group="g", start=Boundary.EARLIEST), None)
+        reader.initialOffset()
+        reader.latestOffset()
+        reader.partitions(offsets(0), offsets(100))
+        assert broker.committed == {}
+        reader.latestOffset()
+        assert broker.committed == {0: 100}
+        reader.stop()
+
+
+def test_a_new_query_can_begin_where_a_group_stands() -> None:
+    broker = Broker()
+    broker.committed = {0: 40}
+    with scripted(broker, queues=2) as peer:
+        reader = LegacyStreamReader(options(peer, group="g", start=FromGroup("g")), None)
+        assert reader.initialOffset() == offsets(40, 0)
+        reader.stop()
+
+
+def test_a_slave_that_lags_does_not_look_like_a_queue_made_anew() -> None:
+    with scripted(Broker(last=80)) as slave:
+        with scripted(Broker()) as master:
+            pass
+        with scripted(Broker()) as namesrv:
+            at = BrokerData(broker_name="broker-a", cluster="c", broker_addrs={0: master.address, 1: slave.address})
+            namesrv.brokers = [at]
+            reader = LegacyStreamReader(options(namesrv), None)
+            reader._stands = {QUEUE: 90}
+            assert reader.latestOffset() == offsets(90)
+            reader.stop()
+
+
+def test_a_checkpoint_may_name_topics_that_are_not_selected_any_more(caplog: pytest.LogCaptureFixture) -> None:
+    with scripted(Broker()) as peer:
+        reader = LegacyStreamReader(options(peer), None)
+        before = {**offsets(10), "left": {"broker-a": {"0": 5}}}
+        assert ranges(reader.partitions(before, offsets(30))) == [(10, 30)]
+        assert "left@broker-a:0 is in the checkpoint and not selected any more" in caplog.text
+        with pytest.raises(ConfigError, match="the checkpoint stands in topics left, option subscribe names t: use"):
+            reader.partitions({"left": {"broker-a": {"0": 5}}}, offsets(30))
+        reader.stop()
+
+
+def test_partitions_are_cut_as_the_options_say() -> None:
+    with scripted(Broker()) as peer:
+        reader = LegacyStreamReader(options(peer, max_records_per_partition=15, min_partitions=2), None)
+        assert ranges(reader.partitions(offsets(0), offsets(30))) == [(0, 15), (15, 30)]
+        reader.stop()
+
 
 def test_ends_need_a_first_answer_about_the_queues() -> None:
     with scripted(Broker()) as peer:
         pass
     reader = LegacyStreamReader(options(peer), None)
-    ends = Ends(reader._ranges.cluster(), options(peer))
-    with pytest.raises(Exception, match="no name server answers"):
-        ends.latest()
+    ends = StreamEnds(reader._ranges.cluster(), options(peer))
+    with pytest.raises(NetworkError, match="no name server answers"):
+        ends.latest({})

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import time
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
+from pyspark.sql.datasource import DataSourceReader
 
 from tests.spark.conftest import Load, Topic, numbers
 
@@ -50,8 +52,8 @@ def test_a_schema_picks_columns(topic: Topic, load: Load) -> None:
 @pytest.mark.parametrize(
     ("schema", "told"),
     [
-        ("key string", r"unknown column 'key' in the schema of a read; did you mean keys\?"),
-        ("body string", "column body is of type binary, the schema says string"),
+        ("key string", r"the schema of a read has an unknown column 'key'; did you mean keys\?"),
+        ("body int", "column body is of type binary, the schema says int"),
     ],
 )
 def test_a_wrong_schema_is_refused(topic: Topic, load: Load, schema: str, told: str) -> None:
@@ -144,3 +146,96 @@ def test_a_name_server_that_is_not_there_is_named(spark: SparkSession) -> None:
     reader = spark.read.format("rocketmq").options(namesrv="127.0.0.1:1", subscribe="t", numRetries=0)
     with pytest.raises(PySparkException, match=r"check option namesrv: cannot connect to 127\.0\.0\.1:1"):
         reader.load().collect()
+
+
+def test_topics_are_chosen_by_a_pattern_or_queue_by_queue(
+    topic: Topic, another_topic: Topic, spark: SparkSession, load: Load
+) -> None:
+    topic.send(20)
+    another_topic.send(30)
+    everything = load(f"{topic.name},{another_topic.name}").collect()
+    (broker,) = {row.brokerName for row in everything}
+
+    def found(**options: str) -> list[Row]:
+        return sorted(spark.read.format("rocketmq").options(namesrv=topic.namesrv, **options).load().collect())
+
+    pattern = f"{topic.name[:-1]}[{topic.name[-1]}]|no-such-topic"
+    assert found(subscribePattern=pattern) == sorted(row for row in everything if row.topic == topic.name)
+    assigned = {topic.name: {broker: [1]}, another_topic.name: {broker: [0, 2]}}
+    wanted = [row for row in everything if row.queueId in assigned[row.topic][broker]]
+    assert found(assign=json.dumps(assigned)) == sorted(wanted) != []
+    with pytest.raises(PySparkException, match=f"{topic.name}@{broker}:9 does not exist or cannot be read"):
+        found(assign=json.dumps({topic.name: {broker: [9]}}))
+
+
+def test_times_bound_a_read(topic: Topic, load: Load) -> None:
+    topic.send(40)
+    stored = load(topic).selectExpr("max(unix_millis(storeTimestamp))").collect()[0][0]
+    wait_until_later_than(stored)
+    topic.send(40)
+    assert numbers(load(topic, startingTimestamp=stored + 1)) == list(range(40, 80))
+    assert numbers(load(topic, endingTimestamp=stored + 1)) == list(range(40))
+    with pytest.raises(PySparkException, match=r"no message was stored at .* set startingOffsetsByTimestampStrategy"):
+        load(topic, startingTimestamp=stored + 10**9).collect()
+    late = load(topic, startingTimestamp=stored + 10**9, startingOffsetsByTimestampStrategy="latest")
+    assert late.collect() == []
+    everything = load(topic).collect()
+    times = {topic.name: {everything[0].brokerName: {"0": stored + 1, "1": 0, "2": 0, "3": stored + 1}}}
+    wanted = [int(row.body) for row in everything if row.queueId in (1, 2) or int(row.body) >= 40]
+    assert numbers(load(topic, startingOffsetsByTimestamp=json.dumps(times))) == sorted(wanted)
+
+
+def wait_until_later_than(stored: int) -> None:
+    while time.time() * 1000 <= stored + 1:
+        time.sleep(0.001)
+
+
+def test_a_deep_queue_is_split(namesrv: str, load: Load) -> None:
+    deep = Topic(namesrv, queues=1)
+    deep.send(100)
+    frame = load(deep, minPartitions=3, maxRecordsPerPartition=30)
+    assert frame.rdd.getNumPartitions() == 4
+    assert numbers(frame) == deep.bodies
+
+
+def test_brokers_filter_by_tags_and_a_hash_in_common_is_not_enough(topic: Topic, load: Load) -> None:
+    topic.send(500)
+    topic.send(3, TAGS="Aa")
+    topic.send(4, TAGS="BB")  # Java's hash of it is that of Aa
+    assert numbers(load(topic, tags="Aa")) == [500, 501, 502]
+    assert numbers(load(topic, tags="B || BB", columns="body")) == [*range(1, 500, 2), 503, 504, 505, 506]
+    assert load(topic, tags="none").collect() == []
+
+
+def test_columns_and_bodies_are_given_as_wanted(topic: Topic, load: Load) -> None:
+    topic.send(10)
+    frame = load(topic, columns="keys,body", bodyType="string")
+    assert frame.dtypes == [("keys", "string"), ("body", "string")]
+    assert {(row["keys"], row.body) for row in frame.collect()} == {(f"k{i}", str(i)) for i in range(10)}
+    assert load(topic, schema="body string").first().body in {str(i) for i in range(10)}
+    with pytest.raises(PySparkException, match=r"option columns has an unknown column 'boddy'; did you mean body\?"):
+        load(topic, columns="boddy")
+
+
+@pytest.mark.skipif(not hasattr(DataSourceReader, "pushFilters"), reason="needs PySpark 4.1")
+def test_conditions_that_spark_hands_over_save_reading(topic: Topic, load: Load, spark: SparkSession) -> None:
+    topic.send(200)
+    with pytest.raises(PySparkException, match=r"filterPushdown|PUSHDOWN_DISABLED"):
+        load(topic, pushFilters=True).collect()
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        frame = load(topic, pushFilters=True)
+        one = frame.where("queueId = 2 AND queueOffset >= 10 AND tags IN ('A', 'C')")
+        assert one.rdd.getNumPartitions() == 1
+        expected = load(topic).where("queueId = 2 AND queueOffset >= 10 AND tags = 'A'")
+        assert numbers(one) == numbers(expected) != []
+        assert frame.where("storeTimestamp < '2020-01-01'").rdd.getNumPartitions() == 0
+        assert frame.where("storeTimestamp > '2020-01-01' AND tags = 'B'").count() == 100
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+def test_brokers_filter_by_sql(topic: Topic, load: Load) -> None:
+    topic.send(300, color="blue")
+    topic.send(30, color="red")
+    assert numbers(load(topic, sql="color = 'red' AND TAGS = 'A'")) == list(range(300, 330, 2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -169,3 +170,42 @@ def test_a_checkpoint_of_another_topic_is_refused(
 def test_an_option_for_batch_reads_is_refused(topic: Topic, load_stream: Load, out: Out) -> None:
     with pytest.raises(PySparkException, match="option endingOffsets is not for a streaming read"):
         out.run(load_stream(topic, endingOffsets="latest"))
+
+
+def test_topics_that_appear_while_a_pattern_is_read_are_read_from_their_beginning(
+    spark: SparkSession, namesrv: str, out: Out
+) -> None:
+    stem = f"p-{uuid.uuid4().hex[:8]}-"
+    options = {
+        "namesrv": namesrv, "subscribePattern": f"{stem}.*", "startingOffsets": "earliest",
+        "offsetLookupIntervalMs": "0", "pollNameServerIntervalMs": "1",
+    }  # fmt: skip
+    query = out.keep_running(spark.readStream.format("rocketmq").options(**options).load())
+    try:
+        query.processAllAvailable()
+        for number in (1, 2):
+            Topic(namesrv, name=f"{stem}{number}").send(10 * number)
+            query.processAllAvailable()
+        assert out.bodies == sorted([*range(10), *range(20)])
+    finally:
+        query.stop()
+
+
+@admission
+def test_the_group_stands_where_the_query_stands_even_after_its_last_micro_batch(
+    topic: Topic, load_stream: Load, out: Out, tmp_path: Path, spark: SparkSession
+) -> None:
+    topic.send(50)
+    out.run(load_stream(topic, groupId="followers", maxOffsetsPerTrigger=20))
+    assert topic.committed("followers") == {queue: offset for queue, offset in topic.ends().items() if offset}
+    topic.send(7)
+    second = Out(spark, tmp_path / "second")
+    second.run(load_stream(topic, groupId="followers", startingOffsets="group"))
+    assert second.bodies == list(range(50, 57))
+
+
+def test_a_stream_may_be_filtered_by_the_broker(topic: Topic, load_stream: Load, out: Out) -> None:
+    for _ in range(2):
+        topic.send(100)
+        out.run(load_stream(topic, tags="B"))
+    assert out.bodies == [number for number in topic.bodies if number % 2]

@@ -8,6 +8,20 @@ Spark finds it by itself (through the top-level package ``pyspark_rocketmq``); n
 not import PySpark.
 """
 
-from rocketmq_py.spark.jre import ensure_java, session_builder
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rocketmq_py.spark.jre import ensure_java as ensure_java, session_builder as session_builder
 
 __all__ = ["ensure_java", "session_builder"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what starts Spark when it is used: every Python worker imports this package, and none starts Spark."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from rocketmq_py.spark import jre
+
+    return getattr(jre, name)

@@ -5,54 +5,45 @@ Blocking; asks name servers and brokers. Refuses to decide what follows from the
 
 from __future__ import annotations
 
-import logging
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, RocketMQError, TopicNotExist
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies import QueueData, TopicRouteData
-from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.header import Header
-from rocketmq_py.protocol.headers import GetMaxOffset, GetRouteInfo, OffsetResponse, QueueHeader
+from rocketmq_py.protocol.bodies import ClusterInfo, QueueData, TopicList, TopicRouteData
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.header import Header, NoHeader
+from rocketmq_py.protocol.headers import (
+    GetMaxOffset,
+    GetRouteInfo,
+    OffsetResponse,
+    QueryConsumerOffset,
+    QueueHeader,
+    SearchOffset,
+    UpdateConsumerOffset,
+)
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
-from rocketmq_py.protocol.sysflag import PERM_READ, PERM_WRITE
 from rocketmq_py.spark.connection import Connections
 from rocketmq_py.spark.offsets import Bounds, Offsets
+from rocketmq_py.spark.queues import Addresses, Queues, of_route, readable_number, writable_number
 from rocketmq_py.spark.retry import Retry
 from rocketmq_py.spark.security import OPEN, Security
-
-_log = logging.getLogger(__name__)
+from rocketmq_py.spark.selection import Assigned, Matching, Selection
+from rocketmq_py.wire.command import Command
 
 AUTO_CREATE_QUEUES = 4
 """Queues a topic gets that its first message creates, as Java's producer asks for."""
 
-
-class Addresses(NamedTuple):
-    """Where the queues of one broker name are served."""
-
-    master: str | None = None
-    slaves: tuple[str, ...] = ()
-
-    @property
-    def all(self) -> tuple[str, ...]:
-        """Every address, the master's first."""
-        return self.slaves if self.master is None else (self.master, *self.slaves)
+_AVOIDED_SECONDS = 5.0
+"""So long a broker that could not be reached is asked only after its siblings."""
 
 
-class Queues(NamedTuple):
-    """The queues of some topics and where each is served."""
+class Ends(NamedTuple):
+    """Latest offsets; those of ``from_slaves`` may be behind the master's, which could not be asked."""
 
-    addresses: dict[MessageQueue, Addresses]
-
-    def by_broker(self) -> list[Queues]:
-        """The same queues, one entry for each broker."""
-        grouped = _by_address(self.addresses)
-        return [Queues(dict.fromkeys(members, addresses)) for addresses, members in grouped.items()]
-
-    def with_master(self) -> Queues:
-        """The same queues without those whose broker has no master now."""
-        return Queues({queue: addresses for queue, addresses in self.addresses.items() if addresses.master})
+    offsets: Offsets
+    from_slaves: frozenset[MessageQueue]
 
 
 class Cluster:
@@ -68,6 +59,9 @@ class Cluster:
         self._namesrv = namesrv
         self._retries = retries
         self._connections = Connections(timeout, security)
+        self._failed_at: dict[str, float] = {}
+
+    # -- topics and queues
 
     def readable(self, topics: Iterable[str]) -> Queues:
         """The queues of ``topics`` that can be read.
@@ -75,7 +69,39 @@ class Cluster:
         :raises NoRouteError: a topic does not exist, or has no queue that may be read.
         :raises NetworkError: no name server answers.
         """
-        return self._queues(topics, _readable)
+        return self._queues(topics, readable_number)
+
+    def selected(self, selection: Selection, *, missing: bool = False) -> Queues:
+        """The queues a read selects.
+
+        :param missing: whether topics and queues that are named but do not exist are left out.
+        :raises NoRouteError: one does not exist.
+        :raises NetworkError: no name server answers.
+        """
+        found: dict[MessageQueue, Addresses] = {}
+        for topic in selection.topics(self.topics):
+            try:
+                found.update(self._queues([topic], readable_number).addresses)
+            except NoRouteError:
+                if not missing and not isinstance(selection, Matching):  # one that matched has just been deleted
+                    raise
+        chosen = Queues({queue: at for queue, at in found.items() if selection.wants(queue)})
+        if isinstance(selection, Assigned) and not missing and (absent := selection.queues - chosen.addresses.keys()):
+            raise _NoTopic(f"{min(absent)} does not exist or cannot be read; {selection}")
+        return chosen
+
+    def topics(self) -> list[str]:
+        """The names of all topics.
+
+        :raises NetworkError: no name server answers.
+        """
+        request = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, NoHeader()
+        return TopicList.decode(self._call_namesrv("listing topics", *request).body).topic_list
+
+    def brokers(self) -> set[str]:
+        """The names of the brokers that are registered now; errors as :meth:`topics`."""
+        answer = self._call_namesrv("listing brokers", RequestCode.GET_BROKER_CLUSTER_INFO, NoHeader())
+        return set(ClusterInfo.decode(answer.body).broker_addr_table)
 
     def writable(self, topic: str) -> Queues:
         """The queues of ``topic`` that can be written; errors as :meth:`readable`.
@@ -83,12 +109,13 @@ class Cluster:
         Of a topic that does not exist these are the queues the first message will create, where brokers allow that.
         """
         try:
-            return self._queues([topic], _writable)
+            return self._queues([topic], writable_number)
         except _NoTopic:
             template = self._template()
             if template is None:
                 raise
-            return Queues(_of_route(topic, template, lambda data: min(_writable(data), AUTO_CREATE_QUEUES)))
+            number: Callable[[QueueData], int] = lambda data: min(writable_number(data), AUTO_CREATE_QUEUES)  # noqa: E731
+            return Queues(dict(of_route(topic, template, number)))
 
     def _template(self) -> TopicRouteData | None:
         """What a topic created by its first message is modelled on; None where brokers do not create topics so."""
@@ -96,6 +123,40 @@ class Cluster:
             return self._route(AUTO_CREATE_TOPIC)
         except _NoTopic:
             return None
+
+    def _queues(self, topics: Iterable[str], number: Callable[[QueueData], int]) -> Queues:
+        addresses: dict[MessageQueue, Addresses] = {}
+        for topic in topics:
+            found = of_route(topic, self._route(topic), number)
+            if not found:
+                raise NoRouteError(f"topic {topic!r} has no queue to serve this: check its permission and its brokers")
+            addresses.update(found)
+        return Queues(addresses)
+
+    def _route(self, topic: str) -> TopicRouteData:
+        header = GetRouteInfo(topic=topic, accept_standard_json_only=True)
+        answer = self._call_namesrv(f"looking up topic {topic}", RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
+        return TopicRouteData.decode(answer.body)
+
+    def _call_namesrv(self, what: str, code: RequestCode, header: Header) -> Command:
+        return Retry(self._retries, what).call(lambda: self._ask_namesrv(code, header))
+
+    def _ask_namesrv(self, code: RequestCode, header: Header) -> Command:
+        """The answer of the first name server that gives one."""
+        failures: list[RocketMQError] = []
+        for address in self._namesrv:
+            try:
+                return self._connections.to(address).call(code, header)
+            except TopicNotExist as e:
+                topic = header.to_ext().get("topic")
+                raise _NoTopic(f"topic {topic!r} does not exist, says name server {address}. Create it first, or check"
+                               " option subscribe or topic") from e  # fmt: skip
+            except (NetworkError, BrokerError) as e:
+                self._connections.drop(address)
+                failures.append(e)
+        raise NetworkError("no name server answers; check option namesrv: " + "; ".join(map(str, failures)))
+
+    # -- what queues hold
 
     def bounds(self, queues: Queues) -> dict[MessageQueue, Bounds]:
         """What each queue holds now."""
@@ -108,51 +169,80 @@ class Cluster:
 
     def latest(self, queues: Queues) -> Offsets:
         """The offset the next message of each queue will get."""
-        return self._offsets(queues, RequestCode.GET_MAX_OFFSET, _max_offset)
+        return self.ends(queues).offsets
+
+    def ends(self, queues: Queues) -> Ends:
+        """As :meth:`latest`, and who said so."""
+        offsets: Offsets = {}
+        from_slaves: set[MessageQueue] = set()
+        for queue, (answer, address) in self._each(queues, RequestCode.GET_MAX_OFFSET, _max_offset).items():
+            offsets[queue] = _offset_of(answer, address)
+            if address != queues.addresses[queue].master:
+                from_slaves.add(queue)
+        return Ends(offsets, frozenset(from_slaves))
+
+    def since(self, queues: Queues, times: Mapping[MessageQueue, int]) -> Offsets:
+        """The offset of the first message of each queue stored at or after its time (ms), or the queue's end."""
+        return self._offsets(queues, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, lambda queue: _search(queue, times[queue]))
+
+    # -- consumer groups
+
+    def committed(self, group: str, queues: Queues) -> Offsets:
+        """The offsets a group has committed, of those queues it has."""
+        answers = self._each(queues, RequestCode.QUERY_CONSUMER_OFFSET, lambda queue: _query_offset(group, queue))
+        return {
+            queue: _offset_of(answer, address)
+            for queue, (answer, address) in answers.items()
+            if answer.code != ResponseCode.QUERY_NOT_FOUND
+        }
+
+    def commit(self, group: str, offsets: Offsets, queues: Queues) -> None:
+        """Commit the offsets of a group.
+
+        :raises RocketMQError: a broker does not take them.
+        """
+        code, chosen = RequestCode.UPDATE_CONSUMER_OFFSET, queues.only(offsets)
+        answers = self._each(chosen, code, lambda queue: _update_offset(group, queue, offsets[queue]))
+        for answer, address in answers.values():
+            _check(answer, address)
 
     def close(self) -> None:
         """Close all connections."""
         self._connections.close()
 
-    def _queues(self, topics: Iterable[str], number: Callable[[QueueData], int]) -> Queues:
-        addresses: dict[MessageQueue, Addresses] = {}
-        for topic in topics:
-            found = _of_route(topic, self._route(topic), number)
-            if not found:
-                raise NoRouteError(f"topic {topic!r} has no queue to serve this: check its permission and its brokers")
-            addresses.update(found)
-        return Queues(addresses)
-
-    def _route(self, topic: str) -> TopicRouteData:
-        return Retry(self._retries, f"looking up topic {topic}").call(lambda: self._ask_for_route(topic))
-
-    def _ask_for_route(self, topic: str) -> TopicRouteData:
-        """The route of a topic from the first name server that answers."""
-        failures: list[RocketMQError] = []
-        for address in self._namesrv:
-            try:
-                header = GetRouteInfo(topic=topic, accept_standard_json_only=True)
-                answer = self._connections.to(address).call(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
-                return TopicRouteData.decode(answer.body)
-            except TopicNotExist as e:
-                raise _NoTopic(f"topic {topic!r} does not exist, says name server {address}. Create it first, or check"
-                               " option subscribe or topic") from e  # fmt: skip
-            except (NetworkError, BrokerError) as e:
-                self._connections.drop(address)
-                failures.append(e)
-        raise NetworkError("no name server answers; check option namesrv: " + "; ".join(map(str, failures)))
+    # -- asking brokers
 
     def _offsets(self, queues: Queues, code: RequestCode, header: Callable[[MessageQueue], Header]) -> Offsets:
-        """One offset per queue; the brokers are asked one after the other, all queues of one at once."""
-        offsets: Offsets = {}
-        for addresses, members in _by_address(queues.addresses).items():
-            requests = [(code, header(queue).to_ext(), b"") for queue in members]
-            retry = Retry(self._retries, f"looking up offsets at {addresses.all[0]}")
-            answers = retry.call(lambda a=addresses.all[0], r=requests: self._ask(a, r))  # type: ignore[misc]
-            offsets.update(zip(members, answers, strict=True))
-        return offsets
+        answers = self._each(queues, code, header)
+        return {queue: _offset_of(answer, address) for queue, (answer, address) in answers.items()}
 
-    def _ask(self, address: str, requests: list[tuple[RequestCode, dict[str, str], bytes]]) -> list[int]:
+    def _each(
+        self, queues: Queues, code: RequestCode, header: Callable[[MessageQueue], Header]
+    ) -> dict[MessageQueue, tuple[Command, str]]:
+        """One answer per queue and who gave it; the brokers are asked in turn, all queues of one at once."""
+        answers: dict[MessageQueue, tuple[Command, str]] = {}
+        for at, members in queues.by_address().items():
+            requests = [(code, header(queue).to_ext(), b"") for queue in members]
+            given, address = self._ask_one_of(at.all, requests)
+            answers.update((queue, (answer, address)) for queue, answer in zip(members, given, strict=True))
+        return answers
+
+    def _ask_one_of(
+        self, addresses: tuple[str, ...], requests: list[tuple[RequestCode, dict[str, str], bytes]]
+    ) -> tuple[list[Command], str]:
+        """The answers of a broker, from another of its addresses where one cannot be reached."""
+        now = time.monotonic()
+        order = sorted(addresses, key=lambda a: now - self._failed_at.get(a, float("-inf")) < _AVOIDED_SECONDS)
+        retry = Retry(self._retries + len(order) - 1, f"asking {', '.join(order)}")
+        while True:
+            try:
+                return self._ask(order[0], requests), order[0]
+            except RocketMQError as e:
+                self._failed_at[order[0]] = time.monotonic()
+                retry.failed(e)
+                order = [*order[1:], order[0]]
+
+    def _ask(self, address: str, requests: list[tuple[RequestCode, dict[str, str], bytes]]) -> list[Command]:
         try:
             connection = self._connections.to(address)
             opaques = connection.send(requests)
@@ -161,21 +251,24 @@ class Cluster:
             self._connections.drop(address)
             raise
         for answer in answers.values():
-            if answer.code != 0:
-                raise BrokerError.of(answer.code, answer.remark, address)
-        return [OffsetResponse.from_ext(answers[opaque].ext).offset for opaque in opaques]
-
-
-def _readable(data: QueueData) -> int:
-    return data.read_queue_nums if data.perm & PERM_READ else 0
-
-
-def _writable(data: QueueData) -> int:
-    return data.write_queue_nums if data.perm & PERM_WRITE else 0
+            error = BrokerError.of(answer.code, answer.remark, address)
+            if answer.code != ResponseCode.SUCCESS and error.retryable and not isinstance(error, TopicNotExist):
+                raise error
+        return [answers[opaque] for opaque in opaques]
 
 
 class _NoTopic(NoRouteError):
     retryable = False
+
+
+def _check(answer: Command, address: str) -> None:
+    if answer.code != ResponseCode.SUCCESS:
+        raise BrokerError.of(answer.code, answer.remark, address)
+
+
+def _offset_of(answer: Command, address: str) -> int:
+    _check(answer, address)
+    return OffsetResponse.from_ext(answer.ext).offset
 
 
 def _min_offset(queue: MessageQueue) -> Header:
@@ -186,24 +279,18 @@ def _max_offset(queue: MessageQueue) -> Header:
     return GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
 
 
-def _by_address(addresses: Mapping[MessageQueue, Addresses]) -> dict[Addresses, list[MessageQueue]]:
-    grouped: dict[Addresses, list[MessageQueue]] = {}
-    for queue in sorted(addresses):
-        grouped.setdefault(addresses[queue], []).append(queue)
-    return grouped
+def _search(queue: MessageQueue, at: int) -> Header:
+    return SearchOffset(topic=queue.topic, queue_id=queue.queue_id, timestamp=at, bname=queue.broker_name)
 
 
-def _of_route(topic: str, route: TopicRouteData, number: Callable[[QueueData], int]) -> dict[MessageQueue, Addresses]:
-    brokers = {
-        broker.broker_name: Addresses(
-            broker.broker_addrs.get(0), tuple(broker.broker_addrs[i] for i in sorted(broker.broker_addrs) if i)
-        )
-        for broker in route.broker_datas
-        if broker.broker_addrs
-    }
-    return {
-        MessageQueue(topic, data.broker_name, queue_id): brokers[data.broker_name]
-        for data in route.queue_datas
-        if data.broker_name in brokers
-        for queue_id in range(number(data))
-    }
+def _query_offset(group: str, queue: MessageQueue) -> Header:
+    return QueryConsumerOffset(
+        consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, set_zero_if_not_found=False,
+        bname=queue.broker_name,
+    )  # fmt: skip
+
+
+def _update_offset(group: str, queue: MessageQueue, offset: int) -> Header:
+    return UpdateConsumerOffset(
+        consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset, bname=queue.broker_name
+    )

@@ -44,19 +44,22 @@ class RocketMQDataSource(DataSource):
         from rocketmq_py.spark.schema import default_schema
 
         # Whether the read will be a stream is not known yet; what both kinds need is judged here.
-        return default_schema(self._read(Use.READ_ANY).include_properties)
+        return default_schema(self._read(Use.READ_ANY))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from rocketmq_py.spark.reader import BatchReader
-        from rocketmq_py.spark.schema import arrow_schema
+        from rocketmq_py.spark.reader import BatchReader, PruningReader
+        from rocketmq_py.spark.schema import check_read_schema
 
-        return BatchReader(self._read(Use.READ), arrow_schema(schema))
+        options = self._read(Use.READ)
+        if options.push_filters and not hasattr(DataSourceReader, "pushFilters"):
+            raise ConfigError("option pushFilters needs PySpark 4.1 or later")
+        return (PruningReader if options.push_filters else BatchReader)(options, check_read_schema(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from rocketmq_py.spark.schema import arrow_schema
+        from rocketmq_py.spark.schema import check_read_schema
         from rocketmq_py.spark.stream import stream_reader
 
-        return stream_reader(self._read(Use.READ_STREAM), arrow_schema(schema))
+        return stream_reader(self._read(Use.READ_STREAM), check_read_schema(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from rocketmq_py.spark.sink import BatchWriter

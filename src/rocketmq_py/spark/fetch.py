@@ -9,14 +9,17 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from rocketmq_py.core.subscription import ALL, TAG
 from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, RocketMQError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers import PullMessage, PullResponse
 from rocketmq_py.protocol.sysflag import PULL_SUBSCRIPTION
-from rocketmq_py.spark.cluster import Addresses, Cluster
+from rocketmq_py.spark.cluster import Cluster
 from rocketmq_py.spark.connection import Connection
-from rocketmq_py.spark.decode import Piece
+from rocketmq_py.spark.filters import EVERYTHING, MessageFilter
+from rocketmq_py.spark.pieces import Piece
 from rocketmq_py.spark.plan import DataLossError, QueueRange
+from rocketmq_py.spark.queues import Addresses
 from rocketmq_py.spark.retry import Retry
 from rocketmq_py.spark.security import OPEN, Security
 from rocketmq_py.spark.window import Pull, Segment, Window
@@ -25,7 +28,8 @@ from rocketmq_py.wire.command import Command
 _log = logging.getLogger(__name__)
 
 READ_GROUP = "TOOLS_CONSUMER"
-"""The group pulls are made under. Every broker has this one built in, so that reading leaves no group behind."""
+"""The group pulls are made under unless another is asked for. Every broker has this one built in, so that reading
+leaves no group behind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +41,8 @@ class FetchSettings:
     retries: int
     in_flight: int
     fail_on_data_loss: bool
+    group: str = READ_GROUP
+    wanted: MessageFilter = EVERYTHING
     security: Security = OPEN
 
 
@@ -46,19 +52,37 @@ class Lag(RocketMQError):
     retryable = True
 
 
+class SlaveClosed(NoRouteError):
+    """A slave that does not serve reads: it answers as if there were no messages."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        super().__init__(f"{address} is a slave that does not serve reads: slaveReadEnable is false there")
+
+    def __reduce__(self) -> tuple[type[SlaveClosed], tuple[str]]:
+        return type(self), (self.address,)
+
+
 class Fetcher:
     """Fetches one range once. Close it when done.
 
+    Begins at the master, goes to a slave when the master suggests it or cannot be reached, and back when the slave
+    suggests that or lacks something.
+
     :param wanted: what to fetch.
-    :param addresses: where the queue is served, the preferred one first; asked for anew when none answers.
+    :param addresses: where the queue is served; asked for anew when nobody answers.
     """
 
-    def __init__(self, wanted: QueueRange, addresses: tuple[str, ...], settings: FetchSettings) -> None:
+    def __init__(self, wanted: QueueRange, addresses: Addresses, settings: FetchSettings) -> None:
         self._queue = wanted.queue
-        self._addresses = addresses
+        self._start = wanted.start
+        self._servers = addresses
+        self._addresses = addresses.all
         self._settings = settings
-        self._header = _header(wanted)
-        self._window = Window(wanted.start, wanted.stop, settings.in_flight)
+        self._header = _header(wanted, settings)
+        self._window = Window(wanted.start, wanted.stop, settings.in_flight, filtered=not settings.wanted.takes_all)
+        self._suggested: str | None = None
+        self._distrusted: set[str] = set()
         self._retry = Retry(settings.retries, f"reading {wanted.queue}")
         self._connection: Connection | None = None
         self._under_way: dict[int, Segment] = {}
@@ -91,8 +115,10 @@ class Fetcher:
             if not self._addresses:
                 raise NoRouteError(f"no broker serves {self._queue} now: {self._queue.broker_name} is not registered")
             self._connection = Connection(self._addresses[0], self._settings.timeout, self._settings.security)
+            if self._at_slave and not self._settings.wanted.takes_all:
+                self._probe(self._connection)
         connection = self._connection
-        if self._trouble is None:
+        if self._trouble is None and self._suggested is None:
             self._send(connection, self._window.pulls())
         while self._under_way:
             answer = connection.receive()
@@ -100,9 +126,37 @@ class Fetcher:
             self._take(segment, answer)
             if not connection.arrived:
                 break
-        if self._trouble is not None and not self._under_way:
-            trouble, self._trouble = self._trouble, None
+        if not self._under_way:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Nothing is under way: go where the broker suggested, or face what went wrong."""
+        suggested, self._suggested = self._suggested, None
+        trouble, self._trouble = self._trouble, None
+        if trouble is not None:
+            if isinstance(trouble, Lag) and len(self._addresses) > 1:
+                self._distrusted.add(self._addresses[0])
+                self._turn_to(self._addresses[1])
             self._retry.failed(trouble)  # once for all pulls that were refused together
+        elif suggested is not None:
+            _log.info("reading %s from %s, as %s suggests", self._queue, suggested, self._addresses[0])
+            self._turn_to(suggested)
+
+    def _turn_to(self, address: str) -> None:
+        self.close()
+        at = self._addresses.index(address)
+        self._addresses = self._addresses[at:] + self._addresses[:at]
+
+    def _probe(self, connection: Connection) -> None:
+        """Make sure that a slave serves reads; under a filter, its way to say no looks like no match."""
+        fields = {**self._fields(Pull(self._start, 1, Segment(0, 1))), "subscription": ALL, "expressionType": TAG}
+        connection.send([(RequestCode.PULL_MESSAGE, fields, b"")])
+        if connection.receive().code == ResponseCode.PULL_RETRY_IMMEDIATELY:
+            raise SlaveClosed(connection.address)
+
+    @property
+    def _at_slave(self) -> bool:
+        return self._addresses[0] != self._servers.master
 
     def _send(self, connection: Connection, pulls: list[Pull]) -> None:
         if not pulls:
@@ -119,14 +173,23 @@ class Fetcher:
         return {**self._header, "queueOffset": str(pull.offset), "maxMsgNums": str(pull.number)}
 
     def _take(self, segment: Segment, answer: Command) -> None:
-        if answer.code == ResponseCode.SUCCESS:
-            self._advance(segment, answer.body, PullResponse.from_ext(answer.ext))
-        elif answer.code in (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY):
-            self._advance(segment, b"", PullResponse.from_ext(answer.ext))
+        if answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY and self._at_slave and self._settings.wanted.takes_all:
+            self._window.failed(segment)
+            raise SlaveClosed(self._addresses[0])
+        if answer.code in _READ:
+            found = PullResponse.from_ext(answer.ext)
+            self._advance(segment, answer.body if answer.code == ResponseCode.SUCCESS else b"", found)
+            self._consider(found.suggest_which_broker_id)
         elif answer.code == ResponseCode.PULL_OFFSET_MOVED:
             self._moved(segment, PullResponse.from_ext(answer.ext))
         else:
             self._refused(segment, BrokerError.of(answer.code, answer.remark, self._addresses[0]))
+
+    def _consider(self, broker_id: int) -> None:
+        """A broker says which of its siblings to ask next: a slave for what it no longer has in memory."""
+        address = self._servers.of(broker_id)
+        if address is not None and address != self._addresses[0] and address not in self._distrusted:
+            self._suggested = address
 
     def _advance(self, segment: Segment, body: bytes, found: PullResponse) -> None:
         if found.next_begin_offset <= segment.start:
@@ -140,6 +203,13 @@ class Fetcher:
 
     def _moved(self, segment: Segment, found: PullResponse) -> None:
         """The queue does not hold the offset: retention was faster, or the queue has been created anew."""
+        beyond = segment.start >= found.max_offset
+        if self._at_slave and (beyond or self._servers.master not in (None, *self._distrusted)):
+            self._refused(segment, Lag(
+                f"{self._addresses[0]}, a slave, does not have offset {segment.start} of {self._queue}, it holds"
+                f" {found.min_offset} to {found.max_offset}"
+            ))  # fmt: skip
+            return
         if segment.start < found.min_offset:
             upto = min(found.min_offset, segment.stop)
             self._lose(f"offsets {segment.start} to {upto - 1} of {self._queue} have been removed by retention")
@@ -167,28 +237,36 @@ class Fetcher:
             self._window.failed(segment)
         self._under_way.clear()
         self._trouble = None
+        self._suggested = None
         self._retry.failed(error)
+        self._distrusted.update(self._addresses[:1])
         self._addresses = self._addresses[1:] + self._addresses[:1]
         if self._retry.failures >= len(self._addresses):
-            self._addresses = self._look_up() or self._addresses
+            found = self._look_up()
+            if found.all:
+                self._servers, self._addresses = found, found.all
+                self._distrusted.clear()
 
-    def _look_up(self) -> tuple[str, ...]:
-        """Where the queue is served by now, nothing when nobody can tell."""
+    def _look_up(self) -> Addresses:
+        """Where the queue is served by now, nowhere when nobody can tell."""
         cluster = Cluster(self._settings.namesrv, self._settings.timeout, 0, self._settings.security)
         try:
-            return cluster.readable([self._queue.topic]).addresses.get(self._queue, Addresses()).all
+            return cluster.readable([self._queue.topic]).addresses.get(self._queue, Addresses())
         except RocketMQError as e:
             _log.info("no new address of %s: %s", self._queue, e)
-            return ()
+            return Addresses()
         finally:
             cluster.close()
 
 
-def _header(wanted: QueueRange) -> dict[str, str]:
+_READ = (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
+
+
+def _header(wanted: QueueRange, settings: FetchSettings) -> dict[str, str]:
     """The fields all pulls of a range share, made once: there is a pull for every few messages."""
     topic, broker_name, queue_id = wanted.queue
     header = PullMessage(
-        consumer_group=READ_GROUP,
+        consumer_group=settings.group,
         topic=topic,
         queue_id=queue_id,
         queue_offset=wanted.start,
@@ -196,9 +274,9 @@ def _header(wanted: QueueRange) -> dict[str, str]:
         sys_flag=PULL_SUBSCRIPTION,
         commit_offset=0,
         suspend_timeout_millis=0,
-        subscription="*",
+        subscription=settings.wanted.expression,
         sub_version=0,
-        expression_type="TAG",
+        expression_type=settings.wanted.kind,
         bname=broker_name,
     )
     return header.to_ext()

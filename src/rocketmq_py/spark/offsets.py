@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import MessageQueue
@@ -35,6 +35,29 @@ class Bounds(NamedTuple):
     latest: int
 
 
+class FromGroup(NamedTuple):
+    """Where a consumer group stands; the beginning of queues it has not committed an offset of."""
+
+    group: str
+
+
+class Times(NamedTuple):
+    """The first message of each queue that was stored at or after a time, in ms since 1970.
+
+    :ivar everywhere: the time for every queue, where ``by_queue`` is None.
+    :ivar by_queue: the time for each queue; it must name all of them.
+    :ivar or_latest: take the end of a queue without such a message instead of failing.
+    """
+
+    everywhere: int
+    by_queue: dict[MessageQueue, int] | None = None
+    or_latest: bool = False
+
+
+Position: TypeAlias = Boundary | Offsets | FromGroup | Times
+"""Where a read starts or ends."""
+
+
 def to_document(offsets: Mapping[MessageQueue, int]) -> Document:
     """The document of ``offsets``, sorted so that equal offsets are written alike."""
     document: Document = {}
@@ -44,24 +67,43 @@ def to_document(offsets: Mapping[MessageQueue, int]) -> Document:
     return document
 
 
-def from_document(document: Any) -> Offsets:
+def from_document(document: Any, least: int = Boundary.EARLIEST.number, *, empty: bool = False) -> Offsets:
     """The offsets of a document.
 
+    :param least: the smallest number allowed.
+    :param empty: whether it may name no queue at all, as the checkpoint of a pattern that matched nothing yet.
     :raises ConfigError: it is of another shape; says where.
     """
     offsets: Offsets = {}
     for topic, brokers in _members(document, "the document"):
         for broker, queues in _members(brokers, f"topic {topic!r}"):
             for queue, offset in _members(queues, f"broker {broker!r} of topic {topic!r}"):
-                offsets[MessageQueue(topic, broker, _queue_id(queue))] = _offset(offset, topic, broker, queue)
-    if not offsets:
+                offsets[MessageQueue(topic, broker, _queue_id(queue))] = _offset(offset, topic, broker, queue, least)
+    if not offsets and not empty:
         raise ConfigError("no queue is named; expected is {topic: {broker: {queue: offset}}}")
     return offsets
 
 
-def _members(value: Any, where: str) -> Any:
+def queues_of_document(document: Any) -> frozenset[MessageQueue]:
+    """The queues of a document ``{topic: {broker: [queue, ...]}}``.
+
+    :raises ConfigError: it is of another shape; says where.
+    """
+    form = "{topic: {broker: [queue, ...]}}"
+    queues: set[MessageQueue] = set()
+    for topic, brokers in _members(document, "the document", form):
+        for broker, ids in _members(brokers, f"topic {topic!r}", form):
+            if not isinstance(ids, list) or not all(type(i) is int and i >= 0 for i in ids):
+                raise ConfigError(f"broker {broker!r} of topic {topic!r} holds {ids!r}; expected is {form}")
+            queues.update(MessageQueue(topic, broker, i) for i in ids)
+    if not queues:
+        raise ConfigError(f"no queue is named; expected is {form}")
+    return frozenset(queues)
+
+
+def _members(value: Any, where: str, form: str = "{topic: {broker: {queue: offset}}}") -> Any:
     if not isinstance(value, dict):
-        raise ConfigError(f"{where} holds {value!r}; expected is {{topic: {{broker: {{queue: offset}}}}}}")
+        raise ConfigError(f"{where} holds {value!r}; expected is {form}")
     return value.items()
 
 
@@ -71,7 +113,7 @@ def _queue_id(text: str) -> int:
     return int(text)
 
 
-def _offset(value: Any, topic: str, broker: str, queue: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < Boundary.EARLIEST.number:
+def _offset(value: Any, topic: str, broker: str, queue: str, least: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ConfigError(f"{value!r} is no offset for queue {queue} of broker {broker!r}, topic {topic!r}")
     return value

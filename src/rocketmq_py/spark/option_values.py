@@ -10,9 +10,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from rocketmq_py.errors import ConfigError
+from rocketmq_py.errors import BadHeader, ConfigError
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.protocol.bodies import SubscriptionData
 from rocketmq_py.protocol.names import check_topic
-from rocketmq_py.spark.offsets import Boundary, Offsets, from_document
+from rocketmq_py.spark.offsets import Boundary, Offsets, from_document, queues_of_document
+from rocketmq_py.spark.selection import Assigned, Matching, Topics
 
 Parse = Callable[[str], Any]
 """Makes the value of an option of its text; ConfigError says what is expected instead."""
@@ -60,12 +63,36 @@ def addresses(text: str) -> tuple[str, ...]:
     return found
 
 
-def topics(text: str) -> tuple[str, ...]:
+def topics(text: str) -> Topics:
     """Topics, each once."""
     found = tuple(dict.fromkeys(check_topic(part.strip()) for part in text.split(",") if part.strip()))
     if not found:
         raise ConfigError("at least one topic is expected")
-    return found
+    return Topics(found)
+
+
+def pattern(text: str) -> Matching:
+    """A regular expression that a whole name has to match."""
+    try:
+        return Matching(re.compile(words(text)))
+    except re.error as e:
+        raise ConfigError(f"it is no regular expression: {e}") from e
+
+
+def assignment(text: str) -> Assigned:
+    """Queues one by one."""
+    return Assigned(queues_of_document(_json(text, "JSON {topic: {broker: [queue, ...]}}")))
+
+
+def _json(text: str, expected: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as e:
+        raise ConfigError(f"{expected} is expected: {e}") from e
+
+
+GROUP = "group"
+"""What stands for the offsets of option ``groupId``."""
 
 
 def offsets(text: str) -> Boundary | Offsets:
@@ -73,11 +100,17 @@ def offsets(text: str) -> Boundary | Offsets:
     word = text.strip().lower()
     if word in ("earliest", "latest"):
         return Boundary(word)
+    return from_document(_json(text, "earliest, latest or JSON {topic: {broker: {queue: offset}}}"))
+
+
+def starting(text: str) -> Boundary | Offsets | str:
+    """As :func:`offsets`, or :data:`GROUP`."""
+    if text.strip().lower() == GROUP:
+        return GROUP
     try:
-        document = json.loads(text)
-    except ValueError as e:
-        raise ConfigError(f"earliest, latest or JSON {{topic: {{broker: {{queue: offset}}}}}} is expected: {e}") from e
-    return from_document(document)
+        return offsets(text)
+    except ConfigError as e:
+        raise ConfigError(str(e).replace("earliest, latest or JSON", "earliest, latest, group or JSON")) from e
 
 
 def ending(text: str) -> Boundary | Offsets:
@@ -86,3 +119,62 @@ def ending(text: str) -> Boundary | Offsets:
     if position is Boundary.EARLIEST or (isinstance(position, dict) and Boundary.EARLIEST.number in position.values()):
         raise ConfigError("earliest (-2) is no end to read up to")
     return position
+
+
+def times(text: str) -> dict[MessageQueue, int]:
+    """A time for each queue, in ms since 1970."""
+    return from_document(_json(text, "JSON {topic: {broker: {queue: milliseconds since 1970}}}"), 0)
+
+
+def or_latest(text: str) -> bool:
+    """What to do where no message is that young."""
+    chosen = {"error": False, "latest": True}.get(text.strip().lower())
+    if chosen is None:
+        raise ConfigError("error or latest is expected")
+    return chosen
+
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def duration(text: str) -> float:
+    """A time span as Spark writes it; in seconds."""
+    found = re.fullmatch(r"\s*([0-9]+)\s*(ms|s|m|min|h|d)\s*", text.lower())
+    if not found:
+        raise ConfigError("a time span is expected, as 500ms, 30s, 15m, 2h or 1d")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def tags(text: str) -> tuple[str, ...]:
+    """Tags, one of which a message must have; none for all messages."""
+    try:
+        return tuple(dict.fromkeys(SubscriptionData.parse("", words(text), 0).tags_set))
+    except BadHeader as e:
+        raise ConfigError(str(e)) from e
+
+
+def sql(text: str) -> str:
+    """An SQL92 expression that brokers accept."""
+    from rocketmq_py.core.sql92 import compile_sql  # every worker imports this module, few need the language
+
+    unread = compile_sql(words(text)).unread.strip()
+    if unread:
+        raise ConfigError(f"brokers do not read its end, {unread!r}")
+    return text
+
+
+def columns(text: str) -> tuple[str, ...]:
+    """Names of columns."""
+    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not found:
+        raise ConfigError("at least one column is expected")
+    if len(set(found)) < len(found):
+        raise ConfigError("a column is named twice")
+    return found
+
+
+def body_type(text: str) -> str:
+    """How bodies are given."""
+    if text.strip().lower() not in ("binary", "string"):
+        raise ConfigError("binary or string is expected")
+    return text.strip().lower()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import fields
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -18,7 +17,7 @@ from rocketmq_py.errors import ConfigError
 from rocketmq_py.spark.badrecords import Mode
 from rocketmq_py.spark.offsets import Boundary
 from rocketmq_py.spark.option_values import Parse
-from rocketmq_py.spark.options_read import READ, ReadOptions
+from rocketmq_py.spark.options_read import BATCH_ONLY, READ, STREAM_ONLY, ReadOptions, settle_read
 from rocketmq_py.spark.options_shared import SECRETS, take_security
 from rocketmq_py.spark.options_write import WRITE, Guarantee, WriteOptions, take_checkpoint
 
@@ -35,10 +34,7 @@ class Use(Enum):
     WRITE_STREAM = "a streaming write"
 
 
-_FORBIDDEN = {
-    Use.READ: ("maxOffsetsPerTrigger", "offsetLookupIntervalMs"),
-    Use.READ_STREAM: ("endingOffsets",),
-}
+_FORBIDDEN = {Use.READ: STREAM_ONLY, Use.READ_STREAM: BATCH_ONLY}
 _ENGINE = frozenset(
     {"checkpointlocation", "queryname", "asyncprogresstrackingenabled", "asyncprogresstrackingcheckpointintervalms",
      "_asyncprogresstrackingoverridesinkssupportcheck", "pathoptionbeforewrite"}
@@ -70,9 +66,11 @@ def read_options(options: Mapping[str, str], use: Use) -> ReadOptions:
     for name in _FORBIDDEN.get(use, ()):
         if _snake(name) in given:
             raise ConfigError(f"option {name} is not for {use.value}")
-    if use is Use.READ and given.get("starting_offsets") is Boundary.LATEST:
+    settle_read(given, use.value)
+    built = _build(ReadOptions, given, use)
+    if use is Use.READ and built.start is Boundary.LATEST:
         raise ConfigError("option startingOffsets=latest is not for a batch read: there would be nothing to read")
-    return _build(ReadOptions, given, use)
+    return built
 
 
 def write_options(options: Mapping[str, str], use: Use = Use.WRITE) -> WriteOptions:
@@ -121,9 +119,8 @@ _Options = TypeVar("_Options", ReadOptions, WriteOptions)
 
 
 def _build(kind: type[_Options], given: dict[str, Any], use: Use) -> _Options:
-    for required in ("namesrv", "subscribe"):
-        if required in {field.name for field in fields(kind)} and required not in given:
-            raise ConfigError(f"option {required} is required for {use.value} with format rocketmq")
+    if "namesrv" not in given:
+        raise ConfigError(f"option namesrv is required for {use.value} with format rocketmq")
     return kind(**given)
 
 
@@ -142,6 +139,17 @@ _NEAR = {
     "kafka.bootstrap.servers": "namesrv",
     "bootstrap.servers": "namesrv",
     "includeheaders": "includeproperties",
+    "kafka.group.id": "groupid",
+    "group.id": "groupid",
+    "consumergroup": "groupid",
+    "subexpression": "tags",
+    "tag": "tags",
+    "filter": "sql",
+    "topicpattern": "subscribepattern",
+    "kafka.security.protocol": "tls",
+    "ssl": "tls",
+    "pullbatchsize": "pullsinflight",
+    "pulltimeoutms": "requesttimeoutms",
 }
 """Names people bring from elsewhere, too far from ours for spelling alone."""
 

@@ -5,7 +5,9 @@ Pure functions of offsets; knows no network and no Spark. What is lost is return
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import NamedTuple
 
 from rocketmq_py.errors import ConfigError, RocketMQError
@@ -65,6 +67,35 @@ def resolve(position: Boundary | Offsets, bounds: Mapping[MessageQueue, Bounds],
     return {queue: _at(offset, bounds[queue]) for queue, offset in position.items()}
 
 
+def resolve_committed(group: str, committed: Offsets, bounds: Mapping[MessageQueue, Bounds]) -> Offsets:
+    """Where a group stands; the beginning of queues it has no offset of, as of those a topic gets later.
+
+    :raises ConfigError: it has none at all.
+    """
+    if bounds and not committed:
+        raise ConfigError(
+            f"group {group} has committed no offset of {_list(sorted(bounds))}: check option groupId, or begin with"
+            " startingOffsets=earliest or latest"
+        )
+    return {queue: committed.get(queue, known.earliest) for queue, known in bounds.items()}
+
+
+def resolve_times(
+    times: Mapping[MessageQueue, int], found: Offsets, bounds: Mapping[MessageQueue, Bounds], *, or_latest: bool
+) -> Offsets:
+    """The offsets ``found`` for some ``times``, where an end stands for no message that young.
+
+    :raises ConfigError: a queue has no message that young, and its end is not wanted instead.
+    """
+    without = sorted(queue for queue, offset in found.items() if offset >= bounds[queue].latest)
+    if without and not or_latest:
+        raise ConfigError(
+            f"{_list(without)}: no message was stored at {times[without[0]]} ms since 1970 or later. To begin at the"
+            " end there, set startingOffsetsByTimestampStrategy=latest"
+        )
+    return found
+
+
 def _at(offset: int, bounds: Bounds) -> int:
     if offset == Boundary.EARLIEST.number:
         return bounds.earliest
@@ -119,6 +150,22 @@ def stream_plan(start: Offsets, stop: Offsets, earliest: Mapping[MessageQueue, i
     return Plan([r for r in ranges if r.size], losses)
 
 
+def repeated_first_plan(start: Offsets, stop: Offsets, earliest: Mapping[MessageQueue, int]) -> Plan:
+    """What the first micro-batch of a query covers, from its initial offsets ``start`` on.
+
+    Spark does not keep these: when it repeats the micro-batch after a failure it asks for them anew, and "latest" may
+    have moved on, even beyond ``stop``.
+    """
+    moved = sorted(queue for queue in start.keys() & stop.keys() if start[queue] > stop[queue])
+    losses = [
+        f"the first micro-batch is repeated, and where it began in {queue} before offset {stop[queue]} is no longer"
+        f" known: the initial offset is now {start[queue]}"
+        for queue in moved
+    ]
+    plan = stream_plan(start | {queue: stop[queue] for queue in moved}, stop, earliest)
+    return Plan(plan.ranges, losses + plan.losses)
+
+
 def _newcomer(queue: MessageQueue, earliest: int, stop: int, losses: list[str]) -> QueueRange:
     if earliest > 0:
         losses.append(f"{queue} is new to the query and starts at offset {earliest} instead of 0")
@@ -148,3 +195,32 @@ def admit(start: Offsets, latest: Offsets, limit: int) -> Offsets:
         extra = min(limit - sum(share.values()), lag[queue] - share.get(queue, 0))
         share[queue] = share.get(queue, 0) + extra
     return {queue: start.get(queue, 0) + share.get(queue, 0) if lag[queue] else latest[queue] for queue in latest}
+
+
+def split(ranges: Iterable[QueueRange], at_least: int | None, at_most: int | None) -> list[QueueRange]:
+    """The same messages in more ranges, in the same order.
+
+    :param at_least: so many ranges, as long as each has a message.
+    :param at_most: messages in one range.
+    """
+    whole = list(ranges)
+    parts = [1 if at_most is None else max(-(-one.size // at_most), 1) for one in whole]
+    if at_least is not None:
+        longest = [(-one.size / count, i) for i, (one, count) in enumerate(zip(whole, parts, strict=True))]
+        heapq.heapify(longest)
+        for _ in range(min(at_least, sum(one.size for one in whole)) - sum(parts)):
+            _, i = longest[0]
+            parts[i] += 1
+            heapq.heapreplace(longest, (-whole[i].size / parts[i], i))
+    return [piece for one, count in zip(whole, parts, strict=True) for piece in _cut(one, count)]
+
+
+def _cut(one: QueueRange, count: int) -> list[QueueRange]:
+    """``one`` in ``count`` pieces that differ by one message at most."""
+    edges = [one.start + one.size * i // count for i in range(count + 1)]
+    return [one._replace(start=start, stop=stop) for start, stop in pairwise(edges) if start < stop]
+
+
+def backlog(start: Offsets, latest: Offsets) -> int:
+    """How many messages there are from ``start`` to ``latest``."""
+    return sum(max(end - start.get(queue, 0), 0) for queue, end in latest.items())

@@ -7,18 +7,27 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
 
-from rocketmq_py.spark.cluster import Addresses, Cluster, Queues
-from rocketmq_py.spark.decode import Decoder, Piece
-from rocketmq_py.spark.fetch import Fetcher, FetchSettings
-from rocketmq_py.spark.offsets import Boundary
+from rocketmq_py.spark.cluster import Cluster
+from rocketmq_py.spark.fetch import READ_GROUP, Fetcher, FetchSettings
+from rocketmq_py.spark.filters import message_filter
+from rocketmq_py.spark.offsets import Boundary, Offsets
 from rocketmq_py.spark.options import ReadOptions
-from rocketmq_py.spark.plan import DataLossError, Plan, QueueRange, batch_plan, resolve
+from rocketmq_py.spark.pieces import Piece
+from rocketmq_py.spark.plan import DataLossError, Plan, QueueRange, batch_plan, split
+from rocketmq_py.spark.positions import locate
+from rocketmq_py.spark.pruning import Pruning, prune
+from rocketmq_py.spark.queues import Addresses, Queues
+from rocketmq_py.spark.schema import arrow_schema
 
 _log = logging.getLogger(__name__)
+
+STARTING, ENDING = "startingOffsets", "endingOffsets"
 
 _DECODE_BYTES = 2 * 1024 * 1024
 """Pull bodies are collected to so many bytes before they are decoded: one batch of many rows costs less than many."""
@@ -27,7 +36,7 @@ _DECODE_BYTES = 2 * 1024 * 1024
 class QueuePartition(InputPartition):
     """A range of one queue, and where it is served as far as the driver knows."""
 
-    def __init__(self, wanted: QueueRange, addresses: tuple[str, ...]) -> None:
+    def __init__(self, wanted: QueueRange, addresses: Addresses) -> None:
         super().__init__(str(wanted.queue))
         self.range = wanted
         self.addresses = addresses
@@ -36,10 +45,10 @@ class QueuePartition(InputPartition):
 class QueueRanges:
     """Reads partitions; the part batch and streaming readers share. Travels to the executors.
 
-    :param schema: the Arrow schema to fill.
+    :param schema: the columns to fill.
     """
 
-    def __init__(self, options: ReadOptions, schema: Any) -> None:
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self.options = options
         self._schema = schema
 
@@ -49,9 +58,10 @@ class QueueRanges:
         return Cluster(options.namesrv, options.timeout, options.num_retries, options.security)
 
     def partitions(self, plan: Plan, queues: Queues) -> list[InputPartition]:
-        """The partitions of a plan: one for each queue that has something to read."""
+        """The partitions of a plan: one for each queue that has something to read, or more as the options say."""
         self.report(plan.losses)
-        return [QueuePartition(r, queues.addresses.get(r.queue, Addresses()).all) for r in plan.ranges]
+        ranges = split(plan.ranges, self.options.min_partitions, self.options.max_records_per_partition)
+        return [QueuePartition(one, queues.addresses.get(one.queue, Addresses())) for one in ranges]
 
     def report(self, losses: Iterable[str]) -> None:
         """Fail or warn about messages that are gone, as ``failOnDataLoss`` says.
@@ -68,7 +78,9 @@ class QueueRanges:
         if not isinstance(partition, QueuePartition):  # Spark's stand-in for "no partition at all"
             return
         wanted, rows = partition.range, 0
-        decoder = Decoder(self._schema, wanted.queue.broker_name)
+        from rocketmq_py.spark.decode import Decoder  # Arrow and NumPy take long to import, and planners do without
+
+        decoder = Decoder(arrow_schema(self._schema), wanted.queue.broker_name, self.options.tags)
         fetcher = Fetcher(wanted, partition.addresses, self._settings())
         try:
             for pieces in coalesce(fetcher.pieces(), _DECODE_BYTES):
@@ -81,7 +93,7 @@ class QueueRanges:
             self._check_retention(wanted)
 
     def _check_retention(self, wanted: QueueRange) -> None:
-        """Fewer messages than offsets: fine for a compacted topic, but not if they were removed while being read."""
+        """Fewer messages than offsets: fine for a filter or a compacted topic, not if they were removed meanwhile."""
         cluster = self.cluster()
         try:
             queues = cluster.readable([wanted.queue.topic])
@@ -99,6 +111,8 @@ class QueueRanges:
             retries=options.num_retries,
             in_flight=options.pulls_in_flight,
             fail_on_data_loss=options.fail_on_data_loss,
+            group=options.group or READ_GROUP,
+            wanted=message_filter(options.tags, options.sql),
             security=options.security,
         )
 
@@ -120,21 +134,53 @@ def coalesce(pieces: Iterable[list[Piece]], size: int) -> Iterator[list[Piece]]:
 class BatchReader(DataSourceReader):
     """``spark.read.format("rocketmq")``: what lies between two offsets of each queue, fixed when it is planned."""
 
-    def __init__(self, options: ReadOptions, schema: Any) -> None:
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._ranges = QueueRanges(options, schema)
 
     def partitions(self) -> list[InputPartition]:
-        """One partition for each queue with messages between the starting and the ending offsets."""
+        """The messages between the starting and the ending offsets, cut as the options say."""
         options = self._ranges.options
         cluster = self._ranges.cluster()
         try:
-            queues = cluster.readable(options.subscribe)
+            queues = cluster.selected(options.selection)
             bounds = cluster.bounds(queues)
+            start = locate(options.start or Boundary.EARLIEST, STARTING, cluster, queues, bounds)
+            stop = locate(options.end, ENDING, cluster, queues, bounds)
+            start, stop = self._narrow(start, stop, cluster, queues)
         finally:
             cluster.close()
-        start = resolve(options.starting_offsets or Boundary.EARLIEST, bounds, "startingOffsets")
-        stop = resolve(options.ending_offsets, bounds, "endingOffsets")
         return self._ranges.partitions(batch_plan(start, stop, bounds), queues)
+
+    def _narrow(self, start: Offsets, stop: Offsets, cluster: Cluster, queues: Queues) -> tuple[Offsets, Offsets]:  # noqa: ARG002
+        """For readers that know more about what is wanted."""
+        return start, stop
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return self._ranges.read(partition)
+
+
+class PruningReader(BatchReader):
+    """As :class:`BatchReader`, told by Spark which conditions the rows must fulfil (option ``pushFilters``).
+
+    A class of its own, since Spark refuses one with this method unless its setting for push-down is on.
+    """
+
+    _pruning = Pruning()
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
+        """Remember what the conditions leave to read; Spark is to check all of them itself."""
+        self._pruning = prune(filters)
+        options = self._ranges.options
+        if self._pruning.tags and not options.tags and options.sql is None:
+            self._ranges.options = replace(options, tags=self._pruning.tags)
+        return filters
+
+    def _narrow(self, start: Offsets, stop: Offsets, cluster: Cluster, queues: Queues) -> tuple[Offsets, Offsets]:
+        pruning = self._pruning
+        chosen = Queues({queue: at for queue, at in queues.addresses.items() if pruning.wants(queue)})
+        since, before = (
+            {} if not pruning.by_time else cluster.since(chosen, dict.fromkeys(chosen.addresses, time))
+            for time in pruning.times
+        )
+        first, last = ({queue: offsets[queue] for queue in chosen.addresses} for offsets in (start, stop))
+        return pruning.narrow(first, last, since, before)

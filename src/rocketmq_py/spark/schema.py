@@ -8,7 +8,6 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql.types import (
     BinaryType,
     DataType,
@@ -22,7 +21,7 @@ from pyspark.sql.types import (
 )
 
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.spark.decode import COLUMNS
+from rocketmq_py.spark.options import ReadOptions
 
 READ_TYPES: dict[str, DataType] = {
     "topic": StringType(),
@@ -38,36 +37,60 @@ READ_TYPES: dict[str, DataType] = {
     "msgId": StringType(),
     "properties": MapType(StringType(), StringType()),
 }
-"""Type of each column a read can give, in the order of the default schema."""
+"""Type of each column a read can give, in the order of the default schema. ``body`` may be a string, too."""
+
+BODY = "body"
 
 
-def default_schema(include_properties: bool) -> StructType:
-    """The columns of a read without a schema of the user's."""
-    names = [name for name in READ_TYPES if include_properties or name != "properties"]
-    return StructType([StructField(name, READ_TYPES[name]) for name in names])
+def default_schema(options: ReadOptions) -> StructType:
+    """The columns of a read without a schema of the user's.
+
+    :raises ConfigError: option ``columns`` names one there is not.
+    """
+    names = options.columns or [name for name in READ_TYPES if options.include_properties or name != "properties"]
+    for name in names:
+        if name not in READ_TYPES:
+            raise ConfigError(f"option columns has an {_unknown_column(name)}")
+    kinds = {**READ_TYPES, BODY: StringType()} if options.body_type == "string" else READ_TYPES
+    return StructType([StructField(name, kinds[name]) for name in names])
 
 
-def arrow_schema(schema: StructType) -> Any:
-    """The Arrow schema of what is read for Spark's ``schema``; Spark insists on exactly this one.
+def check_read_schema(schema: StructType) -> StructType:
+    """``schema`` itself, when a read can fill it.
 
     :raises ConfigError: a column is unknown, of another type, or said to be never null although it may be.
     """
     for field in schema.fields:
         expected = READ_TYPES.get(field.name)
         if expected is None:
-            raise ConfigError(_unknown_column(field.name))
-        if field.dataType != expected:
+            raise ConfigError(f"the schema of a read has an {_unknown_column(field.name)}")
+        if field.dataType != expected and not (field.name == BODY and field.dataType == StringType()):
             raise ConfigError(
                 f"column {field.name} is of type {expected.simpleString()}, the schema says"
                 f" {field.dataType.simpleString()}. Read it so and cast it afterwards"
             )
         if not field.nullable and field.name in ("tags", "keys"):
             raise ConfigError(f"column {field.name} may be null, the schema must not say NOT NULL")
-    return pa.schema([pa.field(f.name, COLUMNS[f.name].kind, nullable=f.nullable) for f in schema.fields])
+    return schema
+
+
+def arrow_schema(schema: StructType) -> Any:
+    """The Arrow schema of what is read for Spark's ``schema``; Spark insists on exactly this one."""
+    import pyarrow as pa
+
+    from rocketmq_py.spark.decode import COLUMNS
+
+    kinds = {name: column.kind for name, column in COLUMNS.items()}
+    return pa.schema(
+        [
+            pa.field(f.name, pa.string() if f.dataType == StringType() else kinds[f.name], nullable=f.nullable)
+            for f in schema.fields
+        ]
+    )
 
 
 def _unknown_column(name: str) -> str:
     near = difflib.get_close_matches(name.lower(), {known.lower(): known for known in READ_TYPES}, n=1)
     by_lower = {known.lower(): known for known in READ_TYPES}
     hint = f"did you mean {by_lower[near[0]]}?" if near else f"known columns: {', '.join(READ_TYPES)}"
-    return f"unknown column {name!r} in the schema of a read; {hint}"
+    return f"unknown column {name!r}; {hint}"

@@ -24,8 +24,9 @@ from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers import SendMessageV2
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.spark.badrecords import Bad, dead_letter
-from rocketmq_py.spark.cluster import AUTO_CREATE_QUEUES, Cluster, Queues
+from rocketmq_py.spark.cluster import AUTO_CREATE_QUEUES, Cluster
 from rocketmq_py.spark.connection import Connections
+from rocketmq_py.spark.queues import Queues
 from rocketmq_py.spark.retry import Retry
 from rocketmq_py.spark.rows import Outgoing
 from rocketmq_py.spark.security import OPEN, Security

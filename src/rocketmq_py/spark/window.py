@@ -1,7 +1,8 @@
 """Which pulls of one range of one queue are under way: a plain broker answers with 32 messages, so many have to be.
 
 Pure. Offsets are known beforehand, so the range is cut into segments which are pulled at the same time; pieces come out
-in the order of offsets. How many messages a broker gives at once is learned from its answers.
+in the order of offsets. How many messages a broker gives at once is learned from its answers; of one that filters, how
+many offsets it gets through.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rocketmq_py.spark.decode import Piece
+from rocketmq_py.spark.pieces import Piece
 
 _LONGEST = 1024
 _FIRST_PATIENCE = 64
+_FARTHEST = 4096
+_REMEMBERED = 16
 
 
 class Pull(NamedTuple):
@@ -38,9 +41,13 @@ class Window:
     """The pulls of offsets ``start`` up to, not including, ``stop``.
 
     :param in_flight: pulls under way at once.
+    :param filtered: whether the broker gives some of the messages only, so that an answer covers more offsets than it
+        holds messages: as many as it looks at in one go, or until it has as many messages as it gives at once.
     """
 
-    def __init__(self, start: int, stop: int, in_flight: int) -> None:
+    def __init__(self, start: int, stop: int, in_flight: int, *, filtered: bool = False) -> None:
+        self._learn = self._learn_reach if filtered else self._learn_number
+        self._reaches: deque[int] = deque(maxlen=_REMEMBERED)
         self._next = start
         self._stop = stop
         self._in_flight = in_flight
@@ -104,10 +111,21 @@ class Window:
             self._unasked += 1
             segment.stop = reached
         segment.body = body
-        self._learn(asked, reached - segment.start)
+        self._learn(asked, next_offset - segment.start)
 
-    def _learn(self, asked: int, got: int) -> None:
+    def _learn_reach(self, asked: int, reach: int) -> None:
+        """Cut segments a little shorter than most answers reach.
+
+        What an answer holds beyond its segment comes a second time with the next one, what it lacks costs another pull.
+        """
+        if asked >= self._stride:  # the rest of a segment is asked for with a number that says little
+            self._reaches.append(reach)
+            usual = sorted(self._reaches)[len(self._reaches) // 4]
+            self._stride = min(max(usual, 1), _FARTHEST)
+
+    def _learn_number(self, asked: int, reach: int) -> None:
         """Ask for as much as the broker gives; now and then try whether it gives more."""
+        got = max(min(reach, asked), 0)
         if got < asked or not self._stride:
             if got < self._stride:
                 self._patience = min(self._patience * 2, 1 << 16)

@@ -12,8 +12,9 @@ from hypothesis import given, settings, strategies as st
 
 from rocketmq_py.errors import CorruptRecord
 from rocketmq_py.model import RecordHead
-from rocketmq_py.spark.decode import COLUMNS, Decoder, Piece
+from rocketmq_py.spark.decode import COLUMNS, Decoder
 from rocketmq_py.spark.decode.layout import Irregular, Layout, record_starts
+from rocketmq_py.spark.pieces import Piece
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.record import decode_records, encode_record, pack_host
 

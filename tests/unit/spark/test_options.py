@@ -7,8 +7,9 @@ import pytest
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.spark.badrecords import Mode
-from rocketmq_py.spark.offsets import Boundary
+from rocketmq_py.spark.offsets import Boundary, FromGroup, Times
 from rocketmq_py.spark.options import Use, check_options, read_options, write_options
+from rocketmq_py.spark.selection import Topics
 from rocketmq_py.tls import TlsOptions
 from rocketmq_py.wire.signing import Credentials
 
@@ -18,9 +19,9 @@ NEEDED = {"namesrv": "localhost:9876", "subscribe": "orders"}
 def test_a_read_needs_two_options_and_has_defaults_for_the_rest() -> None:
     options = read_options(NEEDED, Use.READ)
     assert options.namesrv == ("localhost:9876",)
-    assert options.subscribe == ("orders",)
-    assert options.starting_offsets is None
-    assert options.ending_offsets is Boundary.LATEST
+    assert options.selection == Topics(("orders",))
+    assert options.start is None
+    assert options.end is Boundary.LATEST
     assert options.fail_on_data_loss
 
 
@@ -35,8 +36,8 @@ def test_names_are_taken_as_spark_lowers_them_and_values_are_parsed() -> None:
     }
     options = read_options(given, Use.READ_STREAM)
     assert options.namesrv == ("a:1", "b:2", "[::1]:3")
-    assert options.subscribe == ("orders", "flights")
-    assert options.starting_offsets == {
+    assert options.selection == Topics(("orders", "flights"))
+    assert options.start == {
         MessageQueue("orders", "broker-a", 0): 5,
         MessageQueue("orders", "broker-a", 1): -2,
     }
@@ -59,6 +60,9 @@ def test_a_write_has_its_own_options() -> None:
         ("path", "subscribe"),
         ("includeHeaders", "includeProperties"),
         ("kafka.bootstrap.servers", "namesrv"),
+        ("kafka.group.id", "groupId"),
+        ("subExpression", "tags"),
+        ("startingTimestamps", "startingTimestamp"),
     ],
 )
 def test_an_unknown_option_is_refused_with_the_nearest_name(name: str, nearest: str) -> None:
@@ -83,7 +87,21 @@ def test_what_spark_itself_reads_from_the_options_is_let_through() -> None:
         ("namesrv", " ; ", "at least one name server"),
         ("subscribe", "or ders", "illegal characters"),
         ("subscribe", ",", "at least one topic"),
-        ("startingOffsets", "first", "earliest, latest or JSON"),
+        ("startingOffsets", "first", "earliest, latest, group or JSON"),
+        ("endingOffsets", "group", "earliest, latest or JSON"),
+        ("subscribePattern", "a(", "no regular expression: missing"),
+        ("assign", "orders", "JSON {topic: {broker: "),
+        ("assign", '{"t": {"b": 5}}', "broker 'b' of topic 't' holds 5"),
+        ("assign", '{"t": {"b": [-1]}}', "holds .-1."),
+        ("startingTimestamp", "yesterday", "whole number"),
+        ("startingOffsetsByTimestamp", '{"t": {"b": {"0": -1}}}', "-1 is no offset"),
+        ("startingOffsetsByTimestampStrategy", "earliest", "error or latest"),
+        ("maxTriggerDelay", "15", "a time span is expected"),
+        ("groupId", "a b", "illegal characters"),
+        ("tags", " || ", "names no tag"),
+        ("sql", "a >", "illegal SQL expression"),
+        ("columns", "body,body", "named twice"),
+        ("bodyType", "text", "binary or string"),
         ("startingOffsets", "{}", "no queue is named"),
         ("startingOffsets", '{"t": 5}', "topic 't' holds 5"),
         ("startingOffsets", '{"t": {"b": {"x": 5}}}', "'x' is no queue id"),
@@ -133,6 +151,54 @@ def test_no_error_shows_a_secret() -> None:
     assert str(told.value) == "option secretKey: it is empty"
 
 
+def test_what_is_read_can_be_said_in_three_ways_but_only_in_one_at_once() -> None:
+    base = {"namesrv": "a:1"}
+    matching = read_options(base | {"subscribePattern": "orders-.*"}, Use.READ).selection
+    assert list(matching.topics(lambda: ["orders-1", "flights", "orders-2", "%DLQ%orders-", "rmq_sys_orders-"])) == [
+        *("orders-1", "orders-2")
+    ]
+    assigned = read_options(base | {"assign": '{"t": {"b": [0, 2]}}'}, Use.READ).selection
+    assert assigned.topics(list) == ["t"]
+    assert [i for i in range(4) if assigned.wants(MessageQueue("t", "b", i))] == [0, 2]
+    with pytest.raises(ConfigError, match="options subscribe and assign are both given"):
+        read_options(NEEDED | {"assign": '{"t": {"b": [0]}}'}, Use.READ)
+
+
+def test_dead_letters_are_matched_by_a_pattern_that_means_them() -> None:
+    names = ["%DLQ%g", "%RETRY%g", "g"]
+    found = {
+        text: read_options({"namesrv": "a:1", "subscribePattern": text}, Use.READ).selection.topics(lambda: names)
+        for text in (".*g", "%DLQ%.*")
+    }
+    assert found == {".*g": ["g"], "%DLQ%.*": ["%DLQ%g"]}
+
+
+def test_times_go_before_offsets_as_with_kafka() -> None:
+    given = {
+        "startingOffsets": "earliest",
+        "startingOffsetsByTimestamp": '{"orders": {"b": {"0": 7}}}',
+        "endingTimestamp": "9",
+        "startingOffsetsByTimestampStrategy": "latest",
+    }
+    options = read_options(NEEDED | given, Use.READ)
+    assert options.start == Times(0, {MessageQueue("orders", "b", 0): 7}, or_latest=True)
+    assert options.end == Times(9, None, or_latest=True)
+    assert read_options(NEEDED | given | {"startingTimestamp": "5"}, Use.READ).start == Times(5, None, or_latest=True)
+
+
+def test_a_stream_has_options_of_its_own() -> None:
+    given = {
+        "startingOffsets": "group", "groupId": "g", "minOffsetsPerTrigger": "5", "maxTriggerDelay": "2m",
+        "minPartitions": "8", "maxRecordsPerPartition": "100", "tags": "a || b", "columns": "keys, body",
+        "bodyType": "string", "pollNameServerIntervalMs": "500",
+    }  # fmt: skip
+    options = read_options(NEEDED | given, Use.READ_STREAM)
+    assert options.start == FromGroup("g")
+    assert (options.group, options.min_offsets_per_trigger, options.max_trigger_delay) == ("g", 5, 120.0)
+    assert (options.min_partitions, options.max_records_per_partition) == (8, 100)
+    assert (options.tags, options.columns, options.body_type) == (("a", "b"), ("keys", "body"), "string")
+
+
 @pytest.mark.parametrize("missing", sorted(NEEDED))
 def test_a_missing_option_is_named(missing: str) -> None:
     with pytest.raises(ConfigError, match=f"option {missing} is required for a batch read"):
@@ -142,6 +208,13 @@ def test_a_missing_option_is_named(missing: str) -> None:
 @pytest.mark.parametrize(
     ("option", "use", "told"),
     [
+        ({"startingOffsets": "group"}, Use.READ, "needs option groupId"),
+        ({"tags": "a", "sql": "a = 1"}, Use.READ, "tags and sql are both given"),
+        ({"columns": "body", "includeProperties": "true"}, Use.READ, "name the column properties there"),
+        ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, Use.READ_STREAM, "is above maxOffsetsPerTrigger"),
+        ({"maxTriggerDelay": "1m"}, Use.READ_STREAM, "with minOffsetsPerTrigger only"),
+        ({"startingOffsetsByTimestampStrategy": "latest"}, Use.READ, "with a starting timestamp only"),
+        ({"pushFilters": "true"}, Use.READ_STREAM, "pushFilters is not for a streaming read"),
         ({"maxOffsetsPerTrigger": "5"}, Use.READ, "maxOffsetsPerTrigger is not for a batch read"),
         ({"startingOffsets": "latest"}, Use.READ, "nothing to read"),
         ({"endingOffsets": "latest"}, Use.READ_STREAM, "endingOffsets is not for a streaming read"),

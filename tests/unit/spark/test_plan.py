@@ -15,9 +15,14 @@ from rocketmq_py.spark.plan import (
     DataLossError,
     QueueRange,
     admit,
+    backlog,
     batch_plan,
     carry,
+    repeated_first_plan,
     resolve,
+    resolve_committed,
+    resolve_times,
+    split,
     stream_plan,
 )
 
@@ -110,3 +115,55 @@ def test_admission_shares_by_lag() -> None:
 def test_a_data_loss_error_says_what_to_do_and_can_be_pickled() -> None:
     error = pickle.loads(pickle.dumps(DataLossError(["one", "two"])))
     assert str(error).startswith("one; two. To go on with what is still there, set failOnDataLoss=false")
+
+
+def test_a_group_is_followed_where_it_has_offsets() -> None:
+    bounds = {A: Bounds(5, 9), B: Bounds(0, 3)}
+    assert resolve_committed("g", {A: 7}, bounds) == {A: 7, B: 0}
+    with pytest.raises(ConfigError, match="group g has committed no offset of t@broker-a:0, t@broker-a:1"):
+        resolve_committed("g", {}, bounds)
+
+
+def test_a_time_after_the_last_message_is_an_error_unless_the_end_is_wanted() -> None:
+    bounds = {A: Bounds(5, 9), B: Bounds(0, 3)}
+    found = {A: 6, B: 3}
+    assert resolve_times({A: 100, B: 100}, found, bounds, or_latest=True) == found
+    with pytest.raises(ConfigError, match="t@broker-a:1: no message was stored at 100 ms since 1970 or later"):
+        resolve_times({A: 100, B: 100}, found, bounds, or_latest=False)
+
+
+def test_a_repeated_first_micro_batch_does_not_pass_for_a_queue_made_anew() -> None:
+    plan = repeated_first_plan({A: 20, B: 1}, {A: 12, B: 4}, {A: 0, B: 0})
+    assert plan.ranges == [QueueRange(B, 1, 4)]
+    (loss,) = plan.losses
+    assert loss.endswith("began in t@broker-a:0 before offset 12 is no longer known: the initial offset is now 20")
+
+
+ranges = st.lists(
+    st.builds(lambda start, size: QueueRange(A, start, start + size), st.integers(0, 50), st.integers(1, 200)),
+    max_size=5,
+)
+
+
+@given(ranges, st.none() | st.integers(1, 60), st.none() | st.integers(1, 60))
+def test_split_ranges_hold_the_same_messages_evenly(
+    whole: list[QueueRange], at_least: int | None, at_most: int | None
+) -> None:
+    pieces = split(whole, at_least, at_most)
+    expected = [(one.queue, i) for one in whole for i in range(one.start, one.stop)]
+    assert [(one.queue, i) for one in pieces for i in range(one.start, one.stop)] == expected
+    assert all(one.size for one in pieces)
+    if at_most is not None:
+        assert all(one.size <= at_most for one in pieces)
+    if at_least is not None:
+        assert len(pieces) >= min(at_least, len(expected))
+    if at_least is None and at_most is None:
+        assert pieces == whole
+
+
+def test_the_longest_queue_is_split_first() -> None:
+    assert [one.size for one in split([QueueRange(A, 0, 900), QueueRange(B, 0, 10)], 4, None)] == [300, 300, 300, 10]
+
+
+def test_the_backlog_counts_what_is_ahead_only() -> None:
+    assert backlog({A: 5, B: 9}, {A: 8, B: 2, C: 4}) == 7

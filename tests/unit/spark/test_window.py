@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import deque
 
 from hypothesis import given, strategies as st
@@ -86,3 +87,38 @@ def test_it_tries_whether_a_broker_gives_more_than_it_did() -> None:
         window.pieces()
     assert asked[1] == 8
     assert max(asked[1:]) >= 32
+
+
+@given(
+    length=st.integers(1, 600),
+    in_flight=st.integers(1, 8),
+    one_in=st.integers(1, 40),
+    scan=st.integers(5, 200),
+    chance=st.integers().map(random.Random),
+)
+def test_of_a_broker_that_filters_every_wanted_offset_is_in_the_piece_it_belongs_to(
+    length: int, in_flight: int, one_in: int, scan: int, chance: random.Random
+) -> None:
+    """The broker looks at ``scan`` offsets a pull, gives at most 32 messages, and may reach far beyond the segment."""
+    window = Window(0, length, in_flight, filtered=True)
+    under_way: list[Pull] = []
+    seen: list[int] = []
+    while not window.done:
+        under_way += window.pulls()
+        pull = under_way.pop(chance.randrange(len(under_way)))
+        given_ = [i for i in range(pull.offset, min(pull.offset + scan, length)) if i % one_in == 0]
+        given_ = given_[: min(32, pull.number)]
+        full = len(given_) == min(32, pull.number)
+        reached = given_[-1] + 1 if full else min(pull.offset + scan, length)
+        window.answer(pull.segment, b"".join(i.to_bytes(4, "big") for i in given_), reached)
+        for piece in window.pieces():
+            offsets = [int.from_bytes(piece.body[i : i + 4], "big") for i in range(0, len(piece.body), 4)]
+            seen += [i for i in offsets if piece.start <= i < piece.stop]
+    assert seen == list(range(0, length, one_in))
+
+
+def test_of_a_broker_that_filters_pulls_are_spaced_by_what_it_gets_through() -> None:
+    window = Window(0, 100_000, in_flight=3, filtered=True)
+    (first,) = window.pulls()
+    window.answer(first.segment, b"", first.offset + 800)
+    assert [pull.offset for pull in window.pulls()] == [800, 1024, 1824]

@@ -7,25 +7,18 @@ Refuses to know sockets and Spark.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rocketmq_py.errors import CorruptRecord
 from rocketmq_py.spark.decode.columns import COLUMNS as COLUMNS, Records
 from rocketmq_py.spark.decode.layout import Ints, Irregular, Layout, holds_compressed, record_starts
+from rocketmq_py.spark.pieces import Piece
 from rocketmq_py.wire.record import decode_records
-
-
-class Piece(NamedTuple):
-    """The body of one pull answer, and the offsets it was pulled for: from ``start`` up to, not including, ``stop``."""
-
-    body: bytes
-    start: int
-    stop: int
-
 
 _MOST_COMPRESSED = 256 * 1024
 """Bytes of records decoded together where some are compressed: a body may grow a thousandfold."""
@@ -38,11 +31,15 @@ class _TooMuch(Exception):
 class Decoder:
     """Decodes the records of one queue into batches of one schema.
 
-    :param schema: fields named as in :data:`COLUMNS`, of the types there; only these are decoded.
+    :param schema: fields named as in :data:`COLUMNS`, of the types there (``body`` may be a string); only these are
+        decoded.
     :param broker_name: what the column ``brokerName`` says; records do not hold it.
+    :param tags: keep messages with one of these tags only; all messages when there are none.
     """
 
-    def __init__(self, schema: Any, broker_name: str) -> None:
+    def __init__(self, schema: Any, broker_name: str, tags: Collection[str] = ()) -> None:
+        self._tags = frozenset(tags)
+        self._tags_array = pa.array(sorted(tags), pa.string())
         self._schema = schema
         self._broker_name = broker_name
         self._columns = [COLUMNS[name] for name in schema.names]
@@ -86,17 +83,39 @@ class Decoder:
                 return None
             layout = Layout(raw, layout.starts[keep])
         records = Records(layout, self._broker_name)
-        return pa.RecordBatch.from_arrays([c.of_records(records) for c in self._columns], schema=self._schema)
+        arrays = [_as(c.of_records(records), f.type) for c, f in zip(self._columns, self._schema, strict=True)]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        return self._tagged(batch, records)
+
+    def _tagged(self, batch: Any, records: Records) -> Any | None:
+        """The rows with a tag that is wanted: brokers compare hashes, which different tags may share."""
+        if not self._tags:
+            return batch
+        keep = pc.is_in(records.pairs.column("TAGS"), value_set=self._tags_array)
+        if pc.all(keep).as_py():
+            return batch
+        kept = batch.filter(keep)
+        return kept if kept.num_rows else None
 
     def _plain(self, raw: bytes, wanted: range) -> Any | None:
         messages = decode_records(raw, self._broker_name)
         keep = _ascending(np.array([m.queue_offset for m in messages], np.int64), wanted)
         if keep is not None:
             messages = [m for m, kept in zip(messages, keep, strict=True) if kept]
+        if self._tags:
+            messages = [m for m in messages if m.tags in self._tags]
         if not messages:
             return None
-        arrays = [pa.array([c.of_message(m) for m in messages], c.kind) for c in self._columns]
+        arrays = [
+            _as(pa.array([c.of_message(m) for m in messages], c.kind), f.type)
+            for c, f in zip(self._columns, self._schema, strict=True)
+        ]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def _as(array: Any, kind: Any) -> Any:
+    """``array`` as ``kind``: a body as a string is the same bytes, not looked at, as Spark casts them."""
+    return array if array.type == kind else array.view(kind)
 
 
 def _ascending(offsets: Any, wanted: range) -> Any:
@@ -110,4 +129,4 @@ def _ascending(offsets: Any, wanted: range) -> Any:
     return (offsets > highest) & (offsets < wanted.stop)
 
 
-__all__ = ["COLUMNS", "CorruptRecord", "Decoder", "Piece"]
+__all__ = ["COLUMNS", "CorruptRecord", "Decoder"]

@@ -1,0 +1,13 @@
+"""What was fetched and is not decoded yet. A module of its own: what plans reads need not import what decodes them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Piece(NamedTuple):
+    """The body of one pull answer, and the offsets it was pulled for: from ``start`` up to, not including, ``stop``."""
+
+    body: bytes
+    start: int
+    stop: int
