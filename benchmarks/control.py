@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Self
 
+import msgspec
+
 from benchmarks.errors import BenchError
 from benchmarks.load import connect
 from rocketmq_py.protocol.codes import RequestCode
@@ -36,14 +38,18 @@ class Control:
 
         :raises BenchError: it is not a success.
         """
+        return self.ask(Command(code, ext=header.to_ext()))
+
+    def ask(self, command: Command) -> Command:
+        """As :meth:`call`, for a request as it is sent."""
         self._opaque += 1
-        self._socket.sendall(encode_command(Command(code, opaque=self._opaque, ext=header.to_ext())))
+        self._socket.sendall(encode_command(msgspec.structs.replace(command, opaque=self._opaque)))
         decoder = FrameDecoder()
         while not (frames := decoder.feed(self._socket.recv(1 << 16))):
             pass
         answer = decode_command(frames[0])
         if answer.code:
-            raise BenchError(f"{self.address}: {code.name} answered {answer.code}: {answer.remark}")
+            raise BenchError(f"{self.address}: request {command.code} answered {answer.code}: {answer.remark}")
         return answer
 
     def create_topic(self, topic: str, queues: int) -> None:

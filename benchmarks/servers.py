@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,13 +34,23 @@ class Tls(NamedTuple):
 
 @dataclass(slots=True)
 class Server:
-    """A running name server and broker; ``pid`` is the broker's process, the one that is judged."""
+    """A running name server and broker; ``pid`` is the broker's process, the one that is judged.
+
+    ``slave`` and ``slave_pid`` are those of its slave, if it has one.
+    """
 
     name: str
     namesrv: str
     broker: str
     pid: int
     kill: Callable[[], None]
+    slave: str = ""
+    slave_pid: int | None = None
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Of everything that works here."""
+        return (self.pid,) if self.slave_pid is None else (self.pid, self.slave_pid)
 
 
 def our_command(store: Path, settings: Mapping[str, str] | None = None) -> list[str]:
@@ -70,6 +80,37 @@ def start_java(work: Path, settings: Mapping[str, str] | None = None, java_optio
     return Server("java", namesrv.address, broker.address, broker.process.pid, peer.close)
 
 
+# -- pairs
+
+
+def start_our_pair(work: Path, role: str, settings: Mapping[str, str]) -> Server:
+    """Our master and a slave of it in a process of its own, ready; it finds its master by the name server, later."""
+    with ExitStack() as unless_ready:
+        master = start_ours(work, {**settings, "brokerRole": role})
+        unless_ready.callback(master.kill)
+        command = our_command(work / "our-slave", settings)
+        command += ["--namesrv", master.namesrv, "--role", "SLAVE", "--id", "1"]
+        slave = unless_ready.enter_context(Program(command, work / "our-slave.log"))
+        said = dict(word.split("=", 1) for word in slave.ready().split())
+        unless_ready.pop_all()
+    return replace(master, kill=lambda: (slave.kill(), master.kill()), slave=said["broker"], slave_pid=slave.pid)
+
+
+def start_java_pair(work: Path, role: str, settings: Mapping[str, str]) -> Server:
+    """The same of Java brokers."""
+    peer = JavaPeer(work, stock=True)
+    with ExitStack() as unless_ready:
+        unless_ready.callback(peer.close)
+        namesrv = peer.namesrv()
+        conf = {**JAVA_SETTINGS, **settings}
+        master = peer.broker(namesrv.address, role=role, conf=conf)
+        slave = peer.broker(namesrv.address, role="SLAVE", id=1, conf=conf)
+        unless_ready.pop_all()
+    return Server(
+        "java", namesrv.address, master.address, master.process.pid, peer.close, slave.address, slave.process.pid
+    )
+
+
 @contextmanager
 def ours_and_java(
     work: Path, settings: Mapping[str, str] | None = None, tls: Tls | None = None
@@ -90,8 +131,22 @@ def ours_and_java(
 
 
 @contextmanager
+def our_and_java_pair(work: Path, role: str, settings: Mapping[str, str]) -> Iterator[tuple[Server, Server]]:
+    """Both pairs; killed at the end of the block, a failed start of the second included."""
+    with ExitStack() as stack:
+        servers = []
+        for start in (start_our_pair, start_java_pair):
+            servers.append(start(work, role, settings))
+            stack.callback(servers[-1].kill)
+        yield servers[0], servers[1]
+
+
+@contextmanager
 def alone(server: Server, other: Server) -> Iterator[None]:
     """The block runs with ``server`` awake and settled and the other one paused."""
-    with paused(other.pid):
-        settle(server.pid)
+    with ExitStack() as stack:
+        for pid in other.pids:
+            stack.enter_context(paused(pid))
+        for pid in server.pids:
+            settle(pid)
         yield

@@ -75,14 +75,15 @@ def both(
     with (
         session.work() as work,
         ours_and_java(work, settings, tls) as (ours, java),
-        _side(ours) as one,
-        _side(java) as two,
+        side_of(ours) as one,
+        side_of(java) as two,
     ):
         yield one, two
 
 
 @contextmanager
-def _side(server: Server) -> Iterator[Side]:
+def side_of(server: Server) -> Iterator[Side]:
+    """A running broker with the topic."""
     with Load(server.broker) as load, Control(server.broker) as control:
         control.create_topic(TOPIC, QUEUES)
         yield Side(server, load, control)
