@@ -107,7 +107,8 @@ def main(
     outcomes: dict[str, list[Outcome]] = {}
     click.echo(f"seed {seed}\n{HEAD}verdict")
     with servers(java=java) as kind, Chaos(
-        seed=seed, rate=rate, slaves=1, lock_seconds=LOCK_SECONDS, servers=kind, work=work
+        seed=seed, rate=rate, slaves=int(not PAIRED.keys().isdisjoint(wanted)), lock_seconds=LOCK_SECONDS, servers=kind,
+        work=work,
     ) as chaos:  # fmt: skip
         for name in rounds(wanted, random.Random(seed), lambda: time.monotonic() < end):
             outcome = chaos.run(SCENARIOS[name])
