@@ -21,6 +21,14 @@ NO_FILTER_DATA = "The broker's consumer filter data is not exist!Your expression
 TIMER_NOT_ENABLED = "accurate timer message is not enabled, timerWheelEnable is false"
 
 
+def timer_congested(most: int) -> str:
+    """A time slot has as many messages as it may have."""
+    return (
+        f"timer message is under flow control, max num limit is {2 * most} or the current value is greater than {most} "
+        f"and less than {2 * most}, trigger random flow control"
+    )
+
+
 def timer_illegal(longest_ms: int) -> str:
     """A delivery time too far away, or none; or one that is over, of a message that is to take another one out."""
     return (

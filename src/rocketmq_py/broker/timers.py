@@ -197,8 +197,12 @@ class Timers:
             raise BrokerError.of(Code.MESSAGE_ILLEGAL, remarks.timer_illegal(longest))
         if deliver_ms <= now:
             return
+        out_ms = rules.slot_of(deliver_ms, self._precision)
+        slot, most = self._files.wheel.get(out_ms), self._config.timer_congest_num_each_slot
+        if slot is not None and slot.number > most:
+            raise BrokerError.of(Code.SYSTEM_ERROR, remarks.timer_congested(most))
         properties |= {
-            Property.TIMER_OUT_MS: str(rules.slot_of(deliver_ms, self._precision)),
+            Property.TIMER_OUT_MS: str(out_ms),
             Property.REAL_TOPIC: record.topic, Property.REAL_QUEUE_ID: str(record.queue_id),
         }  # fmt: skip
         record.topic, record.queue_id = TIMER_TOPIC, _QUEUE
@@ -214,8 +218,12 @@ class Timers:
         files = self._files
         if files is None:
             return False
-        more = [self._enqueue(files, now), self._look_ahead(files, now), self._deliver(files, now)]
-        self._move_on(now)
+        more = []
+        if not self._config.timer_stop_enqueue:
+            more.append(self._enqueue(files, now))
+        if not self._config.timer_stop_dequeue:
+            more += [self._look_ahead(files, now), self._deliver(files, now)]
+            self._move_on(now)
         self._note(files, now)
         return any(more)
 

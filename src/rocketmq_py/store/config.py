@@ -71,6 +71,9 @@ class StoreConfig(msgspec.Struct, kw_only=True):
     timer_precision_ms: int = 1000
     timer_roll_window_slot: int = 2 * 24 * 3600
     timer_flush_interval_ms: int = 1000
+    timer_congest_num_each_slot: int = 2**31 - 1
+    timer_stop_enqueue: bool = False
+    timer_stop_dequeue: bool = False
     mapped_file_size_timer_log: int = 100 * 1024 * 1024
 
     max_open_queue_files: int = 512
@@ -98,8 +101,10 @@ class StoreConfig(msgspec.Struct, kw_only=True):
                 f"timerPrecisionMs must be one of {_PRECISIONS} and mappedFileSizeTimerLog at least 4096, not "
                 f"{self.timer_precision_ms} and {self.mapped_file_size_timer_log}"
             )
-        if self.timer_max_delay_sec < 0 or self.timer_flush_interval_ms < 1:
-            raise ConfigError("timerMaxDelaySec must not be negative and timerFlushIntervalMs at least 1")
+        if self.timer_max_delay_sec < 0 or self.timer_flush_interval_ms < 1 or self.timer_congest_num_each_slot < 1:
+            raise ConfigError(
+                "timerMaxDelaySec must not be negative, timerFlushIntervalMs and timerCongestNumEachSlot at least 1"
+            )
         if not self.delete_hours:
             raise ConfigError("deleteWhen is empty: hours are expected, 04 or 04;16 for instance")
 

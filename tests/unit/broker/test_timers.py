@@ -341,3 +341,59 @@ def test_somebodys_own_messages_in_the_timers_topic_are_dropped(
     pass_time(running, 1_000)
     assert delivered(running) == ["a"]
     assert caplog.text.count("does not say where it goes and when") == 3
+
+
+# -- settings
+
+
+def test_delivery_stops_and_goes_on_as_the_settings_say(running: InProcess) -> None:
+    config = running.services.store.config
+    timed(running, "a", 1_000)
+    pass_time(running, 200)
+    config.timer_stop_dequeue = True
+    pass_time(running, 3_000)
+    assert delivered(running) == []
+    assert running.services.timers.behind_ms > 1_000
+    config.timer_stop_dequeue = False
+    running.turn()
+    assert delivered(running) == ["a"]
+
+
+def test_what_has_come_stays_out_of_the_wheel_while_that_is_stopped(running: InProcess) -> None:
+    config = running.services.store.config
+    config.timer_stop_enqueue = True
+    timed(running, "a", 1_000)
+    pass_time(running, 3_000)
+    assert (delivered(running), running.services.timers.unread) == ([], 1)
+    config.timer_stop_enqueue = False
+    pass_time(running, 2_000)
+    assert (delivered(running), running.services.timers.unread) == (["a"], 0)
+
+
+def test_a_slot_takes_so_many_messages_and_no_more(running: InProcess, client: Client) -> None:
+    running.services.store.config.timer_congest_num_each_slot = 2
+    due = running.now + 5_000
+    for name in "abc":
+        timed(running, name, 5_000)
+        running.turn()
+    properties = {"TIMER_DELIVER_MS": str(due), "UNIQ_KEY": "d"}
+    refused = client.ask(SEND, send("t", 0, properties), b"d")
+    assert refused.code == 1
+    assert refused.remark is not None
+    assert refused.remark.startswith("timer message is under flow control, max num limit is 4 or the current value is")
+    timed(running, "later", 7_000)
+    pass_time(running, 9_000)
+    assert delivered(running) == ["a", "b", "c", "later"]
+
+
+def test_very_many_that_are_due_at_once_need_no_further_ticks(running: InProcess) -> None:
+    timers, count = running.services.timers, 700
+    for number in range(count):
+        timed(running, str(number), 2_000)
+    while timers.tick(running.now):
+        pass
+    assert timers.unread == 0
+    running.now += 3_000
+    while timers.tick(running.now):
+        pass
+    assert sorted(map(int, delivered(running))) == list(range(count))
