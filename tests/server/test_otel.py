@@ -12,8 +12,17 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from rocketmq_py import ConfigError, ConsumeResult, Message, MessageIllegal, Producer, aio
-from rocketmq_py.client.otel import ConsumeSpans, SendSpans
+from rocketmq_py import (
+    ConfigError,
+    ConsumeResult,
+    LitePullConsumer,
+    Message,
+    MessageIllegal,
+    Producer,
+    SimpleConsumer,
+    aio,
+)
+from rocketmq_py.client.otel import ConsumeSpans, ReceiveSpans, SendSpans
 from tests.server.consuming import FIRST, Seen, eventually
 
 
@@ -156,3 +165,65 @@ def test_nothing_else_imports_it():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "spans need the package opentelemetry-api: pip install 'rocketmq-py[otel]'\n"
+
+
+def received(exporter):
+    return [span for span in exporter.get_finished_spans() if span.name.startswith("receive ")]
+
+
+def links_of(spans):
+    return {link.context.span_id for span in spans for link in span.links}
+
+
+@pytest.mark.parametrize("kind", ["simple", "lite", "simple-aio", "lite-aio"])
+@in_a_loop
+async def test_a_span_for_what_is_received(cluster, topic, group, provider, exporter, kind):
+    async with aio.Producer("p-otel", cluster.namesrv, hooks=[SendSpans(provider)]) as producer:
+        for number in range(3):
+            await producer.send(Message(topic, b"%d" % number))
+    sent = {span.context.span_id for span in exporter.get_finished_spans()}
+    options = {"hooks": [ReceiveSpans(provider)], "consume_from": FIRST}
+
+    def in_a_thread(consumer):
+        with consumer:
+            consumer.subscribe(topic)
+            ask = consumer.receive if kind == "simple" else consumer.poll
+            while len(links_of(received(exporter))) < 3:
+                ask(timeout=1.0)
+
+    if kind in ("simple", "lite"):
+        consumer = (SimpleConsumer if kind == "simple" else LitePullConsumer)(group, cluster.namesrv, **options)
+        await asyncio.to_thread(in_a_thread, consumer)
+    else:
+        consumer = (aio.SimpleConsumer if kind == "simple-aio" else aio.LitePullConsumer)(
+            group, cluster.namesrv, **options
+        )
+        async with consumer:
+            consumer.subscribe(topic)
+            ask = consumer.receive if kind == "simple-aio" else consumer.poll
+            while len(links_of(received(exporter))) < 3:
+                await ask(timeout=1.0)
+    spans = received(exporter)
+    assert links_of(spans) == sent
+    for span in spans:
+        assert span.kind is SpanKind.CLIENT
+        assert span.attributes["messaging.operation.type"] == "receive"
+        assert span.attributes["messaging.destination.name"] == topic
+        assert span.attributes["messaging.consumer.group.name"] == group
+        assert span.start_time < span.end_time
+
+
+@in_a_loop
+async def test_each_message_of_an_iteration_has_its_span(cluster, topic, group, provider, exporter):
+    async with aio.Producer("p-otel", cluster.namesrv) as producer:
+        for number in range(3):
+            await producer.send(Message(topic, b"%d" % number))
+
+    def iterate():
+        options = {"hooks": [ReceiveSpans(provider)], "consume_from": FIRST}
+        with LitePullConsumer(group, cluster.namesrv, **options) as consumer:
+            consumer.subscribe(topic)
+            return [message.msg_id for message, _ in zip(consumer, range(3), strict=False)]
+
+    seen = await asyncio.to_thread(iterate)
+    assert [span.attributes["messaging.message.id"] for span in received(exporter)][:3] == seen

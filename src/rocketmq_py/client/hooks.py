@@ -82,6 +82,35 @@ class ConsumeHook:
         """The listener has returned or raised."""
 
 
+class Reception:
+    """Messages that a simple consumer has received, or a lite pull consumer has polled.
+
+    :ivar group: the consumer group.
+    :ivar messages: all of them, at least one.
+    :ivar began_ns: when they were asked for, nanoseconds since the epoch.
+    """
+
+    __slots__ = ("began_ns", "group", "messages")
+
+    def __init__(self, group: str, messages: Sequence[MessageExt], began_ns: int) -> None:
+        self.group = group
+        self.messages = messages
+        self.began_ns = began_ns
+
+
+class ReceiveHook:
+    """Derive from it and override :meth:`received`. Must be quick; called where the messages are handed out."""
+
+    def received(self, reception: Reception) -> None:
+        """Messages have come; the caller gets them next. Is not called when none came."""
+
+
+def tell_received(hooks: Sequence[ReceiveHook], group: str, messages: Sequence[MessageExt], began_ns: int) -> None:
+    """Call hooks about messages, if there are any of either."""
+    if hooks and messages:
+        _call(hooks, "received", Reception(group, messages, began_ns))
+
+
 class SendHook:
     """Derive from it and override what is of interest. Must be quick; with asyncio it runs in the loop."""
 
@@ -200,7 +229,7 @@ def _outcome(future: Any) -> object:
     return future.exception() or future.result()
 
 
-def _call(hooks: Sequence[Any], what: str, about: Consumption | Sending) -> None:
+def _call(hooks: Sequence[Any], what: str, about: Consumption | Sending | Reception) -> None:
     for hook in hooks:
         try:
             getattr(hook, what)(about)

@@ -12,12 +12,13 @@ import contextlib
 import datetime
 import enum
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from time import time
+from time import time, time_ns
 from types import TracebackType
 from typing import Self, Unpack
 
 from rocketmq_py.client import push_requests
 from rocketmq_py.client.group_member import GroupMember, split
+from rocketmq_py.client.hooks import ReceiveHook, tell_received
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.lite_pull_options import LitePullOptions, LitePullSettings
 from rocketmq_py.client.lite_pull_queues import Queues
@@ -59,6 +60,7 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
     :param namesrv: name servers: ``"host:9876;other:9876"``, a sequence, or None for the environment's NAMESRV_ADDR.
     :param instance: a client to share with other producers and consumers; by default one of its own, made from the
         settings below.
+    :param hooks: told of messages that are handed out, for spans of them.
     :param instance_name: the part of the client id after ``ip@``; unique by default, ``DEFAULT`` when broadcasting.
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
@@ -75,9 +77,11 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
         namesrv: str | Sequence[str] | None = None,
         *,
         instance: ClientInstance | None = None,
+        hooks: Sequence[ReceiveHook] = (),
         **settings: Unpack[LitePullSettings],
     ) -> None:
         of_client, options = split(settings)
+        self.hooks = tuple(hooks)
         self._options = LitePullOptions(**options)
         super().__init__(group, self._options.shared(), instance, namesrv, of_client)
         self._queues = Queues(self._group, self._options, self._subscription)
@@ -250,20 +254,24 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
         :raises ConfigError: a negative timeout, or nothing is subscribed or assigned.
         :raises ClosedError: it is not started, or closed.
         """
+        began_ns = time_ns()
         await self._wait(timeout)
         messages = self._queues.cache.take()
         if messages:
             self._queues.consumed(messages[0].queue)
+            tell_received(self.hooks, self.group, messages, began_ns)
         return messages
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> MessageExt:
+        began_ns = time_ns()
         while await self._more():
             message = self._queues.cache.take_one()
             if message is not None:
                 self._queues.consumed(message.queue)
+                tell_received(self.hooks, self.group, [message], began_ns)
                 return message
         raise StopAsyncIteration
 

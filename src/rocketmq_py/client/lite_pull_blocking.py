@@ -9,11 +9,12 @@ import asyncio
 import datetime
 import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from time import monotonic
+from time import monotonic, time_ns
 from types import TracebackType
 from typing import Unpack
 
 from rocketmq_py.client import lite_pull as aio
+from rocketmq_py.client.hooks import ReceiveHook, tell_received
 from rocketmq_py.client.lite_pull_options import LitePullSettings
 from rocketmq_py.client.lite_pull_watch import TopicQueuesChanged
 from rocketmq_py.client.member_blocking import BlockingMember
@@ -43,6 +44,7 @@ class LitePullConsumer(BlockingMember[aio.LitePullConsumer]):
 
     :param group: the consumer group.
     :param namesrv: name servers: ``"host:9876;other:9876"``, a sequence, or None for the environment's NAMESRV_ADDR.
+    :param hooks: told of messages that are handed out, for spans of them.
     :param instance_name: the part of the client id after ``ip@``; unique by default, ``DEFAULT`` when broadcasting.
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
@@ -57,10 +59,12 @@ class LitePullConsumer(BlockingMember[aio.LitePullConsumer]):
         self,
         group: str,
         namesrv: str | Sequence[str] | None = None,
+        *,
+        hooks: Sequence[ReceiveHook] = (),
         **settings: Unpack[LitePullSettings],
     ) -> None:
         super().__init__()
-        self._aio = self._portal.call(lambda: aio.LitePullConsumer(group, namesrv, **settings))
+        self._aio = self._portal.call(lambda: aio.LitePullConsumer(group, namesrv, hooks=hooks, **settings))
 
     # -- which queues
 
@@ -153,7 +157,7 @@ class LitePullConsumer(BlockingMember[aio.LitePullConsumer]):
         :raises ConfigError: a negative timeout, or nothing is subscribed or assigned.
         :raises ClosedError: it is not started, or closed.
         """
-        shelf = self._aio.shelf
+        shelf, began_ns = self._aio.shelf, time_ns()
         batch = shelf.take()
         if batch is None:
             left = _time_left(timeout)
@@ -165,17 +169,21 @@ class LitePullConsumer(BlockingMember[aio.LitePullConsumer]):
         messages = list(batch.messages[batch.at :])
         batch.at = len(batch.messages)
         shelf.taken(batch)
+        tell_received(self._aio.hooks, self._aio.group, messages, began_ns)
         return messages
 
     def __iter__(self) -> Iterator[MessageExt]:
-        shelf = self._aio.shelf
+        shelf, hooks = self._aio.shelf, self._aio.hooks
         while (batch := shelf.take()) is not None or self._portal.run(self._aio.put_out_more()):
             if batch is None:
                 continue
             try:
                 while batch.at < len(batch.messages) and not batch.process.dropped:
                     batch.at += 1
-                    yield batch.messages[batch.at - 1]
+                    message = batch.messages[batch.at - 1]
+                    if hooks:
+                        tell_received(hooks, self._aio.group, [message], time_ns())
+                    yield message
             finally:  # an iterator may be ended by the garbage collector, in whatever thread
                 shelf.taken(batch)
 

@@ -1,6 +1,6 @@
 """OpenTelemetry: spans of sends and of listeners' work, connected through the properties of the messages.
 
-Hooks for producers and push consumers; nothing else of this package imports OpenTelemetry. Knows the semantic
+Hooks for producers and consumers; nothing else of this package imports OpenTelemetry. Knows the semantic
 conventions for messaging, and that the context travels as message properties (``traceparent``, ``tracestate``,
 ``baggage`` by default), where clients in other languages look for it. Refuses to know exporters: the application sets
 up its SDK.
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextvars import Token
 from typing import NamedTuple
 
-from rocketmq_py.client.hooks import ConsumeHook, Consumption, SendHook, Sending
+from rocketmq_py.client.hooks import ConsumeHook, Consumption, ReceiveHook, Reception, SendHook, Sending
 from rocketmq_py.model import Message, MessageExt
 
 try:
@@ -117,6 +117,37 @@ class ConsumeSpans(ConsumeHook):
             span.set_attribute("error.type", str(getattr(consumption.result, "name", consumption.result)))
             span.set_status(Status(StatusCode.ERROR, f"the listener returned {consumption.result}"))
         span.end()
+
+
+class ReceiveSpans(ReceiveHook):
+    """A span for messages received or polled, from the call on, linked with the trace of each; one for each topic.
+
+    ``SimpleConsumer(group, namesrv, hooks=[ReceiveSpans()])``, and the same for a lite pull consumer. What becomes of
+    the messages afterwards only the application knows.
+
+    :param provider: makes the spans; by default the application's global one.
+    """
+
+    def __init__(self, provider: TracerProvider | None = None) -> None:
+        self._tracer: Tracer = trace.get_tracer(_NAME, tracer_provider=provider)
+
+    def received(self, reception: Reception) -> None:
+        """Makes the span."""
+        by_topic: dict[str, list[MessageExt]] = {}
+        for message in reception.messages:
+            by_topic.setdefault(message.topic, []).append(message)
+        for topic, messages in by_topic.items():
+            origins = (_span_context(propagate.extract(message.properties)) for message in messages)
+            attributes = _about("receive", messages) | {"messaging.consumer.group.name": reception.group}
+            if len({message.queue for message in messages}) == 1:
+                attributes["messaging.destination.partition.id"] = str(messages[0].queue_id)
+            self._tracer.start_span(
+                f"receive {topic}",
+                kind=SpanKind.CLIENT,
+                attributes=attributes,
+                links=[Link(origin) for origin in origins if origin.is_valid],
+                start_time=reception.began_ns,
+            ).end()
 
 
 def _about(operation: str, messages: Sequence[Message] | Sequence[MessageExt]) -> Attributes:

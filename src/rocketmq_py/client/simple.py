@@ -10,11 +10,12 @@ import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from time import time
+from time import time, time_ns
 from typing import Any, Self, Unpack
 
 from rocketmq_py.client import push_running
 from rocketmq_py.client.group_member import GroupMember, split
+from rocketmq_py.client.hooks import ReceiveHook, tell_received
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.pop_calls import MOST_MESSAGES, PopAnswer, PopCalls
 from rocketmq_py.client.push_filters import check_brokers
@@ -75,6 +76,7 @@ class SimpleConsumer(GroupMember):
     :param namesrv: name servers: ``"host:9876;other:9876"``, a sequence, or None for the environment's NAMESRV_ADDR.
     :param instance: a client to share with other producers and consumers; by default one of its own, made from the
         settings below.
+    :param hooks: told of messages that are handed out, for spans of them.
     :param instance_name: the part of the client id after ``ip@``.
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
@@ -91,9 +93,11 @@ class SimpleConsumer(GroupMember):
         namesrv: str | Sequence[str] | None = None,
         *,
         instance: ClientInstance | None = None,
+        hooks: Sequence[ReceiveHook] = (),
         **settings: Unpack[SimpleSettings],
     ) -> None:
         of_client, options = split(settings)
+        self.hooks = tuple(hooks)
         self._options = SimpleOptions(**options)
         super().__init__(group, self._options.shared(), instance, namesrv, of_client)
         self._calls = PopCalls(self._instance, self.group)
@@ -180,6 +184,7 @@ class SimpleConsumer(GroupMember):
             self._options.invisible_duration if invisible_duration is None else invisible_duration
         )
         deadline = None if timeout is None else self._group.now() + timeout
+        began_ns = time_ns()
         while True:
             self._check_running()
             if not self._group.subscriptions:
@@ -187,6 +192,7 @@ class SimpleConsumer(GroupMember):
             await self._sources.refresh()
             messages = await self._collect(max_messages, invisible)
             if messages:
+                tell_received(self.hooks, self.group, messages, began_ns)
                 return messages
             left = None if deadline is None else deadline - self._group.now()
             if left is not None and left <= 0:

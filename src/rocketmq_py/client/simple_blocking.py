@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Unpack
 
 from rocketmq_py.client import simple as aio
+from rocketmq_py.client.hooks import ReceiveHook
 from rocketmq_py.client.member_blocking import BlockingMember
 from rocketmq_py.client.simple import SimpleHealth
 from rocketmq_py.client.simple_options import SimpleSettings
@@ -29,6 +30,7 @@ class SimpleConsumer(BlockingMember[aio.SimpleConsumer]):
 
     :param group: the consumer group.
     :param namesrv: name servers: ``"host:9876;other:9876"``, a sequence, or None for the environment's NAMESRV_ADDR.
+    :param hooks: told of messages that are handed out, for spans of them.
     :param instance_name: the part of the client id after ``ip@``.
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
@@ -43,10 +45,12 @@ class SimpleConsumer(BlockingMember[aio.SimpleConsumer]):
         self,
         group: str,
         namesrv: str | Sequence[str] | None = None,
+        *,
+        hooks: Sequence[ReceiveHook] = (),
         **settings: Unpack[SimpleSettings],
     ) -> None:
         super().__init__()
-        self._aio = self._portal.call(lambda: aio.SimpleConsumer(group, namesrv, **settings))
+        self._aio = self._portal.call(lambda: aio.SimpleConsumer(group, namesrv, hooks=hooks, **settings))
 
     def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> None:
         """Adds a topic, or changes the filter of one; works at any time.
