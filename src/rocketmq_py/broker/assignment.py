@@ -13,14 +13,13 @@ from typing import NamedTuple
 from rocketmq_py.broker.clients import Clients
 from rocketmq_py.broker.config import BrokerConfig
 from rocketmq_py.broker.requestmodes import RequestModes
+from rocketmq_py.broker.routelookup import ask_route
 from rocketmq_py.broker.topics import Topics, is_readable
 from rocketmq_py.core.allocation import Allocation, Average, Circle
 from rocketmq_py.core.popshare import share_for_pop
 from rocketmq_py.core.registry import BROADCASTING
-from rocketmq_py.core.route import TopicRoute
-from rocketmq_py.errors import RocketMQError
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies import MessageQueueBody, TopicRouteData
+from rocketmq_py.protocol.bodies import MessageQueueBody
 from rocketmq_py.protocol.bodies_pop import (
     POP,
     MessageQueueAssignment,
@@ -28,14 +27,10 @@ from rocketmq_py.protocol.bodies_pop import (
     QueryAssignmentRequest,
     QueryAssignmentResponse,
 )  # fmt: skip
-from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.headers import GetRouteInfo
 from rocketmq_py.server.outward import Outward
-from rocketmq_py.wire.command import Command
 
 _log = logging.getLogger(__name__)
 
-_ROUTE_SECONDS = 3.0
 _RULES: dict[str | None, Allocation] = {rule.name: rule for rule in (Average(), Circle())}
 
 
@@ -131,17 +126,6 @@ class Assignments:
         return [MessageQueue(topic, self._config.broker_name, queue) for queue in range(found.read_queue_nums)]
 
     async def _ask(self, topic: str) -> list[MessageQueue] | None:
-        """What the first name server that answers tells: none for a topic it does not know; None when none answers."""
-        request = Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, ext=GetRouteInfo(topic=topic).to_ext())
-        for address in self._config.namesrv_addresses:
-            try:
-                reply = await self._outward.invoke(address, request, _ROUTE_SECONDS)
-                if reply.code == ResponseCode.TOPIC_NOT_EXIST:
-                    return []
-                if reply.code == ResponseCode.SUCCESS:
-                    return TopicRoute(topic, TopicRouteData.decode(bytes(reply.body))).read_queues
-                why: object = f"code {reply.code}: {reply.remark}"
-            except RocketMQError as e:
-                why = e
-            _log.warning("name server %s does not tell the queues of topic %s: %s", address, topic, why)
-        return None
+        """What name servers tell: none for a topic they do not know; None when none answers."""
+        route = await ask_route(self._config, self._outward, topic)
+        return None if route is None else route.read_queues

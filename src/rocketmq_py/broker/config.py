@@ -71,6 +71,8 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
         ask them every ``sync_broker_member_group_period`` who else of its name is, and, as the slave with the smallest
         id while no master is there, do what else only a master does. Masters and slaves have it alike, and name servers
         ``supportActingMaster``.
+    :param enable_remote_escape: hand delayed, transactional and popped messages that are due then to masters of other
+        names; they wait for the master otherwise.
     :param broker_not_active_timeout_millis: after so long without a sign of life name servers forget it then.
     :param broker_config_path: the file changes an administrator makes are written to; empty for
         ``config/broker.properties`` in the store.
@@ -175,6 +177,7 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     start_accept_send_request_time_stamp: int = 0
     server_channel_max_idle_time_seconds: int = 120
     enable_slave_acting_master: bool = False
+    enable_remote_escape: bool = False
     broker_heartbeat_interval: int = 1_000
     send_heartbeat_timeout_millis: int = 1_000
     broker_not_active_timeout_millis: int = 10_000

@@ -7,7 +7,7 @@ message is delayed. Time comes in from whoever ticks.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rocketmq_py.broker.javafiles import bean, int_keys, version_of
@@ -116,30 +116,56 @@ class DelayService:
             self._store.settle()
         return delivered
 
-    def _deliver_level(self, level: int, now_ms: int) -> int:
+    @property
+    def levels(self) -> range:
+        """All levels."""
+        return self._levels.levels
+
+    def due(self, level: int, now_ms: int) -> Iterator[tuple[int, NewRecord | None]]:
+        """The messages of a level whose time has come, some of them, each with its place; None for one that is lost.
+
+        They are due until :meth:`passed` is told.
+        """
         queue_id = queue_of(level)
-        first, end = self._store.queue_range(names.SCHEDULE_TOPIC, queue_id)
-        offset = start = min(max(self.offsets.get(level, 0), first), end)
+        offset = self._next_of(level)
         for physical, size, deliver_ms in self._store.tags_entries(names.SCHEDULE_TOPIC, queue_id, offset, _BATCH):
-            if not self._levels.is_due(level, deliver_ms, now_ms) or not self._deliver(physical, size):
-                break
+            if not self._levels.is_due(level, deliver_ms, now_ms):
+                return
+            yield offset, self._record(physical, size)
             offset += 1
+
+    def passed(self, level: int, offset: int) -> None:
+        """Everything of a level before ``offset`` has been delivered."""
         if offset != self.offsets.get(level):
             self.offsets[level] = offset
             self._count_update()
-        return offset - start
 
-    def _deliver(self, physical: int, size: int) -> bool:
-        """Put a message back where it belongs; False when the store refuses for now."""
+    def _next_of(self, level: int) -> int:
+        first, end = self._store.queue_range(names.SCHEDULE_TOPIC, queue_of(level))
+        return min(max(self.offsets.get(level, 0), first), end)
+
+    def _deliver_level(self, level: int, now_ms: int) -> int:
+        following = start = self._next_of(level)
+        for offset, record in self.due(level, now_ms):
+            if not self._deliver(record):
+                break
+            following = offset + 1
+        self.passed(level, following)
+        return following - start
+
+    def _record(self, physical: int, size: int) -> NewRecord | None:
         raw = self._store.message_at(physical, size)
-        if raw is None:
-            return True
         try:
-            record = restored(read_stored(raw))
-            if record is not None:
-                self._store.append(record)
+            return None if raw is None else restored(read_stored(raw))
         except CorruptRecord as e:
             _log.error("the delayed message at %d cannot be read and is dropped: %s", physical, e)
+            return None
+
+    def _deliver(self, record: NewRecord | None) -> bool:
+        """Put a message back where it belongs; False when the store refuses for now."""
+        try:
+            if record is not None:
+                self._store.append(record)
         except StoreError as e:
             if not self._is_refused:  # once, and not ten times a second
                 _log.warning("delayed messages wait, the store refuses them: %s", e)

@@ -123,6 +123,11 @@ class ReviveLog:
         if self.ledger:
             _log.info("%d pops have messages that are not acked", len(self.ledger))
 
+    def reload(self) -> None:
+        """Read again what is not dealt with yet: the log has grown by what a master wrote."""
+        self.ledger = Ledger()
+        self.load(None)
+
     def _load_queue(self, queue_id: int) -> None:
         first, end = self._store.queue_range(self.topic, queue_id)
         at = max(first, self._offsets.query(REVIVE_GROUP, self.topic, queue_id) + 1)

@@ -93,16 +93,22 @@ class Reviver:
         self.on_back(topic, ck.group)
 
     def _put(self, ck: CheckPoint, offset: int) -> None:
+        record = self.again(ck, offset)
+        if record is not None:
+            self._create_topic(ck.group, record.topic)
+            self._store.append(record)
+
+    def again(self, ck: CheckPoint, offset: int) -> NewRecord | None:
+        """A popped message as it is stored to be consumed again; None when it is lost."""
         raw = self._store.record_at_queue(ck.topic, ck.queue_id, offset)
         if raw is None:
             _log.warning("message %d of topic %s queue %d is gone and cannot come back", offset, ck.topic, ck.queue_id)
-            return
+            return None
         try:
-            record = self._again(ck, raw)
+            return self._again(ck, raw)
         except CorruptRecord as e:
             _log.error("message %d of topic %s queue %d cannot come back: %s", offset, ck.topic, ck.queue_id, e)
-            return
-        self._store.append(record)
+            return None
 
     def _again(self, ck: CheckPoint, raw: bytes) -> NewRecord:
         stored = read_stored(raw)
@@ -118,11 +124,11 @@ class Reviver:
 
     def _retry_topic(self, ck: CheckPoint) -> str:
         if is_retry_topic(ck.topic):
-            name = ck.topic
-        else:
-            name = pop_retry_topic(ck.topic, ck.group, v2=self._config.enable_retry_topic_v2)
+            return ck.topic
+        return pop_retry_topic(ck.topic, ck.group, v2=self._config.enable_retry_topic_v2)
+
+    def _create_topic(self, group: str, name: str) -> None:
         if self._topics.get(name) is None:
             self._topics.create_for_group(name, _RETRY_QUEUES)
-            if self._offsets.query(ck.group, name, 0) == NOT_FOUND:
-                self._offsets.commit(ck.group, name, 0, 0, "revive")
-        return name
+            if self._offsets.query(group, name, 0) == NOT_FOUND:
+                self._offsets.commit(group, name, 0, 0, "revive")

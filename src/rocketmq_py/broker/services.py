@@ -12,11 +12,13 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from rocketmq_py.broker.acting import ActingMaster
 from rocketmq_py.broker.assignment import Assignments
 from rocketmq_py.broker.clients import Clients
 from rocketmq_py.broker.config import BrokerConfig
 from rocketmq_py.broker.confirming import CONFIRMED, UnconfirmedSends
 from rocketmq_py.broker.delay import DelayService
+from rocketmq_py.broker.escape import Escape
 from rocketmq_py.broker.filters import ConsumerFilters
 from rocketmq_py.broker.groups import Groups
 from rocketmq_py.broker.halves import RecentHalves
@@ -166,6 +168,11 @@ class Services:
         self.routes_outward = self._outward()
         tables = Tables(topics, groups, self.offsets, self.delay, self.modes, self.timers)
         self.membership = Membership(config, self.role, self._outward(), self.address, self.registration.renew)
+        self.acting = ActingMaster(
+            config, Escape(config, self._outward(), clock), self.delay, self.transactions, self.transaction_check,
+            self.pop, clock,
+        )  # fmt: skip
+        self.acting.watch(self.role)
         self.slave_sync = SlaveSync(config, self.role, tables, self._outward(), self.address, self.registration.renew)
 
     def _make_transactions(

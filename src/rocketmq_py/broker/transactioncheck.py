@@ -80,13 +80,13 @@ class TransactionCheck:
             self._unasked.clear()
             self._ended_ms = now_ms
         if self._store.flushed_offset >= self._appended_end:
-            self._remember()
+            self.remember()
 
     def close(self) -> None:
         """Remember how far this came; the store is about to put everything on disk."""
-        self._remember()
+        self.remember()
 
-    def _remember(self) -> None:
+    def remember(self) -> None:
         """Write down how far this came.
 
         Not before what was stored again is on disk: it would be lost. Soon after: until then a crash makes the broker

@@ -11,7 +11,7 @@ ended (``transactionrecovery``).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from rocketmq_py.broker.config import BrokerConfig
 from rocketmq_py.broker.halves import QUEUE, Half, RecentHalves
@@ -35,7 +35,7 @@ from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.protocol.headers import EndTransaction
-from rocketmq_py.protocol.sysflag import HOSTS_V6, TRANSACTION_COMMIT, TRANSACTION_MASK
+from rocketmq_py.protocol.sysflag import HOSTS_V6, TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_PREPARED
 from rocketmq_py.store import MessageStore, NewRecord
 from rocketmq_py.wire.ids import parse_offset_msg_id
 from rocketmq_py.wire.javahash import tags_code
@@ -60,6 +60,18 @@ def copy_of(stored: Stored, properties: dict[str, str], topic: str, queue_id: in
         head.sys_flag & ~HOSTS_V6, head.flag, head.born_timestamp, head.born_host, head.reconsume_times, 0,
         properties.get("UNIQ_KEY"), properties.get("KEYS"),
     )  # fmt: skip
+
+
+def _as_sent(half: Stored) -> NewRecord:
+    """A half message as it came (TransactionalMessageUtil): who stores it makes it one of its own."""
+    properties = decode_properties(half.properties)
+    topic = properties.pop(Property.REAL_TOPIC, names.HALF_TOPIC)
+    queue_id = properties.pop(Property.REAL_QUEUE_ID, "0")
+    properties.pop(Property.TRANSACTION_PREPARED_OFFSET, None)
+    properties[Property.TRANSACTION_PREPARED] = "true"
+    record = copy_of(half, properties, topic, int(queue_id))
+    record.sys_flag |= TRANSACTION_PREPARED
+    return record
 
 
 class Transactions:
@@ -117,6 +129,19 @@ class Transactions:
         if self._config.broker_id == 0:  # what a slave has is its master's
             for half in committed(self._store, self.ledger):
                 self._ended(half, COMMIT)
+
+    def open_halves(self) -> Iterator[tuple[int, NewRecord | None]]:
+        """Open half messages from the ledger's base on, each as its producer sent it; None for one that is lost."""
+        end = self._store.queue_range(names.HALF_TOPIC, QUEUE)[1]
+        while (half := self.ledger.next_open(end)) < end:
+            self.ledger.advance(half)
+            raw = self._store.record_at_queue(names.HALF_TOPIC, QUEUE, half)
+            try:
+                yield half, None if raw is None else _as_sent(read_stored(raw))
+            except CorruptRecord as e:
+                _log.error("the half message at queue offset %d cannot be read and is skipped: %s", half, e)
+                yield half, None
+        self.ledger.advance(end)
 
     def _learn(self, offset: int, first: int, end: int) -> None:
         raw = self._store.record_at_queue(names.OP_HALF_TOPIC, QUEUE, offset)

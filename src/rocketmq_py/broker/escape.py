@@ -1,0 +1,101 @@
+"""Messages that a slave may not store itself and hands to a master of another name (EscapeBridge).
+
+Knows which broker gets one and in which form. Refuses to know why they are to be stored now.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import NamedTuple
+
+from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.routelookup import ask_route
+from rocketmq_py.broker.stamping import encode
+from rocketmq_py.core.route import MASTER_ID, TopicRoute
+from rocketmq_py.core.sending import RoundRobin
+from rocketmq_py.errors import BrokerError, NoRouteError
+from rocketmq_py.properties import Property, decode_properties
+from rocketmq_py.protocol import names
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.headers import SendMessageV2
+from rocketmq_py.server.outward import Outward
+from rocketmq_py.store import NewRecord
+from rocketmq_py.wire.command import Command
+
+_SECONDS = 3.0
+_ROUTE_MS = 5_000
+_QUEUES = 4
+_STORED = frozenset(
+    {
+        ResponseCode.SUCCESS,
+        ResponseCode.FLUSH_DISK_TIMEOUT,
+        ResponseCode.FLUSH_SLAVE_TIMEOUT,
+        ResponseCode.SLAVE_NOT_AVAILABLE,
+    }
+)
+_DONE = ("DELAY", Property.REAL_TOPIC, Property.REAL_QUEUE_ID)
+"""Properties of a message that has waited, or was a half message: it would wait again, or be taken for another one."""
+
+
+class _Known(NamedTuple):
+    route: TopicRoute
+    until_ms: int
+
+
+class Escape:
+    """Sends messages to masters of other names.
+
+    :param clock: the time in milliseconds.
+    """
+
+    def __init__(self, config: BrokerConfig, outward: Outward, clock: Callable[[], int]) -> None:
+        self._config = config
+        self._outward = outward
+        self._clock = clock
+        self._group = f"InnerProducerGroup_{config.broker_name}_{config.broker_id}"
+        self._routes: dict[str, _Known] = {}
+        self._turn = RoundRobin(random.getrandbits(16))
+
+    async def put(self, record: NewRecord) -> None:
+        """Have another master store a message, in any queue of its topic.
+
+        :raises NoRouteError: no other broker has the topic, or none may be written to.
+        :raises BrokerError: it is refused. :raises NetworkError: nobody answers; it may have been stored.
+        """
+        route = await self._route(record.topic)
+        own = self._config.broker_name
+        queues = [queue for queue in route.write_queues if queue.broker_name != own]
+        if not queues:
+            self._routes.pop(record.topic, None)
+            raise NoRouteError(f"no master but {own} has topic {record.topic}: create it on others, too")
+        queue = self._turn.pick(queues)
+        address = route.brokers[queue.broker_name][MASTER_ID]
+        properties = decode_properties(record.properties)
+        for name in _DONE:
+            properties.pop(name, None)
+        header = SendMessageV2(
+            producer_group=properties.get(Property.PRODUCER_GROUP) or self._group, topic=record.topic,
+            default_topic=names.AUTO_CREATE_TOPIC, default_topic_queue_nums=_QUEUES, queue_id=queue.queue_id,
+            sys_flag=record.sys_flag, born_timestamp=record.born_timestamp, flag=record.flag,
+            properties=encode(properties), reconsume_times=record.reconsume_times, unit_mode=False, batch=False,
+            bname=queue.broker_name,
+        )  # fmt: skip
+        command = Command(RequestCode.SEND_MESSAGE_V2, ext=header.to_ext(), body=record.body)
+        reply = await self._outward.invoke(address, command, _SECONDS)
+        if reply.code not in _STORED:
+            self._routes.pop(record.topic, None)
+            raise BrokerError.of(reply.code, reply.remark, address)
+
+    async def _route(self, topic: str) -> TopicRoute:
+        known = self._routes.get(topic)
+        if known is None or known.until_ms <= self._clock():
+            route = await ask_route(self._config, self._outward, topic)
+            if route is None:
+                raise NoRouteError(f"no name server tells which brokers have topic {topic}")
+            known = self._routes[topic] = _Known(route, self._clock() + _ROUTE_MS)
+        return known.route
+
+    def close(self) -> None:
+        """End the connections."""
+        self._outward.close()

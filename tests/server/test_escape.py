@@ -1,0 +1,104 @@
+"""What waits at a broker whose master is gone: its slave hands it to another master when it is due."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from rocketmq_py.broker import Broker
+from rocketmq_py.broker.stored import read_stored
+from rocketmq_py.properties import decode_properties
+from rocketmq_py.protocol import names
+from rocketmq_py.protocol.bodies import SubscriptionGroupConfig, TopicConfig
+from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.protocol.headers import SendMessageV2
+from rocketmq_py.protocol.headers_pop import PopMessage
+from rocketmq_py.server.outward import Outward
+from rocketmq_py.wire.command import Command
+from tests.server.test_broker import make, name_server, until
+
+POPPED_AGAIN = "%RETRY%g_popped"
+
+
+async def send(outward: Outward, broker: Broker, topic: str, body: bytes, sys_flag: int = 0, **properties: str) -> None:
+    text = "".join(f"{name}\x01{value}\x02" for name, value in properties.items())
+    header = SendMessageV2(
+        producer_group="p", topic=topic, default_topic="TBW102", default_topic_queue_nums=1, queue_id=0,
+        sys_flag=sys_flag, born_timestamp=1, flag=0, properties=text,
+    )  # fmt: skip
+    reply = await outward.invoke(broker.address, Command(Code.SEND_MESSAGE_V2, ext=header.to_ext(), body=body), 30)
+    assert reply.code == 0, reply.remark
+
+
+async def pop(outward: Outward, broker: Broker, topic: str) -> None:
+    header = PopMessage(
+        consumer_group="g", topic=topic, queue_id=0, max_msg_nums=1, invisible_time=1_000, poll_time=60_000,
+        born_time=time.time_ns() // 1_000_000, init_mode=0, exp_type="TAG", exp="*",
+    )  # fmt: skip
+    reply = await outward.invoke(broker.address, Command(Code.POP_MESSAGE, ext=header.to_ext()), 30)
+    assert reply.code == 0, reply.remark
+
+
+def bodies(broker: Broker, topic: str) -> list[bytes]:
+    """The messages of a topic's first queue."""
+    store = broker.services.store
+    first, end = store.queue_range(topic, 0)
+    found = [store.record_at_queue(topic, 0, offset) for offset in range(first, end)]
+    return [read_stored(raw).body for raw in found if raw is not None]
+
+
+@asynccontextmanager
+async def left_alone(root: Path, **config: object) -> AsyncIterator[tuple[Broker, Broker]]:
+    """The slave of a master that is gone, and the master of another name."""
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(name_server())
+        outward = Outward()
+        stack.callback(outward.close)
+        topics = [TopicConfig(topic_name=name, read_queue_nums=1, write_queue_nums=1) for name in ("t", "popped")]
+        master, other = make(root / "master", server.address), make(
+            root / "other", server.address, broker_name="broker-b"
+        )  # fmt: skip
+        for broker in (master, other):
+            await broker.start()
+            stack.push_async_callback(broker.stop)
+            broker.services.topics.put(topics)
+            broker.services.groups.put([SubscriptionGroupConfig(group_name="g")])
+        other.services.topics.put([TopicConfig(topic_name=POPPED_AGAIN, read_queue_nums=1, write_queue_nums=1)])
+        await other.services.registration.flush()
+        await send(outward, master, "popped", b"popped")
+        await pop(outward, master, "popped")
+        await send(outward, master, "t", b"delayed", DELAY="1", UNIQ_KEY="D")
+        await send(outward, master, "t", b"half", 4, TRAN_MSG="true", PGROUP="p", UNIQ_KEY="H")
+        await master.stop()
+        shutil.copytree(root / "master", root / "slave")
+        slave = make(
+            root / "slave", server.address, broker_role="SLAVE", broker_id=1, enable_slave_acting_master=True,
+            broker_heartbeat_interval=50, sync_broker_member_group_period=50, transaction_check_interval=100, **config,
+        )  # fmt: skip
+        await slave.start()
+        stack.push_async_callback(slave.stop)
+        yield slave, other
+
+
+def test_what_is_due_is_handed_to_another_master(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with left_alone(tmp_path, enable_remote_escape=True) as (slave, other):
+            await until(lambda: bodies(other, "t") == [b"delayed"])
+            await until(lambda: bodies(other, names.HALF_TOPIC) == [b"half"])
+            await until(lambda: bodies(other, POPPED_AGAIN) == [b"popped"])
+            raw = other.services.store.record_at_queue(names.HALF_TOPIC, 0, 0)
+            assert raw is not None
+            properties = decode_properties(read_stored(raw).properties)
+            assert {name: properties.get(name) for name in ("REAL_TOPIC", "PGROUP", "UNIQ_KEY")} == {
+                "REAL_TOPIC": "t", "PGROUP": "p", "UNIQ_KEY": "H",
+            }  # fmt: skip
+            tables = slave.services
+            await until(lambda: tables.delay.offsets[1] == 1)
+            await until(lambda: tables.offsets.query("CID_RMQ_SYS_TRANS", names.HALF_TOPIC, 0) == 1)
+            assert not tables.pop.log.ledger
+
+    asyncio.run(scenario())
