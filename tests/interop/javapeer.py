@@ -219,11 +219,12 @@ class JavaPeer:
     def _server(self, *args: str, java_options: str) -> JavaProcess:
         return self.start(*args, java_options=java_options if self.stock else f"{QUICK} {java_options}")
 
-    def namesrv(self, *, java_options: str = "") -> JavaServer:
+    def namesrv(self, *, conf: dict[str, Any] | None = None, java_options: str = "") -> JavaServer:
         port = free_port_block()
         store = self.work / f"namesrv-{port}"
         address = f"127.0.0.1:{port}"
-        process = self._server("namesrv", str(port), "--store", str(store), java_options=java_options)
+        flags = options(store=store, conf=[f"{k}={v}" for k, v in (conf or {}).items()])
+        process = self._server("namesrv", str(port), *flags, java_options=java_options)
         return JavaServer(process.ready(), address, address, store)
 
     def broker(

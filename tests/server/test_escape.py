@@ -52,16 +52,15 @@ def bodies(broker: Broker, topic: str) -> list[bytes]:
 
 
 @asynccontextmanager
-async def left_alone(root: Path, **config: object) -> AsyncIterator[tuple[Broker, Broker]]:
-    """The slave of a master that is gone, and the master of another name."""
+async def left_alone(root: Path, **config: object) -> AsyncIterator[tuple[Broker, Broker, Broker]]:
+    """A master that is gone, its slave, and the master of another name."""
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(name_server())
         outward = Outward()
         stack.callback(outward.close)
         topics = [TopicConfig(topic_name=name, read_queue_nums=1, write_queue_nums=1) for name in ("t", "popped")]
-        master, other = make(root / "master", server.address), make(
-            root / "other", server.address, broker_name="broker-b"
-        )  # fmt: skip
+        master = make(root / "master", server.address, enable_slave_acting_master=True)
+        other = make(root / "other", server.address, broker_name="broker-b")
         for broker in (master, other):
             await broker.start()
             stack.push_async_callback(broker.stop)
@@ -81,12 +80,12 @@ async def left_alone(root: Path, **config: object) -> AsyncIterator[tuple[Broker
         )  # fmt: skip
         await slave.start()
         stack.push_async_callback(slave.stop)
-        yield slave, other
+        yield master, slave, other
 
 
-def test_what_is_due_is_handed_to_another_master(tmp_path: Path) -> None:
+def test_what_is_due_is_handed_to_another_master_and_not_delivered_again(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with left_alone(tmp_path, enable_remote_escape=True) as (slave, other):
+        async with left_alone(tmp_path, enable_remote_escape=True) as (master, slave, other):
             await until(lambda: bodies(other, "t") == [b"delayed"])
             await until(lambda: bodies(other, names.HALF_TOPIC) == [b"half"])
             await until(lambda: bodies(other, POPPED_AGAIN) == [b"popped"])
@@ -100,5 +99,11 @@ def test_what_is_due_is_handed_to_another_master(tmp_path: Path) -> None:
             await until(lambda: tables.delay.offsets[1] == 1)
             await until(lambda: tables.offsets.query("CID_RMQ_SYS_TRANS", names.HALF_TOPIC, 0) == 1)
             assert not tables.pop.log.ledger
+            await master.start()
+            assert master.services.delay.offsets[1] == 1, "it goes on behind what was delivered for it"
+            assert master.services.transactions.ledger.base == 1
+            assert not master.services.pop.log.ledger
+            await until(lambda: not slave.services.role.acts)
+            assert bodies(master, "t") == []
 
     asyncio.run(scenario())

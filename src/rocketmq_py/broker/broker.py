@@ -125,6 +125,7 @@ class Broker:
         )  # fmt: skip
         self._limit(server)
         try:
+            await services.take_back()
             await server.start()
             await self._listen_fast(server)
             await services.replication.start()

@@ -85,6 +85,15 @@ class DelayService:
             self.offsets = offsets
             self._updates += 1
 
+    def catch_up(self, tree: Any) -> None:
+        """Go on where a slave that has acted as master has come to, where that is ahead.
+
+        :param tree: its answer, which looks as the file does.
+        """
+        for level, offset in int_keys(tree.get("offsetTable")).items():
+            if offset > self.offsets.get(level, 0):
+                self.passed(level, offset)
+
     def tree(self) -> dict[str, object]:
         """The content of the file, which is also what a slave asks for."""
         return {

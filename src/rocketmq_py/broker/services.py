@@ -45,6 +45,7 @@ from rocketmq_py.broker.membership import Membership
 from rocketmq_py.broker.offsets import Offsets
 from rocketmq_py.broker.popparts import PopParts
 from rocketmq_py.broker.popservices import PopServices
+from rocketmq_py.broker.preonline import take_back
 from rocketmq_py.broker.pulling import Puller
 from rocketmq_py.broker.recalling import Recalls
 from rocketmq_py.broker.registration import Registration
@@ -247,6 +248,14 @@ class Services:
         self.store.on_arrival = self._arrived
         self.role.watch(self._master_is)
         self.replication.open()
+
+    async def take_back(self) -> None:
+        """A master that starts goes on where a slave that has acted for it has come to."""
+        if self.role.is_slave or not self._config.enable_slave_acting_master:
+            return
+        if await take_back(self.membership, self.routes_outward, self.offsets, self.delay):
+            self.transactions.load()
+            self.pop.log.reload()
 
     def tick_store(self) -> None:
         """Due several times a second: flushing, the index, delayed messages."""

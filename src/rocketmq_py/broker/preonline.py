@@ -1,0 +1,55 @@
+"""What a master that starts takes over from a slave that has acted for it (BrokerPreOnlineService).
+
+Knows what is asked of whom. Refuses to know whether the slave has acted: what is ahead here
+stays, so asking does no harm.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from rocketmq_py.broker.delay import DelayService
+from rocketmq_py.broker.membership import Membership
+from rocketmq_py.broker.offsets import Offsets
+from rocketmq_py.core.route import MASTER_ID
+from rocketmq_py.errors import BadHeader, BrokerError, RocketMQError
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.server.outward import Outward
+from rocketmq_py.wire.command import Command
+from rocketmq_py.wire.fastjson import loads
+
+_log = logging.getLogger(__name__)
+
+_SECONDS = 3.0
+
+
+async def take_back(membership: Membership, outward: Outward, offsets: Offsets, delay: DelayService) -> bool:
+    """Take over offsets of groups and delay levels that are ahead at the slave with the smallest id.
+
+    Whether there was one. One that does not answer is left alone: messages may be delivered twice then, none is lost.
+    """
+    members = await membership.members()
+    slaves = sorted(members.keys() - {MASTER_ID})
+    if not slaves:
+        return False
+    address = members[slaves[0]]
+    try:
+        offsets.take_over(await _ask(outward, address, RequestCode.GET_ALL_CONSUMER_OFFSET), keeps_larger=True)
+        delay.catch_up(await _ask(outward, address, RequestCode.GET_ALL_DELAY_OFFSET))
+    except (RocketMQError, ValueError) as e:
+        _log.warning("slave %s does not tell how far it has come for this broker: %s", address, e)
+        return False
+    offsets.persist()
+    delay.persist()
+    _log.info("took over from slave %s how far it had come for this broker", address)
+    return True
+
+
+async def _ask(outward: Outward, address: str, code: RequestCode) -> object:
+    reply = await outward.invoke(address, Command(code), _SECONDS)
+    if reply.code:
+        raise BrokerError.of(reply.code, reply.remark, address)
+    tree = loads(bytes(reply.body))
+    if not isinstance(tree, dict):
+        raise BadHeader(f"a JSON object is expected, not {bytes(reply.body[:40])!r}")
+    return tree
