@@ -23,7 +23,7 @@ from rocketmq_py import (
 from rocketmq_py.aio import ClientInstance
 from rocketmq_py.errors import NetworkError, NoRouteError
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers import GetMaxOffset, OffsetResponse
+from rocketmq_py.protocol.headers import GetMaxOffset, OffsetResponse, TopicName
 from tests.interop.javapeer import JavaPeer, free_port_block
 from tests.interop.ours import OurServers
 from tests.interop.side import Inbox, eventually, group
@@ -49,6 +49,20 @@ def stored(address: str, topic: str) -> int:
             header = GetMaxOffset(topic=topic, queue_id=0)
             answer = await instance.connections.invoke(address, RequestCode.GET_MAX_OFFSET, header, timeout=30)
             return OffsetResponse.from_ext(answer.ext).offset
+        finally:
+            await instance.stop()
+
+    return asyncio.run(ask())
+
+
+def knows(address: str, topic: str) -> bool:
+    """Whether a broker has a topic; a Java slave takes topics over ten seconds after its start, then every minute."""
+
+    async def ask() -> bool:
+        instance = ClientInstance("127.0.0.1:1")
+        try:
+            code, header = RequestCode.GET_TOPIC_CONFIG, TopicName(topic=topic)
+            return (await instance.connections.invoke(address, code, header, timeout=30, check=False)).code == 0
         finally:
             await instance.stop()
 
@@ -138,10 +152,10 @@ def test_a_java_slave_acts_for_our_master(java: JavaPeer, own_servers: OurServer
     namesrv, port = server.namesrv, str(free_port_block())
     flags = ("--namesrv", namesrv, "--port", port)
     master = own_servers.serve(own_servers.work / "master", *flags, enableSlaveActingMaster="true")
-    slave = java.broker(namesrv, role="SLAVE", id=1, conf=ACTING)
     topic = make_topic(namesrv)
     send(namesrv, topic)
-    eventually(lambda: stored(slave.address, topic), lambda end: end == N)
+    slave = java.broker(namesrv, role="SLAVE", id=1, conf=ACTING)
+    eventually(lambda: knows(slave.address, topic) and stored(slave.address, topic), lambda end: end == N)
     master.kill()
     eventually(lambda: masters(namesrv, topic).get("broker-a"), lambda address: address == slave.address)
     rows = java.consume(namesrv, topic, group(), N, mode="orderly", from_="first")

@@ -11,7 +11,7 @@ import pytest
 
 from rocketmq_py.broker import Broker
 from rocketmq_py.namesrv import NameServer, NamesrvConfig
-from rocketmq_py.protocol.bodies import TopicConfig, TopicRouteData
+from rocketmq_py.protocol.bodies import KvTable, TopicConfig, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers import GetRouteInfo
 from rocketmq_py.server.outward import Outward
@@ -30,6 +30,15 @@ class Trio:
     async def restart_master(self) -> None:
         self.master.config.listen_port = self.master.port
         await self.master.start()
+
+    async def is_active(self, broker: Broker) -> bool:
+        """Whether tools are told that it does what a master does (brokerActive)."""
+        outward = Outward()
+        try:
+            answer = await outward.invoke(broker.address, Command(Code.GET_BROKER_RUNTIME_INFO), 30)
+            return bool(KvTable.decode(bytes(answer.body)).table["brokerActive"] == "true")
+        finally:
+            outward.close()
 
     async def route(self, topic: str) -> TopicRouteData:
         outward = Outward()
@@ -73,9 +82,11 @@ def test_the_master_goes_its_slave_acts_until_it_is_back(tmp_path: Path, notify:
             three.master.services.topics.put([TopicConfig(topic_name="t", read_queue_nums=2, write_queue_nums=2)])
             await until(lambda: role.master.address and three.slave.services.topics.get("t"))
             assert not role.acts
+            assert not await three.is_active(three.slave)
             await three.master.stop()
             await until(lambda: role.acts)
             assert role.master.address is None
+            assert await three.is_active(three.slave)
             route = await three.route("t")
             assert route.broker_datas[0].broker_addrs == {0: three.slave.address}, "clients take it for the master"
             assert [queue.perm for queue in route.queue_datas] == [4]

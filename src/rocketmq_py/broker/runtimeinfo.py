@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable
 
 from rocketmq_py.broker.delay import DelayService
+from rocketmq_py.broker.role import Role
 from rocketmq_py.broker.settings import Settings
 from rocketmq_py.broker.stats import Stats, three_rates
 from rocketmq_py.broker.timers import RATE_MS, Timers
@@ -39,10 +40,11 @@ class RuntimeInfo:
     """
 
     def __init__(
-        self, settings: Settings, store: MessageStore, stats: Stats, delay: DelayService, timers: Timers,
+        self, settings: Settings, role: Role, store: MessageStore, stats: Stats, delay: DelayService, timers: Timers,
         clock: Callable[[], int],
     ) -> None:  # fmt: skip
         self._settings = settings
+        self._role = role
         self._store = store
         self._stats = stats
         self._delay = delay
@@ -65,7 +67,7 @@ class RuntimeInfo:
 
     def _identity(self) -> dict[str, str]:
         return {
-            "brokerActive": "false" if self._settings.is_slave else "true",
+            "brokerActive": "true" if self._role.acts or not self._role.is_slave else "false",
             "brokerVersionDesc": version_name(VERSION),
             "bootTimestamp": str(self.started_ms),
             "startAcceptSendRequestTimeStamp": self._settings.table()["startAcceptSendRequestTimeStamp"],

@@ -190,7 +190,7 @@ class Services:
     def router(self, *others: object) -> Router:
         """The handlers of all requests this broker understands, ``others`` among them."""
         config, store, stats = self._config, self.store, self.stats
-        runtime = RuntimeInfo(self.settings, store, stats, self.delay, self.timers, self._clock)
+        runtime = RuntimeInfo(self.settings, self.role, store, stats, self.delay, self.timers, self._clock)
         return Router(
             self._send_handlers(),
             ReplyHandlers(self.replying),

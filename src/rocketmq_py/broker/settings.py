@@ -69,10 +69,6 @@ class Settings:
         """Hears which keys have been changed."""
 
     @property
-    def is_slave(self) -> bool:
-        return self._broker.is_slave
-
-    @property
     def path(self) -> Path:
         """The file changes are kept in."""
         return kept_in(self._broker.broker_config_path, self._broker.store_root)
