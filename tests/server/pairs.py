@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rocketmq_py.broker import Broker
+from rocketmq_py.broker.broker import wall_clock
 from rocketmq_py.broker.config import SLAVE, configure
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.protocol.codes import RequestCode as Code
@@ -35,10 +36,10 @@ class Pairs:
         self.work = work
         self.caller = Outward()
 
-    async def broker(self, name: str, **settings: Any) -> Broker:
+    async def broker(self, name: str, clock: Callable[[], int] = wall_clock, **settings: Any) -> Broker:
         """A running broker with a store of its own, the one it had before if it had one."""
         fixed = {"store_path_root_dir": str(self.work / name), "listen_port": 0}
-        broker = Broker(*configure({}, **{**SMALL, **fixed, **settings}))
+        broker = Broker(*configure({}, **{**SMALL, **fixed, **settings}), clock)
         await broker.start()
         return broker
 
@@ -103,8 +104,8 @@ async def pairs(work: Path) -> AsyncIterator[Pairs]:
     async with AsyncExitStack() as stack:
         start = made.broker
 
-        async def and_stop(name: str, **settings: Any) -> Broker:
-            broker = await start(name, **settings)
+        async def and_stop(name: str, *clock: Callable[[], int], **settings: Any) -> Broker:
+            broker = await start(name, *clock, **settings)
             stack.push_async_callback(broker.stop)
             return broker
 
