@@ -1,26 +1,39 @@
-"""``python -m benchmarks.spark_client``: one Spark session that reads a whole topic, from our source or from Kafka's.
+"""``python -m benchmarks.spark_client``: one Spark session that reads, streams or writes on demand, ours or Kafka's.
 
-Both sources in one warm JVM with two cores, every row with all the columns its source has by default, into the noop
-sink. It prints ``{"type": "waiting"}``; a line ``ours`` or ``kafka`` on stdin starts one read, which prints one row.
+Both sources and both sinks in one warm JVM; every read row with all the columns its source has by default. It prints
+``{"type": "waiting"}``; a line ``<work> <side>`` on stdin (``read ours``, ``stream kafka``, ``write ours``) starts one
+run, which prints one row.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import statistics
 import sys
+import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
+from benchmarks.machine import anonymous_mib
 from rocketmq_py.spark import session_builder
 
+_FORMAT = {"ours": "rocketmq", "kafka": "kafka"}
+_ADDRESS = {"ours": "namesrv", "kafka": "kafka.bootstrap.servers"}
+_ROWS_PER_SECOND = 10_000
+_WARM_TRIGGERS = 5
 
-def session(jars: str) -> SparkSession:
-    """A session on two cores with the Kafka source's packages."""
+
+def session(jars: str, cores: int) -> SparkSession:
+    """A session on ``cores`` cores with the Kafka source's packages."""
     spark: SparkSession = (
-        session_builder().master("local[2]").appName("benchmarks")
+        session_builder().master(f"local[{cores}]").appName("benchmarks")
         .config("spark.jars", jars)
         .config("spark.ui.enabled", "false")
         .getOrCreate()
@@ -29,19 +42,112 @@ def session(jars: str) -> SparkSession:
     return spark
 
 
-def fill_kafka(spark: SparkSession, address: str, topic: str, count: int, size: int, partitions: int) -> None:
-    """``count`` values of ``size`` bytes, the same number in every partition."""
-    rows = spark.range(0, count, 1, partitions).selectExpr(
-        f"cast(rpad(cast(id as string), {size}, 'x') as binary) value", f"cast(id % {partitions} as int) partition"
-    )
-    rows.write.format("kafka").option("kafka.bootstrap.servers", address).option("topic", topic).save()
+@dataclass
+class Client:
+    """What the runs share. ``addresses`` has a name server and a bootstrap server, by side."""
+
+    spark: SparkSession
+    addresses: dict[str, str]
+    topic: str
+    n: int
+    size: int
+    partitions: int
+    triggers: int
+
+    def read(self, side: str) -> dict[str, Any]:
+        """One batch read of the whole topic into the noop sink."""
+        begin = time.perf_counter()
+        self.source(side).write.format("noop").mode("overwrite").save()
+        return self._rate(begin)
+
+    def write(self, side: str, **options: str) -> dict[str, Any]:
+        """One batch write of ``n`` rows of ``size`` bytes, by as many tasks as there are queues."""
+        rows = self._values({"ours": "body", "kafka": "value"}[side])
+        begin = time.perf_counter()
+        self._writer(rows, side).options(**options).option("topic", f"{self.topic}-out").save()
+        return self._rate(begin)
+
+    def idle(self, side: str) -> dict[str, Any]:
+        """Triggers one after the other with ten rows each: what a trigger costs that has next to nothing to do."""
+        return self._stream(side, 10, "0 seconds")
+
+    def stream(self, side: str) -> dict[str, Any]:
+        """A trigger a second with 10,000 rows each."""
+        return self._stream(side, _ROWS_PER_SECOND, "1 second")
+
+    def memory(self, side: str) -> dict[str, Any]:
+        """Private memory of the largest Python worker after a read of the whole topic."""
+        self.read(side)
+        workers = [pid for pid in _descendants(os.getpid()) if b"pyspark.daemon" in _command_line(pid)]
+        return {"mib": round(max(map(anonymous_mib, workers)), 1), "workers": len(workers)}
+
+    def source(self, side: str) -> DataFrame:
+        """The whole topic as a data frame."""
+        return self._options(self.spark.read, side).load()
+
+    def fill(self) -> None:
+        """As many values in Kafka as there are messages, the same number in every partition; both are counted."""
+        if "kafka" in self.addresses:
+            rows = self._values("value", f"cast(id % {self.partitions} as int) partition")
+            self._writer(rows, "kafka").option("topic", self.topic).save()
+        for side in self.addresses:
+            if (found := self.source(side).count()) != self.n:
+                raise click.ClickException(f"{side} has {found} of {self.n} rows")
+
+    def _values(self, name: str, *more: str) -> DataFrame:
+        rows = self.spark.range(0, self.n, 1, self.partitions)
+        return rows.selectExpr(f"cast(rpad(cast(id as string), {self.size}, 'x') as binary) {name}", *more)
+
+    def _writer(self, rows: DataFrame, side: str) -> DataFrameWriter:
+        return rows.write.format(_FORMAT[side]).option(_ADDRESS[side], self.addresses[side]).mode("append")
+
+    def _options(self, reader: Any, side: str) -> Any:
+        return reader.format(_FORMAT[side]).option(_ADDRESS[side], self.addresses[side]).option("subscribe", self.topic)
+
+    def _stream(self, side: str, rows: int, every: str) -> dict[str, Any]:
+        """The median time of a trigger, with the settings both sources are recommended to run with."""
+        stream = self._options(self.spark.readStream, side).option("startingOffsets", "earliest")
+        with tempfile.TemporaryDirectory(prefix="rocketmq-bench-checkpoint-") as checkpoint:
+            query = (
+                stream.option("maxOffsetsPerTrigger", str(rows)).load().writeStream.format("noop")
+                .option("checkpointLocation", checkpoint)
+                .option("asyncProgressTrackingEnabled", "true")
+                .option("_asyncProgressTrackingOverrideSinkSupportCheck", "true")
+                .trigger(processingTime=every).start()
+            )  # fmt: skip
+            try:
+                seen = _await_triggers(query, rows, _WARM_TRIGGERS + self.triggers)
+            finally:
+                query.stop()
+        times = [progress["durationMs"]["triggerExecution"] for progress in seen[_WARM_TRIGGERS:]]
+        return {"ms": statistics.median(times), "triggers": len(times)}
+
+    def _rate(self, begin: float) -> dict[str, Any]:
+        seconds = time.perf_counter() - begin
+        return {"n": self.n, "seconds": round(seconds, 3), "rate": round(self.n / seconds)}
 
 
-def source(spark: SparkSession, side: str, address: str, topic: str) -> DataFrame:
-    """The whole topic as a data frame."""
-    name = {"ours": "namesrv", "kafka": "kafka.bootstrap.servers"}[side]
-    form = {"ours": "rocketmq", "kafka": "kafka"}[side]
-    return spark.read.format(form).option(name, address).option("subscribe", topic).load()
+def _await_triggers(query: Any, rows: int, number: int) -> list[Any]:
+    """The progress of the first ``number`` triggers that had their ``rows``; Kafka rounds for each partition."""
+    while True:
+        if (error := query.exception()) is not None:
+            raise error
+        seen = [progress for progress in query.recentProgress if progress["numInputRows"] >= rows // 2]
+        if len(seen) >= number:
+            return seen[:number]
+        time.sleep(0.05)
+
+
+def _descendants(pid: int) -> list[int]:
+    found = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in map(int, task.read_text().split()):
+            found += [child, *_descendants(child)]
+    return found
+
+
+def _command_line(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 def _say(row: dict[str, Any]) -> None:
@@ -50,32 +156,34 @@ def _say(row: dict[str, Any]) -> None:
 
 @click.command()
 @click.option("--ours", required=True, help="Name server.")
-@click.option("--kafka", required=True, help="Bootstrap server.")
+@click.option("--kafka", help="Bootstrap server; without it there is only one side.")
 @click.option("--topic", required=True)
-@click.option("--jars", required=True)
-@click.option("--n", required=True, type=int, help="Messages in the topic.")
+@click.option("--jars", default="")
+@click.option("--n", required=True, type=int, help="Messages in the topic, or rows to write.")
 @click.option("--size", required=True, type=int)
 @click.option("--partitions", required=True, type=int)
-@click.option("--warm", required=True, type=int, help="Reads of each side before the first run.")
-def main(ours: str, kafka: str, topic: str, jars: str, n: int, size: int, partitions: int, warm: int) -> None:
-    """Reads on demand."""
-    addresses = {"ours": ours, "kafka": kafka}
-    spark = session(jars)
-    fill_kafka(spark, kafka, topic, n, size, partitions)
-    frames = {side: source(spark, side, address, topic) for side, address in addresses.items()}
-    for side, frame in frames.items():
-        if (found := frame.count()) != n:
-            raise click.ClickException(f"{side} has {found} of {n} rows")
-        for _ in range(warm):
-            frame.write.format("noop").mode("overwrite").save()
+@click.option("--cores", default=2, type=int)
+@click.option("--triggers", default=30, type=int, help="Triggers of a run of a stream.")
+@click.option("--fill/--no-fill", default=True, help="Whether the topics hold n messages; Kafka's is filled first.")
+@click.option("--warm", required=True, help="Works of each side before the first run, separated by commas.")
+def main(jars: str, cores: int, fill: bool, warm: str, **given: Any) -> None:
+    """Works on demand."""
+    addresses = {side: address for side in ("ours", "kafka") if (address := given.pop(side)) is not None}
+    client = Client(session(jars, cores), addresses, **given)
+    if fill:
+        client.fill()
+    works: dict[str, Callable[[str], dict[str, Any]]] = {
+        name: getattr(client, name) for name in ("read", "write", "idle", "stream", "memory")
+    }
+    for side in addresses:
+        for work in filter(None, warm.split(",")):
+            works[work](side)
     _say({"type": "waiting"})
     for line in sys.stdin:
-        begin = time.perf_counter()
-        frames[line.strip()].write.format("noop").mode("overwrite").save()
-        seconds = time.perf_counter() - begin
-        _say({"type": "run", "side": line.strip(), "n": n, "seconds": round(seconds, 3), "rate": round(n / seconds)})
+        work, side = line.split()
+        _say({"type": "run", "side": side, **works[work](side)})
         _say({"type": "waiting"})
-    spark.stop()
+    client.spark.stop()
 
 
 if __name__ == "__main__":

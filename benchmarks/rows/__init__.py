@@ -13,7 +13,7 @@ from benchmarks.rows import (
     pulls,
     replication,
     sends,
-    spark_read,
+    spark,
     starting,
     storing,
     transactions,
@@ -50,6 +50,13 @@ ROWS: dict[str, Row] = {
     "first": consumers.first,
     "queues": consumers.queues,
     "rebalance": consumers.rebalance,
-    "spark-read": spark_read.spark_read,
+    "spark-read": spark.spark_read,
+    "spark-read-1k": spark.spark_read_1k,
+    "spark-read-java": spark.spark_read_java,
+    "spark-read-java-1k": spark.spark_read_java_1k,
+    "spark-cores": spark.spark_cores,
+    "spark-memory": spark.spark_memory,
+    "spark-trigger": spark.spark_trigger,
+    "spark-sink": spark.spark_sink,
 }
 """All rows, in the order they run and are printed."""

@@ -5,23 +5,54 @@ Spark finds it by itself (through the top-level package ``pyspark_rocketmq``); n
     df = spark.readStream.format("rocketmq").option("namesrv", "host:9876").option("subscribe", "orders").load()
 
 :func:`session_builder` gives a Spark session that also starts where no Java is installed. Importing this package does
-not import PySpark.
+not import PySpark. :class:`ProgressListener` watches streaming queries, :func:`show_batch_reads` batch reads.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rocketmq_py.spark.batch_reads import show_batch_reads as show_batch_reads
     from rocketmq_py.spark.jre import ensure_java as ensure_java, session_builder as session_builder
+    from rocketmq_py.spark.listener import ProgressListener as ProgressListener, ProgressLog as ProgressLog
+    from rocketmq_py.spark.listener_metrics import (
+        OpenTelemetryProgress as OpenTelemetryProgress,
+        PrometheusProgress as PrometheusProgress,
+    )
+    from rocketmq_py.spark.listener_terminal import TerminalProgress as TerminalProgress
+    from rocketmq_py.spark.progress import BatchProgress as BatchProgress, QueueProgress as QueueProgress
 
-__all__ = ["ensure_java", "session_builder"]
+__all__ = [
+    "BatchProgress",
+    "OpenTelemetryProgress",
+    "ProgressListener",
+    "ProgressLog",
+    "PrometheusProgress",
+    "QueueProgress",
+    "TerminalProgress",
+    "ensure_java",
+    "session_builder",
+    "show_batch_reads",
+]
+
+_MODULES = {
+    "BatchProgress": "progress",
+    "OpenTelemetryProgress": "listener_metrics",
+    "ProgressListener": "listener",
+    "ProgressLog": "listener",
+    "PrometheusProgress": "listener_metrics",
+    "QueueProgress": "progress",
+    "TerminalProgress": "listener_terminal",
+    "ensure_java": "jre",
+    "session_builder": "jre",
+    "show_batch_reads": "batch_reads",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Import what starts Spark when it is used: every Python worker imports this package, and none starts Spark."""
-    if name not in __all__:
+    """Import a name when it is used: every Python worker imports this package, and few need what is here."""
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from rocketmq_py.spark import jre
-
-    return getattr(jre, name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -1,0 +1,177 @@
+"""Rows that judge the data source: one Spark session reads, streams and writes, with our format and with Kafka's.
+
+Knows which servers a row needs and what is filled beforehand. How a run goes is in ``spark_client``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.control import Control
+from benchmarks.figures import Figure, Floor, at_least, at_most
+from benchmarks.frames import batch_requests, queue_shares
+from benchmarks.kafka_server import kafka, packages
+from benchmarks.load import Load
+from benchmarks.machine import paused, settle
+from benchmarks.program import Program, Runner
+from benchmarks.servers import Server, start_java, start_ours
+from benchmarks.session import Session
+
+TOPIC = "bench"
+QUEUES = 4
+BATCH = 32
+KIB = 1024
+_WARM_READS = 4
+_WARM_SECONDS = 900.0
+
+Start = Callable[[Path], Server]
+
+
+def spark_read(session: Session) -> list[Figure]:
+    """A batch read of 1M messages of 100 bytes in 4 queues, against Spark's Kafka source and a Kafka broker."""
+    return [_read(session, "spark-read", start_ours, 1_000_000, 100)]
+
+
+def spark_read_1k(session: Session) -> list[Figure]:
+    """The same with 300,000 messages of 1 KiB."""
+    return [_read(session, "spark-read-1k", start_ours, 300_000, KIB)]
+
+
+def spark_read_java(session: Session) -> list[Figure]:
+    """As spark-read, our source reading from a stock Java broker."""
+    return [_read(session, "spark-read-java", start_java, 1_000_000, 100)]
+
+
+def spark_read_java_1k(session: Session) -> list[Figure]:
+    """As spark-read-1k, our source reading from a stock Java broker."""
+    return [_read(session, "spark-read-java-1k", start_java, 300_000, KIB)]
+
+
+def _read(session: Session, name: str, start: Start, full: int, size: int) -> Figure:
+    count = session.scale.of(full, BATCH * QUEUES)
+    with _beside_kafka(session, name, start, count, size) as (ours, address, pid):
+        flags = {"kafka": address, "warm": ",".join(["read"] * _WARM_READS)}
+        with _client(session, name, ours, count, size, flags) as runner:
+            return _judge(session, name, "rows/s", at_least(1.5), runner, ("read", "rate"), (ours.pid, pid))
+
+
+def spark_trigger(session: Session) -> list[Figure]:
+    """Micro-batches: with next to no rows, and with 10,000 rows a second; the median time of a trigger."""
+    count = 640_000  # more than all runs take: a stream must never come to an end
+    triggers = session.scale.of(40)
+    with _beside_kafka(session, "spark-trigger", start_ours, count, 100) as (ours, address, pid):
+        flags = {"kafka": address, "warm": "read,idle,stream", "triggers": str(triggers)}
+        with _client(session, "spark-trigger", ours, count, 100, flags) as runner:
+            pids = ours.pid, pid
+            return [
+                _judge(session, "spark-trigger-idle", "ms", at_most(1.2), runner, ("idle", "ms"), pids),
+                _judge(session, "spark-trigger-10k", "ms", at_most(1.2), runner, ("stream", "ms"), pids),
+            ]
+
+
+def spark_sink(session: Session) -> list[Figure]:
+    """A batch write of 500,000 rows of 100 bytes, against Spark's Kafka sink."""
+    count = session.scale.of(500_000, QUEUES)
+    with _beside_kafka(session, "spark-sink", start_ours, 0, 100) as (ours, address, pid):
+        flags = {"kafka": address, "warm": "write,write", "fill": ""}
+        with _client(session, "spark-sink", ours, count, 100, flags) as runner:
+            return [_judge(session, "spark-sink", "rows/s", at_least(1.0), runner, ("write", "rate"), (ours.pid, pid))]
+
+
+def spark_cores(session: Session) -> list[Figure]:
+    """The batch read of spark-read with two cores (ours) and with one (peer)."""
+    count = session.scale.of(1_000_000, BATCH * QUEUES)
+    warm = {"warm": ",".join(["read"] * _WARM_READS)}
+    with (
+        session.work() as work,
+        _filled(session, "spark-cores", start_ours, work, count, 100) as ours,
+        _client(session, "spark-cores", ours, count, 100, {**warm, "cores": "2"}) as two,
+        _client(session, "spark-cores", ours, count, 100, {**warm, "cores": "1"}) as one,
+    ):
+        values = session.in_turn(
+            "spark-cores",
+            "rows/s",
+            lambda: float(two.run("read ours")["rate"]),
+            lambda: float(one.run("read ours")["rate"]),
+        )
+    return [Figure("spark-cores", "rows/s", at_least(1.6), *values)]
+
+
+def spark_memory(session: Session) -> list[Figure]:
+    """Private memory of a Python worker after a read of 20M messages of 100 bytes (ours), and of 1M (peer)."""
+    most = session.scale.of(20_000_000, BATCH * QUEUES)
+    few = most // 20 // (BATCH * QUEUES) * (BATCH * QUEUES)
+
+    def run(count: int) -> float:
+        with (
+            session.work() as work,
+            _filled(session, "spark-memory", start_ours, work, count, 100) as ours,
+            _client(session, "spark-memory", ours, count, 100, {"warm": ""}) as runner,
+        ):
+            return float(runner.run("memory ours")["mib"])
+
+    values = session.in_turn("spark-memory", "MiB", lambda: run(most), lambda: run(few))
+    return [Figure("spark-memory", "MiB", at_most(1.1), *values)]
+
+
+@contextmanager
+def _beside_kafka(
+    session: Session, name: str, start: Start, count: int, size: int
+) -> Iterator[tuple[Server, str, int]]:
+    """A filled broker of ours (or Java's), and a Kafka broker: its address and its process."""
+    with session.work() as work, _filled(session, name, start, work, count, size) as ours:
+        session.tell(f"{name}: starting Kafka")
+        with kafka(work, QUEUES) as (address, pid):
+            yield ours, address, pid
+
+
+@contextmanager
+def _filled(session: Session, name: str, start: Start, work: Path, count: int, size: int) -> Iterator[Server]:
+    session.tell(f"{name}: starting a broker, filling it with {count:,} messages of {size} bytes")
+    server = start(work)
+    try:
+        with Load(server.broker) as load, Control(server.broker) as control:
+            control.create_topic(TOPIC, QUEUES)
+            control.create_topic(f"{TOPIC}-out", QUEUES)
+            if count:
+                load.drive(batch_requests(TOPIC, QUEUES, size, BATCH), count // BATCH, 16)
+                shares = queue_shares(count // BATCH, QUEUES)
+                control.expect_offsets(TOPIC, [share * BATCH for share in shares])
+        yield server
+    finally:
+        server.kill()
+
+
+@contextmanager
+def _client(
+    session: Session, name: str, ours: Server, count: int, size: int, flags: dict[str, str]
+) -> Iterator[Runner]:
+    """A Spark session that has warmed up; ``flags`` are options of ``spark_client`` beside those all rows share."""
+    session.tell(f"{name}: starting Spark, warming it")
+    jars = ",".join(str(jar) for jar in sorted((packages() / "spark").glob("*.jar"))) if "kafka" in flags else ""
+    shared = {"ours": ours.namesrv, "topic": TOPIC, "jars": jars, "n": count, "size": size, "partitions": QUEUES}
+    no_fill = ["--no-fill"] if flags.pop("fill", None) == "" else []
+    words = [word for key, value in {**shared, **flags}.items() for word in (f"--{key}", str(value))]
+    with session.work() as work:
+        command = [sys.executable, "-m", "benchmarks.spark_client", *words, *no_fill]
+        with Program(command, work / "spark.log") as program:
+            yield Runner(program, warm_timeout=_WARM_SECONDS, run_timeout=_WARM_SECONDS)
+
+
+def _judge(
+    session: Session, name: str, unit: str, floor: Floor, runner: Runner, what: tuple[str, str], pids: tuple[int, int]
+) -> Figure:
+    """Runs in turn, the server of the side that waits being paused; ``what`` is the work and the key of its value."""
+    work, key = what
+
+    def run(side: str, server: int, idle: int) -> float:
+        with paused(idle):
+            settle(server)
+            return float(runner.run(f"{work} {side}")[key])
+
+    ours, other = pids
+    values = session.in_turn(name, unit, lambda: run("ours", ours, other), lambda: run("kafka", other, ours))
+    return Figure(name, unit, floor, *values)
