@@ -23,6 +23,7 @@ from rocketmq_py.spark.plan import admit, backlog, carry, repeated_first_plan, s
 from rocketmq_py.spark.positions import locate
 from rocketmq_py.spark.queue_ends import StreamEnds
 from rocketmq_py.spark.reader import STARTING, QueueRanges
+from rocketmq_py.spark.sharing import members, share
 
 try:  # PySpark 4.2 and later
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -73,7 +74,7 @@ class StreamReaderBase(DataSourceStreamReader):
         return to_document(latest) if latest else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The messages between ``start`` and ``end``, cut as the options say."""
+        """The messages between ``start`` and ``end``, cut as the options say; else small ranges share a task."""
         first, last = self._resume(start), self._checked(end)
         if first == last:
             return []
@@ -82,10 +83,13 @@ class StreamReaderBase(DataSourceStreamReader):
         plan = (
             repeated_first_plan(first, last, earliest) if first == self._initial else stream_plan(first, last, earliest)
         )
-        return self._ranges.partitions(plan, ends.queues())
+        partitions = self._ranges.partitions(plan, ends.queues())
+        cut = self._options.min_partitions or self._options.max_records_per_partition
+        return partitions if cut else share(partitions)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        return self._ranges.read(partition)
+        for member in members(partition):
+            yield from self._ranges.read(member)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark has committed everything before ``end``."""
