@@ -1,8 +1,8 @@
 """``python -m benchmarks.spark_client``: one Spark session that reads, streams or writes on demand, ours or Kafka's.
 
 Both sources and both sinks in one warm JVM; every read row with all the columns its source has by default. It prints
-``{"type": "waiting"}``; a line ``<work> <side>`` on stdin (``read ours``, ``stream kafka``, ``write ours``) starts one
-run, which prints one row.
+``{"type": "waiting"}``; a line ``<work> <side>`` on stdin (``read ours``, ``stream kafka``, ``deliver exactly-once``)
+starts one run, which prints one row.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ _FORMAT = {"ours": "rocketmq", "kafka": "kafka"}
 _ADDRESS = {"ours": "namesrv", "kafka": "kafka.bootstrap.servers"}
 _ROWS_PER_SECOND = 10_000
 _WARM_TRIGGERS = 5
+_ROWS_PER_BATCH = 25_000
 
 
 def session(jars: str, cores: int) -> SparkSession:
@@ -66,6 +67,20 @@ class Client:
         begin = time.perf_counter()
         self._writer(rows, side).options(**options).option("topic", f"{self.topic}-out").save()
         return self._rate(begin)
+
+    def deliver(self, guarantee: str) -> dict[str, Any]:
+        """The whole topic through a stream into another one of our broker, in micro-batches of ``_ROWS_PER_BATCH``."""
+        with tempfile.TemporaryDirectory(prefix="rocketmq-bench-checkpoint-") as checkpoint:
+            stream = self._options(self.spark.readStream, "ours").option("startingOffsets", "earliest")
+            rows = stream.option("maxOffsetsPerTrigger", str(_ROWS_PER_BATCH)).schema("body binary").load()
+            writer = rows.writeStream.format("rocketmq").option("namesrv", self.addresses["ours"])
+            begin = time.perf_counter()
+            (
+                writer.option("topic", f"{self.topic}-out").option("checkpointLocation", checkpoint)
+                .option("deliveryGuarantee", guarantee)
+                .trigger(availableNow=True).start().awaitTermination()
+            )  # fmt: skip
+            return self._rate(begin)
 
     def idle(self, side: str) -> dict[str, Any]:
         """Triggers one after the other with ten rows each: what a trigger costs that has next to nothing to do."""
@@ -165,17 +180,18 @@ def _say(row: dict[str, Any]) -> None:
 @click.option("--cores", default=2, type=int)
 @click.option("--triggers", default=30, type=int, help="Triggers of a run of a stream.")
 @click.option("--fill/--no-fill", default=True, help="Whether the topics hold n messages; Kafka's is filled first.")
+@click.option("--sides", help="What works are told before the first run [default: ours, and kafka if it is there].")
 @click.option("--warm", required=True, help="Works of each side before the first run, separated by commas.")
-def main(jars: str, cores: int, fill: bool, warm: str, **given: Any) -> None:
+def main(jars: str, cores: int, fill: bool, warm: str, sides: str | None, **given: Any) -> None:
     """Works on demand."""
     addresses = {side: address for side in ("ours", "kafka") if (address := given.pop(side)) is not None}
     client = Client(session(jars, cores), addresses, **given)
     if fill:
         client.fill()
     works: dict[str, Callable[[str], dict[str, Any]]] = {
-        name: getattr(client, name) for name in ("read", "write", "idle", "stream", "memory")
+        name: getattr(client, name) for name in ("read", "write", "deliver", "idle", "stream", "memory")
     }
-    for side in addresses:
+    for side in sides.split(",") if sides else addresses:
         for work in filter(None, warm.split(",")):
             works[work](side)
     _say({"type": "waiting"})

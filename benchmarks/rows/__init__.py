@@ -58,5 +58,6 @@ ROWS: dict[str, Row] = {
     "spark-memory": spark.spark_memory,
     "spark-trigger": spark.spark_trigger,
     "spark-sink": spark.spark_sink,
+    "spark-exactly-once": spark.spark_exactly_once,
 }
 """All rows, in the order they run and are printed."""

@@ -26,6 +26,7 @@ BATCH = 32
 KIB = 1024
 _WARM_READS = 4
 _WARM_SECONDS = 900.0
+_GUARANTEES = "exactly-once,at-least-once"
 
 Start = Callable[[Path], Server]
 
@@ -79,6 +80,19 @@ def spark_sink(session: Session) -> list[Figure]:
         flags = {"kafka": address, "warm": "write,write", "fill": ""}
         with _client(session, "spark-sink", ours, count, 100, flags) as runner:
             return [_judge(session, "spark-sink", "rows/s", at_least(1.0), runner, ("write", "rate"), (ours.pid, pid))]
+
+
+def spark_exactly_once(session: Session) -> list[Figure]:
+    """A stream of 200,000 rows from a topic into a topic: exactly once (ours), and at least once (peer)."""
+    count = session.scale.of(200_000, BATCH * QUEUES)
+    with (
+        session.work() as work,
+        _filled(session, "spark-exactly-once", start_ours, work, count, 100) as ours,
+        _client(session, "spark-exactly-once", ours, count, 100, {"warm": "deliver", "sides": _GUARANTEES}) as runner,
+    ):
+        runs = [lambda g=g: float(runner.run(f"deliver {g}")["rate"]) for g in _GUARANTEES.split(",")]
+        values = session.in_turn("spark-exactly-once", "rows/s", *runs)
+    return [Figure("spark-exactly-once", "rows/s", at_least(0.5), *values)]
 
 
 def spark_cores(session: Session) -> list[Figure]:

@@ -44,6 +44,7 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.python.authenticate.socketTimeout", "120s")  # a busy machine starts Python slowly
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")
