@@ -12,6 +12,7 @@ from rocketmq_py.client.blocking_admin import Admin
 from rocketmq_py.properties import Property
 from rocketmq_py.spark.decisions import Decisions
 from rocketmq_py.spark.exactly import Committer
+from rocketmq_py.spark.settling import UnsettledError
 from rocketmq_py.testing import Cluster
 from tests.server.cli import eventually
 from tests.spark.exactsink import (
@@ -68,6 +69,23 @@ def test_a_driver_that_dies_is_made_good_by_the_next(sink: Sink, kind: type[Comm
     assert sorted(sink.seen()) == list(range(-10, 60))
     sink.committer().commit([sink.task(range(60, 70), 2)], 2)
     assert sorted(sink.seen()) == list(range(-10, 70))
+
+
+def test_a_broker_that_is_away_is_waited_for(tmp_path: Path) -> None:
+    with Cluster(2, **SOON) as cluster:
+        sink = Sink(cluster.namesrv, cluster.create_topic("t"), tmp_path)
+        tasks = [sink.task(range(30), partition=number) for number in range(2)]
+        brokers = {broker for task in tasks for broker, _ in task.halves.runs}
+        with pytest.raises(Crash):
+            DiesAfterTheDecision(sink.settings, Decisions.at(sink.location), 60).commit(tasks, 0)
+        cluster.stop_broker(1)
+        again = [sink.task(range(30), partition=number) for number in range(2)]
+        with pytest.raises(UnsettledError, match=r"is decided, and not delivered within 1 s: .*broker-b"):
+            sink.committer(1).commit(again, 0)
+        cluster.start_broker(1)
+        sink.committer().commit([sink.task(range(30))], 0)
+        assert "broker-b" in brokers
+        assert sorted(sink.seen()) == sorted([*range(30), *range(30)])
 
 
 def test_an_abort_after_the_decision_leaves_it_alone(sink: Sink) -> None:

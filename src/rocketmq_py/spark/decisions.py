@@ -52,6 +52,7 @@ class Decision:
     :ivar resent: row key and unique key of those rows of which one half message counts, and others, sent before over a
         connection that broke, do not.
     :ivar topics: where the rows go.
+    :ivar brokers: where their half messages are.
     """
 
     query_id: str
@@ -59,6 +60,7 @@ class Decision:
     attempts: frozenset[str]
     resent: Mapping[str, str] = field(default_factory=dict)
     topics: tuple[str, ...] = ()
+    brokers: tuple[str, ...] = ()
 
     def counts(self, properties: Mapping[str, str]) -> bool:
         """Whether the half message with these properties is to be delivered."""
@@ -74,7 +76,7 @@ class Decision:
         """The bytes of the record."""
         document = {
             "form": _FORM, "query": self.query_id, "batch": self.batch_id, "attempts": sorted(self.attempts),
-            "resent": dict(self.resent), "topics": list(self.topics),
+            "resent": dict(self.resent), "topics": list(self.topics), "brokers": list(self.brokers),
         }  # fmt: skip
         return json.dumps(document, indent=1).encode()
 
@@ -91,6 +93,7 @@ class Decision:
             return Decision(
                 str(found["query"]), int(found["batch"]), frozenset(map(str, found["attempts"])),
                 {str(row): str(key) for row, key in found["resent"].items()}, tuple(map(str, found["topics"])),
+                tuple(map(str, found["brokers"])),
             )  # fmt: skip
         except (ValueError, KeyError, TypeError, AttributeError) as e:
             raise DecisionError(f"it is no decision record: {e!r}") from e

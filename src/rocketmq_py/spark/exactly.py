@@ -97,6 +97,7 @@ class Committer:
         decision = Decision(
             prepared[0].query_id, batch_id, frozenset(one.attempt for one in prepared),
             {row: key for one in prepared for row, key in one.resent.items()}, _topics(prepared),
+            tuple(sorted({broker for one in prepared for broker, _ in one.halves.runs})),
         )  # fmt: skip
         self.decide(decision)
         if self.end(prepared, TRANSACTION_COMMIT):

@@ -18,6 +18,7 @@ from rocketmq_py.client.transaction_blocking import TransactionProducer
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.model import MessageExt, TransactionState
 from rocketmq_py.properties import Property
+from rocketmq_py.protocol import names
 from rocketmq_py.spark.decisions import Decision, Verdict, verdict
 from rocketmq_py.spark.sender import SendSettings
 
@@ -47,21 +48,21 @@ class Settling:
         """Returns when every row that counts is delivered.
 
         :raises UnsettledError: it takes longer than the patience allows.
-        :raises RocketMQError: the cluster cannot be asked.
+        :raises RocketMQError: the cluster cannot be asked, for another reason than that a broker is away.
         """
         namesrv, security = list(self._settings.namesrv), self._settings.security
         deadline = time.monotonic() + self._patience
         with Admin(namesrv, tls=security.tls, credentials=security.credentials) as admin:
-            if not self._open(admin):
+            if not self._left(admin):
                 return
             self._admin = admin
             group, topics = self._settings.producer_group, self._decision.topics
             with TransactionProducer(
                 group, namesrv, check=self._check, topics=topics, tls=security.tls, credentials=security.credentials
             ):
-                while open_ := self._open(admin):
+                while left := self._left(admin):
                     if time.monotonic() > deadline:
-                        raise UnsettledError(self._told(open_))
+                        raise UnsettledError(self._told(left))
                     time.sleep(_LOOK_EVERY)
 
     def _check(self, message: MessageExt) -> TransactionState:
@@ -76,6 +77,20 @@ class Settling:
         """Whether a broker that forgot the end of a transaction has stored its message."""
         key = message.properties.get(Property.UNIQUE_KEY, "")
         return bool(self._admin.messages_by_key(message.topic, key, unique=True, max_messages=1))
+
+    def _left(self, admin: Admin) -> str:
+        """What keeps the micro-batch from being settled, if anything does; a broker that is away may hold open ones."""
+        try:
+            there = {queue.broker_name for queue in admin.queues(names.HALF_TOPIC)}
+            away = sorted(set(self._decision.brokers) - there)
+            if away:
+                return f"broker {away[0]} is away"
+            open_ = self._open(admin)
+        except RocketMQError as e:
+            if not e.retryable:
+                raise
+            return str(e)
+        return f"{len(open_)} transactions are open, the first in {open_[0].queue}" if open_ else ""
 
     def _open(self, admin: Admin) -> list[MessageExt]:
         """The half messages that count and are not ended; some may have been, a moment ago."""
@@ -97,12 +112,11 @@ class Settling:
             admin.resume_transaction(msg_id)
             self._resumed.add(msg_id)
 
-    def _told(self, open_: list[MessageExt]) -> str:
+    def _told(self, left: str) -> str:
+        which = f"micro-batch {self._decision.batch_id} (group {self._settings.producer_group})"
         return (
-            f"{len(open_)} transactions of micro-batch {self._decision.batch_id} (group"
-            f" {self._settings.producer_group}) are decided, and their brokers have not asked within"
-            f" {self._patience:.0f} s (first: {open_[0].queue})."
-            " Nothing is lost: start the query again when the brokers are well, it goes on here"
+            f"{which} is decided, and not delivered within {self._patience:.0f} s: {left}. Nothing is lost: start the"
+            " query again when the brokers are well, it goes on here"
         )
 
 
