@@ -147,6 +147,7 @@ async def reading_outlives_the_master(nodes: Nodes, topic: str, while_away: Call
     async with (
         consumer(nodes.namesrv, f"free-{topic}", topic, free, orderly=False),
         consumer(nodes.namesrv, f"ordered-{topic}", topic, ordered, orderly=True),
+        _released(free, ordered),
     ):
         await free.until(FIRST)
         await ordered.until(FIRST)
@@ -165,6 +166,16 @@ async def reading_outlives_the_master(nodes: Nodes, topic: str, while_away: Call
         for offsets in ordered.order.values():
             assert list(dict.fromkeys(offsets)) == sorted(set(offsets)), "in order, apart from repeats"
         await _committed_at_the_master(nodes.namesrv, topic)
+
+
+@contextlib.asynccontextmanager
+async def _released(*inboxes: Inbox) -> AsyncIterator[None]:
+    """Lets listeners end when the test does, so that a failure is told instead of waited for."""
+    try:
+        yield
+    finally:
+        for inbox in inboxes:
+            await inbox.let(N + MORE + 1)
 
 
 async def _committed_at_the_master(namesrv: str, topic: str) -> None:
