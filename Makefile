@@ -49,6 +49,10 @@ bench: $(VENV)/.dev ## the figures against the Java peer (ONLY=send-1 for one ro
 chaos: $(VENV)/.dev ## failures under load, judged (ARGS="--minutes 10 --scenario broker-killed --seed 7 --java")
 	$(BIN)/python -m tests.chaos $(ARGS)
 
+.PHONY: crashes
+crashes: $(VENV)/.dev ## kill -9 in every phase of Spark's micro-batches (ARGS="--runs 100 --guarantee at-least-once --seed 7")
+	$(BIN)/python -m tests.spark.crashes $(ARGS)
+
 .PHONY: format
 format: $(VENV)/.dev ## sort imports and format
 	$(BIN)/ruff check --fix-only --quiet

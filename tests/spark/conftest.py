@@ -37,6 +37,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
+    here = str(Path(__file__).parents[2])  # workers import data sources of tests
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
     session: SparkSession = (
         session_builder("rocketmq-tests")
         .master("local[2]")

@@ -1,0 +1,327 @@
+"""``kill -9`` in every phase of a micro-batch, again and again: ``python -m tests.spark.crashes --runs 100``.
+
+A stream copies a topic into another, both in one broker. In each run the driver (JVM and Python), the Python worker
+that gets there or the broker is killed in a phase of a micro-batch; the query is started again until it has copied
+everything, and what is in the other topic is held against what was sent: every row once
+(``--guarantee exactly-once``), or at least once. Knows processes and phases; the fault points are in ``crashing``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
+
+from rocketmq_py.errors import RocketMQError
+from tests.interop.ours import READY, first_line
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PHASES = ("latestOffset", "partitions", "read", "write", "commit")
+EXACT_PHASES = (*PHASES, "decided", "ends", "committed")
+VICTIMS = ("driver", "worker", "broker")
+ROWS = 60
+ROWS_AT_ONCE = 20
+QUEUES = 2
+SOON = {"transactionCheckInterval": 300, "transactionTimeOut": 200, "transactionOpBatchInterval": 100}
+SECONDS = 600.0
+"""Longer than anything takes; only what fails waits for it."""
+ROOT = Path(__file__).parents[2]
+
+
+class Case(NamedTuple):
+    """What is killed when."""
+
+    phase: str
+    victim: str
+
+
+class Server:
+    """Name server and broker in one process, always on the same ports and store."""
+
+    def __init__(self, work: Path) -> None:
+        self._work = work
+        self._ports = ("0", "0")
+        self.namesrv = ""
+        self._begin()
+
+    def _begin(self) -> None:
+        pairs = [word for key, value in SOON.items() for word in ("--set", f"{key}={value}")]
+        ports = ["--namesrv-port", self._ports[0], "--port", self._ports[1]]
+        with (self._work / "serve.log").open("ab") as log:
+            command = [sys.executable, "-m", "rocketmq_py.cli", "serve", "--store", str(self._work / "store")]
+            self.process = subprocess.Popen([*command, *ports, *pairs], stdout=subprocess.PIPE, stderr=log, text=True)
+        found = READY.search(first_line(self.process))
+        assert found is not None, (self._work / "serve.log").read_text()[-3000:]
+        self.namesrv, broker = found[1], found[2]
+        self._ports = (self.namesrv.rpartition(":")[2], broker.rpartition(":")[2])
+
+    def begin_again(self) -> None:
+        """Wait for its death, and start it once more."""
+        assert self.process.wait(SECONDS) == -signal.SIGKILL
+        self._close()
+        self._begin()
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._close()
+
+    def _close(self) -> None:
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+class Topics:
+    """The topic that is read and the one that is written; what was sent and what has arrived."""
+
+    def __init__(self, namesrv: str, source: str = "in", sink: str = "out") -> None:
+        from rocketmq_py import Admin
+
+        self.namesrv, self.source, self.sink = namesrv, source, sink
+        self.sent = 0
+        with Admin(namesrv) as admin:
+            for topic in (source, sink):
+                admin.create_topic(topic, QUEUES)
+            _eventually(lambda: all(len(admin.queues(topic)) == QUEUES for topic in (source, sink)))
+
+    def send(self, number: int = ROWS) -> None:
+        """Send some more numbers."""
+        from rocketmq_py import Message, Producer
+
+        with Producer("crashes", self.namesrv) as producer:
+            for body in range(self.sent, self.sent + number):
+                producer.send(Message(self.source, str(body).encode()))
+        self.sent += number
+
+    def arrived(self) -> Counter[int]:
+        """How often each number is in the other topic."""
+        from rocketmq_py import Admin
+
+        with Admin(self.namesrv) as admin:
+            return Counter(int(m.body) for queue in admin.queues(self.sink) for m in admin.read(queue))
+
+    def check(self, exactly_once: bool) -> None:
+        """:raises AssertionError: a row is missing, or there twice although that must not be."""
+        arrived = self.arrived()
+        missing = sorted(set(range(self.sent)) - arrived.keys())
+        twice = {number: times for number, times in arrived.items() if times > 1}
+        assert not missing, f"{len(missing)} of {self.sent} rows are missing: {missing[:20]}"
+        assert not (exactly_once and twice), f"{len(twice)} of {self.sent} rows are there more than once: {twice}"
+
+
+def _eventually(look: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while True:
+        with contextlib.suppress(RocketMQError):
+            if look():
+                return
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+# -- the driver, in a process of its own
+
+
+def options(namesrv: str, work: Path, guarantee: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Of the read and of the write."""
+    shared = {"namesrv": namesrv, "faults": str(work / "faults")}
+    read = {"subscribe": "in", "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(ROWS_AT_ONCE)}
+    write = {"topic": "out", "deliveryGuarantee": guarantee, "checkpointLocation": str(work / "checkpoint")}
+    return shared | read, shared | write
+
+
+def drive(namesrv: str, work: Path, guarantee: str) -> None:
+    """Runs the query for every line it is given, and says how that ended."""
+    from rocketmq_py.spark import session_builder
+    from tests.spark.crashing import CrashingDataSource
+
+    spark = session_builder("crashes").master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    spark.dataSource.register(CrashingDataSource)
+    print("READY", spark.sparkContext._gateway.proc.pid, flush=True)
+    for _ in sys.stdin:
+        print(copy(spark, namesrv, work, guarantee), flush=True)
+
+
+def copy(spark: SparkSession, namesrv: str, work: Path, guarantee: str) -> str:
+    """Run the query until it has copied what there is, or fails; ``DONE``, or ``FAILED`` and why."""
+    from pyspark.errors import PySparkException
+
+    from tests.spark.crashing import FORMAT
+
+    read, write = options(namesrv, work, guarantee)
+    frame = spark.readStream.format(FORMAT).options(**read).load().select("body")
+    query = frame.writeStream.format(FORMAT).options(**write).trigger(availableNow=True).start()
+    try:
+        query.awaitTermination()
+    except PySparkException as e:
+        return "FAILED " + str(e).replace("\n", " ")[:3000]
+    return "DONE"
+
+
+class Drives(Protocol):
+    """A driver: what the runs ask of it."""
+
+    pids: tuple[int, ...]
+
+    def run(self) -> str:
+        """Run the query; ``DONE``, ``FAILED`` and why, or nothing when the driver has died."""
+        ...
+
+    def stop(self) -> None: ...
+
+
+class Driver:
+    """The driver's processes: this module's ``--drive``, and its JVM."""
+
+    def __init__(self, server: Server, work: Path, guarantee: str) -> None:
+        command = [sys.executable, "-m", "tests.spark.crashes", "--drive", server.namesrv, str(work), guarantee]
+        path = os.pathsep.join([str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+        with (work / "driver.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT,
+                env={**os.environ, "PYTHONPATH": path},
+            )  # fmt: skip
+        words = self._line().split()
+        assert words[:1] == ["READY"], (work / "driver.log").read_text()[-3000:]
+        self.pids: tuple[int, ...] = (self.process.pid, int(words[1]))
+
+    def _line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
+
+    def run(self) -> str:
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write("run\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            return ""
+        return self._line().strip()
+
+    def stop(self) -> None:
+        for pid in self.pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            with contextlib.suppress(BrokenPipeError):
+                if pipe is not None:
+                    pipe.close()
+
+
+# -- the runs
+
+
+class Runs:
+    """Server, driver and topics of many runs."""
+
+    def __init__(self, work: Path, guarantee: str, drive: Callable[[Server, Path, str], Drives] = Driver) -> None:
+        from tests.spark.crashing import Faults
+
+        self._work, self._guarantee, self._new_driver = work, guarantee, drive
+        (work / "faults").mkdir(parents=True)
+        self.faults = Faults(work / "faults")
+        self.server = Server(work)
+        self.topics = Topics(self.server.namesrv)
+        self._driver: Drives | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._driver is not None:
+            self._driver.stop()
+        self.server.stop()
+
+    def driver(self) -> Drives:
+        """The one that lives."""
+        if self._driver is None:
+            self._driver = self._new_driver(self.server, self._work, self._guarantee)
+        return self._driver
+
+    def run(self, case: Case) -> bool:
+        """One crash, and what follows; whether the phase was reached."""
+        self.topics.send()
+        driver = self.driver()
+        victims = {"driver": driver.pids[::-1], "worker": ("self",), "broker": (self.server.process.pid,)}[case.victim]
+        self.faults.arm(case.phase, *victims)
+        guard = self._guard() if case.victim == "broker" else contextlib.nullcontext()
+        with guard:
+            said, deadline = driver.run(), time.monotonic() + SECONDS
+            while not (said == "DONE" and self.topics.arrived().keys() >= set(range(self.topics.sent))):
+                assert time.monotonic() < deadline, said
+                if not said:
+                    driver.stop()
+                    self._driver = None
+                    driver = self.driver()
+                said = driver.run()
+            left = self.faults.disarm()
+        self.topics.check(exactly_once=self._guarantee == "exactly-once")
+        return not left
+
+    @contextlib.contextmanager
+    def _guard(self) -> Iterator[None]:
+        """Starts the broker again as soon as it is dead."""
+        over = threading.Event()
+
+        def watch() -> None:
+            while not over.wait(0.05):
+                if self.server.process.poll() is not None:
+                    self.server.begin_again()
+                    return
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+
+def cases(guarantee: str, chance: random.Random) -> Iterator[Case]:
+    """Every phase with every victim, in another order each time round."""
+    phases = EXACT_PHASES if guarantee == "exactly-once" else PHASES
+    every = [Case(phase, victim) for phase in phases for victim in VICTIMS]
+    while True:
+        chance.shuffle(every)
+        yield from every
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--guarantee", choices=("exactly-once", "at-least-once"), default="exactly-once")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--drive", nargs=3, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.drive:
+        drive(given.drive[0], Path(given.drive[1]), given.drive[2])
+        return
+    print(f"{given.runs} runs, {given.guarantee}, --seed {given.seed}", flush=True)
+    chance = random.Random(given.seed)
+    with tempfile.TemporaryDirectory(prefix="crashes-") as work, Runs(Path(work), given.guarantee) as runs:
+        for number, case in zip(range(1, given.runs + 1), cases(given.guarantee, chance), strict=False):
+            begun = time.monotonic()
+            reached = runs.run(case)
+            note = "" if reached else ", a phase that was not reached"
+            print(f"{number}: {case.victim} in {case.phase}{note}, {time.monotonic() - begun:.0f} s", flush=True)
+        print(f"{runs.topics.sent} rows, {sum(runs.topics.arrived().values())} messages", flush=True)
+
+
+if __name__ == "__main__":
+    main()
