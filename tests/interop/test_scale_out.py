@@ -187,8 +187,8 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.mark.parametrize(
     "titles",
-    [["The same store, a Java broker", "And back"]],
-    ids=["same store"],
+    [["The same store, a Java broker", "And back"], ["Another machine, without moving the store"]],
+    ids=["same store", "slave"],
 )
 def test_a_way(java: JavaPeer, spark: SparkSession, tmp_path: Path, titles: list[str]) -> None:
     namesrv, broker, slave = (free_port_block() for _ in range(3))
@@ -216,5 +216,5 @@ def test_a_way(java: JavaPeer, spark: SparkSession, tmp_path: Path, titles: list
 def test_no_section_is_left_out() -> None:
     titles = re.findall(r"^## (.*)$", PAGE, re.MULTILINE)
     assert [title for title in titles if section(title)] == [
-        "One machine", "The same store, a Java broker", "And back",
+        "One machine", "The same store, a Java broker", "And back", "Another machine, without moving the store",
     ]  # fmt: skip
