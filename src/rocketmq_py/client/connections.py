@@ -61,6 +61,7 @@ class Connections:
         self._address_map = dict(address_map or {})
         self._hint = hint
         self._open: dict[str, Connection] = {}
+        self._retired: set[Connection] = set()
         self._opening: dict[str, asyncio.Task[Connection]] = {}
         self._push_handlers: dict[int, PushHandler] = {}
         self.on_open: Callable[[Connection], None] = lambda _: None
@@ -187,6 +188,7 @@ class Connections:
     def retire(self, connection: Connection) -> None:
         """Use ``connection`` for no further request; it ends when its last answer has come."""
         self._forget(connection)
+        self._retired.add(connection)
         connection.retire()
 
     def drop(self, address: str) -> None:
@@ -201,7 +203,7 @@ class Connections:
         tasks = [*self._opening.values(), *self._answering]
         for task in tasks:
             task.cancel()
-        connections = list(self._open.values())
+        connections = [*self._open.values(), *self._retired]
         for connection in connections:
             connection.close()
         self._open.clear()
@@ -244,6 +246,7 @@ class Connections:
             task.exception()  # whoever waits for it is told; it may be nobody any more
 
     def _forget(self, connection: Connection) -> None:
+        self._retired.discard(connection)
         if self._open.get(connection.address) is connection:
             del self._open[connection.address]
 

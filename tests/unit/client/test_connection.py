@@ -195,6 +195,21 @@ def test_a_retired_connection_ends_when_its_last_answer_has_come() -> None:
     asyncio.run(main())
 
 
+def test_a_retired_connection_does_not_outlive_its_client() -> None:
+    async def main() -> None:
+        connections, network = made(lambda *_: None)
+        connection = await connections.get("h:1")
+        call = asyncio.ensure_future(connection.call(1, None, b"", 10.0))
+        await network.asked.wait()
+        connections.retire(connection)
+        await connections.close()
+        assert connection.closed
+        with pytest.raises(ConnectionLost):
+            await call
+
+    asyncio.run(main())
+
+
 # -- requests of the peer
 
 
