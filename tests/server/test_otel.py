@@ -223,7 +223,7 @@ async def test_each_message_of_an_iteration_has_its_span(cluster, topic, group, 
         options = {"hooks": [ReceiveSpans(provider)], "consume_from": FIRST}
         with LitePullConsumer(group, cluster.namesrv, **options) as consumer:
             consumer.subscribe(topic)
-            return [message.msg_id for message, _ in zip(consumer, range(3), strict=False)]
+            return [message.msg_id for _, message in zip(range(3), consumer, strict=False)]
 
     seen = await asyncio.to_thread(iterate)
     assert [span.attributes["messaging.message.id"] for span in received(exporter)][:3] == seen
