@@ -77,8 +77,11 @@ async def consumer(namesrv: str, group: str, topic: str, inbox: Inbox, *, orderl
         pull_threshold_for_queue=HELD, pull_batch_size=HELD, consume_threads=4,
     )  # fmt: skip
     member.subscribe(topic, listener=inbox.take)
-    async with member:
-        yield
+    try:
+        async with member:
+            yield
+    finally:
+        await instance.stop()
 
 
 async def send(namesrv: str, topic: str, first: int, count: int) -> None:

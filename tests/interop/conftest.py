@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.interop.javapeer import JavaPeer, JavaServer
+from tests.interop.javapeer import QUICK_CONF, JavaPeer, JavaServer
 from tests.interop.mqadmin_run import Answers, Run
 from tests.interop.ours import OurServer, OurServers
 from tests.interop.side import Side
@@ -65,7 +65,7 @@ def asked(
         return Run(java, broker.namesrv, broker.address, work / "java").run()
 
     def on_ours() -> Answers:
-        server = servers.serve()
+        server = servers.serve(None, **{name: str(value) for name, value in QUICK_CONF.items()})
         return Run(second, server.namesrv, server.broker, work / "ours").run()
 
     try:

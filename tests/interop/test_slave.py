@@ -27,9 +27,6 @@ from tests.replicas import QUEUES, N, Nodes, caught_up, reading_outlives_the_mas
 from tests.server.rawpeer import RawPeer
 from tests.unit.broker.requests import pull, send
 
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-"""Connections to a broker that was killed may outlive the event loop that made them."""
-
 READABLE = {"slaveReadEnable": "true"}
 GROUP, LEFT_AT = "readers", 3
 

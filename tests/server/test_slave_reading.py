@@ -13,9 +13,6 @@ from tests.interop.javapeer import free_port_block
 from tests.interop.ours import OurServer, OurServers
 from tests.replicas import FIRST, Inbox, N, Nodes, consumer, reading_outlives_the_master, send, topic_on_all
 
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-"""Connections to a broker that was killed may outlive the event loop that made them."""
-
 
 class Pair:
     """A name server, a master and a slave."""

@@ -60,7 +60,9 @@ class Replication:
             if self._config.ha_listen_port:
                 raise
             self._role.ha_port = await self.master.listen(host, 0)
-            _log.warning("%s; slaves are waited for at %d instead", e, self._role.ha_port)
+            # Who lets the system choose the broker's port expects none in particular for the slaves.
+            level = logging.WARNING if self._config.listen_port else logging.INFO
+            _log.log(level, "%s; slaves are waited for at %d instead", e, self._role.ha_port)
         if self.slave is not None:
             self.slave.start()
             self._role.watch(lambda master: self._follow(master.ha_address))
