@@ -21,12 +21,13 @@ from pathlib import Path
 
 from rocketmq_py.errors import ConnectError, ConnectionLost
 from rocketmq_py.namesrv import NameServer, NamesrvConfig
-from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.server.outward import Outward
 from rocketmq_py.store.offline import OfflineStore
 from rocketmq_py.store.verify import verify
+from rocketmq_py.wire.command import Command
 from tests import killing
-from tests.killing import SECONDS, Queue, ask, body, queues, read_everything, send_command
+from tests.killing import SECONDS, TOPICS, Queue, ask, body, queues, read_everything, send_command
 
 PRODUCERS = 6
 SETTINGS = killing.SETTINGS | {"inSyncReplicas": 2, "slaveTimeout": 60_000, "slaveReadEnable": "true"}
@@ -124,7 +125,9 @@ class PairRounds:
         port, work = free_port(), self._work
         self.master = Member(work, "master", namesrv.address, "--role", "SYNC_MASTER", haListenPort=port)
         where = f"127.0.0.1:{port}"
-        self.slave = Member(work, "slave", namesrv.address, "--role", "SLAVE", "--id", "1", haMasterAddress=where)
+        self.slave = Member(
+            work, "slave", namesrv.address, "--role", "SLAVE", "--id", "1", haMasterAddress=where, slaveSyncInterval=200
+        )
         try:
             await self.master.start()
             await self.slave.start()
@@ -147,10 +150,23 @@ class PairRounds:
             load.is_over = True
             await running
         else:
+            await self._slave_knows_the_topics()
             self.master.end(signal.SIGKILL)
             await running
             await self.check(self.slave)
             await self.master.start()
+
+    async def _slave_knows_the_topics(self) -> None:
+        """It takes them over from time to time, and nobody reads a topic of it before."""
+        caller = Outward()
+        try:
+            async with asyncio.timeout(SECONDS):
+                for topic in TOPICS:
+                    command = Command(RequestCode.GET_TOPIC_CONFIG, ext={"topic": topic})
+                    while (await ask(caller, self.slave.address, command)).code != 0:  # noqa: ASYNC110 - nobody tells
+                        await asyncio.sleep(0.05)
+        finally:
+            caller.close()
 
     async def _finish(self) -> None:
         load = Load(self.master.address, self)
