@@ -23,13 +23,17 @@ demo: $(VENV)/.demo ## a day of work: 336,776 departures through broker, consume
 	$(BIN)/python -m demo $(ARGS)
 
 .PHONY: test
-test: $(VENV)/.dev ## all tests (ARGS="tests/unit -k wire" for some of them)
+test: $(VENV)/.dev ## all tests but the long ones (ARGS="tests/unit -k wire" for some of them)
 ifneq ($(ARGS),)
 	$(BIN)/python -m pytest $(ARGS)
 else
-	$(BIN)/python -m pytest -m "not spark" --numprocesses $(JOBS) --dist loadfile --durations 30
-	$(BIN)/python -m pytest -m spark --durations 15
+	$(BIN)/python -m pytest -m "not spark and not long" --numprocesses $(JOBS) --dist loadfile --durations 30
+	$(BIN)/python -m pytest -m "spark and not long" --durations 15
 endif
+
+.PHONY: test-long
+test-long: $(VENV)/.dev ## the tests that take minutes each: moves between brokers under load, crashes of Spark, acting masters
+	$(BIN)/python -m pytest -m long --durations 0
 
 .PHONY: check
 check: $(VENV)/.dev ## style, types, import layers, coverage of the pure packages by their own tests

@@ -28,6 +28,8 @@ from tests.interop.javapeer import JavaPeer, free_port_block
 from tests.interop.ours import OurServers
 from tests.interop.side import Inbox, eventually, group
 
+pytestmark = pytest.mark.long
+
 N = 20
 ACTING = {"enableSlaveActingMaster": "true", "slaveReadEnable": "true"}
 

@@ -29,6 +29,7 @@ from rocketmq_py.testing.member import Orders
 from tests.interop.javapeer import PEER, JavaPeer, free_port_block
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.spark,
     pytest.mark.timeout(1200),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"),

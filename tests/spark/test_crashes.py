@@ -12,6 +12,7 @@ from rocketmq_py.spark.stream import SUPPORTS_ADMISSION
 from tests.spark.crashes import Case, Runs, Server, copy
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.skipif(os.name != "posix", reason="kills processes"),
     pytest.mark.skipif(not SUPPORTS_ADMISSION, reason="needs PySpark 4.2"),
     pytest.mark.timeout(300),
