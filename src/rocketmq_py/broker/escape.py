@@ -17,7 +17,7 @@ from rocketmq_py.core.sending import RoundRobin
 from rocketmq_py.errors import BrokerError, NoRouteError
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.protocol import names
-from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.codes import STORED, RequestCode
 from rocketmq_py.protocol.headers import SendMessageV2
 from rocketmq_py.server.outward import Outward
 from rocketmq_py.store import NewRecord
@@ -26,14 +26,6 @@ from rocketmq_py.wire.command import Command
 _SECONDS = 3.0
 _ROUTE_MS = 5_000
 _QUEUES = 4
-_STORED = frozenset(
-    {
-        ResponseCode.SUCCESS,
-        ResponseCode.FLUSH_DISK_TIMEOUT,
-        ResponseCode.FLUSH_SLAVE_TIMEOUT,
-        ResponseCode.SLAVE_NOT_AVAILABLE,
-    }
-)
 _DONE = ("DELAY", Property.REAL_TOPIC, Property.REAL_QUEUE_ID)
 """Properties of a message that has waited, or was a half message: it would wait again, or be taken for another one."""
 
@@ -83,7 +75,7 @@ class Escape:
         )  # fmt: skip
         command = Command(RequestCode.SEND_MESSAGE_V2, ext=header.to_ext(), body=record.body)
         reply = await self._outward.invoke(address, command, _SECONDS)
-        if reply.code not in _STORED:
+        if reply.code not in STORED:
             self._routes.pop(record.topic, None)
             raise BrokerError.of(reply.code, reply.remark, address)
 

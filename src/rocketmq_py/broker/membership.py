@@ -12,14 +12,14 @@ from collections.abc import Awaitable, Callable
 
 from rocketmq_py.broker.config import BrokerConfig
 from rocketmq_py.broker.role import Role
-from rocketmq_py.errors import BadHeader, BrokerError, RocketMQError
+from rocketmq_py.errors import BadHeader, RocketMQError
 from rocketmq_py.protocol.bodies import BrokerMemberGroupData
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers import BrokerHeartbeat, BrokerMemberGroup
 from rocketmq_py.protocol.headers_cluster import NotifyMinBrokerIdChange
 from rocketmq_py.server.outward import Outward
 from rocketmq_py.wire.command import Command
-from rocketmq_py.wire.fastjson import loads
+from rocketmq_py.wire.fastjson import load_object
 
 _log = logging.getLogger(__name__)
 
@@ -76,9 +76,7 @@ class Membership:
         failure: RocketMQError | None = None
         for address in self._config.namesrv_addresses:
             try:
-                reply = await self._outward.invoke(address, command, self._timeout)
-                if reply.code:
-                    raise BrokerError.of(reply.code, reply.remark, address)
+                reply = await self._outward.ask(address, command, self._timeout)
                 found = _members(bytes(reply.body))
             except RocketMQError as e:
                 failure = e
@@ -118,8 +116,7 @@ class Membership:
 
 
 def _members(body: bytes) -> dict[int, str]:
-    tree = loads(body)
-    group = tree.get("brokerMemberGroup") if isinstance(tree, dict) else None
+    group = load_object(body).get("brokerMemberGroup")
     if not isinstance(group, dict):
         raise BadHeader(f"a brokerMemberGroup is expected, not {body[:40]!r}")
     return BrokerMemberGroupData.convert(group).broker_addrs

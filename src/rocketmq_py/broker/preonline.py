@@ -12,11 +12,11 @@ from rocketmq_py.broker.delay import DelayService
 from rocketmq_py.broker.membership import Membership
 from rocketmq_py.broker.offsets import Offsets
 from rocketmq_py.core.route import MASTER_ID
-from rocketmq_py.errors import BadHeader, BrokerError, RocketMQError
+from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.server.outward import Outward
 from rocketmq_py.wire.command import Command
-from rocketmq_py.wire.fastjson import loads
+from rocketmq_py.wire.fastjson import load_object
 
 _log = logging.getLogger(__name__)
 
@@ -46,10 +46,4 @@ async def take_back(membership: Membership, outward: Outward, offsets: Offsets, 
 
 
 async def _ask(outward: Outward, address: str, code: RequestCode) -> object:
-    reply = await outward.invoke(address, Command(code), _SECONDS)
-    if reply.code:
-        raise BrokerError.of(reply.code, reply.remark, address)
-    tree = loads(bytes(reply.body))
-    if not isinstance(tree, dict):
-        raise BadHeader(f"a JSON object is expected, not {bytes(reply.body[:40])!r}")
-    return tree
+    return load_object((await outward.ask(address, Command(code), _SECONDS)).body)

@@ -14,7 +14,7 @@ from zlib import crc32
 from rocketmq_py.broker.config import BrokerConfig
 from rocketmq_py.broker.role import Role
 from rocketmq_py.broker.topics import Topics
-from rocketmq_py.errors import BrokerError, RocketMQError
+from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.bodies import (
     KvTable,
     QueueData,
@@ -184,9 +184,7 @@ class Registration:
 
     async def _register_at(self, address: str, command: Command, timeout: float) -> None:
         try:
-            reply = await self._outward.invoke(address, command, timeout)
-            if reply.code:
-                raise BrokerError.of(reply.code, reply.remark, address)
+            reply = await self._outward.ask(address, command, timeout)
             told = RegisterBrokerResponse.from_ext(reply.ext)
             self._role.told(address, told.master_addr, told.ha_server_addr)
             self._take_order(reply.body)

@@ -116,16 +116,7 @@ class Replication:
     def _of_slave(self, slave: HaSlave | None, end: int) -> dict[str, object]:
         """How this slave is doing; a master says nothing in as many words."""
         if slave is None:
-            return dict.fromkeys(
-                (
-                    "lastReadTimestamp",
-                    "lastWriteTimestamp",
-                    "masterFlushOffset",
-                    "maxOffset",
-                    "transferredByteInSecond",
-                ),
-                0,
-            )
+            return dict.fromkeys(_OF_SLAVE, 0)
         address = {} if slave.address is None else {"masterAddr": slave.address}
         return {
             **address, "lastReadTimestamp": slave.read_ms if slave.is_connected else 0,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rocketmq_py.broker.config import BrokerConfig
 from rocketmq_py.broker.delay import DelayService
@@ -20,7 +20,7 @@ from rocketmq_py.broker.role import Master, Role
 from rocketmq_py.broker.timers import Timers
 from rocketmq_py.broker.topics import Topics
 from rocketmq_py.core.peer import Reply
-from rocketmq_py.errors import BadHeader, BrokerError, NetworkError, RocketMQError
+from rocketmq_py.errors import BadHeader, NetworkError, RocketMQError
 from rocketmq_py.protocol.bodies import DataVersion, SubscriptionGroupTable, TopicConfig, TopicConfigTable
 from rocketmq_py.protocol.bodies_pop import MessageRequestModes
 from rocketmq_py.protocol.codes import RequestCode as Code
@@ -28,7 +28,7 @@ from rocketmq_py.protocol.header import Header
 from rocketmq_py.protocol.headers_cluster import AllGroups, AllGroupsResponse, AllTopics, AllTopicsResponse
 from rocketmq_py.server.outward import Outward
 from rocketmq_py.wire.command import Command
-from rocketmq_py.wire.fastjson import loads
+from rocketmq_py.wire.fastjson import load_object
 
 _log = logging.getLogger(__name__)
 
@@ -162,10 +162,7 @@ class SlaveSync:
 
     async def _ask(self, master: str, code: Code, header: Header | None = None) -> Reply:
         command = Command(code, ext=header.to_ext() if header is not None else {})
-        reply = await self._outward.invoke(master, command, _TIMEOUT_SECONDS)
-        if reply.code:
-            raise BrokerError.of(reply.code, reply.remark, master)
-        return reply
+        return await self._outward.ask(master, command, _TIMEOUT_SECONDS)
 
     # -- the parts
 
@@ -175,7 +172,7 @@ class SlaveSync:
         for _ in range(_MOST_PAGES):
             asked = AllTopics(topic_seq=len(table), max_topic_num=_PAGE, data_version=_as_text(version))
             reply = await self._ask(master, Code.GET_ALL_TOPIC_CONFIG, asked)
-            told = TopicConfigTable.convert(_tree(reply.body))
+            told = TopicConfigTable.convert(load_object(reply.body))
             if version not in (None, told.data_version):
                 table = {}
             version, found = told.data_version, told.topic_config_table
@@ -194,7 +191,7 @@ class SlaveSync:
                 group_seq=len(whole.subscription_group_table), max_group_num=_PAGE, data_version=_as_text(version)
             )
             reply = await self._ask(master, Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, asked)
-            told = SubscriptionGroupTable.convert(_tree(reply.body))
+            told = SubscriptionGroupTable.convert(load_object(reply.body))
             if version not in (None, told.data_version):
                 whole = SubscriptionGroupTable()
             version = whole.data_version = told.data_version
@@ -209,36 +206,25 @@ class SlaveSync:
     async def _offsets(self, master: str) -> None:
         reply = await self._ask(master, Code.GET_ALL_CONSUMER_OFFSET)
         keeps_larger = self._config.slave_keep_larger_offset
-        self._tables.offsets.take_over(_tree(reply.body), keeps_larger=keeps_larger)
+        self._tables.offsets.take_over(load_object(reply.body), keeps_larger=keeps_larger)
         self._tables.offsets.persist()
 
     async def _delay(self, master: str) -> None:
         reply = await self._ask(master, Code.GET_ALL_DELAY_OFFSET)
-        self._tables.delay.take_over(_tree(reply.body))
+        self._tables.delay.take_over(load_object(reply.body))
         self._tables.delay.persist()
 
     async def _modes(self, master: str) -> None:
         reply = await self._ask(master, Code.GET_ALL_MESSAGE_REQUEST_MODE)
-        self._tables.modes.take_over(MessageRequestModes.convert(_tree(reply.body)))
+        self._tables.modes.take_over(MessageRequestModes.convert(load_object(reply.body)))
 
     async def _timer_metrics(self, master: str) -> None:
         reply = await self._ask(master, Code.GET_TIMER_METRICS)
-        self._tables.timers.metrics.take_over(_tree(reply.body))
+        self._tables.timers.metrics.take_over(load_object(reply.body))
 
     async def _timers(self, master: str) -> None:
         reply = await self._ask(master, Code.GET_TIMER_CHECK_POINT)
         self._tables.timers.take_over(bytes(reply.body))
-
-
-def _tree(body: bytes | memoryview) -> dict[str, Any]:
-    """The members of a JSON answer.
-
-    :raises BadHeader: it is something else.
-    """
-    tree = loads(bytes(body))
-    if not isinstance(tree, dict):
-        raise BadHeader(f"a JSON object is expected, not {bytes(body[:40])!r}")
-    return tree
 
 
 def _as_text(version: DataVersion | None) -> str:

@@ -177,6 +177,14 @@ class ResponseCode(enum.IntEnum):
     POLICY_NOT_EXIST = 3002
 
 
+STORED_UNSAFE = frozenset(
+    {ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.FLUSH_SLAVE_TIMEOUT, ResponseCode.SLAVE_NOT_AVAILABLE}
+)
+"""Answers to a send that is stored, and not known to be on disk, or with slaves, as was asked for."""
+STORED = STORED_UNSAFE | {ResponseCode.SUCCESS}
+"""Answers to a send that is stored."""
+
+
 class Version(enum.IntEnum):
     """Ordinals of MQVersion that rules depend on."""
 

@@ -14,7 +14,7 @@ import msgspec
 
 from rocketmq_py.core.address import parse_address
 from rocketmq_py.core.peer import Peer, Reply
-from rocketmq_py.errors import ConnectError, ConnectionLost, CorruptFrame, RequestTimeout
+from rocketmq_py.errors import BrokerError, ConnectError, ConnectionLost, CorruptFrame, RequestTimeout
 from rocketmq_py.tls import tls_fault
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command, encode_command
 from rocketmq_py.wire.signing import Credentials
@@ -106,6 +106,16 @@ class Outward:
                 return await link.invoke(self._signed(command))
         except TimeoutError as e:
             raise RequestTimeout(f"{address} did not answer request {command.code} within {timeout:g} s") from e
+
+    async def ask(self, address: str, command: Command, timeout: float) -> Reply:
+        """As :meth:`invoke`, where only success will do.
+
+        :raises BrokerError: the server answered with another code.
+        """
+        reply = await self.invoke(address, command, timeout)
+        if reply.code:
+            raise BrokerError.of(reply.code, reply.remark, address)
+        return reply
 
     async def tell(self, address: str, command: Command, timeout: float) -> None:
         """Make a one-way request: it has been written when this returns.

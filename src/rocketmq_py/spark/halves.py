@@ -24,7 +24,7 @@ from rocketmq_py.errors import (
 )
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import Property, decode_properties
-from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.codes import STORED_UNSAFE, RequestCode, ResponseCode
 from rocketmq_py.protocol.headers import SendMessageV2
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.protocol.sysflag import TRANSACTION_PREPARED
@@ -36,9 +36,6 @@ from rocketmq_py.spark.rows import Outgoing
 from rocketmq_py.spark.sender import Room, SendSettings, TopicQueues
 from rocketmq_py.wire.command import Command
 
-_UNSAFE = frozenset(
-    {ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.SLAVE_NOT_AVAILABLE, ResponseCode.FLUSH_SLAVE_TIMEOUT}
-)
 _AT_ONCE = 64
 """Half messages written to a socket together."""
 
@@ -225,7 +222,7 @@ class HalfSender:
     def _stored(self, address: str, pending: _Pending, answer: Command) -> None:
         queue = pending.queue
         assert queue is not None
-        if answer.code in _UNSAFE:  # it may be lost after the decision
+        if answer.code in STORED_UNSAFE:  # it may be lost after the decision
             self._rename(pending)
             self._again([pending], RequestTimeout(f"a half message to {queue} is stored, but unsafe: {answer.remark}"))
         elif answer.code != ResponseCode.SUCCESS:

@@ -20,7 +20,7 @@ from rocketmq_py.errors import (
 )
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import decode_properties
-from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.codes import STORED, RequestCode
 from rocketmq_py.protocol.headers import SendMessageV2
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.spark.badrecords import Bad, dead_letter
@@ -36,14 +36,6 @@ from rocketmq_py.wire.javahash import string_hash
 
 _MAX_MESSAGES = 512
 _PER_MESSAGE = 22  # bytes a batch adds to each
-_STORED = frozenset(
-    {
-        ResponseCode.SUCCESS,
-        ResponseCode.FLUSH_DISK_TIMEOUT,
-        ResponseCode.SLAVE_NOT_AVAILABLE,
-        ResponseCode.FLUSH_SLAVE_TIMEOUT,
-    }
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,7 +286,7 @@ class Sender:
             self._again(self._take_back(address), e)
             return
         batch = self._under_way.pop((address, answer.opaque))
-        if answer.code in _STORED:
+        if answer.code in STORED:
             self._room.taken()
         else:
             error = self._error(batch, answer, address)

@@ -103,10 +103,13 @@ class StreamReaderBase(DataSourceStreamReader):
     def _done(self, offsets: Offsets) -> None:
         if self._options.group is None or offsets == self._initial:  # where it began: nothing is committed yet
             return
+        self._follower(self._options.group).done(offsets)
+
+    def _follower(self, group: str) -> GroupFollower:
         if self._group is None:
             ends = self._ends
-            self._group = GroupFollower(self._options.group, lambda: ends.cluster, ends.queues)
-        self._group.done(offsets)
+            self._group = GroupFollower(group, lambda: ends.cluster, ends.queues)
+        return self._group
 
     def _resume(self, document: dict[str, Any]) -> Offsets:
         """The offsets the query stands at; the first ones of a query that began earlier come from its checkpoint."""
@@ -116,8 +119,7 @@ class StreamReaderBase(DataSourceStreamReader):
             if self._initial is None:
                 self._ends.resume()
                 if self._options.group is not None:
-                    ends = self._ends
-                    GroupFollower(self._options.group, lambda: ends.cluster, ends.queues).compare(offsets)
+                    self._follower(self._options.group).compare(offsets)
         return offsets
 
     def _checked(self, document: dict[str, Any]) -> Offsets:

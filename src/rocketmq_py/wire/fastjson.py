@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 
+from rocketmq_py.errors import BadHeader
+
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -36,6 +38,17 @@ def loads(data: bytes | str) -> Any:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         text = data if isinstance(data, str) else bytes(data).decode("utf-8", "replace")
         return _Reader(text).document()
+
+
+def load_object(data: bytes | memoryview) -> dict[str, Any]:
+    """The members of a JSON object.
+
+    :raises BadHeader: it is another value. :raises ValueError: it is no JSON.
+    """
+    tree = loads(bytes(data))
+    if not isinstance(tree, dict):
+        raise BadHeader(f"a JSON object is expected, not {bytes(data[:40])!r}")
+    return tree
 
 
 def dumps(value: Any) -> bytes:
