@@ -27,12 +27,13 @@ test: $(VENV)/.dev ## all tests but the long ones (ARGS="tests/unit -k wire" for
 ifneq ($(ARGS),)
 	$(BIN)/python -m pytest $(ARGS)
 else
-	$(BIN)/python -m pytest -m "not spark and not long" --numprocesses $(JOBS) --dist loadfile --durations 30
+	$(BIN)/python -m pytest -m "not spark and not long" --numprocesses $(JOBS) --dist loadfile \
+		--no-loadscope-reorder --durations 30
 	$(BIN)/python -m pytest -m "spark and not long" --durations 15
 endif
 
 .PHONY: test-long
-test-long: $(VENV)/.dev ## the tests that take minutes each: moves between brokers under load, crashes of Spark, acting masters
+test-long: $(VENV)/.dev ## the tests that take minutes each: moves between brokers, crashes of Spark, servers that fail under load
 	$(BIN)/python -m pytest -m long --durations 0
 
 .PHONY: check
@@ -42,7 +43,8 @@ check: $(VENV)/.dev ## style, types, import layers, coverage of the pure package
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -q $(addprefix tests/unit/,wire protocol core) tests/property
+	$(BIN)/coverage run -m pytest -q $(addprefix tests/unit/,wire protocol core) \
+		$(addprefix tests/property/test_,allocation.py peer.py processqueue.py sql92.py trace.py)
 	$(BIN)/coverage report
 
 .PHONY: bench

@@ -15,6 +15,9 @@ from tests.interop.ours import OurServers
 N = 2000
 
 
+pytestmark = pytest.mark.long
+
+
 @pytest.fixture
 def machines(tmp_path: Path) -> Iterator[Machines]:
     servers = OurServers(tmp_path)

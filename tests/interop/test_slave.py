@@ -27,6 +27,8 @@ from tests.replicas import QUEUES, N, Nodes, caught_up, reading_outlives_the_mas
 from tests.server.rawpeer import RawPeer
 from tests.unit.broker.requests import pull, send
 
+pytestmark = pytest.mark.long
+
 READABLE = {"slaveReadEnable": "true"}
 GROUP, LEFT_AT = "readers", 3
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 import shutil
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -134,6 +135,7 @@ def opened(root: Path) -> Iterator[MessageStore]:
 async def lose_power(fs: MemoryFileSystem, root: Path) -> tuple[MemoryFileSystem, dict[Queue, list[int]]]:
     """What the disk has after a loss of power, and the numbers of the messages known to be on it."""
     chance = random.Random(3)
+    outage = threading.Event()  # the syncs of the last messages hang until the power is gone
     settings = config(flush_disk_type=SYNC_FLUSH, flush_consume_queue_thorough_interval=1)
     store = MessageStore(root, settings, store_host=HOST, fs=fs)
     store.open()
@@ -151,9 +153,10 @@ async def lose_power(fs: MemoryFileSystem, root: Path) -> tuple[MemoryFileSystem
             store.tick(store.now() + number)
         if number == 999:
             await store.wait_flushed(done.physical_offset + done.size)
-            fs.fails = lambda operation, _: operation == "sync"
+            fs.fails = lambda operation, _: operation == "sync" and outage.wait(SECONDS)
     lost = fs.after_power_loss(chance)
     fs.fails = lambda *_: False
+    outage.set()
     store.close()
     return lost, flushed
 

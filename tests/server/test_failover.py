@@ -16,6 +16,8 @@ from rocketmq_py.client.instance import ClientInstance
 from tests.failover import NAMES, Machines
 from tests.interop.ours import OurServers
 
+pytestmark = pytest.mark.long
+
 SECONDS = 120.0
 """Longer than any step takes, also on a busy machine; only a test that fails waits for it."""
 

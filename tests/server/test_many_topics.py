@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketmq_py.broker import Broker, BrokerConfig
+from rocketmq_py.broker import Broker, BrokerConfig, registration
 from rocketmq_py.errors import ConnectError, ConnectionLost
 from rocketmq_py.namesrv import NameServer, NamesrvConfig
 from rocketmq_py.protocol.bodies import SubscriptionGroupConfig, TopicList
@@ -121,6 +121,7 @@ def test_topics_created_side_by_side_are_told_together(tmp_path: Path, monkeypat
             started(make(tmp_path, namesrv.address)) as broker,
         ):
             monkeypatch.setattr(Outward, "invoke", counted)
+            monkeypatch.setattr(registration, "_FLUSH_SECONDS", SECONDS)
             caller = Outward()
             topics = [f"t-{number}" for number in range(MANY)]
             known = await asyncio.gather(
