@@ -23,7 +23,6 @@ from rocketmq_py.core.flow import STATE_DELAY, Admission, Step, failure_delay
 from rocketmq_py.core.litepull import PULL_FLAGS, Cache
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.core.processqueue import ProcessQueue
-from rocketmq_py.core.rebalance import Ask, starting_point
 from rocketmq_py.core.received import received
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.core.subscription import is_tag_type
@@ -31,7 +30,6 @@ from rocketmq_py.errors import BrokerError, RocketMQError, TopicNotExist
 from rocketmq_py.protocol.bodies import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers import PullMessage, PullResponse
-from rocketmq_py.protocol.names import is_retry_topic
 
 _log = logging.getLogger(__name__)
 
@@ -151,12 +149,7 @@ class PullLoop:
         stored = offsets.get(queue)
         if stored is None:
             stored = await offsets.fetch(queue)
-        start = starting_point(options.consume_from, stored, is_retry=is_retry_topic(queue.topic))
-        if start is Ask.MAX_OFFSET:
-            return await offsets.max_offset(queue)
-        if start is Ask.BY_TIMESTAMP:
-            return await offsets.offset_at(queue, options.start_timestamp_ms())
-        return start
+        return await offsets.start_of(queue, stored, options.consume_from, options.start_timestamp_ms)
 
     # -- pulling
 

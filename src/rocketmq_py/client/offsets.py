@@ -8,13 +8,14 @@ from __future__ import annotations
 import abc
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.core.offsettable import OffsetTable
+from rocketmq_py.core.rebalance import Ask, starting_point
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import NoRouteError, NotFound, RocketMQError
-from rocketmq_py.model import MessageQueue
+from rocketmq_py.model import ConsumeFromWhere, MessageQueue
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.header import Header
 from rocketmq_py.protocol.headers import (
@@ -25,6 +26,7 @@ from rocketmq_py.protocol.headers import (
     SearchOffset,
     UpdateConsumerOffset,
 )
+from rocketmq_py.protocol.names import is_retry_topic
 
 _log = logging.getLogger(__name__)
 
@@ -93,6 +95,20 @@ class Offsets(OffsetTable, abc.ABC):
         """The offset of the first message stored at or after a time."""
         header = SearchOffset(topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms)
         return await self._ask(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
+
+    async def start_of(
+        self, queue: MessageQueue, stored: int | None, mode: ConsumeFromWhere, timestamp_ms: Callable[[], int]
+    ) -> int:
+        """Where a queue that was just taken starts; the broker is asked when nothing is stored and ``mode`` wants it.
+
+        :param timestamp_ms: called for the time to start at, which may be relative to now.
+        """
+        start = starting_point(mode, stored, is_retry=is_retry_topic(queue.topic))
+        if start is Ask.MAX_OFFSET:
+            return await self.max_offset(queue)
+        if start is Ask.BY_TIMESTAMP:
+            return await self.offset_at(queue, timestamp_ms())
+        return start
 
     async def _ask(self, queue: MessageQueue, code: RequestCode, header: Header) -> int:
         address = await broker_of(self._instance, queue)

@@ -22,7 +22,6 @@ from rocketmq_py.client.trouble import Trouble
 from rocketmq_py.core.flow import STATE_DELAY, Admission, Step, admit, failure_delay, pull_flags
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.core.processqueue import ProcessQueue
-from rocketmq_py.core.rebalance import Ask, starting_point
 from rocketmq_py.core.received import received, restore_topic
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import (
@@ -37,7 +36,6 @@ from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers import PullMessage, PullResponse
-from rocketmq_py.protocol.names import is_retry_topic
 from rocketmq_py.protocol.popinfo import normal_topic
 
 _log = logging.getLogger(__name__)
@@ -165,12 +163,7 @@ class Puller:
         stored = await offsets.fetch(queue)
         if stored is not None:
             offsets.update(queue, stored, increase_only=False)
-        start = starting_point(options.consume_from, stored, is_retry=is_retry_topic(queue.topic))
-        if start is Ask.MAX_OFFSET:
-            return await offsets.max_offset(queue)
-        if start is Ask.BY_TIMESTAMP:
-            return await offsets.offset_at(queue, options.start_timestamp_ms())
-        return start
+        return await offsets.start_of(queue, stored, options.consume_from, options.start_timestamp_ms)
 
     # -- pulling
 
