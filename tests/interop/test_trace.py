@@ -10,9 +10,19 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from rocketmq_py import ConsumeFromWhere, Message, Producer, PushConsumer, TransactionProducer, TransactionState
+from rocketmq_py import (
+    Admin,
+    ConsumeFromWhere,
+    LitePullConsumer,
+    Message,
+    Producer,
+    PushConsumer,
+    TransactionProducer,
+    TransactionState,
+)
 from rocketmq_py.cli import main
 from rocketmq_py.cli.failures import Status
+from rocketmq_py.wire.trace import TraceEntry, decode_trace
 from tests.interop.javapeer import JavaPeer
 from tests.interop.ours import OurServers
 from tests.interop.side import WAIT_SECONDS, Side, eventually, group
@@ -85,3 +95,45 @@ def test_our_command_shows_javas_traces(java: JavaPeer, trace_side: Side) -> Non
     assert (by_kind["Pub"]["group"], by_kind["Pub"]["success"]) == (f"p-{name}", True)
     assert (by_kind["SubAfter"]["group"], by_kind["SubAfter"]["success"]) == (name, True)
     assert by_kind["SubBefore"]["group"] == name
+
+
+def polls_of(side: Side, name: str) -> list[TraceEntry]:
+    """What the trace topic has of a group."""
+    with Admin(side.namesrv) as admin:
+        bodies = [m.body for queue in admin.queues("RMQ_SYS_TRACE_TOPIC") for m in admin.read(queue)]
+    return [entry for body in bodies for entry in decode_trace(body) if entry.group == name]
+
+
+def shape(entries: list[TraceEntry]) -> list[tuple[object, ...]]:
+    """What entries say apart from the time and from who is meant."""
+    return [
+        (e.kind, e.msg_id, e.region, e.retry_times, e.keys, e.success, e.context_code, e.request_id is None)
+        for e in sorted(entries, key=lambda e: (e.kind.value, e.msg_id))
+    ]
+
+
+def test_what_is_polled(java: JavaPeer, trace_side: Side) -> None:
+    """Both lite pull consumers trace the same messages in the same words; mqadmin and our command show either."""
+    topic, ours, javas = trace_side.topic(java, 1), group(), group()
+    with Producer(f"p-{ours}", trace_side.namesrv) as producer:
+        sent = [producer.send(Message(topic, b"%d" % i, tags="A", keys=f"k{i}")).msg_id for i in range(3)]
+    with LitePullConsumer(ours, trace_side.namesrv, trace=True, consume_from=ConsumeFromWhere.FIRST_OFFSET) as consumer:
+        consumer.subscribe(topic)
+        polled = 0
+        while polled < len(sent):
+            messages = consumer.poll(WAIT_SECONDS)
+            assert messages
+            polled += len(messages)
+    java.consume(trace_side.namesrv, topic, javas, len(sent), mode="lite", trace="true")
+    of_java = eventually(lambda: polls_of(trace_side, javas), lambda found: len(found) == 2 * len(sent))
+    of_ours = eventually(lambda: polls_of(trace_side, ours), lambda found: len(found) == 2 * len(sent))
+    assert shape(of_ours) == shape(of_java)
+    for name in (ours, javas):
+        text = eventually(
+            lambda: java.say_admin("queryMsgTraceById", "-n", trace_side.namesrv, "-i", sent[0]),
+            lambda said, name=name: name in said,
+        )
+        [consumed] = [line.split() for line in text.splitlines() if line.startswith("Sub ") and name in line]
+        assert (consumed[1], consumed[-1]) == (name, "success")
+    rows = command(trace_side, sent[0], topic)
+    assert {row["group"] for row in rows if row["what"] == "SubAfter"} == {ours, javas}

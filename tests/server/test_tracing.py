@@ -11,6 +11,7 @@ from rocketmq_py import (
     Admin,
     ConfigError,
     ConsumeResult,
+    LitePullConsumer,
     Message,
     MessageQueue,
     Producer,
@@ -143,6 +144,47 @@ def test_a_listener_that_refuses_and_one_that_takes_too_long(cluster, topic, gro
     codes = {entry.msg_id: entry.context_code for entry in about(cluster, set(msg_ids)) if entry.context_code}
     assert codes[msg_ids[1]] == 1
     assert codes[msg_ids[0]] in (1, 4)
+
+
+def test_what_is_polled(cluster, topic, group):
+    """Consumed at once: the messages of a poll together, in a loop over messages each by itself."""
+    cluster.create_topic(topic, 1)
+    with Producer(f"p-{group}", cluster.namesrv) as producer:
+        msg_ids = [producer.send(Message(topic, b"x", keys=f"k{i}")).msg_id for i in range(4)]
+    with LitePullConsumer(group, cluster.namesrv, consume_from=FIRST, pull_batch_size=2, trace=True) as consumer:
+        consumer.subscribe(topic)
+        polled = consumer.poll(PATIENCE)
+        polled += [message for _, message in zip(range(2), consumer, strict=False)]
+    check_polled(about(cluster, set(msg_ids)), group, [message.msg_id for message in polled])
+
+
+@in_a_loop
+async def test_what_is_polled_in_a_loop(cluster, topic, group):
+    await asyncio.to_thread(cluster.create_topic, topic, 1)
+    async with aio.Producer(f"p-{group}", cluster.namesrv) as producer:
+        msg_ids = [(await producer.send(Message(topic, b"x", keys=f"k{i}"))).msg_id for i in range(4)]
+    async with aio.LitePullConsumer(
+        group, cluster.namesrv, consume_from=FIRST, pull_batch_size=2, trace=True
+    ) as consumer:
+        consumer.subscribe(topic)
+        polled = await consumer.poll(PATIENCE)
+        polled += [await anext(consumer) for _ in range(2)]
+    entries = await asyncio.to_thread(about, cluster, set(msg_ids))
+    check_polled(entries, group, [message.msg_id for message in polled])
+
+
+def check_polled(entries, group, polled):
+    """Two entries for each of four messages; the first two messages were polled together."""
+    assert len(polled) == 4
+    before, after = ([e for e in entries if e.kind is kind] for kind in (TraceKind.SUB_BEFORE, TraceKind.SUB_AFTER))
+    assert len(entries) == 8
+    assert [entry.msg_id for entry in before] == [entry.msg_id for entry in after] == polled
+    assert [entry.request_id for entry in before] == [entry.request_id for entry in after]
+    assert before[0].request_id == before[1].request_id
+    assert len({entry.request_id for entry in before}) == 3
+    assert {entry.group for entry in entries} == {group}
+    assert {(entry.success, entry.context_code, entry.cost_ms) for entry in after} == {(True, 0, 0)}
+    assert [entry.keys for entry in before] == ["k0", "k1", "k2", "k3"]
 
 
 @pytest.mark.parametrize("face", ["asyncio", "blocking"])

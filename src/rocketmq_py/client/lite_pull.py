@@ -29,6 +29,7 @@ from rocketmq_py.client.push_filters import check_brokers, make_subscription
 from rocketmq_py.client.push_group import State
 from rocketmq_py.client.push_holding import FreeHolding
 from rocketmq_py.client.push_rebalance import Rebalancer
+from rocketmq_py.client.tracing import PollTrace, Trace, Tracer
 from rocketmq_py.core.processqueue import ProcessQueue
 from rocketmq_py.errors import ClosedError, ConfigError, NotAssigned, OffsetIllegal
 from rocketmq_py.model import ConsumeFromWhere, MessageExt, MessageQueue
@@ -61,6 +62,8 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
     :param instance: a client to share with other producers and consumers; by default one of its own, made from the
         settings below.
     :param hooks: told of messages that are handed out, for spans of them.
+    :param trace: leave traces of messages in the brokers' trace topic, or in the one named here; see
+        :mod:`rocketmq_py.client.tracing`. Off by default.
     :param instance_name: the part of the client id after ``ip@``; unique by default, ``DEFAULT`` when broadcasting.
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
@@ -78,10 +81,12 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
         *,
         instance: ClientInstance | None = None,
         hooks: Sequence[ReceiveHook] = (),
+        trace: Trace = False,
         **settings: Unpack[LitePullSettings],
     ) -> None:
         of_client, options = split(settings)
-        self.hooks = tuple(hooks)
+        self._tracer = Tracer.of(trace, group, "CONSUME")
+        self.hooks = (*hooks, PollTrace(self._tracer)) if self._tracer is not None else tuple(hooks)
         self._options = LitePullOptions(**options)
         super().__init__(group, self._options.shared(), instance, namesrv, of_client)
         self._queues = Queues(self._group, self._options, self._subscription)
@@ -196,6 +201,8 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
     async def _join(self) -> None:
         self._instance.register(self)
         push_requests.serve(self._instance)
+        if self._tracer is not None:
+            self._tracer.start(self._instance)
         await self._learn_routes(self.topics())
         await check_brokers(self._instance, self.group, list(self._subscriptions.values()))
         await self._instance.start()
@@ -228,6 +235,8 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
         if commit and self._options.auto_commit:
             self._queues.commit_positions()
         await self._group.offsets.persist_confirmed([queue for queue, _ in self._group.offsets])
+        if self._tracer is not None:
+            await self._tracer.close()
         await self._instance.unregister(self)
 
     async def _end_parts(self) -> None:

@@ -19,6 +19,7 @@ from rocketmq_py.client.lite_pull_options import LitePullSettings
 from rocketmq_py.client.lite_pull_watch import TopicQueuesChanged
 from rocketmq_py.client.member_blocking import BlockingMember
 from rocketmq_py.client.push_running import Health
+from rocketmq_py.client.tracing import Trace
 from rocketmq_py.model import MessageExt, MessageQueue
 
 
@@ -45,6 +46,8 @@ class LitePullConsumer(BlockingMember[aio.LitePullConsumer]):
     :param group: the consumer group.
     :param namesrv: name servers: ``"host:9876;other:9876"``, a sequence, or None for the environment's NAMESRV_ADDR.
     :param hooks: told of messages that are handed out, for spans of them.
+    :param trace: leave traces of messages in the brokers' trace topic, or in the one named here; see
+        :mod:`rocketmq_py.client.tracing`. Off by default.
     :param instance_name: the part of the client id after ``ip@``; unique by default, ``DEFAULT`` when broadcasting.
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
@@ -61,10 +64,13 @@ class LitePullConsumer(BlockingMember[aio.LitePullConsumer]):
         namesrv: str | Sequence[str] | None = None,
         *,
         hooks: Sequence[ReceiveHook] = (),
+        trace: Trace = False,
         **settings: Unpack[LitePullSettings],
     ) -> None:
         super().__init__()
-        self._aio = self._portal.call(lambda: aio.LitePullConsumer(group, namesrv, hooks=hooks, **settings))
+        self._aio = self._portal.call(
+            lambda: aio.LitePullConsumer(group, namesrv, hooks=hooks, trace=trace, **settings)
+        )
 
     # -- which queues
 

@@ -11,9 +11,9 @@ import logging
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from rocketmq_py.client.hooks import ConsumeHook, Consumption, SendHook, Sending
+from rocketmq_py.client.hooks import ConsumeHook, Consumption, ReceiveHook, Reception, SendHook, Sending
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.sender import Options, Sender
 from rocketmq_py.errors import RocketMQError
@@ -218,31 +218,13 @@ class ConsumeTrace(ConsumeHook):
         self._timeout = timeout
 
     def before(self, consumption: Consumption) -> None:
-        traced = [m for m in consumption.messages if m.properties.get(Property.TRACE_SWITCH) != "false"]
-        request_id = uuid.uuid4().hex.upper()
-        consumption.notes[self] = (request_id, traced)
-        now = _now_ms()
-        self._tracer.add(
-            (m.topic, TraceEntry(
-                kind=TraceKind.SUB_BEFORE, timestamp=now, region=m.properties.get(Property.MSG_REGION),
-                group=consumption.group, request_id=request_id, msg_id=m.msg_id, retry_times=m.reconsume_times,
-                keys=m.keys,
-            ))
-            for m in traced
-        )  # fmt: skip
+        consumed = consumption.notes[self] = _Consumed(consumption.group, consumption.messages)
+        self._tracer.add(consumed.begun())
 
     def after(self, consumption: Consumption) -> None:
-        request_id, traced = consumption.notes[self]
+        consumed: _Consumed = consumption.notes[self]
         cost_ms = round(consumption.seconds * 1000 / len(consumption.messages))
-        code, now = self._code(consumption), _now_ms()
-        self._tracer.add(
-            (m.topic, TraceEntry(
-                kind=TraceKind.SUB_AFTER, request_id=request_id, msg_id=m.msg_id, cost_ms=cost_ms,
-                success=bool(consumption.succeeded), keys=m.keys, context_code=code, timestamp=now,
-                group=consumption.group,
-            ))
-            for m in traced
-        )  # fmt: skip
+        self._tracer.add(consumed.ended(cost_ms, self._code(consumption), success=bool(consumption.succeeded)))
 
     def _code(self, consumption: Consumption) -> int:
         if consumption.error is not None:
@@ -250,6 +232,45 @@ class ConsumeTrace(ConsumeHook):
         if consumption.seconds >= self._timeout:
             return _TIME_OUT
         return _SUCCESS if consumption.succeeded else _FAILED
+
+
+class PollTrace(ReceiveHook):
+    """Traces what is polled, as consumed at once: what becomes of it only the application knows. So does Java."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+
+    def received(self, reception: Reception) -> None:
+        consumed = _Consumed(reception.group, reception.messages)
+        self._tracer.add(consumed.begun())
+        self._tracer.add(consumed.ended(0, _SUCCESS, success=True))
+
+
+class _Consumed:
+    """Messages consumed together, those of them that are traced; their entries share an id."""
+
+    __slots__ = ("_group", "_id", "_messages")
+
+    def __init__(self, group: str, messages: Sequence[MessageExt]) -> None:
+        self._group = group
+        self._id = uuid.uuid4().hex.upper()
+        self._messages = [m for m in messages if m.properties.get(Property.TRACE_SWITCH) != "false"]
+
+    def begun(self) -> Iterator[tuple[str, TraceEntry]]:
+        now = _now_ms()
+        for m in self._messages:
+            yield m.topic, TraceEntry(
+                kind=TraceKind.SUB_BEFORE, timestamp=now, region=m.properties.get(Property.MSG_REGION),
+                group=self._group, request_id=self._id, msg_id=m.msg_id, retry_times=m.reconsume_times, keys=m.keys,
+            )  # fmt: skip
+
+    def ended(self, cost_ms: int, code: int, *, success: bool) -> Iterator[tuple[str, TraceEntry]]:
+        now = _now_ms()
+        for m in self._messages:
+            yield m.topic, TraceEntry(
+                kind=TraceKind.SUB_AFTER, request_id=self._id, msg_id=m.msg_id, cost_ms=cost_ms, success=success,
+                keys=m.keys, context_code=code, timestamp=now, group=self._group,
+            )  # fmt: skip
 
 
 def trace_end(
