@@ -6,12 +6,14 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rocketmq_py.broker.config import SYNC_MASTER
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.ha import PieceReader, pack_report
+from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.command import Command
 from tests.server.pairs import FILE, SECONDS, Pairs, caught_up, eventually, files, ha_address, log_end, pairs
 
@@ -68,6 +70,56 @@ def test_sync_master_waits_for_as_many_as_it_is_told(play) -> None:
         await two.stop()
         master.config.slave_timeout = 1
         assert (await made.send(master, b"now")).code == ResponseCode.FLUSH_SLAVE_TIMEOUT
+
+    play(scenario)
+
+
+def test_where_slaves_may_act_nothing_is_taken_that_too_few_would_have(play) -> None:
+    async def scenario(made: Pairs) -> None:
+        master = await made.broker(
+            "master", broker_role=SYNC_MASTER, in_sync_replicas=2, total_replicas=2, enable_slave_acting_master=True
+        )
+        config, role = master.config, master.services.role
+        batch = encode_batch([(0, b"b", b"KEYS\x01b")])
+
+        async def refused(**send: Any) -> bool:
+            before = log_end(master)
+            answer = await made.send(master, **{"content": b"m", **send})
+            assert (answer.code == 0) == (log_end(master) > before), answer
+            return (answer.code, answer.remark) == (ResponseCode.SYSTEM_ERROR, "in-sync replicas not enough")
+
+        assert await refused()
+        assert await refused(content=batch, topic="B", code=Code.SEND_BATCH_MESSAGE)
+        assert not await refused(properties="WAIT\x01false\x02")
+        config.enable_auto_in_sync_replicas = True
+        assert not await refused(), "the master alone will do"
+        config.min_in_sync_replicas = 2
+        assert await refused()
+        slave = await made.slave_of(master)
+        await caught_up(master, slave)
+        assert not await refused()
+        assert log_end(slave) == log_end(master)
+        role.alive = 1
+        assert await refused(), "name servers have lost sight of the slave"
+        role.alive = 2
+        config.ha_max_gap_not_in_sync = 0
+        assert await refused(), "the slave is too far behind"
+
+    play(scenario)
+
+
+def test_a_send_waits_for_as_many_as_were_wanted_when_it_came(play) -> None:
+    """The next may be answered before it, since fewer will do by then."""
+
+    async def scenario(made: Pairs) -> None:
+        master = await made.broker("master", broker_role=SYNC_MASTER, in_sync_replicas=2, slave_timeout=600_000)
+        first = asyncio.create_task(made.send(master, b"first"))
+        await eventually(lambda: len(master.services.unconfirmed) == 1)
+        master.config.in_sync_replicas = 1
+        assert (await made.send(master, b"second")).code == 0
+        assert not first.done()
+        await made.slave_of(master)
+        assert (await first).code == 0
 
     play(scenario)
 

@@ -51,7 +51,10 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     :param ha_max_gap_not_in_sync: a slave that is so many bytes behind or more does not count as in sync.
     :param max_ha_transfer_byte_in_second: so many bytes a slave is sent, if ``ha_flow_control_enable``.
     :param in_sync_replicas: so many brokers, a SYNC_MASTER among them, are to have a message before its send is
-        answered; FLUSH_SLAVE_TIMEOUT is what it is told otherwise, after ``slave_timeout``.
+        answered; FLUSH_SLAVE_TIMEOUT is what it is told otherwise, after ``slave_timeout``. With
+        ``enable_slave_acting_master`` nothing is stored where fewer are there.
+    :param enable_auto_in_sync_replicas: then fewer will do while they are not there, but ``min_in_sync_replicas``.
+    :param total_replicas: brokers of this name; so many are there, until a name server has told.
     :param broker_ip2: the address slaves are told for that; empty for ``broker_ip1``.
     :param listen_port: 0 picks a free port.
     :param bind_address: the address to listen on; ``broker_ip1`` is the one clients are told.
@@ -107,6 +110,9 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     ha_flow_control_enable: bool = False
     max_ha_transfer_byte_in_second: int = 100 * 1024 * 1024
     in_sync_replicas: int = 1
+    min_in_sync_replicas: int = 1
+    enable_auto_in_sync_replicas: bool = False
+    total_replicas: int = 1
     slave_timeout: int = 3_000
     namesrv_addr: str = ""
     store_path_root_dir: str = DEFAULT_STORE
@@ -230,7 +236,8 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
             raise ConfigError(f"haListenPort is {self.ha_listen_port}: 0 to 65535 is expected")
         at_least_1 = (
             "slave_sync_interval", "split_metadata_size", "ha_send_heartbeat_interval", "ha_housekeeping_interval",
-            "ha_transfer_batch_size", "max_ha_transfer_byte_in_second", "in_sync_replicas",
+            "ha_transfer_batch_size", "max_ha_transfer_byte_in_second", "in_sync_replicas", "min_in_sync_replicas",
+            "total_replicas",
         )  # fmt: skip
         for name in at_least_1:
             if getattr(self, name) < 1:

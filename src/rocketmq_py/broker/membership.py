@@ -96,6 +96,7 @@ class Membership:
     async def _look(self) -> None:
         members = await self.members()
         if members:
+            self._role.alive = len(members.keys() | {self._role.broker_id})
             smallest = min(members)
             self._smallest_is(smallest, members[smallest])
 

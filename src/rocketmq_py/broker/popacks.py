@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rocketmq_py.broker.confirming import Confirming
 from rocketmq_py.broker.popchecks import PopChecks
 from rocketmq_py.broker.popparts import PopParts
 from rocketmq_py.broker.revivelog import ReviveLog, revive_queue
@@ -36,7 +35,7 @@ class PopAcks:
         self._checks = checks
         self._log = log
         self._orders = orders
-        self._confirming = Confirming.of(parts.store, parts.config, parts.clock)
+        self._confirming = parts.confirming
         self.on_unblocked: Callable[[OrderKey], None] = lambda _: None
         """Called when a group may pop a queue in order again."""
 
@@ -144,7 +143,7 @@ class PopAcks:
     def _answer(self, reply: Reply, appended: Appended | None) -> Reply | Hold:
         if self._confirming is None or appended is None:
             return reply
-        return self._confirming.answer(reply, appended.physical_offset + appended.size, None)
+        return self._confirming.answer_in_the_end(reply, appended.physical_offset + appended.size)
 
 
 def _key(header: AckMessage | ChangeInvisibleTime, info: ExtraInfo) -> CkKey:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.confirming import Confirming
 from rocketmq_py.broker.groups import Groups
 from rocketmq_py.broker.offsets import Offsets
 from rocketmq_py.broker.stats import Stats
@@ -24,3 +25,4 @@ class PopParts(NamedTuple):
     stats: Stats
     store_host: bytes
     clock: Callable[[], int]
+    confirming: Confirming | None

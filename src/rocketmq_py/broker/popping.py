@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rocketmq_py.broker.config import BrokerConfig
-from rocketmq_py.broker.confirming import Confirming
 from rocketmq_py.broker.filters import compile_filter
 from rocketmq_py.broker.popchecks import PopChecks
 from rocketmq_py.broker.popparts import PopParts
@@ -99,7 +98,7 @@ class Popper:
         self._reading = reading
         self._log = log
         self._orders = orders
-        self._confirming = Confirming.of(parts.store, parts.config, parts.clock)
+        self._confirming = parts.confirming
         self.pick: Callable[[int], int] = random.randrange
         """A random number below another: which queue comes first, and whether the retry topic does."""
         self.waits: PollTable[Any] = PollTable()
@@ -259,7 +258,7 @@ class Popper:
         if self._confirming is None or not work.end:
             return reply
         reply.body = b"".join(work.pieces)  # what the log lends is for an answer that goes at once
-        return self._confirming.answer(reply, work.end, None)
+        return self._confirming.answer_in_the_end(reply, work.end)
 
     def _wait(self, key: PollKey, work: _Work, held: HeldPop) -> Reply | Hold:
         deadline = held.born + work.header.poll_time

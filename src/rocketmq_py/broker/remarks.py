@@ -47,6 +47,9 @@ def transactions_forbidden(broker_ip: str) -> str:
     return f"the broker[{broker_ip}] sending transaction message is forbidden"
 
 
+TOO_FEW_REPLICAS = "in-sync replicas not enough"
+"""Fewer brokers have the log than a message is to be at."""
+
 PREPARED_BY_HALF = "the message is illegal: its sysFlag says that it is of a transaction, its properties lack TRAN_MSG"
 
 

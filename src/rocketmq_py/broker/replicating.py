@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.config import SYNC_MASTER, BrokerConfig
 from rocketmq_py.broker.hamaster import HaMaster, SlaveLink
 from rocketmq_py.broker.haslave import HaSlave
 from rocketmq_py.broker.role import Role
+from rocketmq_py.core.replication import replicas_wanted
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.headers_cluster import ExchangeHaInfo
 from rocketmq_py.store import MessageStore
@@ -83,6 +84,27 @@ class Replication:
         if self.slave is not None:
             self.slave.tick()
 
+    def slaves_wanted(self) -> int | None:
+        """How many slaves are to have a message before it is answered; None where too few are there to take it.
+
+        Only where slaves may act as master is it known who is there.
+        """
+        config = self._config
+        if config.broker_role != SYNC_MASTER:
+            return 0
+        if not config.enable_slave_acting_master:
+            return config.in_sync_replicas - 1
+        replicas = replicas_wanted(
+            config.in_sync_replicas, config.min_in_sync_replicas, min(self._role.alive, 1 + self.in_sync_slaves()),
+            adapts=config.enable_auto_in_sync_replicas,
+        )  # fmt: skip
+        return None if replicas is None else replicas - 1
+
+    def in_sync_slaves(self) -> int:
+        """How many slaves are connected and not far behind."""
+        end = self._store.max_physical_offset
+        return sum(self.master.is_in_sync(link, end) for link in self.master.links)
+
     # -- what is told of it
 
     def exchange(self, told: ExchangeHaInfo) -> ExchangeHaInfo:
@@ -109,7 +131,7 @@ class Replication:
         return {
             "haClientRuntimeInfo": self._of_slave(slave, end),
             "haConnectionInfo": [self._of(link, end) for link in links],
-            "inSyncSlaveNums": sum(self.master.is_in_sync(link, end) for link in links), "master": slave is None,
+            "inSyncSlaveNums": self.in_sync_slaves() if slave is None else 0, "master": slave is None,
             "masterCommitLogMaxOffset": end if slave is None else 0,
         }  # fmt: skip
 

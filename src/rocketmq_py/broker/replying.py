@@ -14,7 +14,7 @@ from rocketmq_py.broker.confirming import Confirming
 from rocketmq_py.broker.sending import Sender
 from rocketmq_py.broker.stamping import decode, encode
 from rocketmq_py.broker.targets import SendHeader, SendTarget
-from rocketmq_py.errors import MessageIllegal, NetworkError, StoreError
+from rocketmq_py.errors import BrokerError, MessageIllegal, NetworkError, StoreError
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers import SendResponse
@@ -48,6 +48,7 @@ class Replying:
         store_host: bytes,
         address: str,
         clock: Callable[[], int],
+        confirming: Confirming | None,
     ) -> None:
         self._config = config
         self._store = store
@@ -56,7 +57,7 @@ class Replying:
         self._host = store_host
         self._address = address
         self._clock = clock
-        self._confirming = Confirming.of(store, config, clock)
+        self._confirming = confirming
 
     async def take(self, peer: Peer, header: SendHeader, body: bytes) -> Reply | Hold:
         """Pass a reply on, then store it, whether it found its client or not.
@@ -118,8 +119,10 @@ class Replying:
             header.reconsume_times or 0, 0, properties.get(Property.UNIQUE_KEY), properties.get(Property.KEYS),
         )  # fmt: skip
         try:
+            if self._confirming is not None:
+                self._confirming.check(header.properties)
             appended = self._store.append(record)
-        except (MessageIllegal, StoreError) as e:
+        except (BrokerError, MessageIllegal, StoreError) as e:
             _log.warning("a reply of group %s at %s was not stored: %s", header.producer_group, peer.address, e)
             return reply
         reply.header = SendResponse(

@@ -47,6 +47,8 @@ class Role:
         self._watchers: list[Callable[[Master], None]] = []
         self.master = Master(None, config.ha_master_address or None) if self.is_slave else NOBODY
         """The master as it is known now. A master's own is :data:`NOBODY`."""
+        self.alive = config.total_replicas
+        """How many brokers of this name are there, this one among them; at first, how many there are to be."""
         self._smallest = MASTER_ID
         self._on_acting: list[Callable[[bool], None]] = []
 

@@ -15,7 +15,6 @@ from rocketmq_py.broker.halves import Half, RecentHalves, halve, prepare
 from rocketmq_py.broker.retrytopics import RetryTopics
 from rocketmq_py.broker.stamping import Stamper, decode, stamped
 from rocketmq_py.broker.targets import SendHeader, SendTarget, SendTargets
-from rocketmq_py.broker.topics import Topics
 from rocketmq_py.errors import BrokerError, CorruptRecord, MessageIllegal
 from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.protocol.names import TIMER_TOPIC, is_retry_topic
@@ -40,19 +39,20 @@ class Sender:
     :param redirect: makes a record wait whose properties ask for a delay or a time.
     :param halves: keeps half messages until their transactions end.
     :param store_host: this broker's packed address, the beginning of every message id.
+    :param confirming: tells which sends wait until their message is safe; None when none does.
     """
 
     def __init__(
         self,
         config: BrokerConfig,
         store: MessageStore,
-        topics: Topics,
+        targets: SendTargets,
         redirect: Redirect,
         stamper: Stamper,
         retries: RetryTopics,
         halves: RecentHalves,
         store_host: bytes,
-        clock: Callable[[], int],
+        confirming: Confirming | None,
     ) -> None:
         self._config = config
         self._store = store
@@ -63,13 +63,12 @@ class Sender:
         self._halves = halves
         self._host = store_host
         self._host_hex = store_host.hex().upper()
-        self._clock = clock
         self._region = config.region_id
         self._trace_on = "true" if config.trace_on else "false"
         self.extra = {"MSG_REGION": self._region, "TRACE_ON": self._trace_on}
         """What every answer to a send carries."""
-        self._confirming = Confirming.of(store, config, clock)
-        self.targets = SendTargets(config, topics)
+        self._confirming = confirming
+        self.targets = targets
         self.take_settings()
         self._known = self.targets.known.get
 
@@ -118,6 +117,8 @@ class Sender:
         inner: int = 0, half: Half | None = None,
     ) -> Reply | Hold:  # fmt: skip
         """Store a record, which is one of a batch of ``inner`` messages unless that is 0."""
+        if self._confirming is not None:
+            self._confirming.check(sent_properties)
         appended = self._store.append_inner_batch(record, inner) if inner else self._store.append(record)
         if half is not None and self._confirming is None:  # otherwise its end may come before it is safe
             self._halves.keep(half, appended)
@@ -236,6 +237,8 @@ class Sender:
             raise self._illegal() from e
 
     def _store_batch(self, batch: NewBatch, header: SendHeader, target: SendTarget) -> Reply | Hold:
+        if self._confirming is not None:
+            self._confirming.check(header.properties)
         try:
             appended = self._store.append_batch(batch)
         except (MessageIllegal, CorruptRecord) as e:
@@ -263,12 +266,7 @@ class Sender:
         :raises BrokerError: it is refused.
         """
         known = self._known((header.topic, header.queue_id))
-        if known is not None:
-            return known
-        accept_from = self._config.start_accept_send_request_time_stamp
-        if accept_from and self._clock() < accept_from:
-            raise BrokerError.of(Code.SYSTEM_ERROR, f"broker unable to service, until {accept_from}")
-        return self.targets.find(header, peer.address)
+        return known if known is not None else self.targets.find(header, peer.address)
 
     def _illegal(self) -> BrokerError:
         return BrokerError.of(Code.MESSAGE_ILLEGAL, remarks.message_illegal(self._max_body))

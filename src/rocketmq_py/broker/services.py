@@ -16,7 +16,7 @@ from rocketmq_py.broker.acting import ActingMaster
 from rocketmq_py.broker.assignment import Assignments
 from rocketmq_py.broker.clients import Clients
 from rocketmq_py.broker.config import BrokerConfig
-from rocketmq_py.broker.confirming import CONFIRMED, UnconfirmedSends
+from rocketmq_py.broker.confirming import CONFIRMED, Confirming, UnconfirmedSends
 from rocketmq_py.broker.delay import DelayService
 from rocketmq_py.broker.escape import Escape
 from rocketmq_py.broker.filters import ConsumerFilters
@@ -63,6 +63,7 @@ from rocketmq_py.broker.slavepulling import SlavePuller
 from rocketmq_py.broker.slavesync import SlaveSync, Tables
 from rocketmq_py.broker.stamping import Stamper
 from rocketmq_py.broker.stats import Stats
+from rocketmq_py.broker.targets import SendTargets
 from rocketmq_py.broker.timermetrics import TimerMetrics
 from rocketmq_py.broker.timers import Timers
 from rocketmq_py.broker.topics import Topics
@@ -155,15 +156,19 @@ class Services:
         stamper = Stamper(config.region_id, config.trace_on, config.broker_cluster_name, lambda: keys.next(clock()))
         retries = RetryTopics(topics, groups, self.locks, clock)
         halves = RecentHalves()
-        self.sender = Sender(config, store, topics, self.timers.redirect, stamper, retries, halves, store_host, clock)
+        confirming = Confirming.of(store, config, self.replication.slaves_wanted, clock)
+        targets = SendTargets(config, topics, clock)
+        self.sender = Sender(
+            config, store, targets, self.timers.redirect, stamper, retries, halves, store_host, confirming
+        )
         make = partial(SlavePuller, self.role) if self.role.is_slave else Puller
         self.puller = make(config, store, topics, groups, self.offsets, self.clients, self.filters, self.stats, clock)
         self.holds = PullHolds(self.puller, store, soon, lambda: config.pull_thread_pool_queue_capacity)
         self.unconfirmed = UnconfirmedSends(store, config, clock, self.replication.master.acknowledged)
         self.replication.master.on_progress = self.unconfirmed.release
-        self.replying = Replying(config, store, self.sender, self.clients, store_host, self.address, clock)
+        self.replying = Replying(config, store, self.sender, self.clients, store_host, self.address, clock, confirming)
         self._make_transactions(store_host, halves, soon)
-        parts = PopParts(config, store, topics, groups, self.offsets, self.stats, store_host, clock)
+        parts = PopParts(config, store, topics, groups, self.offsets, self.stats, store_host, clock, confirming)
         self.pop = PopServices(parts, soon, self.held, self.saver.save)
         self.modes = RequestModes(self._file("messageRequestMode.json"), config, topics, groups)
         self.routes_outward = self._outward()

@@ -26,7 +26,7 @@ _NEVER_FROM_AFAR = frozenset({"configBlackList", "brokerConfigPath"})
 
 AT_START = frozenset({
     "broker_name", "broker_cluster_name", "broker_role", "broker_id", "broker_ip2",
-    "ha_listen_port", "ha_master_address", "enable_slave_acting_master", "broker_heartbeat_interval",
+    "ha_listen_port", "ha_master_address", "total_replicas", "enable_slave_acting_master", "broker_heartbeat_interval",
     "sync_broker_member_group_period",
     "listen_port", "bind_address", "broker_ip1",
     "store_path_root_dir", "region_id", "trace_on", "default_topic_queue_nums", "cluster_topic_enable",

@@ -6,6 +6,7 @@ Knows Java's order of checks and its words (AbstractSendMessageProcessor.msgChec
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import msgspec
 
@@ -42,11 +43,15 @@ class SendTarget(msgspec.Struct, frozen=True, gc=False):
 
 
 class SendTargets:
-    """Checked targets by topic and queue."""
+    """Checked targets by topic and queue.
 
-    def __init__(self, config: BrokerConfig, topics: Topics) -> None:
+    :param clock: the time in milliseconds.
+    """
+
+    def __init__(self, config: BrokerConfig, topics: Topics, clock: Callable[[], int]) -> None:
         self._config = config
         self._topics = topics
+        self._clock = clock
         self.known: dict[tuple[str, int], SendTarget] = {}
         """Targets found before; cleared when topics change."""
 
@@ -75,6 +80,9 @@ class SendTargets:
         return target
 
     def _check(self, topic: str) -> None:
+        accept_from = self._config.start_accept_send_request_time_stamp
+        if accept_from and self._clock() < accept_from:
+            raise BrokerError.of(Code.SYSTEM_ERROR, f"broker unable to service, until {accept_from}")
         if not is_writable(self._config.broker_permission) and self._topics.is_order(topic):
             raise BrokerError.of(Code.NO_PERMISSION, remarks.sending_forbidden(self._config.broker_ip1))
         fault = topic_fault(topic)

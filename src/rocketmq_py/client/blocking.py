@@ -54,6 +54,9 @@ class Producer:
         latency: True for Java's tables, :class:`~rocketmq_py.LatencyFaultTolerance` for others. Off by default.
     :param send_msg_max_timeout_per_request: seconds of ``send_timeout`` an attempt may take that is not the last one;
         None lets a broker that does not answer take all of it.
+    :param retry_another_broker_when_not_store_ok: send a message again, to another broker, that a broker has stored but
+        does not know to be flushed or replicated; what comes of the last attempt is the result. Consumers may see it
+        more than once. Off by default.
     :raises ConfigError: an option that can never work.
 
     In a forked child every call raises ForkedError; make a producer of its own there.
@@ -80,6 +83,7 @@ class Producer:
         trace: Trace = False,
         send_latency_fault_enable: LatencyFaultTolerance | bool = False,
         send_msg_max_timeout_per_request: float | None = None,
+        retry_another_broker_when_not_store_ok: bool = False,
     ) -> None:
         producer = aio.Producer(
             group,
@@ -100,6 +104,7 @@ class Producer:
             trace=trace,
             send_latency_fault_enable=send_latency_fault_enable,
             send_msg_max_timeout_per_request=send_msg_max_timeout_per_request,
+            retry_another_broker_when_not_store_ok=retry_another_broker_when_not_store_ok,
         )
         self._wrap(producer)
 

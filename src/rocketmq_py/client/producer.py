@@ -62,6 +62,9 @@ class Producer:
         latency: True for Java's tables, :class:`~rocketmq_py.LatencyFaultTolerance` for others. Off by default.
     :param send_msg_max_timeout_per_request: seconds of ``send_timeout`` an attempt may take that is not the last one;
         None lets a broker that does not answer take all of it.
+    :param retry_another_broker_when_not_store_ok: send a message again, to another broker, that a broker has stored but
+        does not know to be flushed or replicated; what comes of the last attempt is the result. Consumers may see it
+        more than once. Off by default.
     :raises ConfigError: an option that can never work.
     """
 
@@ -87,6 +90,7 @@ class Producer:
         trace: Trace = False,
         send_latency_fault_enable: LatencyFaultTolerance | bool = False,
         send_msg_max_timeout_per_request: float | None = None,
+        retry_another_broker_when_not_store_ok: bool = False,
     ) -> None:
         self.group = names.check_group(group)
         check_limits(compress_over, max_message_size)
@@ -94,6 +98,7 @@ class Producer:
             send_timeout, retries, compress_over, compression, compression_level, max_message_size, create_topic,
             default_queue_nums, _tolerance(send_latency_fault_enable),
             math.inf if send_msg_max_timeout_per_request is None else send_msg_max_timeout_per_request,
+            retry_another_broker_when_not_store_ok,
         )  # fmt: skip
         self._namesrv = [] if instance is not None else name_servers(namesrv)
         self._instance_name = instance_name

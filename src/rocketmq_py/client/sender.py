@@ -54,6 +54,7 @@ class Options(NamedTuple):
     default_queue_nums: int = 4
     latency: LatencyFaultTolerance | None = None
     attempt_seconds: float = math.inf
+    insists: bool = False
 
 
 class Target(NamedTuple):
@@ -137,7 +138,7 @@ class Sender:
         if queue is not None and queue.topic != outgoing.topic:
             raise ConfigError(f"a message of topic {outgoing.topic!r} cannot be sent to queue {queue}")
         retries = self.options.retries if queue is None and choose is None else 0
-        delivery = Delivery(outgoing, deadline, retries, queue, choose, until=deadline)
+        delivery = Delivery(outgoing, deadline, retries, queue, choose, until=deadline, insists=self.options.insists)
         if retries and self.options.attempt_seconds < math.inf:
             delivery.attempt_seconds = self.options.attempt_seconds
             delivery.begin(time.monotonic())
@@ -219,6 +220,10 @@ class Sender:
                     return await self._attempt(delivery, *await self._reach(queue, delivery))
                 except RocketMQError as e:
                     failure = e
+        except RocketMQError:
+            if delivery.stored is None:
+                raise
+            return delivery.stored
         finally:
             self.leave(delivery)
 
@@ -418,9 +423,14 @@ def outcome_of(delivery: Delivery, target: Target, answer: Reply | NetworkError)
     failure: RocketMQError
     if isinstance(answer, Reply):
         try:
-            return delivery.outgoing.result(target.queue, answer, target.address)
+            result = delivery.outgoing.result(target.queue, answer, target.address)
         except RocketMQError as e:
             failure = e
+        else:
+            doubt = delivery.doubted(result, target.address) if delivery.insists else None
+            if doubt is None:
+                return result
+            failure = doubt
     else:
         failure = answer
     broker = target.queue.broker_name

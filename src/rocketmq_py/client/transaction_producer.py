@@ -64,6 +64,7 @@ class ProducerOptions(TypedDict, total=False):
     trace: Trace
     send_latency_fault_enable: LatencyFaultTolerance | bool
     send_msg_max_timeout_per_request: float | None
+    retry_another_broker_when_not_store_ok: bool
 
 
 class TransactionProducer(Producer):

@@ -33,6 +33,18 @@ def acknowledged(ends: Collection[int], slaves: int) -> int:
     return sorted(ends, reverse=True)[slaves - 1] if len(ends) >= slaves else -1
 
 
+def replicas_wanted(wanted: int, least: int, present: int, *, adapts: bool) -> int | None:
+    """How many brokers are to have a message before it is answered, the master among them; None when too few are there.
+
+    :param wanted: as many as were asked for (``inSyncReplicas``).
+    :param least: as few as will do where the number ``adapts`` to who is there (``minInSyncReplicas``).
+    :param present: the master and the slaves that are not far behind.
+    """
+    if adapts:
+        wanted = max(min(wanted, present), least)
+    return wanted if wanted <= present else None
+
+
 class Rate:
     """Bytes moved within the current second, and within the one before.
 

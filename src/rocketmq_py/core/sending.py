@@ -13,8 +13,15 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from rocketmq_py.core.outgoing import Outgoing
-from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, RequestTimeout, RocketMQError
-from rocketmq_py.model import MessageQueue
+from rocketmq_py.errors import (
+    BrokerError,
+    FlushTimeout,
+    NetworkError,
+    NoRouteError,
+    RequestTimeout,
+    RocketMQError,
+)  # fmt: skip
+from rocketmq_py.model import MessageQueue, SendResult, SendStatus
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.wire.javahash import string_hash
 
@@ -36,7 +43,7 @@ RETRY_CODES = frozenset(
 def is_retried(error: RocketMQError) -> bool:
     """Whether a send that failed so is tried again."""
     if isinstance(error, BrokerError):
-        return error.code in RETRY_CODES
+        return error.code in RETRY_CODES or isinstance(error, FlushTimeout)
     return isinstance(error, NetworkError | NoRouteError)
 
 
@@ -90,6 +97,10 @@ class Delivery(msgspec.Struct, gc=False, eq=False):
     """How long an attempt may take that is not the last one."""
     until: float = math.inf
     """When the current attempt ends at the latest; the deadline if that is earlier."""
+    insists: bool = False
+    """Whether a broker that has stored it, but does not know it to be safe, is not the last to get it."""
+    stored: SendResult | None = None
+    """How such an attempt ended; what the whole ends with if no other does better."""
 
     def next_queue(self, queues: Sequence[MessageQueue], turn: RoundRobin) -> MessageQueue:
         """The queue of the next attempt, off the broker the last one failed at if there is a choice."""
@@ -103,6 +114,13 @@ class Delivery(msgspec.Struct, gc=False, eq=False):
     def begin(self, now: float) -> None:
         """An attempt begins; it leaves time for another one if there may be one."""
         self.until = min(self.deadline, now + self.attempt_seconds) if self.retries else self.deadline
+
+    def doubted(self, result: SendResult, address: str) -> FlushTimeout | None:
+        """What is against a broker's answer, if a message that is merely stored ``insists`` on more."""
+        if result.status is SendStatus.SEND_OK:
+            return None
+        self.stored = result
+        return FlushTimeout(int(result.status.value), f"stored, but {result.status.name}", address)
 
     def remaining(self, now: float) -> float:
         """Seconds that are left.

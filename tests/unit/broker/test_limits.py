@@ -95,6 +95,7 @@ class Waiting:
         self._frames = FrameDecoder()
         self._heard = asyncio.Event()
         config = BrokerConfig(**settings)
+        self.slaves = config.in_sync_replicas - 1
         self.sends = UnconfirmedSends(self.disk, config, lambda: self.now, lambda _: self.acknowledged)  # type: ignore[arg-type]
         self._peer = Peer(write=self._written)
 
@@ -105,7 +106,9 @@ class Waiting:
     def send(self, *ends: int) -> None:
         """Sends whose messages end there; the number of a send is where its message ends."""
         for end in ends:
-            self.sends.keep(Hold(CONFIRMED, 60_000, Unconfirmed(Reply(), end, self.now)), Responder(self._peer, end))
+            self.sends.keep(
+                Hold(CONFIRMED, 60_000, Unconfirmed(Reply(), end, self.now, self.slaves)), Responder(self._peer, end)
+            )
 
     async def answered(self, count: int) -> None:
         """Until so many have been answered."""

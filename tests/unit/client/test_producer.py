@@ -20,9 +20,9 @@ from rocketmq_py.errors import (
     RequestTimeout,
     SystemBusy,
 )
-from rocketmq_py.model import Message, MessageQueue
+from rocketmq_py.model import Message, MessageQueue, SendStatus
 from rocketmq_py.properties import decode_properties
-from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.wire.command import Command, encode_command
 from tests.unit.client.scripted import Answerer, ScriptedNetwork, cluster, queue_of, route_answer, stored
 
@@ -394,3 +394,45 @@ def test_the_environment_names_the_name_server(monkeypatch: pytest.MonkeyPatch) 
         Producer("g")
     monkeypatch.setenv("NAMESRV_ADDR", "a:1;b:2")
     assert repr(Producer("g")) == "Producer(group='g', namesrv='a:1;b:2')"
+
+
+def without_slaves(*brokers: str) -> Answerer:
+    """These brokers store messages, and no slave has them in time."""
+    healthy = cluster(t={"a": 1, "b": 1})
+
+    def answer(where: str, request: Command) -> Command | None:
+        reply = healthy(where, request)
+        if request.code == RequestCode.SEND_MESSAGE_V2 and where in brokers:
+            assert reply is not None
+            reply.code = ResponseCode.FLUSH_SLAVE_TIMEOUT
+        return reply
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("brokers", "status", "attempts"),
+    [
+        (["a:1"], SendStatus.SEND_OK, {1, 2}),
+        (["a:1", "b:1"], SendStatus.FLUSH_SLAVE_TIMEOUT, {3}),
+    ],
+)
+def test_what_is_merely_stored_is_sent_to_another_broker_on_request(
+    brokers: list[str], status: SendStatus, attempts: set[int]
+) -> None:
+    async def body(producer: Producer, network: ScriptedNetwork) -> None:
+        for _ in range(4):
+            before = len(network.sent())
+            assert (await producer.send(message())).status is status
+            assert len(network.sent()) - before in attempts
+
+    with_producer(body, without_slaves(*brokers), retry_another_broker_when_not_store_ok=True)
+
+
+def test_what_is_merely_stored_is_not_sent_again_by_default_nor_to_another_queue() -> None:
+    async def body(producer: Producer, network: ScriptedNetwork) -> None:
+        assert (await producer.send(message(), MessageQueue("t", "a", 0))).status is SendStatus.FLUSH_SLAVE_TIMEOUT
+        assert len(network.sent()) == 1
+
+    for options in ({}, {"retry_another_broker_when_not_store_ok": True}):
+        with_producer(body, without_slaves("a:1"), **options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocketmq_py.core.replication import Rate, Waits, acknowledged, first_offset
+from rocketmq_py.core.replication import Rate, Waits, acknowledged, first_offset, replicas_wanted
 
 
 def test_a_slave_that_has_nothing_begins_with_the_newest_file() -> None:
@@ -46,3 +46,11 @@ def test_who_waits_for_less_is_served_first() -> None:
     assert waits.reached(20) == ["a", "b", "b2"]
     assert waits.pop() == "c"
     assert len(waits) == 0
+
+
+@pytest.mark.parametrize(
+    ("present", "adapts", "wanted"),
+    [(1, False, None), (2, False, None), (3, False, 3), (5, False, 3), (1, True, None), (2, True, 2), (4, True, 3)],
+)
+def test_as_many_as_were_asked_for_or_as_few_as_will_do(present: int, adapts: bool, wanted: int | None) -> None:
+    assert replicas_wanted(3, 2, present, adapts=adapts) == wanted
