@@ -204,6 +204,41 @@ def test_flow_control_holds_back(play) -> None:
     play(scenario)
 
 
+def test_a_master_that_drains_ends_when_its_slave_has_everything(play) -> None:
+    async def scenario(made: Pairs) -> None:
+        master = await made.broker(
+            "master", ha_flow_control_enable=True, max_ha_transfer_byte_in_second=40_000,
+            enable_shutdown_gracefully=True, shutdown_wait_time_seconds=60,
+        )  # fmt: skip
+        slave = await made.slave_of(master)
+        await made.send(master, b"first")
+        await caught_up(master, slave)
+        await made.load(master, rounds=2)
+        end = log_end(master)
+        assert log_end(slave) < end, "held back by flow control"
+        await master.stop()
+        assert log_end(slave) == end
+
+    play(scenario)
+
+
+def test_a_slave_that_takes_nothing_does_not_keep_its_master_from_ending(play, caplog) -> None:
+    async def scenario(made: Pairs) -> None:
+        master = await made.broker("master")
+        await made.send(master, b"first")
+        begin = log_end(master)
+        _, writer = await asyncio.open_connection("127.0.0.1", master.services.role.ha_port)
+        writer.write(pack_report(begin))
+        await eventually(lambda: master.services.replication.master.acknowledged(1) == begin)
+        await made.send(master, b"second")
+        lacks = log_end(master) - begin
+        await master.stop()
+        writer.close()
+        assert [r for r in caplog.records if f"lacks the last {lacks} bytes" in r.message]
+
+    play(scenario)
+
+
 def test_tools_are_told_of_both_sides(play) -> None:
     async def scenario(made: Pairs) -> None:
         master = await made.broker("master")

@@ -36,6 +36,8 @@ _FILTERS_MS = 10_000
 _FIRST_CLEAN_MS = 60_000
 _LIMITS_MS = 1_000
 _CATCH_UP_MS = 1_000
+_LAST_SECONDS = 1.0
+"""So long an end that is in order waits at most for slaves to have the last of the log."""
 _SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
 
 
@@ -183,17 +185,16 @@ class Broker:
     async def stop(self) -> None:
         """Unregister, answer everybody who waits, and put everything on disk. Harmless when stopped already.
 
-        With ``enable_shutdown_gracefully``, name servers hear before that nobody may write here any more, and producers
-        are sent away; consumers are served meanwhile.
+        Slaves that are not far behind get the rest of the log, if they take it within a second. With
+        ``enable_shutdown_gracefully``, name servers hear before that nobody may write here any more, producers are sent
+        away, and slaves have what remains of ``shutdown_wait_time_seconds``; consumers are served meanwhile.
         """
         services, self._services = self._services, None
         if services is None or self._server is None or self._ticker is None:
             return
         try:
             if self.config.enable_shutdown_gracefully:
-                _log.info("broker %s sends its producers away", self.config.broker_name)
-                await services.registration.refuse_writes()
-                await self._server.send_away(self.config.shutdown_wait_time_seconds, _SENDS)
+                await self._go_away(self._server, services)
             await self._ticker.stop()
             await services.slave_sync.stop()
             await services.membership.stop()
@@ -201,11 +202,21 @@ class Broker:
             await services.registration.stop()
             services.holds.release()
             services.pop.release()
-            await services.replication.stop()
             await self._server.stop()
+            await services.replication.hand_over(_LAST_SECONDS)
+            await services.replication.stop()
         finally:
             services.close()
         _log.info("broker %s has stopped", self.config.broker_name)
+
+    async def _go_away(self, server: Server, services: Services) -> None:
+        """Send producers away, then let slaves have what these have sent; both together take a bounded time."""
+        _log.info("broker %s sends its producers away", self.config.broker_name)
+        loop, seconds = asyncio.get_running_loop(), self.config.shutdown_wait_time_seconds
+        end = loop.time() + seconds
+        await services.registration.refuse_writes()
+        await server.send_away(seconds, _SENDS)
+        await services.replication.hand_over(end - loop.time())
 
 
 def _free_port(host: str) -> int:

@@ -24,6 +24,8 @@ _log = logging.getLogger(__name__)
 _BURST = 1024 * 1024
 """So many bytes go to one slave before others get their turn."""
 _HIGH_WATER = 1024 * 1024
+_LOOK_SECONDS = 0.1
+"""So often it is looked whether flow control lets more go out."""
 _GATHER_SECONDS = 0.002
 """So long new messages are gathered before they are sent, where nobody waits for slaves to have them."""
 
@@ -71,7 +73,7 @@ class SlaveLink(asyncio.Protocol):
         if self.next < 0 and not self._begin(reported):
             return
         self.acknowledged = reported
-        self._master.on_progress()
+        self._master.progressed()
 
     def pause_writing(self) -> None:
         self._is_paused = True
@@ -163,6 +165,7 @@ class HaMaster:
         self._troubles: set[str] = set()
         self._server: asyncio.Server | None = None
         self._gathering: asyncio.TimerHandle | None = None
+        self._moved = asyncio.Event()
 
     async def listen(self, host: str, port: int) -> int:
         """Wait for slaves at a port, 0 for any; returns it.
@@ -212,11 +215,38 @@ class HaMaster:
         """Up to where at least so many slaves have the log; -1 when there are not so many."""
         return acknowledged([link.acknowledged for link in self.links], slaves)
 
+    async def hand_over(self, seconds: float) -> list[SlaveLink]:
+        """Wait until the slaves that are not far behind have all of the log.
+
+        :param seconds: how long at most.
+        :returns: the slaves that still do not have it.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        while (behind := self._behind()) and (left := end - loop.time()) > 0:
+            self.tick()
+            self._moved.clear()
+            try:
+                async with asyncio.timeout(min(left, _LOOK_SECONDS)):
+                    await self._moved.wait()
+            except TimeoutError:
+                continue
+        return behind
+
+    def _behind(self) -> list[SlaveLink]:
+        end = self.store.max_physical_offset
+        return [link for link in self.links if link.acknowledged < end and self.is_in_sync(link, end)]
+
     def is_in_sync(self, link: SlaveLink, log_end: int) -> bool:
         """Whether a slave is not too far behind."""
         return log_end - link.acknowledged < self.config.ha_max_gap_not_in_sync
 
     # -- for connections
+
+    def progressed(self) -> None:
+        """A slave has more of the log."""
+        self._moved.set()
+        self.on_progress()
 
     def joined(self, link: SlaveLink) -> None:
         _log.info("a slave has connected from %s", link.address)
@@ -224,6 +254,7 @@ class HaMaster:
 
     def left(self, link: SlaveLink, why: Exception | None) -> None:
         self.links.remove(link)
+        self._moved.set()
         _log.info("the slave %s is gone: %s", link.address, why or "it has closed the connection, or this broker has")
 
     def trouble(self, host: str, what: str) -> None:

@@ -72,6 +72,15 @@ class Replication:
         if self.slave is not None:
             self.slave.follow(address)
 
+    async def hand_over(self, seconds: float) -> None:
+        """Give the slaves what they do not have yet, before this master ends.
+
+        :param seconds: how long that may take.
+        """
+        for link in await self.master.hand_over(seconds):
+            lacks = self._store.max_physical_offset - max(link.acknowledged, 0)
+            _log.warning("the slave %s lacks the last %d bytes of the log, and this master ends", link.address, lacks)
+
     async def stop(self) -> None:
         """End all connections. Harmless when ended already."""
         if self.slave is not None:
