@@ -16,6 +16,7 @@ from rocketmq_py.errors import CorruptFrame
 from rocketmq_py.server.buffers import Buffers
 from rocketmq_py.server.dispatch import Dispatcher, Served
 from rocketmq_py.server.peer import Peer
+from rocketmq_py.server.reply import Buffer
 from rocketmq_py.wire.frame import Frame, FrameDecoder
 
 log = logging.getLogger(__name__)
@@ -44,7 +45,8 @@ class Connection(asyncio.Protocol):
     """Feeds what arrives to the dispatcher and writes what comes back, once per read."""
 
     __slots__ = (
-        "_feed", "_frames", "_owner", "_paused", "_rest", "_serve", "_transport", "_write", "peer", "quiet_sweeps",
+        "_feed", "_frames", "_owner", "_paused", "_rest", "_serve", "_transport", "_write", "_write_all", "peer",
+        "quiet_sweeps",
     )  # fmt: skip
 
     peer: Peer
@@ -65,6 +67,9 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._write = self._transport.write
+        # Over TLS each piece would be a record of its own, to be sealed and opened on its own.
+        over_tls = transport.get_extra_info("ssl_object") is not None
+        self._write_all = self._write_joined if over_tls else self._transport.writelines
         self._transport.set_write_buffer_limits(high=HIGH_WATER)
         sock = transport.get_extra_info("socket")
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -82,7 +87,7 @@ class Connection(asyncio.Protocol):
         if len(output) == 1:
             self._write(output[0])
         elif output:
-            self._transport.writelines(output)
+            self._write_all(output)
         elif self._frames.buffered > _LARGE:
             self._owner.buffers.grown(self)
         if self._paused:
@@ -129,7 +134,7 @@ class Connection(asyncio.Protocol):
         self._serve = self._owner.dispatcher.serve
         output, fault, rest = self._serve(self.peer, frames)
         if output:
-            self._transport.writelines(output)
+            self._write_all(output)
         if rest:
             self._put_off(rest)
         else:
@@ -175,6 +180,9 @@ class Connection(asyncio.Protocol):
     def abort(self) -> None:
         """End the connection at once."""
         self._transport.abort()
+
+    def _write_joined(self, pieces: Sequence[Buffer]) -> None:
+        self._write(b"".join(pieces))
 
     def _push(self, frame: bytes) -> None:
         self._write(frame)

@@ -33,7 +33,8 @@ class Transport:
         self.closing = False
 
     def get_extra_info(self, name):
-        return {"socket": Socket(), "peername": ("10.0.0.9", 5), "sockname": ("10.0.0.1", 6)}[name]
+        addresses = {"peername": ("10.0.0.9", 5), "sockname": ("10.0.0.1", 6)}
+        return {"socket": Socket(), "ssl_object": None, **addresses}[name]
 
     def set_write_buffer_limits(self, high):
         self.high = high
@@ -88,6 +89,23 @@ def test_all_answers_of_a_read_leave_with_one_write(connection):
     connection.data_received(ASK * 5)
     assert len(connection._transport.writes) == 1
     assert connection._transport.writes[0].count(b"hello") == 5
+
+
+class TlsTransport(Transport):
+    """One that seals every piece on its own."""
+
+    def get_extra_info(self, name):
+        return object() if name == "ssl_object" else super().get_extra_info(name)
+
+    def writelines(self, pieces):
+        self.writes += map(bytes, pieces)
+
+
+def test_over_tls_all_answers_of_a_read_are_one_piece():
+    connection = Connection(Owner())
+    connection.connection_made(TlsTransport())
+    connection.data_received(ASK * 5)
+    assert [write.count(b"hello") for write in connection._transport.writes] == [5]
 
 
 def test_a_frame_may_come_byte_by_byte(connection):
