@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from struct import error as StructError
+from struct import Struct, error as StructError
 from typing import NamedTuple
 
 from rocketmq_py.errors import CorruptRecord
 from rocketmq_py.model import RecordHead
 from rocketmq_py.wire.record import MAGIC_V1, MAGIC_V2, SYS_FLAG_AT, head_struct
+
+_sys_flag = Struct(">i").unpack_from
+_record_head = tuple.__new__
+"""As RecordHead._make, without counting what a layout gives: very many records may be read at once."""
 
 
 class Stored(NamedTuple):
@@ -25,14 +29,19 @@ def read_stored(raw: bytes) -> Stored:
     :raises CorruptRecord: the bytes are none.
     """
     try:
-        layout = head_struct(int.from_bytes(raw[SYS_FLAG_AT : SYS_FLAG_AT + 4], "big"))
-        head = RecordHead._make(layout.unpack_from(raw))
-        if head.magic not in (MAGIC_V1, MAGIC_V2):
-            raise CorruptRecord(f"magic {head.magic & 0xFFFFFFFF:#x} is none of a record")
-        at = layout.size + head.body_length
-        width = 1 if head.magic == MAGIC_V1 else 2
-        topic_end = at + width + int.from_bytes(raw[at : at + width], "big")
-        topic = raw[at + width : topic_end].decode()
-    except (StructError, UnicodeDecodeError) as e:
+        layout = head_struct(_sys_flag(raw, SYS_FLAG_AT)[0])
+        head = _record_head(RecordHead, layout.unpack_from(raw))
+        size, magic = layout.size, head.magic
+        at = size + head.body_length
+        if magic == MAGIC_V1:
+            topic_at = at + 1
+            topic_end = topic_at + raw[at]
+        elif magic == MAGIC_V2:
+            topic_at = at + 2
+            topic_end = topic_at + int.from_bytes(raw[at:topic_at], "big")
+        else:
+            raise CorruptRecord(f"magic {magic & 0xFFFFFFFF:#x} is none of a record")
+        topic = raw[topic_at:topic_end].decode()
+    except (StructError, IndexError, UnicodeDecodeError) as e:
         raise CorruptRecord(f"a record of {len(raw)} bytes cannot be read: {e}") from e
-    return Stored(head, topic, raw[layout.size : at], raw[topic_end + 2 :])
+    return Stored(head, topic, raw[size:at], raw[topic_end + 2 :])

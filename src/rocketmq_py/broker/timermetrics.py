@@ -45,11 +45,11 @@ class TimerMetrics:
             for topic, metric in (tree.get("timingCount") or {}).items()
         }
 
-    def add(self, topic: str, change: int) -> None:
+    def add(self, topic: str, change: int, now_ms: int) -> None:
         """A message of a topic begins to wait (1), or waits no more (-1)."""
-        metric = self._counts.setdefault(topic, [0, 0])
+        metric = self._counts.get(topic) or self._counts.setdefault(topic, [0, 0])
         metric[0] = max(0, metric[0] + change)
-        metric[1] = self._clock()
+        metric[1] = now_ms
         self._is_changed = True
 
     def reset(self) -> None:

@@ -20,7 +20,8 @@ from rocketmq_py.broker import remarks
 from rocketmq_py.broker.delay import DelayService, asks_for_level
 from rocketmq_py.broker.stamping import encode
 from rocketmq_py.broker.stats import Meter
-from rocketmq_py.broker.stored import Stored, read_stored
+from rocketmq_py.broker.stored import read_stored
+from rocketmq_py.broker.timedmessage import QUEUE, TimedMessage, read_timed
 from rocketmq_py.broker.timerfiles import TimerFiles
 from rocketmq_py.broker.timermetrics import TimerMetrics
 from rocketmq_py.core import timers as rules
@@ -28,15 +29,14 @@ from rocketmq_py.core.timers import DEFAULT, DELETE, ROLL, Agenda, Entry
 from rocketmq_py.errors import BrokerError, CorruptRecord, StoreError
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.protocol.codes import ResponseCode as Code
-from rocketmq_py.protocol.names import NOT_ALLOWED_TO_SEND, TIMER_TOPIC
-from rocketmq_py.protocol.sysflag import HOSTS_V6, TRANSACTION_COMMIT, TRANSACTION_MASK
+from rocketmq_py.protocol.names import TIMER_TOPIC
+from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from rocketmq_py.store import FileSystem, MessageStore, NewRecord
 from rocketmq_py.store.timerwheel import NOWHERE, Unit
-from rocketmq_py.wire.javahash import string_hash, tags_code
+from rocketmq_py.wire.javahash import string_hash
 
 _log = logging.getLogger(__name__)
 
-_QUEUE = 0
 _LEAD_MS = 10_000
 """How long before a slot begins its messages get onto the agenda."""
 _AT_ONCE = 200
@@ -52,21 +52,6 @@ class _Reading(NamedTuple):
 
     slot: int
     position: int
-
-
-class _Message(NamedTuple):
-    """A message of the timers' topic."""
-
-    stored: Stored
-    properties: dict[str, str]
-
-    @property
-    def real_topic(self) -> str:
-        return self.properties.get(Property.REAL_TOPIC, "")
-
-    @property
-    def out_ms(self) -> int:
-        return int(self.properties[Property.TIMER_OUT_MS])
 
 
 class Timers:
@@ -136,11 +121,11 @@ class Timers:
 
     def _first_offset(self, files: TimerFiles) -> int:
         """The first message without an entry: the one behind that of the newest entry."""
-        first, end = self._store.queue_range(TIMER_TOPIC, _QUEUE)
+        first, end = self._store.queue_range(TIMER_TOPIC, QUEUE)
         offset = 0 if files.is_new else files.check.queue_offset
         last = self._message(files.last.physical, files.last.size) if files.last is not None else None
         if last is not None:
-            offset = last.stored.head.queue_offset + 1
+            offset = last.head.queue_offset + 1
         return min(max(offset, first), end)
 
     def close(self) -> None:
@@ -205,7 +190,7 @@ class Timers:
             Property.TIMER_OUT_MS: str(out_ms),
             Property.REAL_TOPIC: record.topic, Property.REAL_QUEUE_ID: str(record.queue_id),
         }  # fmt: skip
-        record.topic, record.queue_id = TIMER_TOPIC, _QUEUE
+        record.topic, record.queue_id = TIMER_TOPIC, QUEUE
         record.properties = encode(properties).encode()
 
     # -- work
@@ -235,7 +220,7 @@ class Timers:
         files = self._files
         if files is None:
             return
-        self._queue_offset = max(self._queue_offset, self._store.queue_range(TIMER_TOPIC, _QUEUE)[0])
+        self._queue_offset = max(self._queue_offset, self._store.queue_range(TIMER_TOPIC, QUEUE)[0])
         count = min(_AT_ONCE, files.check.master_offset - self._queue_offset)
         if count > 0:
             self._enqueue(files, now, count)
@@ -259,7 +244,7 @@ class Timers:
 
     def _enqueue(self, files: TimerFiles, now: int, count: int = _AT_ONCE) -> bool:
         """Write entries for messages that have come to the timers' topic; whether there may be more."""
-        entries = self._store.tags_entries(TIMER_TOPIC, _QUEUE, self._queue_offset, count)
+        entries = self._store.tags_entries(TIMER_TOPIC, QUEUE, self._queue_offset, count)
         for physical, size, _ in entries:
             message = self._message(physical, size)
             if message is not None and not self._is_over(message):
@@ -267,33 +252,33 @@ class Timers:
             self._queue_offset += 1
         return len(entries) == count
 
-    def _is_over(self, message: _Message) -> bool:
+    def _is_over(self, message: TimedMessage) -> bool:
         """Whether a message has been delivered, its entry lost since; or is none of ours to deliver."""
         queue_offset, read_ms = self._lost
-        was_delivered = message.stored.head.queue_offset < queue_offset and message.out_ms < read_ms
+        was_delivered = message.head.queue_offset < queue_offset and message.out_ms < read_ms
         return was_delivered or message.real_topic == self._revive_topic
 
-    def _write(self, files: TimerFiles, message: _Message, physical: int, size: int, now: int) -> None:
+    def _write(self, files: TimerFiles, message: TimedMessage, physical: int, size: int, now: int) -> None:
         slot, rolls = rules.place(message.out_ms, now, self._window, self._precision)
         slot = max(slot, self._read_ms)
-        takes_out = Property.TIMER_DEL_UNIQKEY in message.properties
+        takes_out = message.get(Property.TIMER_DEL_UNIQKEY) is not None
         magic = DEFAULT | (ROLL if rolls else 0) | (DELETE if takes_out else 0)
         written = now // self._precision * self._precision
         position = files.write(slot, magic, written, physical, size, string_hash(message.real_topic))
-        self.metrics.add(message.real_topic, -1 if takes_out else 1)
+        self.metrics.add(message.real_topic, -1 if takes_out else 1, now)
         self.enqueued.count += 1
         if slot < self._loaded_ms:
             self._note_due(message, Entry(0, position, slot, physical, size, magic, written))
 
-    def _note_due(self, message: _Message, entry: Entry) -> None:
+    def _note_due(self, message: TimedMessage, entry: Entry) -> None:
         """Put an entry onto the agenda, or take another one out as it says."""
         if entry.magic & DELETE and not entry.magic & ROLL:
-            self._agenda.cancel(message.properties[Property.TIMER_DEL_UNIQKEY], entry)
+            self._agenda.cancel(message.get(Property.TIMER_DEL_UNIQKEY) or "", entry)
             return
         due = entry.slot + self._precision
         if not entry.magic & ROLL and message.out_ms <= entry.slot:
-            stored_ms = message.stored.head.store_timestamp
-            due = rules.due_ms(message.properties, message.out_ms, stored_ms, self._precision)
+            stored_ms = message.head.store_timestamp
+            due = rules.due_ms(message, message.out_ms, stored_ms, self._precision)
         self._agenda.add(entry._replace(due=due))
 
     def _look_ahead(self, files: TimerFiles, now: int) -> bool:
@@ -339,7 +324,7 @@ class Timers:
         entry = Entry(0, position, unit.slot, unit.physical, unit.size, unit.magic, unit.written)
         self._note_due(message, entry)
 
-    def _was_delivered(self, unit: Unit, message: _Message) -> bool:
+    def _was_delivered(self, unit: Unit, message: TimedMessage) -> bool:
         """Whether an entry's message is where its mark says; a crash of the machine may have taken it from there."""
         if not unit.mark:
             return False
@@ -351,54 +336,45 @@ class Timers:
         except CorruptRecord:
             return False
         same = (Property.UNIQUE_KEY, Property.TIMER_OUT_MS)
-        return all(properties.get(name) == message.properties.get(name) for name in same)
+        return all(properties.get(name) == message.get(name) for name in same)
 
-    def _message(self, physical: int, size: int) -> _Message | None:
+    def _message(self, physical: int, size: int) -> TimedMessage | None:
         """A message of the timers' topic; None when it is gone, or is none."""
         raw = self._store.message_at(physical, size) if physical >= 0 and size > 0 else None
         if raw is None:
             return None
         try:
-            stored = read_stored(raw)
+            message = read_timed(raw)
         except CorruptRecord as e:
             _log.error("the timed message at %d cannot be read and is dropped: %s", physical, e)
             return None
-        properties = decode_properties(stored.properties)
-        told = (Property.REAL_QUEUE_ID, Property.TIMER_OUT_MS)
-        goes_to = properties.get(Property.REAL_TOPIC, "")
-        is_legal = goes_to and goes_to not in NOT_ALLOWED_TO_SEND
-        if is_legal and all(properties.get(name, "").isdecimal() for name in told):
-            return _Message(stored, properties)
-        _log.error("the message at %d does not say where it goes and when, and is dropped", physical)
-        return None
+        if message is None:
+            _log.error("the message at %d does not say where it goes and when, and is dropped", physical)
+        return message
 
     # -- out
 
     def _deliver(self, files: TimerFiles, now: int) -> bool:
         """Deliver what is due; whether there may be more."""
-        done: list[tuple[Entry, int]] = []
-        for _ in range(_AT_ONCE):
-            entry = self._agenda.take(now)
-            if entry is None:
-                break
-            try:
-                done.append((entry, self._put(entry, now)))
-            except StoreError as e:
-                self._agenda.back(entry)
-                if not self._is_refused:  # once, and not many times a second
-                    _log.warning("timed messages wait, the store refuses them: %s", e)
-                self._is_refused = True
-                break
+        entries = self._agenda.take(now, _AT_ONCE)
+        places: list[int] = []
+        try:
+            places.extend(self._put(entry, now) for entry in entries)  # keeps what came before an error
             self._is_refused = False
-        if not done:
+        except StoreError as e:
+            if places or not self._is_refused:  # once, and not many times a second
+                _log.warning("timed messages wait, the store refuses them: %s", e)
+            self._is_refused = True
+        finally:
+            self._agenda.back(entries[len(places) :])
+        if not places:
             return False
+        done = entries[: len(places)]
         try:
             self._store.settle()
         finally:  # what was appended is kept, and written with a later settle
-            for entry, went in done:
-                if went:
-                    files.log.mark(entry.position, went)
-                self._agenda.done(entry)
+            files.log.mark([(entry.position, place) for entry, place in zip(done, places, strict=True) if place])
+            self._agenda.done(done)
         return len(done) == _AT_ONCE
 
     def _put(self, entry: Entry, now: int) -> int:
@@ -406,16 +382,14 @@ class Timers:
         message = self._message(entry.physical, entry.size)
         if message is None:
             return 0
-        properties, rolls = message.properties, bool(entry.magic & ROLL)
-        keys = rules.delete_keys(message.real_topic, properties.get(Property.UNIQUE_KEY, ""))
-        if not rolls and self._agenda.is_cancelled(entry.slot, keys):
+        if entry.magic & ROLL:
+            record = message.once_more(entry.written, now)
+        elif self._agenda.is_cancelled(entry.slot, message.real_topic, message.unique_key):
             return 0
-        properties |= {Property.TIMER_ENQUEUE_MS: str(entry.written), Property.TIMER_DEQUEUE_MS: str(now)}
-        if rolls:
-            rounds = properties.get(Property.TIMER_ROLL_TIMES, "0")
-            properties[Property.TIMER_ROLL_TIMES] = str(int(rounds) + 1 if rounds.isdecimal() else 1)
-        went = self._store.append(_restored(message, rolls=rolls)).physical_offset
-        self.metrics.add(message.real_topic, -1)
+        else:
+            record = message.delivered(entry.written, now)
+        went = self._store.append(record).physical_offset
+        self.metrics.add(message.real_topic, -1, now)
         self.dequeued.count += 1
         return went
 
@@ -475,17 +449,4 @@ class Timers:
     @property
     def unread(self) -> int:
         """How many messages of the timers' topic have no entry yet."""
-        return self._store.queue_range(TIMER_TOPIC, _QUEUE)[1] - self._queue_offset if self._files is not None else 0
-
-
-def _restored(message: _Message, *, rolls: bool) -> NewRecord:
-    """The record of a message whose time has come; its properties tell still where it was, as Java leaves them."""
-    head, properties = message.stored.head, message.properties
-    topic, queue_id = message.real_topic, int(properties[Property.REAL_QUEUE_ID])
-    if rolls:
-        topic, queue_id = TIMER_TOPIC, _QUEUE
-    return NewRecord(
-        topic, queue_id, message.stored.body, encode(properties).encode(), tags_code(properties.get(Property.TAGS)),
-        head.sys_flag & ~HOSTS_V6, head.flag, head.born_timestamp, head.born_host, head.reconsume_times, 0,
-        properties.get(Property.UNIQUE_KEY), properties.get(Property.KEYS),
-    )  # fmt: skip
+        return self._store.queue_range(TIMER_TOPIC, QUEUE)[1] - self._queue_offset if self._files is not None else 0

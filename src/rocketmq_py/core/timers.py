@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import heapq
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from rocketmq_py.properties import Property
 
@@ -32,7 +33,13 @@ def is_timer(properties: Mapping[str, str]) -> bool:
     return Property.TIMER_OUT_MS not in properties and any(name in properties for name in ASKING)
 
 
-def asked_for(properties: Mapping[str, str], now: int) -> int:
+class Properties(Protocol):
+    """Whoever can tell the properties of a message."""
+
+    def get(self, name: str, /) -> str | None: ...
+
+
+def asked_for(properties: Properties, now: int) -> int:
     """The delivery time a message asks for.
 
     :param now: what delays count from.
@@ -52,7 +59,7 @@ def slot_of(deliver_ms: int, precision: int) -> int:
     return (deliver_ms - 1) // precision * precision
 
 
-def due_ms(properties: Mapping[str, str], out_ms: int, stored_ms: int, precision: int) -> int:
+def due_ms(properties: Properties, out_ms: int, stored_ms: int, precision: int) -> int:
     """When a message of slot ``out_ms`` that was stored at ``stored_ms`` is due.
 
     To the millisecond where its properties tell; a message that has gone round tells a delay from an earlier time than
@@ -131,8 +138,8 @@ class Agenda:
         """Keep a slot from being complete until it is let go with :meth:`release`."""
         self._open[slot] = self._open.get(slot, 0) + 1
 
-    def release(self, slot: int) -> None:
-        rest = self._open[slot] - 1
+    def release(self, slot: int, count: int = 1) -> None:
+        rest = self._open[slot] - count
         if rest:
             self._open[slot] = rest
         else:
@@ -142,24 +149,28 @@ class Agenda:
         """Let ``entry`` take the message with a key out of its slot."""
         self._cancelled.setdefault(entry.slot, {})[key] = entry
 
-    def is_cancelled(self, slot: int, keys: Iterable[str]) -> bool:
-        """Whether a message that one of the keys names has been taken out."""
+    def is_cancelled(self, slot: int, topic: str, unique_key: str) -> bool:
+        """Whether a message has been taken out."""
         cancelled = self._cancelled.get(slot)
-        return cancelled is not None and not cancelled.keys().isdisjoint(keys)
+        return cancelled is not None and not cancelled.keys().isdisjoint(delete_keys(topic, unique_key))
 
-    def take(self, now: int) -> Entry | None:
-        """The next entry that is due, which is :meth:`done` or comes :meth:`back`."""
-        if self._heap and self._heap[0].due <= now:
-            return heapq.heappop(self._heap)
-        return None
+    def take(self, now: int, most: int) -> list[Entry]:
+        """The next entries that are due, which are all :meth:`done` or come :meth:`back`."""
+        heap, taken = self._heap, list[Entry]()
+        while heap and heap[0].due <= now and len(taken) < most:
+            taken.append(heapq.heappop(heap))
+        return taken
 
-    def back(self, entry: Entry) -> None:
-        """An entry that was taken could not be delivered."""
-        heapq.heappush(self._heap, entry)
+    def back(self, entries: Iterable[Entry]) -> None:
+        """Entries that were taken could not be delivered."""
+        for entry in entries:
+            heapq.heappush(self._heap, entry)
 
-    def done(self, entry: Entry) -> None:
-        self._begun.add(entry.slot)
-        self.release(entry.slot)
+    def done(self, entries: Iterable[Entry]) -> None:
+        """Entries that were taken have been delivered, or dropped."""
+        for slot, count in Counter([entry.slot for entry in entries]).items():
+            self._begun.add(slot)
+            self.release(slot, count)
 
     def is_complete(self, slot: int) -> bool:
         """Whether nothing of a slot waits here."""

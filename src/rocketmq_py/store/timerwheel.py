@@ -6,6 +6,7 @@ Knows their bytes (TimerWheel, Slot, TimerLog, TimerCheckpoint), which are Java'
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ _SLOT = struct.Struct(">qqqii")
 _UNIT = struct.Struct(">iqiqiqiiq")
 UNIT_SIZE = _UNIT.size
 _MARK_AT = UNIT_SIZE - 8
+_MARK = struct.Struct(">q")
 _BLANK = struct.Struct(">iqi")
 _BLANK_MAGIC = (0xBBCCDDEE ^ (1880681586 + 8)) - (1 << 32)
 _CHECK = struct.Struct(">7q")
@@ -160,12 +162,32 @@ class TimerLog:
         """The last entry; None when there is none, or when it is in another file than its end."""
         return self.read(self.end - UNIT_SIZE) if self.end % self._file_size >= UNIT_SIZE else None
 
-    def mark(self, position: int, physical: int) -> None:
-        """Note in an entry where its message went.
+    def mark(self, marks: Sequence[tuple[int, int]]) -> None:
+        """Note in entries where their messages went: position of the entry, place of the message.
+
+        Entries that lie next to each other, as those of messages sent together do, are written together.
 
         :raises OSError: the disk fails.
         """
-        self._file(position).write(position % self._file_size + _MARK_AT, struct.pack(">q", physical))
+        first = 0
+        for at in range(1, len(marks) + 1):
+            if at == len(marks) or not self._follow(marks[at - 1][0], marks[at][0]):
+                self._mark_run(marks[first:at])
+                first = at
+
+    def _follow(self, position: int, following: int) -> bool:
+        return following == position + UNIT_SIZE and following % self._file_size != 0
+
+    def _mark_run(self, run: Sequence[tuple[int, int]]) -> None:
+        begin = run[0][0]
+        file, at = self._file(begin), begin % self._file_size
+        if len(run) == 1:
+            file.write(at + _MARK_AT, _MARK.pack(run[0][1]))
+            return
+        units = bytearray(file.read(at, len(run) * UNIT_SIZE))
+        for offset, (_, physical) in zip(range(_MARK_AT, len(units), UNIT_SIZE), run, strict=True):
+            _MARK.pack_into(units, offset, physical)
+        file.write(at, bytes(units))
 
     def dirty(self, since: int) -> list[Path]:
         """The files written since the log ended at ``since``; marks may be anywhere, and need not survive a crash."""

@@ -250,7 +250,7 @@ def test_what_is_marked_but_gone_is_delivered_again(tmp_path: Path) -> None:
     (position,) = (entry.position for entry in running.services.timers._agenda._heap if entry.due == START_MS + 1_500)
     files = running.services.timers._files
     assert files is not None
-    files.log.mark(position, 77)
+    files.log.mark([(position, 77)])
     crash(running)
     again = InProcess(tmp_path, now=running.now)
     pass_time(again, 2_000)

@@ -60,9 +60,20 @@ def test_a_mark_stays_and_nothing_is_read_where_nothing_is() -> None:
     fs = MemoryFileSystem()
     log, _ = log_of(fs)
     place = log.append(unit(1))
-    log.mark(place, 4711)
+    log.mark([(place, 4711)])
     assert log.read(place) == unit(1)._replace(mark=4711)
     assert [log.read(wrong) for wrong in (-1, place + UNIT_SIZE, 10**6)] == [None] * 3
+
+
+def test_marks_of_entries_side_by_side_leave_the_entries_as_they_are() -> None:
+    fs = MemoryFileSystem()
+    log, _ = log_of(fs)
+    places = [log.append(unit(number)) for number in range(2 * PER_FILE)]
+    marked = [1, 2, 3, 5, *range(PER_FILE - 2, PER_FILE + 2), 8]
+    log.mark([(places[number], 1_000 + number) for number in marked])
+    log.mark([])
+    for number, place in enumerate(places):
+        assert log.read(place) == unit(number)._replace(mark=1_000 + number if number in marked else 0)
 
 
 def test_files_go_when_the_messages_of_all_their_entries_are_gone() -> None:
