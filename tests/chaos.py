@@ -6,6 +6,8 @@ can be compared. The scenarios are those of :mod:`rocketmq_py.testing.scenarios`
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import random
 import sys
 import time
@@ -15,11 +17,15 @@ from pathlib import Path
 
 import click
 
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.headers_cluster import ExchangeHaInfo
+from rocketmq_py.server.outward import Outward
 from rocketmq_py.testing.chaos import Chaos, Outcome
 from rocketmq_py.testing.ledger import Figures
 from rocketmq_py.testing.machines import OurServers, Servers
 from rocketmq_py.testing.scenarios import ALL, NEED_SEAMS, PAIRED
-from tests.interop.javapeer import PEER, JavaPeer, options
+from rocketmq_py.wire.command import Command
+from tests.interop.javapeer import PEER, QUICK, QUICK_CONF, JavaPeer, options
 
 SCENARIOS = ALL | PAIRED
 LOCK_SECONDS = 5.0
@@ -38,13 +44,30 @@ class JavaServers:
         self._lock_ms = round(2000 * lock_seconds)
 
     def name_server(self, port: int, work: Path) -> Sequence[str]:
-        return [str(PEER), "namesrv", str(port), "--store", str(work / f"namesrv-{port}")]
+        quick = f"PEER_JAVA_OPTS={QUICK}"
+        return ["env", quick, str(PEER), "namesrv", str(port), "--store", str(work / f"namesrv-{port}")]
 
     def broker(self, port: int, store: Path, settings: Mapping[str, str]) -> Sequence[str]:
-        conf = [f"{key}={value}" for key, value in {"mappedFileSizeCommitLog": 64 << 20, **settings}.items()]
+        conf = [f"{key}={value}" for key, value in {**QUICK_CONF, **settings}.items()]
         flags = options(store=store, namesrv=settings["namesrvAddr"], port=port, conf=conf)
-        lives = f"PEER_JAVA_OPTS=-Drocketmq.broker.rebalance.lockMaxLiveTime={self._lock_ms}"
+        lives = f"PEER_JAVA_OPTS={QUICK} -Drocketmq.broker.rebalance.lockMaxLiveTime={self._lock_ms}"
         return ["env", lives, str(PEER), "broker", *flags]
+
+    def serves(self, address: str, settings: Mapping[str, str]) -> None:
+        """Tell a slave where its log comes from: what its settings say of that, RocketMQ 5.5 reads before its HA client
+        is there to be told.
+        """
+        if settings.get("brokerRole") == "SLAVE":
+            asyncio.run(_tell_ha_address(address, settings["haMasterAddress"]))
+
+
+async def _tell_ha_address(slave: str, ha_address: str) -> None:
+    outward = Outward()
+    try:
+        header = ExchangeHaInfo(master_ha_address=ha_address)
+        await outward.ask(slave, Command(RequestCode.EXCHANGE_BROKER_HA_INFO, ext=header.to_ext()), 60.0)
+    finally:
+        outward.close()
 
 
 def row(name: str, figures: Figures, verdict: str) -> str:
@@ -65,12 +88,16 @@ def together(outcomes: Sequence[Outcome]) -> Figures:
     )
 
 
-def rounds(names: Sequence[str], chance: random.Random, goes_on: Callable[[], bool]) -> Iterator[str]:
-    """Every scenario once, in an order of the dice, then all of them again while it is to go on."""
+def rounds(names: Sequence[str], chance: random.Random, goes_on: Callable[[int], bool]) -> Iterator[str]:
+    """Every scenario, in an order of the dice, then all of them again, while it is to go on.
+
+    :param goes_on: asked after every scenario, with how many there were.
+    """
+    done = itertools.count(1)
     while True:
         for name in chance.sample(names, len(names)):
             yield name
-            if not goes_on():
+            if not goes_on(next(done)):
                 return
 
 
@@ -85,6 +112,7 @@ def servers(*, java: bool) -> Iterator[Servers]:
 
 @click.command()
 @click.option("--minutes", default=5.0, show_default=True, help="How long; every scenario begun is finished.")
+@click.option("--rounds", "times", type=click.IntRange(1), help="Every scenario so often, however long it takes.")
 @click.option(
     "--scenario", "names", multiple=True, type=click.Choice(list(SCENARIOS)), help="Only this one; may be repeated."
 )
@@ -93,24 +121,26 @@ def servers(*, java: bool) -> Iterator[Servers]:
 @click.option("--java", is_flag=True, help="Servers of Apache RocketMQ instead of ours.")
 @click.option("--work", type=click.Path(path_type=Path), help="Keep stores and logs here.")
 def main(
-    *, minutes: float, names: tuple[str, ...], seed: int | None, rate: float, java: bool, work: Path | None
-) -> None:
+    *, minutes: float, times: int | None, names: tuple[str, ...], seed: int | None, rate: float, java: bool,
+    work: Path | None,
+) -> None:  # fmt: skip
     """Let scenarios of failure happen to a cluster under load, and judge what came of it."""
     seed = random.randrange(1 << 31) if seed is None else seed
     wanted = list(names or SCENARIOS)
     if java:
-        click.echo(f"left out, Java servers do not obey: {', '.join(sorted(set(wanted) & NEED_SEAMS)) or 'none'}")
+        left_out = ", ".join(sorted(NEED_SEAMS.intersection(wanted))) or "none"
+        click.echo(f"left out, no test commands their clocks and disks: {left_out}")
         wanted = [name for name in wanted if name not in NEED_SEAMS]
     if work is not None:
         work.mkdir(parents=True, exist_ok=True)
-    end = time.monotonic() + minutes * 60
+    goes_on = _while(minutes * 60) if times is None else (times * len(wanted)).__gt__
     outcomes: dict[str, list[Outcome]] = {}
     click.echo(f"seed {seed}\n{HEAD}verdict")
     with servers(java=java) as kind, Chaos(
         seed=seed, rate=rate, slaves=int(not PAIRED.keys().isdisjoint(wanted)), lock_seconds=LOCK_SECONDS, servers=kind,
         work=work,
     ) as chaos:  # fmt: skip
-        for name in rounds(wanted, random.Random(seed), lambda: time.monotonic() < end):
+        for name in rounds(wanted, random.Random(seed), goes_on):
             outcome = chaos.run(SCENARIOS[name])
             outcomes.setdefault(name, []).append(outcome)
             click.echo(row(name, outcome.figures, outcome.verdict))
@@ -119,6 +149,11 @@ def main(
     _summary(outcomes)
     if any(outcome.faults for several in outcomes.values() for outcome in several):
         sys.exit(f"to see it again: --seed {seed}")
+
+
+def _while(seconds: float) -> Callable[[int], bool]:
+    end = time.monotonic() + seconds
+    return lambda _: time.monotonic() < end
 
 
 def _summary(outcomes: Mapping[str, Sequence[Outcome]]) -> None:

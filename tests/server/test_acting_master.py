@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from rocketmq_py.aio import ConsumeFromWhere, Message, MessageExt, Producer, SimpleConsumer
 from rocketmq_py.broker import Broker
+from rocketmq_py.errors import RocketMQError
 from rocketmq_py.namesrv import NameServer, NamesrvConfig
-from rocketmq_py.protocol.bodies import KvTable, TopicConfig, TopicRouteData
+from rocketmq_py.protocol.bodies import KvTable, SubscriptionGroupConfig, TopicConfig, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers import GetRouteInfo
 from rocketmq_py.server.outward import Outward
@@ -122,3 +125,45 @@ def test_without_the_setting_a_slave_stays_what_it_is(tmp_path: Path) -> None:
             assert not role.acts
 
     asyncio.run(scenario())
+
+
+def test_who_pops_goes_on_at_the_slave_and_back(tmp_path: Path) -> None:
+    """What was popped there and not acked is given out by the master again, what was acked is not."""
+
+    async def scenario() -> None:
+        async with trio(tmp_path, notify=True) as three:
+            master, slave = three.master, three.slave.services
+            master.services.topics.put([TopicConfig(topic_name="t", read_queue_nums=1, write_queue_nums=1)])
+            master.services.groups.put([SubscriptionGroupConfig(group_name="g")])
+            async with Producer("p", three.server.address) as producer:
+                for number in range(4):
+                    await producer.send(Message("t", b"%d" % number))
+            end = master.services.store.max_physical_offset
+            await until(
+                lambda: slave.topics.get("t") and slave.groups.find("g") and slave.store.max_physical_offset == end
+            )
+            consumer = SimpleConsumer("g", three.server.address, consume_from=ConsumeFromWhere.FIRST_OFFSET)
+            consumer.subscribe("t")
+            async with consumer:
+                await consumer.ack(await consumer.receive(1, 600))
+                await master.stop()
+                await until(lambda: slave.role.acts)
+                acked, kept = await receive(consumer, 1), await receive(consumer, 1)
+                assert [one.body for one in acked + kept] == [b"1", b"2"]
+                await consumer.ack(acked)
+                await consumer.extend(kept[0], 600)
+                await three.restart_master()
+                await until(lambda: not slave.role.acts)
+                assert [one.body for one in await receive(consumer, 2)] == [b"2", b"3"]
+
+    asyncio.run(scenario())
+
+
+async def receive(consumer: SimpleConsumer, count: int) -> list[MessageExt]:
+    """So many messages; while the master changes, nobody may be there to be asked."""
+    found: list[MessageExt] = []
+    async with asyncio.timeout(60):
+        while len(found) < count:
+            with contextlib.suppress(RocketMQError):
+                found += await consumer.receive(count - len(found), 600, timeout=1.0)
+    return found

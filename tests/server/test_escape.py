@@ -68,7 +68,8 @@ async def left_alone(root: Path, **config: object) -> AsyncIterator[tuple[Broker
             broker.services.groups.put([SubscriptionGroupConfig(group_name="g")])
         other.services.topics.put([TopicConfig(topic_name=POPPED_AGAIN, read_queue_nums=1, write_queue_nums=1)])
         await other.services.registration.flush()
-        await send(outward, master, "popped", b"popped")
+        for body in (b"popped", b"popped at the slave"):
+            await send(outward, master, "popped", body)
         await pop(outward, master, "popped")
         await send(outward, master, "t", b"delayed", DELAY="1", UNIQ_KEY="D")
         await send(outward, master, "t", b"half", 4, TRAN_MSG="true", PGROUP="p", UNIQ_KEY="H")
@@ -88,7 +89,11 @@ def test_what_is_due_is_handed_to_another_master_and_not_delivered_again(tmp_pat
         async with left_alone(tmp_path, enable_remote_escape=True) as (master, slave, other):
             await until(lambda: bodies(other, "t") == [b"delayed"])
             await until(lambda: bodies(other, names.HALF_TOPIC) == [b"half"])
-            await until(lambda: bodies(other, POPPED_AGAIN) == [b"popped"])
+            outward = Outward()
+            await pop(outward, slave, "popped")
+            outward.close()
+            assert slave.services.offsets.query("g", "popped", 0) == 1, "nobody else is to leave it out"
+            await until(lambda: bodies(other, POPPED_AGAIN) == [b"popped", b"popped at the slave"])
             raw = other.services.store.record_at_queue(names.HALF_TOPIC, 0, 0)
             assert raw is not None
             properties = decode_properties(read_stored(raw).properties)
@@ -98,11 +103,13 @@ def test_what_is_due_is_handed_to_another_master_and_not_delivered_again(tmp_pat
             tables = slave.services
             await until(lambda: tables.delay.offsets[1] == 1)
             await until(lambda: tables.offsets.query("CID_RMQ_SYS_TRANS", names.HALF_TOPIC, 0) == 1)
-            assert not tables.pop.log.ledger
+            await until(lambda: not tables.pop.log.ledger)
+            assert slave.services.offsets.query("g", "popped", 0) == 2
             await master.start()
             assert master.services.delay.offsets[1] == 1, "it goes on behind what was delivered for it"
             assert master.services.transactions.ledger.base == 1
             assert not master.services.pop.log.ledger
+            assert master.services.offsets.query("g", "popped", 0) == 2
             await until(lambda: not slave.services.role.acts)
             assert bodies(master, "t") == []
 

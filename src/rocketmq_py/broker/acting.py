@@ -75,7 +75,6 @@ class ActingMaster:
 
     async def _run(self) -> None:
         self._transactions.load()
-        self._pop.log.reload()
         self._round_ms = self._clock()
         parts: tuple[tuple[str, Part], ...] = (
             ("delayed messages", self._delayed), ("popped messages", self._popped), ("transactions", self._halves),
@@ -141,7 +140,7 @@ class ActingMaster:
             record = self._pop.reviver.again(ck, offset)
             if record is not None:
                 await self._escape.put(record)
-            self._pop.log.ledger.ack(ck.key, [offset])
+            self._pop.log.ack(ck.key, [offset])
         return 1
 
     async def _halves(self, now: int) -> int:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from rocketmq_py.broker.config import BrokerConfig
 from rocketmq_py.broker.confirming import Confirming
 from rocketmq_py.broker.groups import Groups
-from rocketmq_py.broker.offsets import Offsets
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.broker.topics import Topics
 from rocketmq_py.store import MessageStore
+
+
+class PopOffsets(Protocol):
+    """What pops ask of offsets; see :class:`~rocketmq_py.broker.offsets.Offsets`."""
+
+    def query(self, group: str, topic: str, queue_id: int) -> int: ...
+    def commit(self, group: str, topic: str, queue_id: int, offset: int, client: str) -> None: ...
+    def has_reset(self, group: str, topic: str, queue_id: int) -> bool: ...
+    def take_reset(self, group: str, topic: str, queue_id: int) -> int | None: ...
 
 
 class PopParts(NamedTuple):
@@ -21,7 +29,7 @@ class PopParts(NamedTuple):
     store: MessageStore
     topics: Topics
     groups: Groups
-    offsets: Offsets
+    offsets: PopOffsets
     stats: Stats
     store_host: bytes
     clock: Callable[[], int]

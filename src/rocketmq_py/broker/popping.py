@@ -224,7 +224,8 @@ class Popper:
                 ),
                 work.revive_queue,
             )  # fmt: skip
-            work.end = appended.physical_offset + appended.size
+            if appended is not None:
+                work.end = appended.physical_offset + appended.size
             self._offsets.commit(group, topic, queue_id, found.next_offset, work.peer.address)
         work.count += found.count
         work.starts.append(popinfo.start_offset_entry(topic, queue_id, start))

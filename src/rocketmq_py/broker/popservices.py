@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from rocketmq_py.broker.offsets import Offsets
 from rocketmq_py.broker.orderinfo import OrderInfos
 from rocketmq_py.broker.popacks import PopAcks
 from rocketmq_py.broker.popchecks import PopChecks
@@ -17,11 +18,14 @@ from rocketmq_py.broker.poplooking import NotifyKey, PopLooking
 from rocketmq_py.broker.popparts import PopParts
 from rocketmq_py.broker.popping import NOTHING, HeldPop, Popper
 from rocketmq_py.broker.popreading import PopReading
+from rocketmq_py.broker.popslave import SlaveOffsets, SlavePopChecks, SlaveReviveLog
 from rocketmq_py.broker.poptimers import take_over_timers
 from rocketmq_py.broker.revivelog import ReviveLog
 from rocketmq_py.broker.reviving import Reviver
+from rocketmq_py.broker.role import Role
 from rocketmq_py.core.polls import PollTable
 from rocketmq_py.core.poporder import OrderKey
+from rocketmq_py.core.popplaces import Places
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.headers_pop import NotificationResponse
 from rocketmq_py.server import Hold, Peer, Reply, Responder
@@ -35,6 +39,7 @@ _LAG_MS = 10_000
 class PopServices:
     """The parts of a broker that serve pops.
 
+    :param offsets: those that may be told to others. :param role: pops of a slave are of another kind (``popslave``).
     :param soon: runs a callback in the next turn of the event loop.
     :param hold: takes answers that wait for something else than messages.
     :param save: writes a file; called every few seconds, so it should not wait for the disk.
@@ -43,17 +48,24 @@ class PopServices:
     def __init__(
         self,
         parts: PopParts,
+        offsets: Offsets,
+        role: Role,
         soon: Callable[[Callable[[], None]], object],
         hold: Callable[[Hold, Responder], None],
         save: Callable[[ConfigFile, Any], None],
     ) -> None:
+        self._offsets = offsets
+        checks, self.log = PopChecks(parts), ReviveLog(parts)
+        if role.is_slave:
+            places = Places()
+            parts = parts._replace(offsets=SlaveOffsets(offsets, places))
+            checks, self.log = SlavePopChecks(parts, role), SlaveReviveLog(parts, offsets, places)
         self._parts = parts
         self._crashed = parts.store.layout.abort.exists()  # asked before the store is opened, which makes the file
         file = ConfigFile(parts.config.store_root / "config" / "consumerOrderInfo.json")
         self.orders = OrderInfos(file, parts.topics, parts.groups, parts.clock, save)
         table = self.orders.table
-        checks, reading = PopChecks(parts), PopReading(parts)
-        self.log = ReviveLog(parts)
+        reading = PopReading(parts)
         self.popper = Popper(parts, checks, reading, self.log, table)
         self.acks = PopAcks(parts, checks, self.log, table)
         self.looking = PopLooking(parts, checks, reading, table)
@@ -90,7 +102,13 @@ class PopServices:
         self.orders.load()
         self.log.load(_saved_ms(files / "consumerOffset.json") - _LAG_MS if self._crashed else None)
         if not parts.config.is_slave:
-            take_over_timers(parts.store, parts.offsets, self.log, files / "timercheck")
+            take_over_timers(parts.store, self._offsets, self.log, files / "timercheck")
+
+    def acts(self, acts: bool) -> None:
+        """A slave begins or ends to act as master: who waits asks the one that does."""
+        self.log.reload()
+        if not acts:
+            self.release()
 
     def tick(self, now_ms: int, *, revives: bool = True) -> None:
         """Due several times a second: waits that are over, messages and queues that are free again.
@@ -110,7 +128,7 @@ class PopServices:
         self.orders.persist()
 
     def release(self) -> None:
-        """Answer everybody who waits: the broker stops."""
+        """Answer everybody who waits: nothing comes here any more."""
         self.pops.release()
         self.told.release()
 

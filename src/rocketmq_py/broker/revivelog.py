@@ -55,8 +55,8 @@ class ReviveLog:
 
     # -- writing
 
-    def check_point(self, check_point: CheckPoint, revive_queue: int) -> Appended:
-        """Write down a pop; its messages come back unless they are acked.
+    def check_point(self, check_point: CheckPoint, revive_queue: int) -> Appended | None:
+        """Write down a pop; its messages come back unless they are acked. None where nothing is written.
 
         :raises StoreNotWritable: the store refuses writes.
         """

@@ -36,7 +36,7 @@ from rocketmq_py.testing.load import ORDERED, PLAIN, READERS, Load
 from rocketmq_py.testing.machines import Machines, Program, Server, Servers, Slave
 from rocketmq_py.testing.member import Orders, report_of
 
-PATIENCE_SECONDS = 180.0
+PATIENCE_SECONDS = 300.0
 """How long to wait for what must come; far above what it takes, since no clock decides a verdict."""
 
 

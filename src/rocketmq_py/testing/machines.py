@@ -20,7 +20,7 @@ from typing import Protocol, Self
 from rocketmq_py.errors import ClosedError
 from rocketmq_py.testing.proxy import TcpProxy
 
-START_SECONDS = 180.0
+START_SECONDS = 400.0
 """How long a server may take to say READY, on a machine that is busy otherwise."""
 _ANSWER_SECONDS = 60.0
 _HOST = "127.0.0.1"
@@ -143,6 +143,9 @@ class Servers(Protocol):
     def broker(self, port: int, store: Path, settings: Mapping[str, str]) -> Sequence[str]:
         """The command of a broker; ``settings`` have keys of broker.conf, its name and its name servers among them."""
 
+    def serves(self, address: str, settings: Mapping[str, str]) -> None:
+        """A broker with these settings has said READY, in its first life or a later one."""
+
 
 class OurServers:
     """Servers of this package."""
@@ -157,6 +160,9 @@ class OurServers:
         fixed = {"listenPort": str(port), "bindAddress": _HOST, "brokerIP1": _HOST, "storePathRootDir": str(store)}
         return self._node("broker", {**settings, **fixed})
 
+    def serves(self, address: str, settings: Mapping[str, str]) -> None:
+        """It has been told everything already."""
+
     def _node(self, kind: str, settings: Mapping[str, str]) -> Sequence[str]:
         pairs = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
         return [sys.executable, "-m", "rocketmq_py.testing.node", kind, *pairs]
@@ -169,9 +175,13 @@ class Server:
     :param port: where it listens, in every life.
     :param command: how it is started.
     :param has_seams: whether it takes commands on its standard input.
+    :param on_ready: called with its address whenever it has said READY.
     """
 
-    def __init__(self, name: str, port: int, command: Sequence[str], log: Path, *, has_seams: bool = False) -> None:
+    def __init__(
+        self, name: str, port: int, command: Sequence[str], log: Path, *, has_seams: bool = False,
+        on_ready: Callable[[str], None] = lambda _: None,
+    ) -> None:  # fmt: skip
         self.name = name
         self.port = port
         self.address = f"{_HOST}:{port}"
@@ -180,6 +190,7 @@ class Server:
         """What clients connect to: where the network fails."""
         self._command = command
         self._log = log
+        self._on_ready = on_ready
         self._program: Program | None = None
         self._every_start: dict[str, str] = {}
 
@@ -206,6 +217,7 @@ class Server:
         if program.is_ready:
             return
         program.await_ready()
+        self._on_ready(self.address)
         for what, how in self._every_start.items():
             self.tell(f"{what} {how}")
 
@@ -274,9 +286,10 @@ class Slave(Server):
     """
 
     def __init__(
-        self, name: str, port: int, command: Sequence[str], log: Path, link: TcpProxy, *, has_seams: bool = False
-    ) -> None:
-        super().__init__(name, port, command, log, has_seams=has_seams)
+        self, name: str, port: int, command: Sequence[str], log: Path, link: TcpProxy, *, has_seams: bool = False,
+        on_ready: Callable[[str], None] = lambda _: None,
+    ) -> None:  # fmt: skip
+        super().__init__(name, port, command, log, has_seams=has_seams, on_ready=on_ready)
         self.link = link
 
     def heal(self) -> None:
@@ -324,23 +337,24 @@ class Machines:
         self.slaves = [self._slave(master, next(ports)) for master in self.brokers[:slaves]]
 
     def _broker(self, number: int, port: int, has_slave: bool) -> Server:
-        name = f"broker-{chr(ord('a') + number)}"
-        role = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "2"} if has_slave else {}
-        return Server(name, port, self._command(name, name, port, role), self._work / f"{name}.log",
-                      has_seams=self._kind.has_seams)  # fmt: skip
+        name, kind = f"broker-{chr(ord('a') + number)}", self._kind
+        settings = self._of(name, {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "2"} if has_slave else {})
+        return Server(name, port, kind.broker(port, self._work / name, settings), self._work / f"{name}.log",
+                      has_seams=kind.has_seams, on_ready=lambda at: kind.serves(at, settings))  # fmt: skip
 
     def _slave(self, master: Server, port: int) -> Slave:
-        name = f"{master.name}-slave"
+        name, kind = f"{master.name}-slave", self._kind
         link = TcpProxy(f"{_HOST}:{master.port + 1}")
         link.start()  # its address is part of the command
         role = {"brokerRole": "SLAVE", "brokerId": "1", "haMasterAddress": link.address}
-        return Slave(name, port, self._command(master.name, name, port, role), self._work / f"{name}.log", link,
-                     has_seams=self._kind.has_seams)  # fmt: skip
+        settings = self._of(master.name, role)
+        return Slave(name, port, kind.broker(port, self._work / name, settings), self._work / f"{name}.log", link,
+                     has_seams=kind.has_seams, on_ready=lambda at: kind.serves(at, settings))  # fmt: skip
 
-    def _command(self, name: str, directory: str, port: int, role: Mapping[str, str]) -> Sequence[str]:
+    def _of(self, name: str, role: Mapping[str, str]) -> Mapping[str, str]:
+        """The settings of a broker."""
         inside = ";".join(server.address for server in self.name_servers)
-        settings = {**self._settings, **role, "brokerName": name, "namesrvAddr": inside}
-        return self._kind.broker(port, self._work / directory, settings)
+        return {**self._settings, **role, "brokerName": name, "namesrvAddr": inside}
 
     @property
     def all(self) -> list[Server]:
