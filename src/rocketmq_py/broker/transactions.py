@@ -208,7 +208,7 @@ class Transactions:
             _log.info("producer %s does not know yet how transaction %s ends", address, header.msg_id)
             return False
         half = self._recent.meant(header) or self._checked(header)
-        before = self.ledger.outcome(header.tran_state_table_offset)
+        before = self._outcome(header)
         if before not in (OPEN, outcome):
             raise _refusal(f"The transaction has been {_OUTCOMES.get(before, 'ended')} already")
         if before == OPEN:
@@ -218,12 +218,28 @@ class Transactions:
         self._recent.drop(header.commit_log_offset)
         return True
 
+    def _outcome(self, header: EndTransaction) -> int:
+        """How the transaction has ended, or ``OPEN``; the index tells where the ledger has forgotten."""
+        place = header.tran_state_table_offset
+        known = self.ledger.outcome(place)
+        if known == OPEN or not self.ledger.is_unsure(place):
+            return known
+        self._store.settle()  # what has ended in the same read is to be in the index
+        if self._is_given_up(self._half(header)):
+            self.ledger.recall(place)
+        return self.ledger.outcome(place)
+
+    def _is_given_up(self, half: Stored) -> bool:
+        """Whether nobody is asked about a half message any more, and its real message is not stored."""
+        key = _uniq_key(half) or ""
+        return bool(self._copies(names.CHECK_MAX_TIME_TOPIC, key)) and not self._copies(self._real(half).topic, key)
+
     def _checked(self, header: EndTransaction) -> Stored:
         """The half message that is meant, of which the ledger knows what can be known; read from the store."""
         half = self._half(header)
         properties = decode_properties(half.properties)
         self._check(header, half, properties)
-        self._look_back(header.tran_state_table_offset, properties.get(Property.UNIQUE_KEY, ""))
+        self._look_back(header.tran_state_table_offset, half)
         return half
 
     def _half(self, header: EndTransaction) -> Stored:
@@ -266,7 +282,7 @@ class Transactions:
                 raise _refusal("The half message is not on disk yet (SYNC_FLUSH): wait for the answer to its send")
         return place
 
-    def _look_back(self, half: int, key: str) -> None:
+    def _look_back(self, half: int, stored: Stored) -> None:
         """Tell the ledger of a half message from before this broker's start, as far as the index knows.
 
         A check may have stored it again, and whoever only knows its first place ends it there. If nothing of it is left
@@ -275,11 +291,11 @@ class Transactions:
         ledger = self.ledger
         if half >= ledger.since or ledger.current(half) != half:
             return
-        copies = self._copies(names.HALF_TOPIC, key)
+        copies = self._copies(names.HALF_TOPIC, _uniq_key(stored) or "")
         if half not in copies:
             return  # its file of the index is gone, or there is no index
         latest = ledger.current(max(copies))
-        if latest < ledger.since and not self._copies(names.CHECK_MAX_TIME_TOPIC, key):
+        if latest < ledger.since and not self._is_given_up(stored):
             ledger.end(half)
         elif latest > half:
             ledger.move(half, latest)

@@ -42,6 +42,7 @@ class Ledger:
         self._current: dict[int, int] = {}
         self._earlier: dict[int, list[int]] = {}
         self._given_up: dict[int, None] = {}
+        self._has_forgotten = False
         self._stale: set[int] = set()
 
     def end(self, half: int, outcome: int = ENDED) -> list[int]:
@@ -51,7 +52,7 @@ class Ledger:
         if current < self.base:
             self._given_up.pop(current, None)
             self._forget(current)
-            self._stale.add(current)
+            self._stale.update((half, current))
             return places
         self._set(current, outcome)
         return places
@@ -85,12 +86,24 @@ class Ledger:
         return self._current.get(half, half)
 
     def give_up(self, half: int) -> None:
-        """Nobody is asked about a half message any more; a producer may still end it, in memory of the last ones."""
+        """Nobody is asked about a half message any more; a producer may still end it.
+
+        Only the last ones are kept in memory. Of all others :meth:`is_unsure`.
+        """
         self._given_up[half] = None
         if len(self._given_up) > _MOST_GIVEN_UP:
             oldest = next(iter(self._given_up))
             del self._given_up[oldest]
             self._forget(oldest)
+            self._has_forgotten = True
+
+    def is_unsure(self, half: int) -> bool:
+        """Whether a half message that counts as ended may have been given up, and forgotten."""
+        return self._has_forgotten and self.since <= half < self.base and half not in self._stale
+
+    def recall(self, half: int) -> None:
+        """A half message was given up, and has not ended."""
+        self.give_up(half)
 
     def next_open(self, end: int) -> int:
         """The first open half message from the base on, or ``end``."""

@@ -171,6 +171,26 @@ def test_after_so_many_checks_it_is_given_up(tmp_path: Path) -> None:
         assert count(running, "t", 2) == 1
 
 
+def test_any_number_that_was_given_up_may_still_be_ended_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rocketmq_py.core.transactions._MOST_GIVEN_UP", 2)
+    with broker(tmp_path, transaction_check_max=1) as running:
+        producer = producer_of(running)
+        transactions = [Transaction(running, producer, UNIQ_KEY=f"U{number}") for number in range(8)]
+        transactions.pop().end(COMMIT)
+        running.turn(ROUND)
+        running.turn(ROUND)
+        assert count(running, GIVEN_UP) == 7, "asked about once, stored again, given up"
+        for transaction in transactions:
+            outcome = ROLLBACK if transaction is transactions[1] else COMMIT
+            assert transaction.ended(outcome) == (0, None)
+            assert (
+                transaction.ended(COMMIT)
+                == transaction.ended(ROLLBACK)
+                == (1, "The transaction has been ended already")
+            )
+        assert count(running, "t", 2) == 7
+
+
 def test_what_is_older_than_the_files_are_kept_is_given_up(tmp_path: Path) -> None:
     with broker(tmp_path, store={"file_reserved_time": 1}) as running:
         producer = producer_of(running)

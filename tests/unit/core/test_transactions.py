@@ -136,6 +136,21 @@ def test_only_the_last_ones_given_up_are_remembered() -> None:
         ledger.give_up(half)
         ledger.advance(half + 1)
     assert (ledger.outcome(0), ledger.outcome(1)) == (ENDED, OPEN)
+    assert ledger.is_unsure(0)
+    ledger.recall(0)
+    assert (ledger.outcome(0), ledger.outcome(1)) == (OPEN, ENDED), "another one is forgotten for it"
+    ledger.end(0, COMMIT)
+    assert ledger.outcome(0) == ENDED
+    assert not ledger.is_unsure(0), "its end is known"
+    assert not ledger.is_unsure(10_001), "not dealt with yet"
+
+
+def test_as_long_as_nothing_is_forgotten_what_is_passed_has_ended() -> None:
+    ledger = Ledger(0)
+    ledger.end(0, COMMIT)
+    ledger.advance(1)
+    assert ledger.outcome(0) == ENDED
+    assert not ledger.is_unsure(0)
 
 
 def test_a_long_queue_is_passed_in_one_step() -> None:
