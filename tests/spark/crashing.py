@@ -23,7 +23,6 @@ from rocketmq_py.spark.decisions import Decision
 from rocketmq_py.spark.exactly import Committer, Prepared
 from rocketmq_py.spark.halves import Half
 from rocketmq_py.spark.options import Use, read_options, write_options
-from rocketmq_py.spark.schema import arrow_schema
 from rocketmq_py.spark.sink import ArrowStreamWriter
 from rocketmq_py.spark.stream import StreamReader
 
@@ -143,7 +142,7 @@ class CrashingDataSource(RocketMQDataSource):
         return FORMAT
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        reader = CrashingReader(read_options(self.options, Use.READ_STREAM), arrow_schema(schema))
+        reader = CrashingReader(read_options(self.options, Use.READ_STREAM), schema)
         reader.faults = self.faults
         return reader
 
