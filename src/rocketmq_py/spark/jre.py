@@ -17,13 +17,14 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 import zlib
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.spark.cache import cache
+from rocketmq_py.spark.home import ensure_compiled_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,12 +77,13 @@ def java_version(java: str | Path) -> int | None:
 def session_builder(app_name: str = "rocketmq") -> SparkSession.Builder:
     """A builder of a Spark session that finds a Java and has the settings this data source is measured with.
 
-    Workers run under the Python of this process unless ``PYSPARK_PYTHON`` says otherwise. Every setting can be
-    overridden on the builder; a master is not set.
+    Workers run under the Python of this process unless ``PYSPARK_PYTHON`` says otherwise, and import a compiled PySpark
+    unless ``SPARK_HOME`` is set (see ``home``). Every setting can be overridden on the builder; a master is not set.
 
     :raises ConfigError: PySpark is not installed, or no Java can be found.
     """
     ensure_java()
+    ensure_compiled_home()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
         from pyspark.sql import SparkSession
@@ -117,20 +119,10 @@ def _brought_java_home() -> Path:
 
 def _write_launcher(java: Path) -> Path:
     """A directory with ``bin/java`` that starts ``java``; one for each runtime image."""
-    launcher = _cache() / f"java-{zlib.crc32(bytes(java)):08x}" / "bin" / "java"
+    launcher = cache() / f"java-{zlib.crc32(bytes(java)):08x}" / "bin" / "java"
     launcher.parent.mkdir(parents=True, exist_ok=True)
     draft = launcher.with_name(f"java.{os.getpid()}")
     draft.write_text(_LAUNCHER.format(java=shlex.quote(str(java))))
     draft.chmod(0o755)
     draft.replace(launcher)  # at once: another session may be starting
     return launcher.parent.parent
-
-
-def _cache() -> Path:
-    """A directory of this user's own to keep launchers in."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rocketmq-py"
-    try:
-        base.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return Path(tempfile.mkdtemp(prefix="rocketmq-py-"))
-    return base
