@@ -1,7 +1,7 @@
-"""Bad records: rows no broker would take. What a query does about them, and the dead letter of one.
+"""Bad records: rows no broker would take, messages that cannot be decoded. What a query does about them.
 
-Pure. A dead letter says where the record was to go, why it did not, and which row of which query it is;
-``rocketmq dlq`` shows it and sends it again.
+Pure. A dead letter says where the record was to go or came from, what was wrong with it, and which query met it as
+which row; ``rocketmq dlq`` shows it and sends it again.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ REASON = "SPARK_BAD_REASON"
 """Property of a dead letter: what was wrong with the record."""
 CUT = "SPARK_BAD_CUT"
 """Property of a dead letter whose body is only the beginning of the record's: its whole length."""
+
+CORRUPT_RECORD, CORRUPT_REASON = "_corrupt_record", "_corrupt_reason"
+"""Columns of a read: the bytes of a message that cannot be decoded, and why it cannot."""
 
 _MOST_BODY = 64 * 1024
 _MOST_REASON = 1024
@@ -73,11 +76,13 @@ class Bad:
     """What one task does about its bad records.
 
     :param where: the topic of dead letters; for ``DLQ`` only.
+    :param otherwise: what happens to them with ``PERMISSIVE``.
     """
 
-    def __init__(self, mode: Mode, where: str) -> None:
+    def __init__(self, mode: Mode, where: str, otherwise: str = "is left out") -> None:
         self._mode = mode
         self.where = where
+        self._fate = f"goes to {where}" if mode is Mode.DLQ else otherwise
         self.count = 0
 
     def is_kept(self, error: RocketMQError) -> bool:
@@ -89,6 +94,7 @@ class Bad:
             raise error
         self.count += 1
         if self.count <= _LOGGED:
-            fate = f"goes to {self.where}" if self._mode is Mode.DLQ else "is left out"
-            _log.warning("a bad record %s: %s%s", fate, error, "" if self.count < _LOGGED else " (no more are logged)")
+            _log.warning(
+                "a bad record %s: %s%s", self._fate, error, "" if self.count < _LOGGED else " (no more are logged)"
+            )
         return self._mode is Mode.DLQ

@@ -14,6 +14,7 @@ from rocketmq_py.errors import BadHeader, ConfigError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies import SubscriptionData
 from rocketmq_py.protocol.names import check_topic
+from rocketmq_py.spark.badrecords import Mode
 from rocketmq_py.spark.offsets import Boundary, Offsets, from_document, queues_of_document
 from rocketmq_py.spark.selection import Assigned, Matching, Topics
 
@@ -161,6 +162,14 @@ def sql(text: str) -> str:
     if unread:
         raise ConfigError(f"brokers do not read its end, {unread!r}")
     return text
+
+
+def mode(text: str) -> Mode:
+    """What to do about bad records."""
+    try:
+        return Mode(text.strip().lower())
+    except ValueError:
+        raise ConfigError("PERMISSIVE, FAILFAST or DLQ is expected") from None
 
 
 def columns(text: str) -> tuple[str, ...]:

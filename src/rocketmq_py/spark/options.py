@@ -18,7 +18,7 @@ from rocketmq_py.spark.badrecords import Mode
 from rocketmq_py.spark.offsets import Boundary
 from rocketmq_py.spark.option_values import Parse
 from rocketmq_py.spark.options_read import BATCH_ONLY, READ, STREAM_ONLY, ReadOptions, settle_read
-from rocketmq_py.spark.options_shared import SECRETS, take_security
+from rocketmq_py.spark.options_shared import SECRETS, check_dlq_topic, take_security
 from rocketmq_py.spark.options_write import WRITE, Guarantee, WriteOptions, take_checkpoint
 
 __all__ = ["ReadOptions", "Use", "WriteOptions", "check_options", "read_options", "write_options"]
@@ -67,6 +67,8 @@ def read_options(options: Mapping[str, str], use: Use) -> ReadOptions:
         if _snake(name) in given:
             raise ConfigError(f"option {name} is not for {use.value}")
     settle_read(given, use.value)
+    if use is Use.READ_STREAM:
+        given.setdefault("mode", Mode.PERMISSIVE)
     built = _build(ReadOptions, given, use)
     if use is Use.READ and built.start is Boundary.LATEST:
         raise ConfigError("option startingOffsets=latest is not for a batch read: there would be nothing to read")
@@ -86,8 +88,7 @@ def write_options(options: Mapping[str, str], use: Use = Use.WRITE) -> WriteOpti
                 " writeStream with trigger(availableNow=True)"
             )
         take_checkpoint(given, options)
-    if "dlq_topic" in given and given.get("mode") is not Mode.DLQ:
-        raise ConfigError("option dlqTopic is of use with mode=DLQ only")
+    check_dlq_topic(given)
     if use is Use.WRITE_STREAM:
         given.setdefault("mode", Mode.PERMISSIVE)
     return _build(WriteOptions, given, use)

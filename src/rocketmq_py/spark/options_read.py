@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.protocol.names import check_group
+from rocketmq_py.protocol.names import check_group, check_topic, dlq_topic
 from rocketmq_py.spark import option_values as values
+from rocketmq_py.spark.badrecords import Mode
 from rocketmq_py.spark.offsets import Boundary, FromGroup, Position, Times
 from rocketmq_py.spark.option_values import Parse
-from rocketmq_py.spark.options_shared import SHARED, ClusterOptions
+from rocketmq_py.spark.options_shared import SHARED, ClusterOptions, check_dlq_topic
 from rocketmq_py.spark.selection import Selection
 
 
@@ -50,6 +51,12 @@ class ReadOptions(ClusterOptions):
     :ivar poll_name_server_interval_ms: look for new and vanished topics and queues every so many milliseconds (default
         30000, as RocketMQ's clients).
     :ivar pulls_in_flight: pulls under way at once for one queue (default 32).
+    :ivar mode: what is done about messages that cannot be decoded: ``PERMISSIVE`` gives a row with the bytes and the
+        reason if the schema has one of the columns for them (see ``schema``), else leaves them out with a warning;
+        ``FAILFAST`` fails; ``DLQ`` sends them to ``dlqTopic`` with the reason. Default: ``PERMISSIVE`` for a stream,
+        ``FAILFAST`` for a batch read.
+    :ivar dlq_topic: where they go with ``DLQ`` (default ``%DLQ%`` and ``groupId``).
+    :ivar check_crc: compare each body with the checksum its broker stored (default false, as in Java's clients).
     """
 
     selection: Selection
@@ -71,6 +78,9 @@ class ReadOptions(ClusterOptions):
     offset_lookup_interval_ms: int = 100
     poll_name_server_interval_ms: int = 30_000
     pulls_in_flight: int = 32
+    mode: Mode = Mode.FAILFAST
+    dlq_topic: str | None = None
+    check_crc: bool = False
 
 
 READ: dict[str, Parse] = SHARED | {
@@ -100,6 +110,9 @@ READ: dict[str, Parse] = SHARED | {
     "offsetLookupIntervalMs": values.natural,
     "pollNameServerIntervalMs": values.positive,
     "pullsInFlight": values.positive,
+    "mode": values.mode,
+    "dlqTopic": check_topic,
+    "checkCrc": values.boolean,
 }
 STREAM_ONLY = (
     *("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "offsetLookupIntervalMs"),
@@ -117,6 +130,7 @@ def settle_read(given: dict[str, Any], use: str) -> None:
     _select(given, use)
     _place(given)
     _rename(given)
+    _settle_dead_letters(given)
     if given.get("sql") and given.get("tags"):
         raise ConfigError("options tags and sql are both given: choose one; in SQL the tag of a message is TAGS")
     if given.get("columns") and "include_properties" in given:
@@ -160,6 +174,14 @@ def _position(given: dict[str, Any], prefix: str, *, or_latest: bool) -> Any:
     if everywhere is not None:
         return Times(everywhere, None, or_latest)
     return offsets if by_queue is None else Times(0, by_queue, or_latest)
+
+
+def _settle_dead_letters(given: dict[str, Any]) -> None:
+    check_dlq_topic(given)
+    if given.get("mode") is Mode.DLQ and "dlq_topic" not in given:
+        if "group" not in given:
+            raise ConfigError("option mode=DLQ needs option groupId, whose dead letters they will be, or dlqTopic")
+        given["dlq_topic"] = dlq_topic(given["group"])
 
 
 def _rename(given: dict[str, Any]) -> None:

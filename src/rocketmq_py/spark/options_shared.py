@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.spark.badrecords import Mode
 from rocketmq_py.spark.option_values import Parse, addresses, boolean, natural, positive, words
 from rocketmq_py.spark.security import OPEN, Security
 from rocketmq_py.tls import TlsOptions
@@ -72,6 +74,15 @@ def take_security(given: dict[str, Any]) -> None:
     security = Security(tls=_tls(given), credentials=_credentials(given))
     if security != OPEN:
         given["security"] = security
+
+
+def check_dlq_topic(given: Mapping[str, Any]) -> None:
+    """Refuse a topic for dead letters where there will be none.
+
+    :raises ConfigError: ``mode`` is another one than ``DLQ``.
+    """
+    if "dlq_topic" in given and given.get("mode") is not Mode.DLQ:
+        raise ConfigError("option dlqTopic is of use with mode=DLQ only")
 
 
 def _tls(given: dict[str, Any]) -> TlsOptions | None:

@@ -10,7 +10,7 @@ from typing import Any
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import check_group, check_topic
 from rocketmq_py.spark.badrecords import Mode
-from rocketmq_py.spark.option_values import Parse, positive, words
+from rocketmq_py.spark.option_values import Parse, mode, positive, words
 from rocketmq_py.spark.options_shared import SHARED, ClusterOptions
 
 
@@ -52,13 +52,6 @@ class WriteOptions(ClusterOptions):
     commit_timeout_ms: int = 600_000
 
 
-def _mode(text: str) -> Mode:
-    try:
-        return Mode(text.strip().lower())
-    except ValueError:
-        raise ConfigError("PERMISSIVE, FAILFAST or DLQ is expected") from None
-
-
 def _guarantee(text: str) -> Guarantee:
     try:
         return Guarantee(text.strip().lower())
@@ -71,7 +64,7 @@ WRITE: dict[str, Parse] = SHARED | {
     "producerGroup": check_group,
     "maxBatchBytes": positive,
     "sendsInFlight": positive,
-    "mode": _mode,
+    "mode": mode,
     "dlqTopic": check_topic,
     "deliveryGuarantee": _guarantee,
     "transactionsLocation": words,

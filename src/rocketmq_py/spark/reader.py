@@ -78,13 +78,17 @@ class QueueRanges:
         if not isinstance(partition, QueuePartition):  # Spark's stand-in for "no partition at all"
             return
         wanted, rows = partition.range, 0
-        from rocketmq_py.spark.decode import Decoder  # Arrow and NumPy take long to import, and planners do without
+        # Arrow and NumPy take long to import, and planners do without.
+        from rocketmq_py.spark.decode import Decoder
+        from rocketmq_py.spark.salvage import Salvage
 
-        decoder = Decoder(arrow_schema(self._schema), wanted.queue.broker_name, self.options.tags)
-        fetcher = Fetcher(wanted, partition.addresses, self._settings())
+        options, settings, schema = self.options, self._settings(), arrow_schema(self._schema)
+        decoder = Decoder(schema, wanted.queue.broker_name, options.tags, check_crc=options.check_crc)
+        rescue = Salvage(wanted.queue, partition.addresses, settings, decoder, schema, options).rescue
+        fetcher = Fetcher(wanted, partition.addresses, settings)
         try:
             for pieces in coalesce(fetcher.pieces(), _DECODE_BYTES):
-                for batch in decoder.decode(pieces):
+                for batch in decoder.decode(pieces, rescue):
                     rows += batch.num_rows
                     yield batch
         finally:

@@ -24,10 +24,9 @@ QUERY_ID, BATCH_ID, ROW_KEY = "SPARK_QUERY_ID", "SPARK_BATCH_ID", "SPARK_ROW_KEY
 ATTEMPT = "SPARK_ATTEMPT"
 """Property of exactly-once rows: which of the attempts at a task wrote this one."""
 
-_DELAYS = frozenset(
-    {Property.DELAY_LEVEL, Property.TIMER_DELIVER_MS, Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS}
-)
-_NOT_COPIED = frozenset(
+DELAYS = frozenset({Property.DELAY_LEVEL, Property.TIMER_DELIVER_MS, Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS})
+"""Properties that ask for a delay; there are columns for that."""
+NOT_COPIED = frozenset(
     {
         *(Property.WAIT_STORE, Property.RETRY_TOPIC, Property.REAL_TOPIC, Property.REAL_QUEUE_ID),
         *(Property.TRANSACTION_PREPARED, Property.PRODUCER_GROUP, Property.TRANSACTION_ID, Property.UNIQUE_KEY),
@@ -67,6 +66,12 @@ class RowStamp(NamedTuple):
     partition: int
     extra: Mapping[str, str] = MappingProxyType({})
 
+    @property
+    def properties(self) -> dict[str, str]:
+        """As every row carries them."""
+        batch = {} if self.batch_id is None else {BATCH_ID: self.batch_id}
+        return {QUERY_ID: self.query_id, **batch, **self.extra}
+
 
 class RowWriter:
     """Makes the messages of the rows of one task, in order.
@@ -83,8 +88,7 @@ class RowWriter:
         self._at = {name: columns.index(name) if name in columns else None for name in COLUMNS}
         self._topic = topic
         self._unique_key = unique_key
-        batch = {} if stamp.batch_id is None else {BATCH_ID: stamp.batch_id}
-        self._stamp = {QUERY_ID: stamp.query_id, **batch, **stamp.extra}
+        self._stamp = stamp.properties
         self._partition = stamp.partition
         self._rows = 0
 
@@ -186,9 +190,9 @@ def _user_properties(value: Mapping[str, str] | Iterable[tuple[str, str]] | None
     """The properties a row brings; Arrow gives a map as a list of pairs."""
     properties: dict[str, str] = {}
     for name, text in dict(value or {}).items():
-        if name in _DELAYS:
+        if name in DELAYS:
             raise MessageIllegal(f"property {name} asks for a delay: use column delayLevel or deliverAt")
-        if text and name not in _NOT_COPIED:
+        if text and name not in NOT_COPIED:
             properties[_plain("properties", name)] = _plain(name, text)
     return properties
 

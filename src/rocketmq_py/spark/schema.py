@@ -21,6 +21,7 @@ from pyspark.sql.types import (
 )
 
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.spark.badrecords import CORRUPT_REASON, CORRUPT_RECORD
 from rocketmq_py.spark.options import ReadOptions
 
 READ_TYPES: dict[str, DataType] = {
@@ -36,8 +37,14 @@ READ_TYPES: dict[str, DataType] = {
     "reconsumeTimes": IntegerType(),
     "msgId": StringType(),
     "properties": MapType(StringType(), StringType()),
+    CORRUPT_RECORD: BinaryType(),
+    CORRUPT_REASON: StringType(),
 }
 """Type of each column a read can give, in the order of the default schema. ``body`` may be a string, too."""
+
+_WHEN_ASKED_FOR = frozenset({"properties", CORRUPT_RECORD, CORRUPT_REASON})
+_OF_ANY_RECORD = frozenset({"topic", "brokerName", "queueId", "queueOffset"})
+"""What is known of a message that cannot be decoded, too."""
 
 BODY = "body"
 
@@ -47,7 +54,11 @@ def default_schema(options: ReadOptions) -> StructType:
 
     :raises ConfigError: option ``columns`` names one there is not.
     """
-    names = options.columns or [name for name in READ_TYPES if options.include_properties or name != "properties"]
+    names = options.columns or [
+        name
+        for name in READ_TYPES
+        if name not in _WHEN_ASKED_FOR or (name == "properties" and options.include_properties)
+    ]
     for name in names:
         if name not in READ_TYPES:
             raise ConfigError(f"option columns has an {_unknown_column(name)}")
@@ -60,6 +71,10 @@ def check_read_schema(schema: StructType) -> StructType:
 
     :raises ConfigError: a column is unknown, of another type, or said to be never null although it may be.
     """
+    corrupt = {CORRUPT_RECORD, CORRUPT_REASON}
+    nullable = {"tags", "keys", *corrupt}
+    if corrupt.intersection(schema.fieldNames()):
+        nullable = READ_TYPES.keys() - _OF_ANY_RECORD
     for field in schema.fields:
         expected = READ_TYPES.get(field.name)
         if expected is None:
@@ -69,7 +84,7 @@ def check_read_schema(schema: StructType) -> StructType:
                 f"column {field.name} is of type {expected.simpleString()}, the schema says"
                 f" {field.dataType.simpleString()}. Read it so and cast it afterwards"
             )
-        if not field.nullable and field.name in ("tags", "keys"):
+        if not field.nullable and field.name in nullable:
             raise ConfigError(f"column {field.name} may be null, the schema must not say NOT NULL")
     return schema
 

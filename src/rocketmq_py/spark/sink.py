@@ -111,14 +111,18 @@ class TaskWriter:
         return Half(prepare(rows, self._columns, self._options.topic, stamp, settings, _unique_keys(), bad))
 
     def _stamp(self) -> RowStamp:
-        """Query and micro-batch as Spark tells them to a task of a stream; a batch write has an id of its own."""
-        context = TaskContext.get()
-        if context is None:
-            return RowStamp(self._query_id or "", None, 0)
-        if self._query_id is not None:
-            return RowStamp(self._query_id, None, context.partitionId())
-        query, batch = (context.getLocalProperty(name) for name in ("sql.streaming.queryId", "streaming.sql.batchId"))
-        return RowStamp(query or "", batch, context.partitionId())
+        return task_stamp(self._query_id)
+
+
+def task_stamp(query_id: str | None = None) -> RowStamp:
+    """Query and micro-batch as Spark tells them to a task of a stream; a batch write has an id of its own."""
+    context = TaskContext.get()
+    if context is None:
+        return RowStamp(query_id or "", None, 0)
+    if query_id is not None:
+        return RowStamp(query_id, None, context.partitionId())
+    query, batch = (context.getLocalProperty(name) for name in ("sql.streaming.queryId", "streaming.sql.batchId"))
+    return RowStamp(query or "", batch, context.partitionId())
 
 
 def send_settings(options: WriteOptions) -> SendSettings:

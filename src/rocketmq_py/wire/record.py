@@ -52,7 +52,7 @@ def head_struct(sys_flag: int) -> Struct:
     return _HEADS[sys_flag & _V6_HOSTS]
 
 
-def body_crc(body: bytes) -> int:
+def body_crc(body: bytes | memoryview) -> int:
     """The checksum a record carries of its stored body."""
     return crc32(body) & 0x7FFFFFFF
 

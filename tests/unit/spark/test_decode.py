@@ -60,6 +60,8 @@ def expected(records: list[bytes]) -> list[dict[str, Any]]:
             "reconsumeTimes": m.reconsume_times,
             "msgId": m.msg_id,
             "properties": list(m.properties.items()),
+            "_corrupt_record": None,
+            "_corrupt_reason": None,
         }
         for m in decode_records(b"".join(records), "broker-a")
     ]

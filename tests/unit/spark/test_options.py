@@ -252,6 +252,27 @@ def test_a_write_that_cannot_be_so_is_refused(given: dict[str, str], use: Use, t
         write_options(given, use)
 
 
+def test_messages_that_cannot_be_decoded_fail_a_batch_read_and_not_a_stream() -> None:
+    assert read_options(NEEDED, Use.READ).mode is Mode.FAILFAST
+    assert read_options(NEEDED, Use.READ_STREAM).mode is Mode.PERMISSIVE
+    dead = read_options(NEEDED | {"mode": "DLQ", "groupId": "g", "checkCrc": "true"}, Use.READ_STREAM)
+    assert (dead.mode, dead.dlq_topic, dead.check_crc) == (Mode.DLQ, "%DLQ%g", True)
+    assert read_options(NEEDED | {"mode": "dlq", "dlqTopic": "bad"}, Use.READ).dlq_topic == "bad"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"mode": "DLQ"}, "mode=DLQ needs option groupId"),
+        ({"dlqTopic": "bad", "groupId": "g"}, "dlqTopic is of use with mode=DLQ only"),
+        ({"mode": "DROPMALFORMED"}, "PERMISSIVE, FAILFAST or DLQ is expected"),
+    ],
+)
+def test_dead_letters_of_a_read_need_a_place(given: dict[str, str], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        read_options(NEEDED | given, Use.READ_STREAM)
+
+
 def test_bad_rows_fail_a_batch_write_and_not_a_stream() -> None:
     assert write_options({"namesrv": "a:1"}).mode is Mode.FAILFAST
     assert write_options({"namesrv": "a:1"}, Use.WRITE_STREAM).mode is Mode.PERMISSIVE

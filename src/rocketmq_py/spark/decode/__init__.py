@@ -7,7 +7,7 @@ Refuses to know sockets and Spark.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rocketmq_py.errors import CorruptRecord
+from rocketmq_py.spark.decode.checksums import check_crcs
 from rocketmq_py.spark.decode.columns import COLUMNS as COLUMNS, Records
 from rocketmq_py.spark.decode.layout import Ints, Irregular, Layout, holds_compressed, record_starts
 from rocketmq_py.spark.pieces import Piece
@@ -28,6 +29,10 @@ class _TooMuch(Exception):
     """Decompressing all these bodies at once could take more memory than a worker has."""
 
 
+Rescue = Callable[[Sequence[Piece], CorruptRecord], Iterator[Any]]
+"""Gives the batches of pieces that could not be decoded, and is told why."""
+
+
 class Decoder:
     """Decodes the records of one queue into batches of one schema.
 
@@ -35,28 +40,35 @@ class Decoder:
         decoded.
     :param broker_name: what the column ``brokerName`` says; records do not hold it.
     :param tags: keep messages with one of these tags only; all messages when there are none.
+    :param check_crc: compare each body with its checksum.
     """
 
-    def __init__(self, schema: Any, broker_name: str, tags: Collection[str] = ()) -> None:
+    def __init__(self, schema: Any, broker_name: str, tags: Collection[str] = (), *, check_crc: bool = False) -> None:
+        self._check_crc = check_crc
         self._tags = frozenset(tags)
         self._tags_array = pa.array(sorted(tags), pa.string())
         self._schema = schema
         self._broker_name = broker_name
         self._columns = [COLUMNS[name] for name in schema.names]
 
-    def decode(self, pieces: Sequence[Piece]) -> Iterator[Any]:
+    def decode(self, pieces: Sequence[Piece], rescue: Rescue | None = None) -> Iterator[Any]:
         """The messages of adjacent ``pieces``, none outside the offsets asked for, none twice.
 
         One record batch, or several where many bodies have to be decompressed; none if there are no messages.
 
-        :raises CorruptRecord: bytes that are no records.
+        :param rescue: gives the batches of pieces that hold bytes which are no records.
+        :raises CorruptRecord: there are such bytes, and no ``rescue``.
         """
         try:
             batch = self._decode(pieces)
         except _TooMuch:
             middle = len(pieces) // 2
-            yield from self.decode(pieces[:middle])
-            yield from self.decode(pieces[middle:])
+            yield from self.decode(pieces[:middle], rescue)
+            yield from self.decode(pieces[middle:], rescue)
+        except CorruptRecord as e:
+            if rescue is None:
+                raise
+            yield from rescue(pieces, e)
         else:
             if batch is not None:
                 yield batch
@@ -70,9 +82,11 @@ class Decoder:
             return None
         if len(pieces) > 1 and len(raw) > _MOST_COMPRESSED and holds_compressed(raw, starts):
             raise _TooMuch
+        if self._check_crc:
+            check_crcs(raw, starts)
         try:
             return self._fast(raw, starts, wanted)
-        except (Irregular, IndexError):
+        except (Irregular, IndexError, UnicodeDecodeError):
             return self._plain(raw, wanted)
 
     def _fast(self, raw: bytes, starts: Ints, wanted: range) -> Any | None:
@@ -129,4 +143,4 @@ def _ascending(offsets: Any, wanted: range) -> Any:
     return (offsets > highest) & (offsets < wanted.stop)
 
 
-__all__ = ["COLUMNS", "CorruptRecord", "Decoder"]
+__all__ = ["COLUMNS", "CorruptRecord", "Decoder", "Rescue"]

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rocketmq_py.model import MessageExt
+from rocketmq_py.spark.badrecords import CORRUPT_REASON, CORRUPT_RECORD
 from rocketmq_py.spark.decode.layout import Irregular, Layout
 from rocketmq_py.spark.decode.properties import Pairs
 from rocketmq_py.spark.decode.slices import fixed, gather
@@ -112,5 +113,7 @@ COLUMNS: dict[str, Column] = {
     "reconsumeTimes": Column(pa.int32(), _int("reconsumeTimes", np.int32, pa.int32()), lambda m: m.reconsume_times),
     "msgId": Column(pa.string(), _msg_id, lambda m: m.msg_id),
     "properties": Column(PROPERTIES, lambda r: r.pairs.maps(PROPERTIES), lambda m: list(m.properties.items())),
+    CORRUPT_RECORD: Column(pa.binary(), lambda r: pa.nulls(len(r), pa.binary()), lambda _: None),
+    CORRUPT_REASON: Column(pa.string(), lambda r: pa.nulls(len(r), pa.string()), lambda _: None),
 }
-"""Every column by its name, in the order of the default schema."""
+"""Every column by its name, in the order of the default schema; the last two are null in a record that is decoded."""
