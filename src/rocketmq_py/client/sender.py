@@ -90,6 +90,7 @@ class Sender:
             compression=options.compression,
             compression_level=options.compression_level,
             max_message_size=options.max_message_size,
+            signing=self.connections.credentials is not None,
         )
         self._ways: dict[str, Way] = {}
         self._turns: dict[str, RoundRobin] = {}

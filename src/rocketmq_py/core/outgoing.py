@@ -6,8 +6,9 @@ attempts (``core.sending``) and clocks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 
@@ -46,7 +47,7 @@ class SendHead:
     :param credentials: what the requests are signed with.
     """
 
-    __slots__ = ("signer", "starts")
+    __slots__ = ("after", "sign", "starts")
 
     def __init__(
         self,
@@ -56,56 +57,22 @@ class SendHead:
         queue_nums: int,
         credentials: Credentials | None = None,
     ) -> None:
-        self.signer: _Signer | None = None
+        self.sign: Callable[[bytes], bytes] | None = None
+        """Signs the values from ``f`` on and the body; the fields before them are the same in every request."""
+        self.after = queue.broker_name.encode()
+        """The value of the last field, ``n``."""
         who = ""
         if credentials is not None:
             user = credentials.fields()
             who = "".join(f"{_text(name)}:{_text(value)}," for name, value in user.items())
             before = (*user.values(), group, queue.topic, create_topic, str(queue_nums), str(queue.queue_id))
-            self.signer = _Signer(credentials.secret_key.encode(), "".join(before), queue.broker_name)
+            self.sign = SigningKey(credentials.secret_key.encode(), "".join(before).encode()).sign
         fields = (
             f'"extFields":{{{who}"a":{_text(group)},"b":{_text(queue.topic)},"c":{_text(create_topic)},'
             f'"d":"{queue_nums}","e":"{queue.queue_id}","n":{_text(queue.broker_name)},"f":"'
         )
         self.starts = tuple(f'{{"code":{code:d},{fields}'.encode() for code in _CODES)
         """By kind of what is sent."""
-
-
-class _Varying(msgspec.Struct, gc=False):
-    """The fields of a send request that depend on the message."""
-
-    f: str
-    g: str
-    h: str
-    i: str
-    j: str
-    k: str
-    m: str
-    l: str = ""  # noqa: E741 - the name on the wire
-
-
-_varying = msgspec.json.Decoder(_Varying).decode
-
-
-class _Signer:
-    """Signs the send requests of one head: the names of their fields are single letters, the user's come first.
-
-    :param before: the values of the fields up to ``e``.
-    :param after: that of ``n``.
-    """
-
-    __slots__ = ("_after", "_before", "_key")
-
-    def __init__(self, secret: bytes, before: str, after: str) -> None:
-        self._key = SigningKey(secret)
-        self._before = before
-        self._after = after
-
-    def field(self, fields: bytes, body: bytes) -> bytes:
-        """The field that signs, as JSON, to be put behind ``fields``."""
-        v = _varying(b'{"f":"%b}' % fields)
-        content = f"{self._before}{v.f}{v.g}{v.h}{v.i}{v.j}{v.k}{v.l}{v.m}{self._after}".encode() + body
-        return b',"Signature":"%b"' % self._key.sign(content)
 
 
 def _text(value: str) -> str:
@@ -115,7 +82,8 @@ def _text(value: str) -> str:
 class Outgoing(msgspec.Struct, gc=False, eq=False):
     """One message, or one batch, ready to be put into send requests: the same bytes for every attempt.
 
-    ``fields`` are the header fields that depend on the message, as JSON.
+    ``fields`` are the header fields that depend on the message, as JSON; ``values`` their values alone, in the order of
+    their names, where requests are signed.
     """
 
     topic: str
@@ -123,15 +91,25 @@ class Outgoing(msgspec.Struct, gc=False, eq=False):
     body: bytes
     fields: bytes
     kind: int = _SINGLE
+    values: bytes = b""
 
     def frame(self, head: SendHead, opaque: int, *, oneway: bool = False) -> bytes:
-        """The whole frame of a send request."""
+        """The whole frame of a send request.
+
+        :raises ValueError: ``head`` signs, and the :class:`Packer` was not told so.
+        """
         start = head.starts[self.kind]
         flag = ONEWAY_FLAG if oneway else 0
-        fields, body = self.fields, self.body
-        if head.signer is not None:
-            fields += head.signer.field(fields, body)
-        header = b'%b%b},"flag":%d,"opaque":%d,%b' % (start, fields, flag, opaque, _TAIL)
+        body = self.body
+        if head.sign is None:
+            header = b'%b%b},"flag":%d,"opaque":%d,%b' % (start, self.fields, flag, opaque, _TAIL)
+        else:
+            if not self.values:
+                raise ValueError("a message that was packed without signing cannot be sent by a head that signs")
+            signature = head.sign(b"%b%b%b" % (self.values, head.after, body))
+            header = b'%b%b,"Signature":"%b"},"flag":%d,"opaque":%d,%b' % (
+                start, self.fields, signature, flag, opaque, _TAIL,
+            )  # fmt: skip
         size = len(header)
         return b"%b%b%b" % (pack_lengths(4 + size + len(body), size), header, body)
 
@@ -158,9 +136,10 @@ class Packer:
     :param keys: makes the unique keys.
     :param compress_over: bodies of this many bytes and more are compressed; None never compresses.
     :param max_message_size: limit of a body in bytes, as configured at the brokers.
+    :param signing: make ready to be signed, too.
     """
 
-    __slots__ = ("_compress_over", "_compression", "_keys", "_level", "_max_size")
+    __slots__ = ("_compress_over", "_compression", "_keys", "_level", "_max_size", "_signing")
 
     def __init__(
         self,
@@ -170,8 +149,10 @@ class Packer:
         compression: CompressionType = CompressionType.ZLIB,
         compression_level: int = 5,
         max_message_size: int = names.MAX_MESSAGE_SIZE,
+        signing: bool = False,
     ) -> None:
         self._keys = keys
+        self._signing = signing
         self._compress_over = compress_over if compress_over is not None else max_message_size + 1
         self._compression = compression
         self._level = compression_level
@@ -196,9 +177,11 @@ class Packer:
         more = _ORDINARY
         if message.topic.startswith(names.RETRY_PREFIX):
             properties, more = _redelivery(properties)
-        fields = _fields(sys_flag, now_ms, message.flag, _properties_text(properties), more)
+        text = _properties_text(properties)
+        fields = _fields(sys_flag, now_ms, message.flag, text, more)
+        values = _values(sys_flag, now_ms, message.flag, text, more) if self._signing else b""
         kind = _REPLY if "MSG_TYPE" in properties and _is_reply(properties) else _SINGLE
-        return Outgoing(message.topic, msg_id, body, fields, kind)
+        return Outgoing(message.topic, msg_id, body, fields, kind, values)
 
     def pack_batch(self, messages: Iterable[Message], now_ms: int) -> Outgoing:
         """Several messages as one batch; each gets its unique key, and so does the batch.
@@ -219,9 +202,11 @@ class Packer:
             )
         wait = "true" if batch[0].wait_store_ok else "false"
         properties = {Property.UNIQUE_KEY: self._keys.next(now_ms), Property.WAIT_STORE: wait}
-        fields = _fields(0, now_ms, 0, _properties_text(properties), _OF_BATCH)
+        text = _properties_text(properties)
+        fields = _fields(0, now_ms, 0, text, _OF_BATCH)
+        values = _values(0, now_ms, 0, text, _OF_BATCH) if self._signing else b""
         msg_ids = ",".join(message.properties["UNIQ_KEY"] for message in batch)
-        return Outgoing(batch[0].topic, msg_ids, body, fields, _BATCH)
+        return Outgoing(batch[0].topic, msg_ids, body, fields, _BATCH, values)
 
     def _check(self, message: Message) -> None:
         fault = _topic_fault(message.topic)
@@ -233,13 +218,25 @@ class Packer:
         raise MessageIllegal(f"the message cannot be sent: {fault}")
 
 
-_ORDINARY = b'"j":"0","k":"false","m":"false"'
-_OF_BATCH = b'"j":"0","k":"false","m":"true"'
+class _More(NamedTuple):
+    """The fields ``j`` to ``m``, which few messages have of their own: as JSON, and their values."""
+
+    json: bytes
+    values: bytes
 
 
-def _fields(sys_flag: int, born_ms: int, flag: int, properties: str, more: bytes) -> bytes:
+_ORDINARY = _More(b'"j":"0","k":"false","m":"false"', b"0falsefalse")
+_OF_BATCH = _More(b'"j":"0","k":"false","m":"true"', b"0falsetrue")
+
+
+def _fields(sys_flag: int, born_ms: int, flag: int, properties: str, more: _More) -> bytes:
     """The header fields that depend on the message, as JSON from the value of ``f`` on."""
-    return b'%d","g":"%d","h":"%d","i":%b,%b' % (sys_flag, born_ms, flag, _json(properties), more)
+    return b'%d","g":"%d","h":"%d","i":%b,%b' % (sys_flag, born_ms, flag, _json(properties), more.json)
+
+
+def _values(sys_flag: int, born_ms: int, flag: int, properties: str, more: _More) -> bytes:
+    """The values of the same fields, as a signature covers them."""
+    return b"%d%d%d%b%b" % (sys_flag, born_ms, flag, properties.encode(), more.values)
 
 
 def _properties_text(properties: dict[str, str]) -> str:
@@ -260,14 +257,14 @@ def _is_reply(properties: dict[str, str]) -> bool:
     return properties[Property.MESSAGE_TYPE] == names.REPLY_MESSAGE_TYPE
 
 
-def _redelivery(properties: dict[str, str]) -> tuple[dict[str, str], bytes]:
+def _redelivery(properties: dict[str, str]) -> tuple[dict[str, str], _More]:
     """Counts of a message a consumer sends to a retry topic: they travel as header fields, not as properties."""
     times = properties.get(Property.RECONSUME_TIME, "0")
     limit = properties.get(Property.MAX_RECONSUME_TIMES)
     counts = (Property.RECONSUME_TIME, Property.MAX_RECONSUME_TIMES)
     rest = {name: value for name, value in properties.items() if name not in counts}
-    more = f'"j":{_text(times)},"k":"false","m":"false"' + (f',"l":{_text(limit)}' if limit else "")
-    return rest, more.encode()
+    json = f'"j":{_text(times)},"k":"false","m":"false"' + (f',"l":{_text(limit)}' if limit else "")
+    return rest, _More(json.encode(), f"{times}false{limit or ''}false".encode())
 
 
 @lru_cache(maxsize=1024)

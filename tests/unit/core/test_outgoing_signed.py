@@ -16,7 +16,7 @@ TOKENS = [None, "a token"]
 
 @pytest.fixture
 def packer():
-    return Packer(UniqueKeys(b"\x7f\x00\x00\x01", 1, 2), compress_over=100)
+    return Packer(UniqueKeys(b"\x7f\x00\x00\x01", 1, 2), compress_over=100, signing=True)
 
 
 def messages():
@@ -40,3 +40,10 @@ def test_a_send_is_signed_with_all_of_its_fields(packer, batch, token):
     (frame,) = FrameDecoder().feed(outgoing.frame(SendHead("group", queue, "TBW102", 4), 7))
     unsigned = decode_command(frame)
     assert unsigned.ext == {k: v for k, v in command.ext.items() if k not in {SIGNATURE, *who.fields()}}
+
+
+def test_what_was_not_made_ready_to_be_signed_is_not_signed_wrongly():
+    queue = MessageQueue("shop", "broker-a", 3)
+    outgoing = Packer(UniqueKeys(bytes(4), 1, 2)).pack(Message("shop", b"body"), 1)
+    with pytest.raises(ValueError, match="packed without signing"):
+        outgoing.frame(SendHead("group", queue, "TBW102", 4, Credentials("user", "secret")), 7)

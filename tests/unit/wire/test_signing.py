@@ -22,6 +22,8 @@ def test_the_signature_is_hmac_sha1_in_base64(secret):
     assert signature(secret, b"text") == expected.decode()
     key = SigningKey(secret)
     assert [key.sign(b"text"), key.sign(b"text")] == [expected, expected]
+    begun = SigningKey(secret, b"te")
+    assert [begun.sign(b"xt"), begun.sign(b"xt")] == [expected, expected]
 
 
 def test_a_request_is_signed_with_everything_in_it():
