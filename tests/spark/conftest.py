@@ -118,15 +118,16 @@ class Topic:
 
     def committed(self, group: str) -> Offsets:
         """Where a group stands."""
-        with self._view() as view:
+        with self.view() as view:
             return view.committed(group, view.readable([self.name]))
 
     def ends(self) -> Offsets:
         """Where the queues end."""
-        with self._view() as view:
+        with self.view() as view:
             return view.latest(view.readable([self.name]))
 
-    def _view(self) -> closing[View]:
+    def view(self) -> closing[View]:
+        """Of the cluster."""
         return closing(View((self.namesrv,), 10, 7))
 
     def send_all(self, messages: Iterable[Outgoing]) -> None:

@@ -12,6 +12,7 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from rocketmq_py.protocol.names import retry_topic
 from rocketmq_py.spark.datasource import RocketMQDataSource
 from rocketmq_py.spark.stream import SUPPORTS_ADMISSION
 from tests.spark.conftest import Topic
@@ -83,6 +84,8 @@ def test_a_run_of_what_is_available_with_a_group(topic: Topic) -> None:
     assert [len(batch) for batch in batches] == [30, 30, 30, 10]
     assert numbers([row for batch in batches for row in batch]) == list(range(100))
     assert sum(topic.committed("g-run").values()) == 100, "the last micro-batch counts, too"
+    with topic.view() as view:
+        assert retry_topic("g-run") in view.topics(), "mqadmin consumerProgress looks for it"
     reader.stop()
     second = source(topic, startingOffsets="group", groupId="g-run")
     reader = second.streamReader(schema)

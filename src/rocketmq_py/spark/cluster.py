@@ -15,6 +15,7 @@ from rocketmq_py.protocol.bodies import ClusterInfo, QueueData, TopicList, Topic
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.header import Header, NoHeader
 from rocketmq_py.protocol.headers import (
+    CreateTopic,
     GetMaxOffset,
     GetRouteInfo,
     OffsetResponse,
@@ -23,7 +24,8 @@ from rocketmq_py.protocol.headers import (
     SearchOffset,
     UpdateConsumerOffset,
 )
-from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
+from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC, retry_topic
+from rocketmq_py.protocol.sysflag import PERM_READ, PERM_WRITE
 from rocketmq_py.spark.connection import Connections
 from rocketmq_py.spark.offsets import Bounds, Offsets
 from rocketmq_py.spark.queues import Addresses, Queues, of_route, readable_number, writable_number
@@ -205,6 +207,23 @@ class Cluster:
         answers = self._each(chosen, code, lambda queue: _update_offset(group, queue, offsets[queue]))
         for answer, address in answers.values():
             _check(answer, address)
+
+    def show(self, group: str, queues: Queues) -> None:
+        """Have tools find a group no consumer has joined: they look for its retry topic, which is made here.
+
+        :raises RocketMQError: a broker refuses.
+        """
+        topic = retry_topic(group)
+        try:
+            self._route(topic)
+        except _NoTopic:
+            header = CreateTopic(
+                topic=topic, default_topic=AUTO_CREATE_TOPIC, read_queue_nums=1, write_queue_nums=1,
+                perm=PERM_READ | PERM_WRITE, topic_filter_type="SINGLE_TAG", order=False,
+            )  # fmt: skip
+            request = RequestCode.UPDATE_AND_CREATE_TOPIC, header.to_ext(), b""
+            for master in {at.master for at in queues.by_address() if at.master}:
+                _check(self._ask(master, [request])[0], master)
 
     def close(self) -> None:
         """Close all connections."""

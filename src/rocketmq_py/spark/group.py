@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 
 from rocketmq_py.errors import RocketMQError
+from rocketmq_py.protocol.names import retry_topic
 from rocketmq_py.spark.cluster import Cluster
 from rocketmq_py.spark.offsets import Offsets
 from rocketmq_py.spark.queues import Queues
@@ -29,6 +30,7 @@ class GroupFollower:
         self._cluster = cluster
         self._queues = queues
         self._committed: Offsets = {}
+        self._is_shown = False
 
     def compare(self, checkpoint: Offsets) -> None:
         """Say so if the group stands elsewhere than the checkpoint a query goes on from."""
@@ -55,9 +57,23 @@ class GroupFollower:
         if not moved:
             return
         try:
-            for queues in self._queues().only(moved).by_broker():
+            known = self._queues()
+            for queues in known.only(moved).by_broker():
                 ours = {queue: moved[queue] for queue in queues.addresses}
                 self._cluster().commit(self._group, ours, queues)
                 self._committed.update(ours)
         except RocketMQError as e:
             _log.warning("group %s stays behind for now, its offsets were not taken: %s", self._group, e)
+            return
+        if not self._is_shown:
+            self._show(known)
+
+    def _show(self, queues: Queues) -> None:
+        self._is_shown = True
+        try:
+            self._cluster().show(self._group, queues)
+        except RocketMQError as e:
+            _log.warning(
+                "mqadmin and dashboards do not find group %s until a consumer joins it or topic %s is made, which was"
+                " refused: %s", self._group, retry_topic(self._group), e,
+            )  # fmt: skip
