@@ -11,10 +11,12 @@ from rocketmq_py.errors import ConfigError, NetworkError, PermissionDenied
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies import BrokerData, ClusterInfo
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.spark.group import GroupFollower
 from rocketmq_py.spark.offsets import Boundary, FromGroup
 from rocketmq_py.spark.options import ReadOptions
 from rocketmq_py.spark.plan import DataLossError
 from rocketmq_py.spark.queue_ends import StreamEnds
+from rocketmq_py.spark.queues import Addresses, Queues
 from rocketmq_py.spark.selection import Topics
 from rocketmq_py.spark.stream import SUPPORTS_ADMISSION, LegacyStreamReader
 from rocketmq_py.wire.command import Command
@@ -231,6 +233,24 @@ if SUPPORTS_ADMISSION:
             assert reader.latestOffset(offsets(100, 50), ReadAllAvailable()) == offsets(100, 50)
             reader.stop()
 
+    def test_a_queue_whose_broker_registers_while_that_is_looked_at_is_not_gone() -> None:
+        """As with a name server that has just started."""
+        broker = Broker()
+
+        def registering(request: Command) -> Command | None:
+            if request.code == RequestCode.GET_BROKER_CLUSTER_INFO:
+                peer.queues = 2
+            return broker(request)
+
+        with scripted(registering, queues=2) as peer:
+            reader = StreamReader(options(peer), None)
+            reader.prepareForTriggerAvailableNow()
+            peer.queues = 0
+            reader._ends.look_again()
+            assert reader.latestOffset(offsets(20, 20), ReadAllAvailable()) == offsets(100, 100)
+            assert reader.partitions(offsets(20, 20), offsets(100, 100)), "and nothing is lost"
+            reader.stop()
+
     def test_few_messages_wait_for_more_or_for_the_delay() -> None:
         broker = Broker(last=5)
         with scripted(broker) as peer:
@@ -290,6 +310,26 @@ if SUPPORTS_ADMISSION:
             reader._done({QUEUE: 20})
             assert broker.committed == {0: 20}
             reader.stop()
+
+
+def test_where_tools_cannot_be_shown_a_group_its_offsets_are_committed(caplog: pytest.LogCaptureFixture) -> None:
+    class Refusing:
+        def __init__(self) -> None:
+            self.committed: list[Any] = []
+
+        def commit(self, *what: Any) -> None:
+            self.committed.append(what)
+
+        def show(self, group: str, queues: Queues) -> None:
+            raise PermissionDenied(ResponseCode.NO_PERMISSION, f"no topics for {group} at {queues}")
+
+    cluster: Any = Refusing()
+    queues = Queues({QUEUE: Addresses("127.0.0.1:1")})
+    follower = GroupFollower("g", lambda: cluster, lambda: queues)
+    for offset in (5, 6):
+        follower.done({QUEUE: offset})
+    assert [offsets for _, offsets, _ in cluster.committed] == [{QUEUE: 5}, {QUEUE: 6}]
+    assert caplog.text.count("do not find group g until a consumer joins it or topic %RETRY%g is made") == 1
 
 
 def test_before_admission_control_a_group_follows_when_the_next_micro_batch_is_asked_for() -> None:

@@ -61,16 +61,23 @@ class StreamEnds:
         self._resumed = True
 
     def gone(self, known: Collection[MessageQueue]) -> set[MessageQueue]:
-        """Those of ``known`` that no longer exist: their broker is registered and does not have them."""
+        """Those of ``known`` that no longer exist: their broker is registered and does not have them.
+
+        That is told of once and for all. A name server that has just started knows a broker from one moment to the
+        next, so only routes count that were asked for while the broker was registered.
+        """
         missing = set(known) - self.queues().addresses.keys()
         if not missing:
             return missing
         if self._brokers is None:
             try:
-                self._brokers = self.cluster.brokers()
+                before = self.cluster.brokers()
+                self._queues = self.cluster.selected(self._selection, missing=True)
+                self._brokers = before & self.cluster.brokers()
             except RocketMQError as e:
                 _log.warning("whether %s is gone or its broker away is not known: %s", min(missing), e)
                 return set()
+            missing -= self._queues.addresses.keys()
         return {queue for queue in missing if queue.broker_name in self._brokers}
 
     def latest(self, first: Offsets) -> Offsets:
