@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 PHASES = ("latestOffset", "partitions", "read", "write", "commit")
 EXACT_PHASES = (*PHASES, "decided", "ends", "committed")
 VICTIMS = ("driver", "worker", "broker")
-ROWS = 60
+ROWS = 40
 ROWS_AT_ONCE = 20
 QUEUES = 2
 SOON = {"transactionCheckInterval": 300, "transactionTimeOut": 200, "transactionOpBatchInterval": 100}
@@ -40,6 +40,12 @@ SECONDS = 600.0
 """Longer than anything takes; only what fails waits for it."""
 ATTEMPTS = 10
 """How often the query is started after one crash: on a busy machine Spark may be too impatient with its own workers."""
+SHORT_LIVED = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.python.authenticate.socketTimeout": "120s",
+    "spark.ui.enabled": "false",
+}
+"""A driver that is killed soon does not compile its code well, and waits for workers on a busy machine."""
 ROOT = Path(__file__).parents[2]
 
 
@@ -150,8 +156,7 @@ def drive(namesrv: str, work: Path, guarantee: str) -> None:
     from rocketmq_py.spark import session_builder
     from tests.spark.crashing import CrashingDataSource
 
-    patient = {"spark.python.authenticate.socketTimeout": "120s", "spark.ui.enabled": "false"}
-    spark = session_builder("crashes").master("local[2]").config(map=patient).getOrCreate()
+    spark = session_builder("crashes").master("local[2]").config(map=SHORT_LIVED).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     spark.dataSource.register(CrashingDataSource)
     print("READY", spark.sparkContext._gateway.proc.pid, flush=True)
@@ -318,6 +323,7 @@ def main() -> None:
     if given.drive:
         drive(given.drive[0], Path(given.drive[1]), given.drive[2])
         return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # and what was started, too
     print(f"{given.runs} runs, {given.guarantee}, --seed {given.seed}", flush=True)
     chance = random.Random(given.seed)
     with tempfile.TemporaryDirectory(prefix="crashes-") as work, Runs(Path(work), given.guarantee) as runs:
