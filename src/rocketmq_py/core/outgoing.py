@@ -57,7 +57,7 @@ class SendHead:
         queue_nums: int,
         credentials: Credentials | None = None,
     ) -> None:
-        self.sign: Callable[[bytes], bytes] | None = None
+        self.sign: Callable[[bytes, bytes], bytes] | None = None
         """Signs the values from ``f`` on and the body; the fields before them are the same in every request."""
         self.after = queue.broker_name.encode()
         """The value of the last field, ``n``."""
@@ -106,7 +106,7 @@ class Outgoing(msgspec.Struct, gc=False, eq=False):
         else:
             if not self.values:
                 raise ValueError("a message that was packed without signing cannot be sent by a head that signs")
-            signature = head.sign(b"%b%b%b" % (self.values, head.after, body))
+            signature = head.sign(self.values + head.after, body)
             header = b'%b%b,"Signature":"%b"},"flag":%d,"opaque":%d,%b' % (
                 start, self.fields, signature, flag, opaque, _TAIL,
             )  # fmt: skip

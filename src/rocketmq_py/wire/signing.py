@@ -79,9 +79,10 @@ class SigningKey:
         self._inner = _sha1(bytes(byte ^ 0x36 for byte in padded) + before)
         self._outer = _sha1(bytes(byte ^ 0x5C for byte in padded))
 
-    def sign(self, content: bytes) -> bytes:
-        """HMAC-SHA1 of what comes behind the beginning, in base64."""
+    def sign(self, content: bytes, body: bytes = b"") -> bytes:
+        """HMAC-SHA1 of what comes behind the beginning, and of a body behind that, in base64."""
         inner, outer = self._inner.copy(), self._outer.copy()
         inner.update(content)
+        inner.update(body)
         outer.update(inner.digest())
         return binascii.b2a_base64(outer.digest(), newline=False)
