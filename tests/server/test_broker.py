@@ -25,7 +25,7 @@ from rocketmq_py.store import StoreConfig
 from rocketmq_py.wire.command import Command
 
 SMALL = {"mapped_file_size_commit_log": 1 << 20, "max_hash_slot_num": 100, "max_index_num": 400}
-SECONDS = 10.0
+SECONDS = 60.0
 """Longer than anything here takes; only a test that fails waits for it."""
 
 

@@ -226,7 +226,7 @@ class Services:
 
     def _send_handlers(self) -> object:
         if self.role.is_slave:
-            return SlaveSendHandlers()
+            return SlaveSendHandlers(self._config)
         redirect = self.timers.redirect
         back = SendBack(self._config, self.store, self.topics, self.groups, redirect, self.stats)
         return SendHandlers(self.sender, back)

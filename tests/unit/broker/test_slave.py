@@ -64,6 +64,18 @@ def test_what_a_consumer_sends_back_is_refused(tmp_path: Path) -> None:
         assert (answer.code, answer.remark) == REJECTED
 
 
+def test_one_that_may_act_says_why_it_takes_no_message(tmp_path: Path) -> None:
+    """With Java's codes, whether it acts or not."""
+    with slave(tmp_path, enable_slave_acting_master=True) as running:
+        client = running.connect()
+        answer = client.ask(Code.SEND_MESSAGE_V2, send(), b"body")
+        assert (answer.code, answer.remark) == (14, "broker broker-a (id 1) is a slave: messages are sent to masters")
+        header = ConsumerSendMsgBack(offset=0, group="g", delay_level=0)
+        answer = client.ask(Code.CONSUMER_SEND_MSG_BACK, header)
+        assert answer.code == 1
+        assert "no master is here" in (answer.remark or "")
+
+
 def test_offsets_are_not_reset_here(tmp_path: Path) -> None:
     with slave(tmp_path) as running:
         header = ResetOffset(topic="t", group="g", timestamp=0, is_force=True)
@@ -77,7 +89,7 @@ def test_nothing_is_appended_whoever_tries(tmp_path: Path) -> None:
         end = running.services.store.max_physical_offset
         answer = running.connect().ask(Code.POP_MESSAGE, pop())
         assert answer.code == 14
-        assert "of a slave" in (answer.remark or "")
+        assert "is a slave that does not act as master" in (answer.remark or "")
         assert running.services.store.max_physical_offset == end
         assert not running.services.store.is_writable
 
