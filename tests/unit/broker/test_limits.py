@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rocketmq_py.broker.config import SYNC_MASTER, BrokerConfig, configure
-from rocketmq_py.broker.confirming import CONFIRMED, Unconfirmed, UnconfirmedSends
+from rocketmq_py.broker.confirming import CONFIRMED, Confirming, Unconfirmed, UnconfirmedSends
 from rocketmq_py.broker.lanes import lane_limits
 from rocketmq_py.errors import StoreNotWritable
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode as Response
@@ -107,8 +107,12 @@ class Waiting:
         """Sends whose messages end there; the number of a send is where its message ends."""
         for end in ends:
             self.sends.keep(
-                Hold(CONFIRMED, 60_000, Unconfirmed(Reply(), end, self.now, self.slaves)), Responder(self._peer, end)
+                Hold(CONFIRMED, 60_000, Unconfirmed(Reply(), end, self.now, self.slaves)), self.responder(end)
             )
+
+    def responder(self, number: int) -> Responder:
+        """Who answers the request of that number."""
+        return Responder(self._peer, number)
 
     async def answered(self, count: int) -> None:
         """Until so many have been answered."""
@@ -175,6 +179,24 @@ def test_who_waited_too_long_hears_for_what() -> None:
         assert [one for answers in waiting.answers for one in answers] == [
             (10, 0), (20, Response.FLUSH_DISK_TIMEOUT), (30, Response.FLUSH_SLAVE_TIMEOUT)
         ]  # fmt: skip
+
+    asyncio.run(scenario())
+
+
+def test_what_the_broker_has_stored_itself_is_answered_all_the_same() -> None:
+    """A pop whose notes are not safe in time brings its messages: they were marked as popped."""
+
+    async def scenario() -> None:
+        waiting = Waiting(broker_role=SYNC_MASTER, in_sync_replicas=2, slave_timeout=1, sync_flush_timeout=1)
+        confirming = Confirming(waiting.disk, BrokerConfig(), lambda: 1, lambda: waiting.now)  # type: ignore[arg-type]
+        for number, hold in enumerate(
+            (confirming.answer(Reply(), 10, None), confirming.answer_in_the_end(Reply(remark="FOUND"), 10))
+        ):
+            assert isinstance(hold, Hold)
+            waiting.sends.keep(hold, waiting.responder(number))
+        waiting.now = 5
+        await waiting.answered(2)
+        assert waiting.answers == [[(0, Response.FLUSH_SLAVE_TIMEOUT), (1, 0)]]
 
     asyncio.run(scenario())
 

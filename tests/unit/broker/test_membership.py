@@ -74,3 +74,12 @@ def test_news_of_its_own_name_count_once() -> None:
         group.notified(NotifyMinBrokerIdChange(min_broker_id=1, broker_name="broker-a", min_broker_addr="s:1"))
     assert role.acts
     assert renewed == [1]
+
+
+@pytest.mark.parametrize(("answer", "alive"), [(BOTH, 2), (BOTH.replace(b'1:"s:1"', b'2:"s:2"'), 3), (NOBODY, 5)])
+def test_who_is_alive_is_counted_this_one_always(answer: bytes, alive: int) -> None:
+    """As many as there are to be are taken to be there, as long as nobody has told."""
+    group, role = membership(NameServers(one=answer))
+    role.alive = 5
+    asyncio.run(group._look())
+    assert role.alive == alive
