@@ -240,12 +240,13 @@ class Services:
         """
         self.topics.peek()  # recovery must know of which kind the queues of a topic are
         self.store.open()
+        messages_end = self.store.max_physical_offset
         try:
             for table in (self.topics, self.groups, self.offsets, self.filters, self.delay, self.modes):
                 table.load()
             self.transactions.load()
             self.pop.load()
-            self.timers.load()
+            self.timers.load(messages_end)
         except BaseException:
             self.store.close()
             raise

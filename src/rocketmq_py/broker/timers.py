@@ -89,16 +89,17 @@ class Timers:
 
     # -- life
 
-    def load(self) -> None:
+    def load(self, messages_end: int) -> None:
         """Open the files and find out where things stand.
 
+        :param messages_end: where the commit log ended when the store was opened.
         :raises StoreCorrupt: the wheel has an impossible size. :raises OSError: the disk fails.
         """
         self.metrics.load()
         if not self._config.timer_wheel_enable:
             return
         now = self._clock()
-        files = self._files = TimerFiles(self._fs, self._store.layout, self._config)
+        files = self._files = TimerFiles(self._fs, self._store.layout, self._config, messages_end)
         self._read_ms = self._loaded_ms = self._first_slot(files, now)
         self._queue_offset = self._first_offset(files)
         if files.is_new:
@@ -123,9 +124,10 @@ class Timers:
         """The first message without an entry: the one behind that of the newest entry."""
         first, end = self._store.queue_range(TIMER_TOPIC, QUEUE)
         offset = 0 if files.is_new else files.check.queue_offset
-        last = self._message(files.last.physical, files.last.size) if files.last is not None else None
-        if last is not None:
-            offset = last.head.queue_offset + 1
+        messages = (self._message(unit.physical, unit.size) for unit in reversed(files.newest))
+        newest = next((message for message in messages if message is not None), None)
+        if newest is not None:
+            offset = max(offset, newest.head.queue_offset + 1)
         return min(max(offset, first), end)
 
     def close(self) -> None:
@@ -134,24 +136,26 @@ class Timers:
         if files is None:
             return
         try:
-            self._finish_slots(files)
-            files.check.read_ms = self._read_ms
+            if self._store.flush():  # else what was delivered may be gone at the next start
+                self._finish_slots(files)
+                files.check.read_ms = self._read_ms
             self._write_check(files)
         finally:
-            files.close()
+            files.close(self._queue_offset)
             self.metrics.persist()
 
     def _finish_slots(self, files: TimerFiles) -> None:
         """Rewrite slots half delivered, so that they hold only what has not been."""
-        over, rewritten = self._read_ms - self._precision, False
-        for slot in self._agenda.begun():
-            if self._reading is not None and self._reading.slot <= slot:
-                continue  # it is not known as a whole yet
+        reading = self._reading.slot if self._reading is not None else None
+        whole = [slot for slot in self._agenda.begun() if reading is None or slot < reading]
+        if not whole:
+            return
+        over = self._read_ms - self._precision
+        files.note_rewriting(over)
+        for slot in whole:
             units = (files.log.read(entry.position) for entry in self._agenda.rest(slot))
             files.rewrite(slot, [unit for unit in units if unit is not None])
-            rewritten = True
-        if rewritten:
-            files.end_nowhere(over)
+        files.note_rewriting(over)
 
     # -- in
 
@@ -321,6 +325,9 @@ class Timers:
         message = self._message(unit.physical, unit.size)
         if message is None or message.real_topic == self._revive_topic or self._was_delivered(unit, message):
             return
+        if message.out_ms > unit.slot and not unit.magic & ROLL:
+            _log.error("the timer log's entry at %d is of another message than the one there, and is dropped", position)
+            return
         entry = Entry(0, position, unit.slot, unit.physical, unit.size, unit.magic, unit.written)
         self._note_due(message, entry)
 
@@ -332,9 +339,12 @@ class Timers:
         if raw is None:
             return False
         try:
-            properties = decode_properties(read_stored(raw).properties)
+            stored = read_stored(raw)
         except CorruptRecord:
             return False
+        if stored.topic != (TIMER_TOPIC if unit.magic & ROLL else message.real_topic):
+            return False
+        properties = decode_properties(stored.properties)
         same = (Property.UNIQUE_KEY, Property.TIMER_OUT_MS)
         return all(properties.get(name) == message.get(name) for name in same)
 
@@ -414,9 +424,10 @@ class Timers:
 
     def _flush(self, files: TimerFiles, now: int) -> None:
         """Begin to put everything on disk when it is time to."""
+        files.look()
         if now - self._flushed_ms >= self._config.timer_flush_interval_ms:
             self._flushed_ms = now
-            files.flush()
+            files.flush(self._queue_offset)
             self.enqueued.sample(now)
             self.dequeued.sample(now)
             self.metrics.persist()
@@ -424,11 +435,9 @@ class Timers:
 
     def _write_check(self, files: TimerFiles) -> None:
         check = files.check
-        if not self._is_slave:
-            if check.queue_offset != self._queue_offset:
-                check.timestamp, check.counter = self._clock(), check.counter + 1
+        if not self._is_slave and check.master_offset != self._queue_offset:
+            check.timestamp, check.counter = self._clock(), check.counter + 1
             check.master_offset = self._queue_offset
-        check.queue_offset = self._queue_offset
         check.write()
 
     # -- how it is doing

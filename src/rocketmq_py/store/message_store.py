@@ -178,6 +178,13 @@ class MessageStore(StoreReads):
         self._flusher.stop()
         return self._flusher.failure or failure
 
+    def flush(self) -> bool:
+        """Put the log on disk and wait for it, before an end; whether it is there."""
+        unwritten, done = self._settle(), threading.Event()
+        self._flusher.request(self._commit_log.end, done.set)
+        done.wait()
+        return unwritten is None and self._flusher.failure is None
+
     def _confirm_everything(self) -> None:
         """Flush what waits to be readable, and wait for it."""
         if self._unconfirmed:

@@ -6,7 +6,9 @@ Knows their bytes (TimerWheel, Slot, TimerLog, TimerCheckpoint), which are Java'
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+import sys
+from array import array
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,10 +23,14 @@ _MARK_AT = UNIT_SIZE - 8
 _MARK = struct.Struct(">q")
 _BLANK = struct.Struct(">iqi")
 _BLANK_MAGIC = (0xBBCCDDEE ^ (1880681586 + 8)) - (1 << 32)
+_MAGIC_MOST = 15
 _CHECK = struct.Struct(">7q")
 _CHECK_SIZE = 4096
 NOWHERE = -1
 _UNITS_AT_ONCE = 4096
+_SLOTS_AT_ONCE = 1 << 15
+_LONGS, _TIME_AT, _LAST_AT = _SLOT.size // 8, 0, 2
+"""A slot as so many whole numbers, and which of them are its time and its last position."""
 
 
 class Slot(NamedTuple):
@@ -63,6 +69,28 @@ class TimerWheel:
         data = _SLOT.pack(time // self._precision, slot.first, slot.last, slot.number, 0)
         self._file.write(self._position(time), data)
 
+    def clear(self, time: int) -> None:
+        """Let the slot of a time have no entries.
+
+        :raises OSError: the disk is full or fails.
+        """
+        self._file.write(self._position(time), bytes(_SLOT.size))
+
+    def pointing_beyond(self, end: int) -> set[int]:
+        """The times of slots whose last entry would lie at ``end`` of the timer log or behind it."""
+        found: set[int] = set()
+        for begin in range(0, self._slots, _SLOTS_AT_ONCE):
+            count = min(_SLOTS_AT_ONCE, self._slots - begin)
+            longs = array("q", self._file.read(begin * _SLOT.size, count * _SLOT.size))
+            if sys.byteorder == "little":
+                longs.byteswap()
+            lasts = longs[_LAST_AT::_LONGS]
+            if max(lasts) >= end:
+                times = longs[_TIME_AT::_LONGS]
+                both = zip(times, lasts, strict=True)
+                found.update(time * self._precision for time, last in both if time and last >= end)
+        return found
+
     def _position(self, time: int) -> int:
         return time // self._precision % self._slots * _SLOT.size
 
@@ -91,6 +119,11 @@ class Unit(NamedTuple):
     def slot(self) -> int:
         return self.written + self.delay
 
+    @property
+    def is_of_no_message(self) -> bool:
+        """Whether it only stands for something."""
+        return self.physical == NOWHERE
+
 
 class TimerLog:
     """The entries, in files of fixed size.
@@ -109,26 +142,59 @@ class TimerLog:
     def is_empty(self) -> bool:
         return not self._files
 
-    def recover(self, start: int) -> list[tuple[int, Unit]]:
-        """The entries from ``start`` on with their positions, as far as they make sense; the log ends behind them."""
+    def recover(self, start: int, messages_end: int) -> list[tuple[int, Unit]]:
+        """The entries from ``start`` on with their positions, as far as they make sense; the log ends behind them.
+
+        :param messages_end: where the commit log ends; entries of messages behind it are cut off, even those
+            before ``start``.
+        """
+        begin = self._begin(start)
+        if begin not in self._files:
+            start = min(self._files, default=0)
+        elif start != begin and self._unit_at(start - UNIT_SIZE) is None:
+            start = begin  # what was there has been cut off, and nobody could note it
         found: list[tuple[int, Unit]] = []
-        self.end = at = start if self._begin(start) in self._files else min(self._files, default=0)
+        self.end = start
+        for position, unit in self.units(start):
+            if unit.physical >= messages_end:
+                break
+            found.append((position, unit))
+            self.end = position + UNIT_SIZE
+        if not found:
+            self._step_back(messages_end)
+        self._cut_off()
+        return found
+
+    def units(self, start: int | None = None) -> Iterator[tuple[int, Unit]]:
+        """Entries with their positions, from the oldest or from ``start`` on, up to the first that makes no sense."""
+        at = min(self._files, default=0) if start is None else start
         while self._begin(at) in self._files:
             data = self._file(at).read(at % self._file_size, UNIT_SIZE * _UNITS_AT_ONCE)
             if data[12:16] == _BLANK_MAGIC.to_bytes(4, "big", signed=True) or not data:
-                self.end = at = self._begin(at) + self._file_size
+                at = self._begin(at) + self._file_size
                 continue
             before = at
             for offset in range(0, len(data) - UNIT_SIZE + 1, UNIT_SIZE):
                 unit = _unit(data, offset)
                 if unit is None:
                     break
-                found.append((at, unit))
-                self.end = at = at + UNIT_SIZE
+                yield at, unit
+                at += UNIT_SIZE
             if at == before:
-                break
+                return
+
+    def _step_back(self, messages_end: int) -> None:
+        """Cut off the entries before the end whose messages are gone."""
+        while (newest := self.newest()) is not None and newest.physical >= messages_end:
+            self.end -= UNIT_SIZE
+            before = self.end - self._file_size
+            if self.end % self._file_size == 0 and self._begin(before) in self._files:
+                self.end = before + self._last_at + UNIT_SIZE
+
+    def cut(self, position: int) -> None:
+        """End before the entry at a position."""
+        self.end = position
         self._cut_off()
-        return found
 
     def _cut_off(self) -> None:
         """Remove what lies behind the end: it must not seem to belong to what is appended."""
@@ -154,7 +220,10 @@ class TimerLog:
 
     def read(self, position: int) -> Unit | None:
         """The entry at a position; None when there is none."""
-        if not 0 <= position <= self.end - UNIT_SIZE or self._begin(position) not in self._files:
+        return self._unit_at(position) if 0 <= position <= self.end - UNIT_SIZE else None
+
+    def _unit_at(self, position: int) -> Unit | None:
+        if self._begin(position) not in self._files:
             return None
         return _unit(self._file(position).read(position % self._file_size, UNIT_SIZE), 0)
 
@@ -196,9 +265,8 @@ class TimerLog:
     def remove_before(self, physical: int) -> int:
         """Remove the oldest files all of whose entries point before ``physical``; returns how many."""
         removed = 0
-        last = self._file_size - (self._file_size - _BLANK.size) % UNIT_SIZE - _BLANK.size - UNIT_SIZE
         for start in sorted(self._files)[:-1]:
-            unit = self.read(start + last)
+            unit = self.read(start + self._last_at)
             if unit is not None and unit.physical >= physical:
                 break
             file = self._files.pop(start)
@@ -213,6 +281,11 @@ class TimerLog:
             if file is not None:
                 file.close()
         self._files = {}
+
+    @property
+    def _last_at(self) -> int:
+        """Where in a full file its last entry is."""
+        return self._file_size - (self._file_size - _BLANK.size) % UNIT_SIZE - _BLANK.size - UNIT_SIZE
 
     def _begin(self, position: int) -> int:
         return position - position % self._file_size
@@ -229,19 +302,23 @@ class TimerLog:
 
 
 def _unit(data: bytes, offset: int) -> Unit | None:
+    """The entry there; None where none is, or only a part of one: what was not written reads as zero."""
     if len(data) < offset + UNIT_SIZE:
         return None
     size, *fields = _UNIT.unpack_from(data, offset)
     unit = Unit(*fields)
-    return unit if size == UNIT_SIZE and 0 <= unit.magic <= 15 else None
+    if size != UNIT_SIZE or not 0 < unit.magic <= _MAGIC_MOST or unit.written <= 0:
+        return None
+    is_message = unit.physical >= 0 and unit.size > 0
+    return unit if is_message or (unit.is_of_no_message and unit.size == 0) else None
 
 
 class TimerCheckpoint:
     """Times are milliseconds since the epoch.
 
     :ivar read_ms: the first slot not delivered as a whole. :ivar log_end: up to where log and wheel are on disk.
-    :ivar queue_offset: of the first message of the timers' topic without an entry. :ivar master_offset: the same of a
-        slave's master.
+    :ivar queue_offset: of the first message of the timers' topic whose entry is not on disk. :ivar master_offset: of
+        the first one without an entry; of a slave, its master's.
     """
 
     def __init__(self, fs: FileSystem, path: Path) -> None:

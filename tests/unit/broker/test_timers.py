@@ -298,8 +298,12 @@ def test_files_have_the_bytes_of_java(running: InProcess, tmp_path: Path) -> Non
     assert log[16:24] == START_MS.to_bytes(8, "big")
     assert log[24:28] == (5_000).to_bytes(4, "big")
     assert log[52 + 4 : 52 + 12] == bytes(8), "the second entry points to the first"
+    files = running.services.timers._files
+    assert files is not None
+    files._thread.submit(lambda: None).result()  # what was to be put on disk is there
+    running.turn(50)
     check = (tmp_path / "config" / "timercheck").read_bytes()
-    assert int.from_bytes(check[16:24], "big") == int.from_bytes(check[24:32], "big") == 2
+    assert [int.from_bytes(check[at : at + 8], "big") for at in (8, 16, 24)] == [2 * 52, 2, 2]
     assert running.connect().ask(CHECKPOINT).body == check[:56]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tests.unit.store.memoryfs import MemoryFileSystem
 
 ROOT = Path("/store")
 FILE_SIZE = 1000
+MESSAGES_END = 10**6
 PER_FILE = (FILE_SIZE - 16) // UNIT_SIZE
 JAVA_BLANK = (0xBBCCDDEE ^ 1880681594).to_bytes(4, "big")
 
@@ -22,7 +24,7 @@ def unit(number: int) -> Unit:
 
 def log_of(fs: MemoryFileSystem, start: int = 0) -> tuple[TimerLog, list[tuple[int, Unit]]]:
     log = TimerLog(fs, ROOT / "timerlog", FILE_SIZE)
-    return log, log.recover(start)
+    return log, log.recover(start, MESSAGES_END)
 
 
 def test_entries_go_over_several_files_as_java_splits_them() -> None:
@@ -54,6 +56,45 @@ def test_what_lies_behind_a_damaged_entry_is_cut_off() -> None:
     assert again.append(unit(99)) == places[25]
     _, found = log_of(fs)
     assert [one for _, one in found] == [*(unit(number) for number in range(25)), unit(99)]
+
+
+def test_half_an_entry_is_none() -> None:
+    """A disk writes pages, and an entry may lie in two of them; whichever of them is missing reads as zero."""
+    whole = fs_bytes(lambda log: log.append(unit(1)))
+    for at in range(4, UNIT_SIZE - 12, 4):  # behind it come what tells the topic, and the mark
+        for torn in (whole[:at].ljust(UNIT_SIZE, b"\0"), bytes(at) + whole[at:]):
+            fs = MemoryFileSystem()
+            fs.open(ROOT / "timerlog" / f"{0:020d}", FILE_SIZE).write(0, torn)
+            log, found = log_of(fs)
+            assert (found, log.end) == ([], 0), at
+
+
+def fs_bytes(write: Callable[[TimerLog], object]) -> bytes:
+    fs = MemoryFileSystem()
+    write(log_of(fs)[0])
+    return fs.open(ROOT / "timerlog" / f"{0:020d}", FILE_SIZE).read(0, UNIT_SIZE)
+
+
+@pytest.mark.parametrize("start", [0, 3 * UNIT_SIZE, FILE_SIZE + 7 * UNIT_SIZE])
+def test_entries_of_messages_that_are_gone_are_cut_off(start: int) -> None:
+    """Wherever the log was known to end: in another file than the last entry that counts, too."""
+    fs = MemoryFileSystem()
+    log, _ = log_of(fs)
+    places = [log.append(unit(number)) for number in range(PER_FILE + 7)]
+    again = TimerLog(fs, ROOT / "timerlog", FILE_SIZE)
+    again.recover(start, unit(4).physical)
+    assert again.end == places[4]
+    assert [one for _, one in again.units()] == [unit(number) for number in range(4)]
+
+
+def test_where_the_known_end_has_been_cut_off_the_file_is_read_from_its_begin() -> None:
+    fs = MemoryFileSystem()
+    log, _ = log_of(fs)
+    places = [log.append(unit(number)) for number in range(9)]
+    log.cut(places[5])
+    again, found = log_of(fs, places[8])
+    assert [place for place, _ in found] == places[:5]
+    assert again.end == places[5]
 
 
 def test_a_mark_stays_and_nothing_is_read_where_nothing_is() -> None:
@@ -99,6 +140,17 @@ def test_slots_and_those_of_another_round() -> None:
     wheel.close()
     with pytest.raises(StoreCorrupt, match="it is no timer wheel"):
         TimerWheel(fs, ROOT / "timerwheel", 11, 1_000)
+
+
+def test_slots_that_point_behind_the_log_are_told() -> None:
+    wheel = TimerWheel(MemoryFileSystem(), ROOT / "timerwheel", 70_000, 1_000)
+    for time, last in ((3_000, 52), (69_999_000, 104), (40_000_000, 0)):
+        wheel.put(time, Slot(0, last, 1))
+    assert wheel.pointing_beyond(52) == {3_000, 69_999_000}
+    assert wheel.pointing_beyond(105) == set()
+    wheel.clear(3_000)
+    assert wheel.get(3_000) is None
+    assert wheel.pointing_beyond(0) == {69_999_000, 40_000_000}
 
 
 def test_the_checkpoint_is_read_as_it_was_written() -> None:
