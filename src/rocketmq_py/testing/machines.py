@@ -24,6 +24,7 @@ START_SECONDS = 400.0
 """How long a server may take to say READY, on a machine that is busy otherwise."""
 _ANSWER_SECONDS = 60.0
 _HOST = "127.0.0.1"
+_READ = {"slaveReadEnable": "true"}
 
 
 class Program:
@@ -308,7 +309,7 @@ class Machines:
     :param brokers: how many masters, named broker-a, broker-b and so on.
     :param name_servers: how many name servers.
     :param slaves: how many of the masters, the first ones, have a slave; those are SYNC_MASTER and acknowledge what
-        their slave has, too.
+        their slave has, too; consumers may read from it.
     :param servers: whose: ours by default.
     :param settings: keys of broker.conf, for every broker.
     """
@@ -338,7 +339,8 @@ class Machines:
 
     def _broker(self, number: int, port: int, has_slave: bool) -> Server:
         name, kind = f"broker-{chr(ord('a') + number)}", self._kind
-        settings = self._of(name, {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "2"} if has_slave else {})
+        role = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "2", **_READ} if has_slave else {}
+        settings = self._of(name, role)
         return Server(name, port, kind.broker(port, self._work / name, settings), self._work / f"{name}.log",
                       has_seams=kind.has_seams, on_ready=lambda at: kind.serves(at, settings))  # fmt: skip
 
@@ -346,7 +348,7 @@ class Machines:
         name, kind = f"{master.name}-slave", self._kind
         link = TcpProxy(f"{_HOST}:{master.port + 1}")
         link.start()  # its address is part of the command
-        role = {"brokerRole": "SLAVE", "brokerId": "1", "haMasterAddress": link.address}
+        role = {"brokerRole": "SLAVE", "brokerId": "1", "haMasterAddress": link.address, **_READ}
         settings = self._of(master.name, role)
         return Slave(name, port, kind.broker(port, self._work / name, settings), self._work / f"{name}.log", link,
                      has_seams=kind.has_seams, on_ready=lambda at: kind.serves(at, settings))  # fmt: skip
