@@ -7,7 +7,6 @@ import json
 import random
 import shutil
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from rocketmq_py.wire.record import MAGIC_V2, decode_records, pack_host
 from tests.interop.javapeer import JavaPeer, JavaServer
 from tests.interop.ours import OurServers
 from tests.killing import SETTINGS, Queue, Rounds, body, number_of, queues, read_everything, send
+from tests.retention import trim
 from tests.unit.store.memoryfs import MemoryFileSystem
 
 ROUNDS = 3
@@ -26,16 +26,18 @@ LONG_TOPIC = f"%RETRY%{LONG_GROUP}"
 LOST_QUEUES = [*queues(), (LONG_TOPIC, 0)]
 HOST = pack_host("127.0.0.1", 10911)
 SECONDS = 30.0
+OUR_SIZES = {
+    "mapped_file_size_commit_log": SETTINGS["mappedFileSizeCommitLog"],
+    "mapped_file_size_consume_queue": SETTINGS["mappedFileSizeConsumeQueue"],
+    "max_hash_slot_num": SETTINGS["maxHashSlotNum"],
+    "max_index_num": SETTINGS["maxIndexNum"],
+}
 SIZES = {key: value for key, value in SETTINGS.items() if "Size" in key or "Num" in key}
 
 
 def config(**changes: Any) -> StoreConfig:
     """The sizes of both sides."""
-    return StoreConfig(
-        mapped_file_size_commit_log=SETTINGS["mappedFileSizeCommitLog"],
-        mapped_file_size_consume_queue=SETTINGS["mappedFileSizeConsumeQueue"],
-        max_hash_slot_num=SETTINGS["maxHashSlotNum"], max_index_num=SETTINGS["maxIndexNum"], **changes,
-    )  # fmt: skip
+    return StoreConfig(**OUR_SIZES, **changes)
 
 
 def java_broker(java: JavaPeer, servers: OurServers, store: Path) -> JavaServer:
@@ -43,28 +45,11 @@ def java_broker(java: JavaPeer, servers: OurServers, store: Path) -> JavaServer:
     return java.broker(servers.namesrv().namesrv, store=store, conf=SIZES)
 
 
-def trim(store: Path) -> int:
-    """Removes the older half of the commit log, as the clean-up of a running broker does; where the log begins now."""
-    opened = MessageStore(store, config(file_reserved_time=0, delete_file_batch_max=1), store_host=HOST)
-    opened.open()
-    half, deadline = opened.max_physical_offset // 2, time.monotonic() + SECONDS
-    while opened.min_physical_offset < half:
-        assert time.monotonic() < deadline
-        opened.delete_expired()
-        opened.clean(opened.now() + 1)
-        opened.tick(opened.now())
-    for _ in range(10):  # queues and index follow
-        opened.tick(opened.now())
-    begin = opened.min_physical_offset
-    opened.close()
-    return begin
-
-
 def test_after_kills_and_clean_up(java: JavaPeer, servers: OurServers, tmp_path: Path) -> None:
     """We kill and trim, Java serves the same and appends; Java is killed, we serve the same and what it appended."""
     rounds = Rounds(tmp_path, seed=2)
     asyncio.run(rounds.run(ROUNDS))
-    assert trim(rounds.store) > 0
+    assert trim(rounds.store, **OUR_SIZES) > 0
     served = servers.serve(rounds.store, **SIZES)
     ours = asyncio.run(read_everything(served.broker))
     served.stop()
