@@ -12,6 +12,7 @@ from struct import pack
 from typing import Any
 
 import pytest
+from pyspark import TaskContext
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructField, StructType
 
@@ -147,7 +148,24 @@ def test_under_a_filter_the_others_come_and_the_bad_ones_are_told(cluster: Clust
     assert len(bad) == len(set(bad))
 
 
-def test_dead_letters_say_where_they_came_from_and_are_sent_again(cluster: Cluster) -> None:
+class Task:
+    """What Spark tells a task of a streaming query."""
+
+    def __init__(self, **properties: str) -> None:
+        self._properties = properties
+
+    def getLocalProperty(self, name: str) -> str:  # noqa: N802 - PySpark's name
+        return self._properties[name.replace(".", "_")]
+
+    def partitionId(self) -> int:  # noqa: N802
+        return 3
+
+
+def test_dead_letters_say_where_they_came_from_and_are_sent_again(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = Task(sql_streaming_queryId="q-1", streaming_sql_batchId="7")
+    monkeypatch.setattr(TaskContext, "get", lambda: task)
     damaged = Damaged(cluster, COMPRESSION)
     group, topic = f"g-{damaged.topic.name}", damaged.topic
     assert len(damaged.read("body", mode="DLQ", groupId=group)) == NUMBER - len(BAD)
@@ -159,6 +177,7 @@ def test_dead_letters_say_where_they_came_from_and_are_sent_again(cluster: Clust
     assert (letter["body"], letter["origin"], letter["keys"], letter["tags"]) == ("17", topic.name, "k17", "B")
     assert damaged.reason in letter["properties"]["SPARK_BAD_REASON"]
     assert letter["properties"]["SPARK_SOURCE_QUEUE"] == "0"
+    assert (letter["properties"]["SPARK_QUERY_ID"], letter["properties"]["SPARK_BATCH_ID"]) == ("q-1", "7")
     assert letter["properties"]["SPARK_ROW_KEY"].endswith("-0-17")
     cli.ok("dlq", "resend", group, "--yes")
     rows = eventually(lambda: damaged.read("body", batch=True, mode="PERMISSIVE"), lambda rows: len(rows) == NUMBER)
