@@ -36,8 +36,8 @@ _FILTERS_MS = 10_000
 _FIRST_CLEAN_MS = 60_000
 _LIMITS_MS = 1_000
 _CATCH_UP_MS = 1_000
-_LAST_SECONDS = 1.0
-"""So long an end that is in order waits at most for slaves to have the last of the log."""
+_LAST_SECONDS = 3.0
+"""So long an orderly end waits at most for slaves to have the last of the log. A Java broker sleeps as long."""
 _SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
 
 
@@ -185,7 +185,7 @@ class Broker:
     async def stop(self) -> None:
         """Unregister, answer everybody who waits, and put everything on disk. Harmless when stopped already.
 
-        Slaves that are not far behind get the rest of the log, if they take it within a second. With
+        Slaves that are not far behind get the rest of the log, if they take it within three seconds. With
         ``enable_shutdown_gracefully``, name servers hear before that nobody may write here any more, producers are sent
         away, and slaves have what remains of ``shutdown_wait_time_seconds``; consumers are served meanwhile.
         """
