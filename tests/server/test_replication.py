@@ -207,15 +207,15 @@ def test_flow_control_holds_back(play) -> None:
 def test_a_master_that_drains_ends_when_its_slave_has_everything(play) -> None:
     async def scenario(made: Pairs) -> None:
         master = await made.broker(
-            "master", ha_flow_control_enable=True, max_ha_transfer_byte_in_second=40_000,
+            "master", ha_flow_control_enable=True, max_ha_transfer_byte_in_second=10_000,
             enable_shutdown_gracefully=True, shutdown_wait_time_seconds=60,
         )  # fmt: skip
         slave = await made.slave_of(master)
         await made.send(master, b"first")
         await caught_up(master, slave)
-        await made.load(master, rounds=2)
+        await made.load(master, rounds=1)
         end = log_end(master)
-        assert log_end(slave) < end, "held back by flow control"
+        assert log_end(slave) + 50_000 < end, "held back for longer than an end without draining waits"
         await master.stop()
         assert log_end(slave) == end
 
