@@ -1,14 +1,15 @@
 """Splitting the body of a batch send, and encoding the records of one whose messages all have the same shape.
 
-Messages of a batch mostly are alike: equal lengths and flags, the same properties in the same order, only bodies and
-keys differ. Then one ``struct`` call takes all of them apart, what is equal in all of them (``fillers``) is compared
-and repeated as a whole, and one call puts the records together; message by message the same costs three times as much.
+Messages of a batch mostly are alike: equal lengths and flags, the same properties in the same order, only bodies, keys
+and perhaps other values differ. Then one ``struct`` call takes all of them apart, what is equal in all of them
+(``fillers``) is compared and repeated as a whole, and one call puts the records together; message by message the same
+costs three times as much.
 Knows the layouts of ``wire.batch`` and ``wire.record``. Refuses to know queues and files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from struct import Struct
@@ -32,7 +33,7 @@ Span = tuple[int, int]
 class SameShape(NamedTuple):
     """The messages of a batch.
 
-    ``keys`` are the values that differ, one column each; ``fillers`` the bytes before, between and after them, the
+    ``keys`` are the values that may differ, one column each; ``fillers`` the bytes before, between and after them, the
     first with the length of the properties. The index wants the columns ``uniq_keys`` and ``words`` (values of KEYS).
     """
 
@@ -70,7 +71,10 @@ def same_shape(body: bytes) -> SameShape | None:
     if int.from_bytes(body[end : end + 2], "big") != len(properties):
         return None
     uniq_key, words = fields.value_span(properties, fields.UNIQ_KEY), fields.value_span(properties, fields.KEYS)
-    cuts = _cuts(uniq_key, words, len(properties))
+    others = fields.differing_spans(properties, body[end + 2 - size :])
+    if others is None:
+        return None
+    cuts = _cuts({span for span in (uniq_key, words, *others) if span is not None}, len(properties))
     found = _messages(length, cuts, len(body) // size).unpack(body + body[:_HEAD_SIZE])
     columns = [found[i :: len(cuts)] for i in range(len(cuts))]
     if not _is_regular(columns):
@@ -84,13 +88,9 @@ def same_shape(body: bytes) -> SameShape | None:
     )  # fmt: skip
 
 
-def _cuts(uniq_key: Span | None, words: Span | None, end: int) -> tuple[int, ...]:
+def _cuts(spans: Iterable[Span], end: int) -> tuple[int, ...]:
     """Where fillers and keys begin by turns, and the end, counted from the length of the properties on."""
-    if uniq_key is None or words is None:
-        only = uniq_key or words
-        return (0, end + 2) if only is None else (0, only[0] + 2, only[1] + 2, end + 2)
-    first, second = min(uniq_key, words), max(uniq_key, words)
-    return (0, first[0] + 2, first[1] + 2, second[0] + 2, second[1] + 2, end + 2)
+    return (0, *(at + 2 for span in sorted(spans) for at in span), end + 2)
 
 
 def _is_regular(columns: Sequence[Sequence[bytes]]) -> bool:

@@ -45,6 +45,21 @@ def value_span(properties: bytes, name: bytes) -> tuple[int, int] | None:
     return None
 
 
+def differing_spans(one: bytes, other: bytes) -> list[tuple[int, int]] | None:
+    """Where values differ between properties of one length; None when more than values differ, or the tags do."""
+    if one == other:
+        return []
+    spans, at = [], 0
+    for mine, others in zip(one.split(b"\x02"), other.split(b"\x02"), strict=False):
+        if mine != others:
+            name, _, value = mine.partition(b"\x01")
+            if len(mine) != len(others) or not value or name == TAGS or not others.startswith(name + b"\x01"):
+                return None
+            spans.append((at + len(name) + 1, at + len(mine)))
+        at += len(mine) + 1
+    return spans
+
+
 @lru_cache(maxsize=4096)
 def tags_code(tags: bytes | None) -> int:
     """The hash of tags in UTF-8, 0 for none."""

@@ -10,6 +10,7 @@ import pytest
 from rocketmq_py.errors import CorruptRecord, MessageIllegal, StoreNotWritable
 from rocketmq_py.model import RecordHead
 from rocketmq_py.store import NewBatch, StoreConfig
+from rocketmq_py.store.batches import same_shape
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.javahash import tags_code
 from rocketmq_py.wire.record import decode_records, encode_record, pack_host
@@ -145,11 +146,29 @@ def test_messages_appended_together_lie_in_one_file(stores):
 
 
 def alike(n, body=b"body-%03d", tail=b"\x02TAGS\x01A"):
-    return [(i, body % i, b"UNIQ_KEY\x01B%05d\x02KEYS\x01w%03d" % (i, i) + tail) for i in range(n)]
+    return [(9, body % i, b"UNIQ_KEY\x01B%05d\x02KEYS\x01w%03d" % (i, i) + tail) for i in range(n)]
 
 
-BATCHES = {
+def numbered(n, name=b"row"):
+    return [(0, b"x", b"a\x01b\x02%b\x01%04d\x02UNIQ_KEY\x01B%05d\x02TAGS\x01A\x02" % (name, i, i)) for i in range(n)]
+
+
+SAME_SHAPE = {
     "alike": alike(20),
+    "another value differs": numbered(20),
+    "two other values differ": [(0, b"x", b"a\x01%d\x02b\x01%d" % (i, 9 - i)) for i in range(10)],
+}
+BATCHES = {
+    **SAME_SHAPE,
+    "different flags": [(i, body, properties) for i, (_, body, properties) in enumerate(alike(20))],
+    "other values differ in the middle only": [*numbered(3), *numbered(3)[:1], *numbered(1)],
+    "names differ": [*numbered(9), *numbered(5, b"col")],
+    "a separator in another value": [
+        *numbered(9),
+        (0, b"x", numbered(1)[0][2].replace(b"0000", b"0\x02cd", 1)),
+        *numbered(3),
+    ],
+    "values of other lengths": [(0, b"x", b"a\x01%d\x02b\x01%d" % (10**i, 10 ** (8 - i))) for i in range(9)],
     "two": alike(2),
     "different lengths": [(i, b"x" * i, b"UNIQ_KEY\x01%d" % i) for i in range(20)],
     "different tags": [(0, b"x", b"TAGS\x01A" if i % 2 else b"TAGS\x01B") for i in range(20)],
@@ -158,6 +177,11 @@ BATCHES = {
     "a separator in a value": [(0, b"x", b"UNIQ_KEY\x01ab\x02c\x01d"), *[(0, b"x", b"UNIQ_KEY\x01abXc\x01d")] * 5],
     "one key empty": [*alike(6), (9, b"body-009", b"UNIQ_KEY\x01\x02____\x02KEYS\x01w%03d\x02TAGS\x01A" % 9)],
 }
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_messages_of_one_shape_are_known(name):
+    assert (same_shape(encode_batch(BATCHES[name])) is not None) == (name in SAME_SHAPE)
 
 
 @pytest.mark.parametrize("common", [b"", b"CLUSTER\x01c\x02"])
