@@ -18,7 +18,7 @@ from rocketmq_py.protocol.headers import EndTransaction
 from rocketmq_py.spark.connection import Connections
 from rocketmq_py.spark.halves import Half
 from rocketmq_py.spark.retry import Retry
-from rocketmq_py.spark.sender import SendSettings
+from rocketmq_py.spark.targets import SendSettings
 from rocketmq_py.wire.command import Command
 
 _log = logging.getLogger(__name__)

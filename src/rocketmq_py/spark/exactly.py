@@ -20,8 +20,8 @@ from rocketmq_py.spark.decisions import Decision, DecisionError, Decisions
 from rocketmq_py.spark.ends import Ends
 from rocketmq_py.spark.halves import Half, HalfSender, Halves
 from rocketmq_py.spark.rows import ATTEMPT, RowStamp, RowWriter
-from rocketmq_py.spark.sender import SendSettings
 from rocketmq_py.spark.settling import Settling
+from rocketmq_py.spark.targets import SendSettings
 
 _log = logging.getLogger(__name__)
 

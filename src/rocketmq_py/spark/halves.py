@@ -29,11 +29,10 @@ from rocketmq_py.protocol.headers import SendMessageV2
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.protocol.sysflag import TRANSACTION_PREPARED
 from rocketmq_py.spark.badrecords import Bad, dead_letter
-from rocketmq_py.spark.cluster import AUTO_CREATE_QUEUES, Cluster
-from rocketmq_py.spark.connection import Connections
+from rocketmq_py.spark.cluster import AUTO_CREATE_QUEUES
 from rocketmq_py.spark.retry import Retry
 from rocketmq_py.spark.rows import Outgoing
-from rocketmq_py.spark.sender import Room, SendSettings, TopicQueues
+from rocketmq_py.spark.targets import Room, SendSettings, Targets
 from rocketmq_py.wire.command import Command
 
 _AT_ONCE = 64
@@ -94,16 +93,14 @@ class HalfSender:
     :param unique_key: makes another unique key.
     :param bad: what to do about messages their broker refuses as illegal.
     :ivar resent: row key and last unique key of those that were sent more than once.
-    :ivar topics: where they go.
     """
 
     def __init__(self, settings: SendSettings, unique_key: Callable[[], str], bad: Bad) -> None:
         self._settings = settings
         self._bad = bad
         self._unique_key = unique_key
-        self._connections = Connections(settings.timeout, settings.security)
-        self._cluster = Cluster(settings.namesrv, settings.timeout, settings.retries, settings.security)
-        self._topics: dict[str, TopicQueues] = {}
+        self._targets = Targets(settings)
+        self._connections = self._targets.connections
         self._waiting: deque[_Pending] = deque()
         self._under_way: dict[tuple[str, int], _Pending] = {}
         self._prepared = f"{Property.TRANSACTION_PREPARED}\x01true\x02{Property.PRODUCER_GROUP}\x01"
@@ -114,11 +111,10 @@ class HalfSender:
         self._halves = Halves()
         self._ordered: list[tuple[int, str, MessageQueue, int, int]] = []
         self.resent: dict[str, str] = {}
-        self.topics: set[str] = set()
 
     def send(self, message: Outgoing) -> None:
         """Take a message; errors as :meth:`flush`."""
-        bound = self._queues(message.topic).bound(message)
+        bound = self._targets.bound(message.topic, message.sharding_key, message.queue_id)
         retry = Retry(self._settings.retries, f"sending to {message.topic}")
         self._waiting.append(_Pending(self._sent, message, bound, retry))
         self._sent += 1
@@ -142,19 +138,16 @@ class HalfSender:
         self._ordered.clear()
         return self._halves
 
+    @property
+    def topics(self) -> set[str]:
+        """Where they go."""
+        return self._targets.used
+
     def close(self) -> None:
         """Close all connections."""
-        self._connections.close()
-        self._cluster.close()
+        self._targets.close()
 
     # -- out
-
-    def _queues(self, topic: str) -> TopicQueues:
-        queues = self._topics.get(topic)
-        if queues is None:
-            queues = self._topics[topic] = TopicQueues(self._cluster.writable(topic))
-            self.topics.add(topic)
-        return queues
 
     def _send_waiting(self) -> None:
         """Put everything that waits on its way: what goes to one broker, in one write."""
@@ -175,7 +168,7 @@ class HalfSender:
 
     def _place(self, pending: _Pending, free: dict[str, MessageQueue]) -> str:
         """Decide on the queue; the address of its broker. ``free`` are the queues of those that are not bound."""
-        topic, queues = pending.message.topic, self._queues(pending.message.topic)
+        topic, queues = pending.message.topic, self._targets.queues(pending.message.topic)
         if pending.bound is not None:
             pending.queue = pending.bound
         elif pending.retry.failures:
@@ -273,7 +266,7 @@ class HalfSender:
         """
         if error.refresh_route:
             for pending in pendings:
-                self._topics.pop(pending.message.topic, None)
+                self._targets.forget(pending.message.topic)
         pause = max(pending.retry.count(error) for pending in pendings)
         self._not_before = max(self._not_before, time.monotonic() + pause)
         self._waiting.extendleft(reversed(pendings))

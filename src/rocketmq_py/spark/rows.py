@@ -21,6 +21,8 @@ COLUMNS = ("topic", "body", "tags", "keys", "properties", "shardingKey", "queueI
 
 QUERY_ID, BATCH_ID, ROW_KEY = "SPARK_QUERY_ID", "SPARK_BATCH_ID", "SPARK_ROW_KEY"
 """Properties that name a row for good: a micro-batch that is written again gives its rows the same three values."""
+ROW_KEY_DIGITS = 9
+"""Digits of a row's number in its key, so that the keys of a task are of one length: brokers store those faster."""
 ATTEMPT = "SPARK_ATTEMPT"
 """Property of exactly-once rows: which of the attempts at a task wrote this one."""
 
@@ -80,6 +82,9 @@ class RowWriter:
     :param topic: the topic of every row; None takes it from the column ``topic``.
     :param stamp: see :class:`RowStamp`.
     :param unique_key: gives each message its client id.
+    :ivar stamp: properties of every message.
+    :ivar partition: the number of the task.
+    :ivar count: rows so far, the number of the next one.
     """
 
     def __init__(
@@ -88,9 +93,13 @@ class RowWriter:
         self._at = {name: columns.index(name) if name in columns else None for name in COLUMNS}
         self._topic = topic
         self._unique_key = unique_key
-        self._stamp = stamp.properties
-        self._partition = stamp.partition
-        self._rows = 0
+        self.stamp = {Property.WAIT_STORE: "true", **stamp.properties}
+        self.partition = stamp.partition
+        self.count = 0
+
+    def pass_over(self, rows: int) -> None:
+        """Number so many rows whose messages somebody else makes."""
+        self.count += rows
 
     def messages(self, rows: Iterable[Sequence[Any]], bad: Bad) -> Iterator[Outgoing]:
         """The messages of rows, or dead letters of those that no broker would take.
@@ -111,16 +120,16 @@ class RowWriter:
 
         :raises MessageIllegal: no broker would take it; names the row.
         """
-        self._rows += 1
+        self.count += 1
         try:
             return self._message(row)
         except MessageIllegal as e:
-            raise MessageIllegal(f"row {self._rows - 1} of partition {self._partition}: {e}") from e
+            raise MessageIllegal(f"row {self.count - 1} of partition {self.partition}: {e}") from e
 
     def dead_letter(self, row: Sequence[Any], reason: str, where: str) -> Outgoing:
         """The dead letter of the row :meth:`message` was last asked for, to topic ``where``."""
-        key, unique_key = f"{self._partition}-{self._rows - 1}", self._unique_key()
-        named = {Property.UNIQUE_KEY: unique_key, **self._stamp, ROW_KEY: key}
+        key, unique_key = self._row_key(), self._unique_key()
+        named = {Property.UNIQUE_KEY: unique_key, **self.stamp, ROW_KEY: key}
         for name, column in ((Property.KEYS, "keys"), (Property.TAGS, "tags"), (Property.SHARDING_KEY, "shardingKey")):
             if text := self._value(row, column):
                 named[name] = text
@@ -134,11 +143,14 @@ class RowWriter:
         if fault:
             raise MessageIllegal(fault)
         sharding_key = self._value(row, "shardingKey")
-        row_key, unique_key = f"{self._partition}-{self._rows - 1}", self._unique_key()
+        row_key, unique_key = self._row_key(), self._unique_key()
         delay = _delay(self._value(row, "delayLevel"), self._value(row, "deliverAt"))
         properties = self._properties(row, sharding_key, row_key, unique_key, delay)
         body, queue_id = _body(self._value(row, "body")), self._value(row, "queueId")
         return Outgoing(topic, body, properties, sharding_key, queue_id, row_key, unique_key, bool(delay))
+
+    def _row_key(self) -> str:
+        return f"{self.partition}-{self.count - 1:0{ROW_KEY_DIGITS}d}"
 
     def _value(self, row: Sequence[Any], name: str) -> Any:
         at = self._at[name]
@@ -156,8 +168,7 @@ class RowWriter:
             if value:
                 properties[name] = _plain(name, value)
         properties[Property.UNIQUE_KEY] = unique_key
-        properties[Property.WAIT_STORE] = "true"
-        properties.update(self._stamp)
+        properties.update(self.stamp)
         properties[ROW_KEY] = row_key
         properties.update(delay)
         raw = encode_properties(properties)

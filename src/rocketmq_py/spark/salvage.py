@@ -118,7 +118,8 @@ class Salvage:
 
     def _send(self, letter: Outgoing) -> None:
         """Store a dead letter; the micro-batch does not get on before it is."""
-        from rocketmq_py.spark.sender import Sender, SendSettings  # what hardly any read needs
+        from rocketmq_py.spark.sender import Sender  # what hardly any read needs
+        from rocketmq_py.spark.targets import SendSettings
 
         options = self._options
         settings = SendSettings(

@@ -9,46 +9,22 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from rocketmq_py.errors import (
-    BrokerError,
-    ConfigError,
-    MessageRefused,
-    NetworkError,
-    NoRouteError,
-    RocketMQError,
-    SystemBusy,
-)
+from rocketmq_py.errors import BrokerError, MessageRefused, NetworkError, NoRouteError, RocketMQError, SystemBusy
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol.codes import STORED, RequestCode
 from rocketmq_py.protocol.headers import SendMessageV2
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.spark.badrecords import Bad, dead_letter
-from rocketmq_py.spark.cluster import AUTO_CREATE_QUEUES, Cluster
-from rocketmq_py.spark.connection import Connections
-from rocketmq_py.spark.queues import Queues
+from rocketmq_py.spark.blocks import Block
+from rocketmq_py.spark.cluster import AUTO_CREATE_QUEUES
 from rocketmq_py.spark.retry import Retry
 from rocketmq_py.spark.rows import Outgoing
-from rocketmq_py.spark.security import OPEN, Security
-from rocketmq_py.wire.batch import encode_batch
+from rocketmq_py.spark.targets import Room, SendSettings, Targets
+from rocketmq_py.wire.batch import decode_batch, encode_batch
 from rocketmq_py.wire.command import Command
-from rocketmq_py.wire.javahash import string_hash
 
 _MAX_MESSAGES = 512
-_PER_MESSAGE = 22  # bytes a batch adds to each
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendSettings:
-    """How to send. See ``WriteOptions`` for the meaning of each."""
-
-    namesrv: tuple[str, ...]
-    producer_group: str
-    timeout: float
-    retries: int
-    in_flight: int
-    max_batch_bytes: int
-    security: Security = OPEN
 
 
 @dataclass(slots=True)
@@ -58,7 +34,9 @@ class Batch:
     topic: str
     bound: MessageQueue | None
     retry: Retry
-    messages: list[tuple[int, bytes, bytes]] = field(default_factory=list)
+    parts: list[bytes | memoryview] = field(default_factory=list)
+    """Encoded messages, one or several in each."""
+    count: int = 0
     size: int = 0
     waits: bool = False
     """Whether it is one message that asks for a delay."""
@@ -67,73 +45,15 @@ class Batch:
     address: str | None = None
     """Where the last attempt went."""
 
-    def add(self, message: Outgoing) -> None:
-        self.messages.append((0, message.body, message.properties))
-        self.size += len(message.body) + len(message.properties) + _PER_MESSAGE
+    def add(self, encoded: bytes | memoryview, count: int) -> None:
+        """So many messages more."""
+        self.parts.append(encoded)
+        self.count += count
+        self.size += len(encoded)
 
-
-class TopicQueues:
-    """The queues a topic can be written to, and which is next."""
-
-    def __init__(self, queues: Queues) -> None:
-        self._masters = {queue: addresses.master for queue, addresses in queues.addresses.items()}
-        self._queues = sorted(self._masters)
-        self._turn = 0
-
-    def address(self, queue: MessageQueue) -> str:
-        """Where the master of ``queue`` is.
-
-        :raises NoRouteError: it is not registered now.
-        """
-        master = self._masters.get(queue)
-        if master is None:
-            raise NoRouteError(f"no broker takes messages for {queue}: no master of {queue.broker_name} is registered")
-        return master
-
-    def bound(self, message: Outgoing) -> MessageQueue | None:
-        """The queue a message has to go to, None if any will do.
-
-        :raises ConfigError: it names a queue the topic does not have.
-        """
-        if message.queue_id is not None:
-            for queue in self._queues:  # with several brokers, always the first one that has such a queue
-                if queue.queue_id == message.queue_id:
-                    return queue
-            raise ConfigError(f"topic {message.topic} has no queue {message.queue_id}")
-        if message.sharding_key is not None:
-            return self._queues[abs(string_hash(message.sharding_key)) % len(self._queues)]
-        return None
-
-    def next(self, avoid: MessageQueue | None) -> MessageQueue:
-        """The queues in turn, without those of the broker that failed last where there is another."""
-        for _ in self._queues:
-            self._turn = (self._turn + 1) % len(self._queues)
-            queue = self._queues[self._turn]
-            if avoid is None or queue.broker_name != avoid.broker_name:
-                return queue
-        return self._queues[self._turn]
-
-
-class Room:
-    """How much may be under way: half as much when a broker is busy, a little more for everything it takes.
-
-    :param most: what is allowed when all is well.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._now = float(most)
-
-    def __int__(self) -> int:
-        return int(self._now)
-
-    def taken(self) -> None:
-        """A broker took something."""
-        self._now = min(self._most, self._now + 1 / self._now)
-
-    def busy(self) -> None:
-        """A broker refused something because it is busy."""
-        self._now = max(1.0, self._now / 2)
+    def body(self) -> bytes:
+        """The body of its send."""
+        return b"".join(self.parts)
 
 
 class Sender:
@@ -145,9 +65,8 @@ class Sender:
     def __init__(self, settings: SendSettings, bad: Bad | None = None) -> None:
         self._settings = settings
         self._bad = bad
-        self._connections = Connections(settings.timeout, settings.security)
-        self._cluster = Cluster(settings.namesrv, settings.timeout, settings.retries, settings.security)
-        self._topics: dict[str, TopicQueues] = {}
+        self._targets = Targets(settings)
+        self._connections = self._targets.connections
         self._room = Room(settings.in_flight)
         self._filling: dict[tuple[str, MessageQueue | None], Batch] = {}
         self._under_way: dict[tuple[str, int], Batch] = {}
@@ -157,30 +76,54 @@ class Sender:
 
         :raises RocketMQError: an earlier message could not be sent, all attempts used up.
         """
-        bound = self._queues(message.topic).bound(message)
+        bound = self.bound(message.topic, message.sharding_key, message.queue_id)
+        encoded = encode_batch([(0, message.body, message.properties)])
         if message.waits:
-            self._send_alone(message, bound)
-            return
-        key = (message.topic, bound)
-        size = len(message.body) + len(message.properties) + _PER_MESSAGE
+            self._send_alone(message.topic, bound, encoded)
+        else:
+            self._add(message.topic, bound, encoded, 1)
+
+    def send_block(self, block: Block) -> None:
+        """As :meth:`send`, for many messages at once."""
+        ends, begin, count = block.ends, 0, len(block.ends) - 1
+        while begin < count:
+            batch = self._filling.get((block.topic, block.bound))
+            used = batch.size if batch is not None else 0
+            room = _MAX_MESSAGES - (batch.count if batch is not None else 0)
+            fit = int(ends.searchsorted(ends[begin] + self._settings.max_batch_bytes - used, "right")) - 1
+            end = max(begin + 1, min(fit, begin + room))
+            self._add(block.topic, block.bound, block.data[ends[begin] : ends[end]], end - begin)
+            begin = end
+
+    def bound(self, topic: str, sharding_key: str | None, queue_id: int | None) -> MessageQueue | None:
+        """The queue a message has to go to, None if any will do.
+
+        :raises ConfigError: the topic has no such queue.
+        :raises RocketMQError: the topic cannot be looked up.
+        """
+        return self._targets.bound(topic, sharding_key, queue_id)
+
+    def _add(self, topic: str, bound: MessageQueue | None, encoded: bytes | memoryview, count: int) -> None:
+        """Let messages leave with the batch for their queue; before them what has no room beside them."""
+        key = (topic, bound)
         batch = self._filling.get(key)
-        if batch is not None and batch.size + size > self._settings.max_batch_bytes:
+        if batch is not None and batch.size + len(encoded) > self._settings.max_batch_bytes:
             self._dispatch(self._filling.pop(key))
             batch = None
         if batch is None:
-            batch = self._filling[key] = self._new(message.topic, bound)
-        batch.add(message)
-        if len(batch.messages) >= _MAX_MESSAGES:
+            batch = self._filling[key] = self._new(topic, bound)
+        batch.add(encoded, count)
+        if batch.count >= _MAX_MESSAGES:
             self._dispatch(self._filling.pop(key))
 
-    def _send_alone(self, message: Outgoing, bound: MessageQueue | None) -> None:
+    def _send_alone(self, topic: str, bound: MessageQueue | None, encoded: bytes) -> None:
         """Send a message that waits: brokers take those one by one only. What came before it leaves before it."""
-        before = self._filling.pop((message.topic, bound), None) if bound is not None else None
+        before = self._filling.pop((topic, bound), None) if bound is not None else None
         if before is not None:
             self._dispatch(before)
-        batch = self._new(message.topic, bound)
+        batch = self._new(topic, bound)
         batch.waits = True
-        batch.add(message)
+        batch.add(encoded, 1)
         self._dispatch(batch)
 
     def _new(self, topic: str, bound: MessageQueue | None) -> Batch:
@@ -196,14 +139,7 @@ class Sender:
 
     def close(self) -> None:
         """Close all connections; what is not flushed may be lost."""
-        self._connections.close()
-        self._cluster.close()
-
-    def _queues(self, topic: str) -> TopicQueues:
-        queues = self._topics.get(topic)
-        if queues is None:
-            queues = self._topics[topic] = TopicQueues(self._cluster.writable(topic))
-        return queues
+        self._targets.close()
 
     def _dispatch(self, batch: Batch) -> None:
         """Send a batch as soon as there is room, and after the one before it if order matters."""
@@ -230,7 +166,7 @@ class Sender:
         """Send a batch; the error if that was not possible."""
         batch.address = None
         try:
-            queues = self._queues(batch.topic)
+            queues = self._targets.queues(batch.topic)
             batch.queue = batch.bound or queues.next(batch.queue if batch.retry.failures else None)
             batch.address = queues.address(batch.queue)
             (opaque,) = self._connections.to(batch.address).send([self._request(batch, batch.queue)])
@@ -253,7 +189,7 @@ class Sender:
         """
         if error.refresh_route:
             for batch in failed:
-                self._topics.pop(batch.topic, None)
+                self._targets.forget(batch.topic)
         failed[0].retry.pause(max(batch.retry.count(error) for batch in failed))
 
     def _request(self, batch: Batch, queue: MessageQueue) -> tuple[RequestCode, dict[str, str], bytes]:
@@ -273,9 +209,9 @@ class Sender:
             bname=queue.broker_name,
         )
         if batch.waits:
-            ((_, body, properties),) = batch.messages
+            ((_, body, properties),) = decode_batch(batch.body())
             return RequestCode.SEND_MESSAGE_V2, {**header.to_ext(), "i": properties.decode()}, body
-        return RequestCode.SEND_BATCH_MESSAGE, header.to_ext(), encode_batch(batch.messages)
+        return RequestCode.SEND_BATCH_MESSAGE, header.to_ext(), batch.body()
 
     def _await_answer(self) -> None:
         """Wait for an answer from the broker that has the oldest batch."""
@@ -299,13 +235,14 @@ class Sender:
 
     def _refused(self, batch: Batch, error: MessageRefused, bad: Bad) -> None:
         """One of the messages is illegal, for the broker: find out which by sending them one by one."""
-        if len(batch.messages) > 1:
-            for message in batch.messages:
+        messages = list(decode_batch(batch.body()))
+        if len(messages) > 1:
+            for message in messages:
                 alone = self._new(batch.topic, batch.bound)
-                alone.messages.append(message)
+                alone.add(encode_batch([message]), 1)
                 self._dispatch(alone)
             return
-        ((_, body, raw),) = batch.messages
+        ((_, body, raw),) = messages
         if batch.topic == bad.where or not bad.is_kept(error):
             return
         letter, properties = dead_letter(body, decode_properties(raw), batch.topic, str(error))
@@ -317,5 +254,5 @@ class Sender:
 
     def _error(self, batch: Batch, answer: Command, address: str) -> RocketMQError:
         error = BrokerError.of(answer.code, answer.remark, address)
-        error.add_note(f"while {len(batch.messages)} messages were sent to {batch.queue}")
+        error.add_note(f"while {batch.count} messages were sent to {batch.queue}")
         return error

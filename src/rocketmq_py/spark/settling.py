@@ -20,7 +20,7 @@ from rocketmq_py.model import MessageExt, TransactionState
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol import names
 from rocketmq_py.spark.decisions import Decision, Verdict, verdict
-from rocketmq_py.spark.sender import SendSettings
+from rocketmq_py.spark.targets import SendSettings
 
 _log = logging.getLogger(__name__)
 

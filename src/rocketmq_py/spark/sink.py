@@ -1,9 +1,9 @@
 """Writing: batch and streaming sinks, at least once; streams exactly once where that is asked for.
 
-Knows PySpark's writer interfaces of all versions. Rows become messages in ``rows`` and travel in ``sender``. A failed
-or repeated task leaves messages behind that its repetition sends again; the properties ``SPARK_QUERY_ID``,
-``SPARK_BATCH_ID`` and ``SPARK_ROW_KEY`` tell a consumer which are the same row. Exactly-once streams write in two
-phases (``exactly``).
+Knows PySpark's writer interfaces of all versions. Rows become messages in ``blocks``, where Arrow batches come, or in
+``rows``, and travel in ``sender``. A failed or repeated task leaves messages behind that its repetition sends again; the
+properties ``SPARK_QUERY_ID``, ``SPARK_BATCH_ID`` and ``SPARK_ROW_KEY`` tell a consumer which are the same row.
+Exactly-once streams write in two phases (``exactly``).
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ import random
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, DataType, IntegerType, MapType, StringType, StructType, TimestampType
@@ -24,11 +26,13 @@ from pyspark.sql.types import BinaryType, DataType, IntegerType, MapType, String
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import dlq_topic
 from rocketmq_py.spark.badrecords import Bad
+from rocketmq_py.spark.blocks import Block, BlockWriter, Ints
 from rocketmq_py.spark.decisions import Decisions
 from rocketmq_py.spark.exactly import Committer, Prepared, prepare
 from rocketmq_py.spark.options_write import Guarantee, WriteOptions
 from rocketmq_py.spark.rows import RowStamp, RowWriter, check_columns
-from rocketmq_py.spark.sender import Sender, SendSettings
+from rocketmq_py.spark.sender import Sender
+from rocketmq_py.spark.targets import SendSettings
 from rocketmq_py.wire.ids import UniqueKeys
 
 try:  # PySpark 4.1 and later
@@ -92,23 +96,44 @@ class TaskWriter:
 
     def write(self, rows: Iterable[Sequence[Any]]) -> Written:
         """Send all rows; returns when every one is stored."""
-        bad = bad_records(self._options)
-        writer = RowWriter(self._columns, self._options.topic, self._stamp(), _unique_keys())
-        sender = Sender(send_settings(self._options), bad)
-        number = 0
-        try:
-            for number, message in enumerate(writer.messages(rows, bad), 1):  # noqa: B007 - how many there were
+        written = 0
+        with self._sending(_Keys()) as (writer, bad, sender):
+            for message in writer.messages(rows, bad):
                 sender.send(message)
-            sender.flush()
-        finally:
-            sender.close()
-        return Written(number)
+                written += 1
+        return Written(written)
+
+    def write_batches(self, batches: Iterable[Any]) -> Written:
+        """As :meth:`write`, for the rows of Arrow record batches."""
+        written, keys = 0, _Keys()
+        with self._sending(keys) as (writer, bad, sender):
+            blocks = BlockWriter(self._columns, self._options.topic, writer, keys.several)
+            for batch in batches:
+                for one in blocks.messages(batch, bad, sender.bound):
+                    if isinstance(one, Block):
+                        sender.send_block(one)
+                        written += len(one.ends) - 1
+                    else:
+                        sender.send(one)
+                        written += 1
+        return Written(written)
 
     def prepare(self, rows: Iterable[Sequence[Any]]) -> Half:
         """Store a half message for every row."""
         stamp, settings = self._stamp(), send_settings(self._options)
         bad = bad_records(self._options)
-        return Half(prepare(rows, self._columns, self._options.topic, stamp, settings, _unique_keys(), bad))
+        return Half(prepare(rows, self._columns, self._options.topic, stamp, settings, _Keys().one, bad))
+
+    @contextmanager
+    def _sending(self, keys: _Keys) -> Iterator[tuple[RowWriter, Bad, Sender]]:
+        """What sends rows; at the end of the block all is stored."""
+        bad = bad_records(self._options)
+        sender = Sender(send_settings(self._options), bad)
+        try:
+            yield RowWriter(self._columns, self._options.topic, self._stamp(), keys.one), bad, sender
+            sender.flush()
+        finally:
+            sender.close()
 
     def _stamp(self) -> RowStamp:
         return task_stamp(self._query_id)
@@ -143,10 +168,24 @@ def bad_records(options: WriteOptions) -> Bad:
     return Bad(options.mode, options.dlq_topic or dlq_topic(options.producer_group))
 
 
-def _unique_keys() -> Callable[[], str]:
-    """Makes client message ids of this process."""
-    keys = UniqueKeys(_own_ip(), os.getpid(), random.getrandbits(32))
-    return lambda: keys.next(int(time.time() * 1000))
+class _Keys:
+    """Client message ids of this process."""
+
+    def __init__(self) -> None:
+        self._keys = UniqueKeys(_own_ip(), os.getpid(), random.getrandbits(32))
+
+    def one(self) -> str:
+        """The next one."""
+        return self._keys.next(_now_ms())
+
+    def several(self, count: int) -> tuple[str, Ints]:
+        """The next ``count``, as ``UniqueKeys.several`` gives them."""
+        stem, numbers = self._keys.several(_now_ms(), count)
+        return stem, np.array(numbers, np.int64)
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
 
 
 def _own_ip() -> bytes:
@@ -170,7 +209,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._task = TaskWriter(options, schema, query_id=uuid.uuid4().hex)
 
     def write(self, iterator: Iterator[Any]) -> Written:
-        return self._task.write(_rows_of(iterator))
+        return self._task.write_batches(iterator)
 
 
 class _StreamWriter:
@@ -184,6 +223,10 @@ class _StreamWriter:
     def write_rows(self, rows: Iterable[Sequence[Any]]) -> WriterCommitMessage:
         """In a task: the first phase, and the only one unless the stream is exactly-once."""
         return self._task.prepare(rows) if self._is_exact else self._task.write(rows)
+
+    def write_batches(self, batches: Iterable[Any]) -> WriterCommitMessage:
+        """As :meth:`write_rows`, for the rows of Arrow record batches."""
+        return self._task.prepare(_rows_of(batches)) if self._is_exact else self._task.write_batches(batches)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """The second phase; where there is none, a task has returned when its rows were stored."""
@@ -221,7 +264,7 @@ if SUPPORTS_ARROW_STREAMS:
         """``df.writeStream.format("rocketmq")`` on PySpark 4.1 and later."""
 
         def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-            return self.write_rows(_rows_of(iterator))
+            return self.write_batches(iterator)
 
 
 def stream_writer(options: WriteOptions, schema: StructType) -> DataSourceStreamWriter:

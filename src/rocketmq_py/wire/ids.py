@@ -88,6 +88,10 @@ class UniqueKeys:
             self._stem = now_ms, stem  # both at once: another thread may look in between
         return f"{stem}{next(self._counter) & 0xFFFF:04X}"
 
+    def several(self, now_ms: int, count: int) -> tuple[str, list[int]]:
+        """The next ``count`` keys, 65,536 at most: what all begin with, and what each ends with in four hex digits."""
+        return self._new_stem(now_ms), [number & 0xFFFF for number in itertools.islice(self._counter, count)]
+
     def _new_stem(self, now_ms: int) -> str:
         if not self._epoch <= now_ms < self._epoch_end:
             self._epoch, self._epoch_end = month_start_ms(now_ms), next_month_start_ms(now_ms)

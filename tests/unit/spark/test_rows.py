@@ -33,14 +33,14 @@ def test_a_row_becomes_a_message() -> None:
         "WAIT": "true",
         "SPARK_QUERY_ID": "query",
         "SPARK_BATCH_ID": "7",
-        "SPARK_ROW_KEY": "3-0",
+        "SPARK_ROW_KEY": "3-000000000",
     }
 
 
 def test_rows_are_numbered_and_a_batch_write_has_no_micro_batch() -> None:
     rows = writer(("body",), topic="orders", batch_id=None)
     stamps = [decode_properties(rows.message((body,)).properties) for body in ("a", b"b", bytearray(b"c"))]
-    assert [stamp["SPARK_ROW_KEY"] for stamp in stamps] == ["3-0", "3-1", "3-2"]
+    assert [stamp["SPARK_ROW_KEY"] for stamp in stamps] == ["3-000000000", "3-000000001", "3-000000002"]
     assert "SPARK_BATCH_ID" not in stamps[0]
 
 
@@ -62,7 +62,7 @@ def test_columns_win_over_properties_and_those_of_brokers_and_clients_are_not_ca
     message = writer(("body", "tags", "properties"), topic="t").message(("x", "new", copied))
     properties = decode_properties(message.properties)
     assert (properties["TAGS"], properties["KEYS"]) == ("new", "kept")
-    assert (properties["UNIQ_KEY"], properties["SPARK_ROW_KEY"]) == ("key-0", "3-0")
+    assert (properties["UNIQ_KEY"], properties["SPARK_ROW_KEY"]) == ("key-0", "3-000000000")
     assert not {"TRAN_MSG", "CLUSTER"} & properties.keys()
 
 
@@ -142,7 +142,12 @@ def test_bad_rows_become_dead_letters() -> None:
     assert (good.body, last.body, bad.count) == (b"good", b"good, too", 2)
     assert (first.topic, second.topic) == ("%DLQ%g", "%DLQ%g")
     one, two = decode_properties(first.properties), decode_properties(second.properties)
-    assert (first.body, one["KEYS"], one["SPARK_ROW_KEY"], one["DLQ_ORIGIN_TOPIC"]) == (b"null", "k1", "3-1", "t")
+    assert (first.body, one["KEYS"], one["SPARK_ROW_KEY"], one["DLQ_ORIGIN_TOPIC"]) == (
+        b"null",
+        "k1",
+        "3-000000001",
+        "t",
+    )
     assert one["SPARK_BAD_REASON"] == "row 1 of partition 3: its body is null or empty, which brokers refuse"
     assert (len(second.body), two["SPARK_BAD_CUT"], two["KEYS"]) == (64 * 1024, "100000", "k2")
     assert "DLQ_ORIGIN_TOPIC" not in two
