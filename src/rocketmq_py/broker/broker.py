@@ -169,6 +169,7 @@ class Broker:
         config = self.config
         return [
             Job(_TICK_MS, services.tick_store),
+            Job(_TICK_MS, services.tick_delays),
             Job(_TICK_MS, services.tick_clients),
             Job(_TICK_MS, services.replication.tick),
             Job(_TIMERS_MS, services.tick_timers),

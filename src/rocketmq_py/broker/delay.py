@@ -27,7 +27,9 @@ from rocketmq_py.wire.javahash import tags_code
 _log = logging.getLogger(__name__)
 
 _BATCH = 1024
-"""Consume queue entries looked at in one go; more follow with the next tick."""
+"""Consume queue entries looked at in one go."""
+_AT_ONCE = 100
+"""Messages of a level delivered in one go; more follow in the next turn of the loop, after who waits for an answer."""
 
 
 class DelayService:
@@ -115,29 +117,32 @@ class DelayService:
 
     # -- out
 
-    def deliver(self, now_ms: int) -> int:
-        """Deliver what is due; returns how many messages."""
-        delivered = 0
-        for level in self._levels.levels:
-            if self._store.has_queue(names.SCHEDULE_TOPIC, queue_of(level)):
-                delivered += self._deliver_level(level, now_ms)
-        if delivered:
+    def deliver(self, now_ms: int) -> bool:
+        """Deliver a part of what is due; whether there may be more."""
+        delivered = [
+            self._deliver_level(level, now_ms)
+            for level in self._levels.levels
+            if self._store.has_queue(names.SCHEDULE_TOPIC, queue_of(level))
+        ]
+        if any(delivered):
             self._store.settle()
-        return delivered
+        return _AT_ONCE in delivered
 
     @property
     def levels(self) -> range:
         """All levels."""
         return self._levels.levels
 
-    def due(self, level: int, now_ms: int) -> Iterator[tuple[int, NewRecord | None]]:
-        """The messages of a level whose time has come, some of them, each with its place; None for one that is lost.
+    def due(self, level: int, now_ms: int, most: int = _BATCH) -> Iterator[tuple[int, NewRecord | None]]:
+        """The messages of a level whose time has come, each with its place; None for one that is lost.
 
         They are due until :meth:`passed` is told.
+
+        :param most: how many of them.
         """
         queue_id = queue_of(level)
         offset = self._next_of(level)
-        for physical, size, deliver_ms in self._store.tags_entries(names.SCHEDULE_TOPIC, queue_id, offset, _BATCH):
+        for physical, size, deliver_ms in self._store.tags_entries(names.SCHEDULE_TOPIC, queue_id, offset, most):
             if not self._levels.is_due(level, deliver_ms, now_ms):
                 return
             yield offset, self._record(physical, size)
@@ -155,7 +160,7 @@ class DelayService:
 
     def _deliver_level(self, level: int, now_ms: int) -> int:
         following = start = self._next_of(level)
-        for offset, record in self.due(level, now_ms):
+        for offset, record in self.due(level, now_ms, _AT_ONCE):
             if not self._deliver(record):
                 break
             following = offset + 1

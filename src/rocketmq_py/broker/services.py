@@ -265,14 +265,17 @@ class Services:
             self.pop.log.reload()
 
     def tick_store(self) -> None:
-        """Due several times a second: flushing, the index, delayed messages."""
+        """Due several times a second: flushing, the index, transactions."""
         now = self._clock()
         self.store.tick(now)
         if self.role.is_slave:
             return
-        self.delay.deliver(now)
         self.transactions.tick(now)
         self.transaction_check.tick(now)
+
+    def tick_delays(self) -> bool:
+        """Due several times a second: messages whose delay is over. Whether there are more."""
+        return not self.role.is_slave and self.delay.deliver(self._clock())
 
     def tick_timers(self) -> bool:
         """Due many times a second: messages whose time has come. Whether there are more."""

@@ -95,6 +95,7 @@ class InProcess:
         """One turn of the event loop, ``forward_ms`` later: timers, then what was put off."""
         self.now += forward_ms
         self.services.tick_store()
+        self.services.tick_delays()
         self.services.tick_clients()
         self.services.tick_timers()
         while self._soon:

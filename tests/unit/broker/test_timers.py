@@ -401,3 +401,19 @@ def test_very_many_that_are_due_at_once_need_no_further_ticks(running: InProcess
     while timers.tick(running.now):
         pass
     assert sorted(map(int, delivered(running))) == list(range(count))
+
+
+def test_very_many_whose_delay_is_over_come_in_parts_and_need_no_further_ticks(running: InProcess) -> None:
+    count, client = 450, running.connect()
+    for number in range(count):
+        assert client.ask(SEND, send("t", 0, {"DELAY": str(1 + number % 2)}), str(number).encode()).code == 0
+    assert not running.services.tick_delays()
+    assert delivered(running) == []
+    running.now += 5_001
+    parts, before = 1, 0
+    while running.services.tick_delays():
+        after = len(delivered(running))
+        assert 0 < after - before <= 200, "a part of each level, then others have their turn"
+        parts, before = parts + 1, after
+    assert parts > 2
+    assert sorted(map(int, delivered(running))) == list(range(count))
