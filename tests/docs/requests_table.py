@@ -19,7 +19,9 @@ COMMAND = "python -m tests.docs.requests_table"
 HEAD = f"""# Requests
 
 Which requests of Apache RocketMQ 5 our servers answer. What is not handled is answered with REQUEST_CODE_NOT_SUPPORTED
-(3). This page is generated from the servers' own tables: `{COMMAND}`.
+(3); so do other
+brokers answer the two from 300,000 on, which are of this project. This page is generated from the servers' own tables:
+`{COMMAND}`.
 
 | code | name | broker | name server |
 |---|---|---|---|

@@ -38,7 +38,8 @@ _LIMITS_MS = 1_000
 _CATCH_UP_MS = 1_000
 _LAST_SECONDS = 3.0
 """So long an orderly end waits at most for slaves to have the last of the log. A Java broker sleeps as long."""
-_SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
+_SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
+          RequestCode.SEND_HALF_MESSAGES)  # fmt: skip
 
 
 def wall_clock() -> int:

@@ -20,7 +20,7 @@ from rocketmq_py.store import Appended, NewRecord
 
 QUEUE = 0
 """The only queue of the half topic, and of the op topic, that is written."""
-_MOST_BYTES = 4 << 20
+_MOST_BYTES = 64 << 20
 _EACH_BYTES = 1024
 """What an entry takes beside body and properties, roughly."""
 
@@ -96,6 +96,7 @@ class RecentHalves:
         """A half message has been stored."""
         half.real.prepared_transaction_offset = stored.physical_offset
         half.queue_offset = stored.queue_offset
+        half.record = half.real  # what was stored is in the log
         self._kept[stored.physical_offset] = half
         self._bytes += half.size
         while self._bytes > self._most_bytes:

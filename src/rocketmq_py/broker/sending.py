@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from rocketmq_py.broker import remarks
 from rocketmq_py.broker.config import BrokerConfig
 from rocketmq_py.broker.confirming import Confirming
@@ -17,7 +19,7 @@ from rocketmq_py.broker.stamping import Stamper, decode, stamped
 from rocketmq_py.broker.targets import SendHeader, SendTarget, SendTargets
 from rocketmq_py.errors import BrokerError, CorruptRecord, MessageIllegal
 from rocketmq_py.protocol.codes import ResponseCode as Code
-from rocketmq_py.protocol.names import TIMER_TOPIC, is_retry_topic
+from rocketmq_py.protocol.names import HALF_TOPIC, TIMER_TOPIC, is_retry_topic
 from rocketmq_py.protocol.recallhandle import RecallHandle
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.protocol.sysflag import HOSTS_V6, INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED
@@ -257,6 +259,49 @@ class Sender:
             return reply
         end = appended.physical_offsets[0] + appended.size
         return self._confirming.answer(reply, end, header.properties)
+
+    # -- half messages
+
+    def send_halves(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
+        """Store the messages of a batch body as half messages, all of them or none; answered as a batch."""
+        header: SendHeader = request.header
+        try:
+            target = self.target(header, peer)
+            found = [self._one_half(peer, request, target, *message) for message in decode_batch(body)]
+            if not found:
+                raise self._illegal()
+            stored = self._store.append_many([record for _, record in found])
+        except (MessageIllegal, CorruptRecord):
+            return Reply(Code.MESSAGE_ILLEGAL, remarks.message_illegal(self._max_body), ext=self.extra)
+        except BrokerError as e:
+            return Reply(e.code, e.remark, ext=self.extra)
+        if self._confirming is None:
+            for (half, _), appended in zip(found, stored, strict=True):
+                if half is not None:
+                    self._halves.keep(half, appended)
+        places = [appended.physical_offset for appended in stored]
+        reply = Reply(ext={
+            "msgId": offset_msg_ids(self._host, places), "queueId": target.queue_text,
+            "queueOffset": str(stored[0].queue_offset), **self.extra,
+        })  # fmt: skip
+        if self._confirming is None:
+            return reply
+        return self._confirming.answer(reply, stored[-1].physical_offset + stored[-1].size, header.properties)
+
+    def _one_half(
+        self, peer: Peer, request: Request, target: SendTarget, flag: int, body: bytes, own: bytes
+    ) -> tuple[Half | None, NewRecord]:
+        """One message of a batch of half messages: the common kind, or just its record."""
+        header = msgspec.structs.replace(request.header, properties=own.decode("utf-8", "replace"), flag=flag)
+        half = self._half(peer, header, target, body)
+        if half is not None:
+            return half, half.record
+        if not 0 < len(body) <= self._max_body:
+            raise self._illegal()
+        record = self._record(peer, msgspec.structs.replace(request, header=header), target, body)
+        if record.topic != HALF_TOPIC:  # it does not ask for a transaction
+            raise self._illegal()
+        return None, record
 
     # -- both
 

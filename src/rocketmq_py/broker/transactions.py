@@ -11,7 +11,7 @@ ended (``transactionrecovery``).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from rocketmq_py.broker.config import BrokerConfig
 from rocketmq_py.broker.halves import QUEUE, Half, RecentHalves
@@ -34,7 +34,7 @@ from rocketmq_py.errors import BrokerError, ConfigError, CorruptRecord, RocketMQ
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.codes import ResponseCode as Code
-from rocketmq_py.protocol.headers import EndTransaction
+from rocketmq_py.protocol.headers import EndTransaction, EndTransactions
 from rocketmq_py.protocol.sysflag import HOSTS_V6, TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_PREPARED
 from rocketmq_py.store import MessageStore, NewRecord
 from rocketmq_py.wire.ids import parse_offset_msg_id
@@ -217,6 +217,26 @@ class Transactions:
             self._ended(header.tran_state_table_offset, outcome)
         self._recent.drop(header.commit_log_offset)
         return True
+
+    def end_all(self, header: EndTransactions, places: Iterable[tuple[int, int]], address: str) -> bytes:
+        """End many of one outcome; for each a byte that is 1 if it has ended.
+
+        :param places: commit log offset of each and its offset in the half topic.
+        """
+        ended = bytearray()
+        for commit_log_offset, offset in places:
+            one = EndTransaction(
+                producer_group=header.producer_group, tran_state_table_offset=offset, msg_id="",
+                commit_log_offset=commit_log_offset, commit_or_rollback=header.commit_or_rollback,
+            )  # fmt: skip
+            try:
+                ended.append(self.end(one, address))
+            except RocketMQError as e:
+                _log.warning("the half message at %d is not ended as %s asks: %s", commit_log_offset, address, e)
+                ended.append(0)
+                if header.in_order:
+                    break
+        return bytes(ended)
 
     def _outcome(self, header: EndTransaction) -> int:
         """How the transaction has ended, or ``OPEN``; the index tells where the ledger has forgotten."""

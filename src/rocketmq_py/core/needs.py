@@ -26,6 +26,7 @@ _CREATE, _DELETE, _LIST = (Action.CREATE,), (Action.DELETE,), (Action.LIST,)
 _BY_FIELDS: dict[int, tuple[tuple[Action, ...], tuple[str, ...], tuple[str, ...]]] = {
     Code.RECALL_MESSAGE: (_PUB, ("topic",), ()),
     Code.END_TRANSACTION: (_PUB, ("topic",), ()),
+    Code.END_TRANSACTIONS: (_PUB, ("topic",), ()),
     Code.CONSUMER_SEND_MSG_BACK: (_SUB, (), ("group",)),
     Code.QUERY_MESSAGE: (_READ, ("topic",), ()),
     Code.UNREGISTER_CLIENT: (_SUB, (), ("consumerGroup",)),
@@ -87,6 +88,7 @@ _TOPIC_LIST = frozenset({
 _SENDS = {
     Code.SEND_MESSAGE: ("topic", "producerGroup"), Code.SEND_REPLY_MESSAGE: ("topic", "producerGroup"),
     Code.SEND_MESSAGE_V2: ("b", "a"), Code.SEND_BATCH_MESSAGE: ("b", "a"), Code.SEND_REPLY_MESSAGE_V2: ("b", "a"),
+    Code.SEND_HALF_MESSAGES: ("b", "a"),
 }  # fmt: skip
 
 

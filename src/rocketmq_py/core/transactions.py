@@ -9,19 +9,38 @@ from __future__ import annotations
 import enum
 from collections import deque
 from collections.abc import Iterable, Mapping
+from struct import Struct
 from typing import NamedTuple
 
+from rocketmq_py.errors import CorruptRecord
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT, TRANSACTION_NOT, TRANSACTION_ROLLBACK
 
 COMMIT, ROLLBACK, UNKNOWN = TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, TRANSACTION_NOT
 """What a producer says of a transaction, as END_TRANSACTION carries it."""
 
+_PLACE = Struct(">qq")
+
 OPEN = 0
 ENDED = 1
 """Ended, and nobody remembers how."""
 _OPEN_BYTE = bytes((OPEN,))
 _MOST_GIVEN_UP = 10_000
+
+
+def encode_places(places: Iterable[tuple[int, int]]) -> bytes:
+    """Where half messages are, as END_TRANSACTIONS carries it: of each its place in the log and in the half topic."""
+    return b"".join([_PLACE.pack(*place) for place in places])
+
+
+def decode_places(data: bytes) -> list[tuple[int, int]]:
+    """What :func:`encode_places` was given.
+
+    :raises CorruptRecord: it is cut off.
+    """
+    if len(data) % _PLACE.size:
+        raise CorruptRecord(f"{len(data)} bytes are no list of places: {_PLACE.size} are expected for each")
+    return list(_PLACE.iter_unpack(data))
 
 
 class Ledger:

@@ -125,6 +125,9 @@ class RequestCode(enum.IntEnum):
     NOTIFICATION = 200054
     POLLING_INFO = 200055
     BATCH_ACK_MESSAGE = 200151
+    # Of this project alone; other brokers answer REQUEST_CODE_NOT_SUPPORTED.
+    SEND_HALF_MESSAGES = 300320
+    END_TRANSACTIONS = 300037
 
 
 class ResponseCode(enum.IntEnum):

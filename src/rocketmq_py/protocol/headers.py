@@ -102,6 +102,19 @@ class EndTransaction(TopicHeader, kw_only=True):
     transaction_id: str | None = None
 
 
+class EndTransactions(TopicHeader, kw_only=True):
+    """The end of many transactions of one outcome (300037); the body says where their half messages are.
+
+    The answer's body has a byte for each, 1 where it has ended. With ``in_order`` the first that cannot be ended is the
+    last that is tried.
+    """
+
+    producer_group: str
+    commit_or_rollback: int
+    in_order: bool = False
+    topic: str | None = None
+
+
 class CheckTransactionState(TopicHeader, kw_only=True):
     """A broker asks a producer for the state of a transaction (39)."""
 

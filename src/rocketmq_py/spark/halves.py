@@ -1,4 +1,6 @@
-"""Half messages of an exactly-once task: sent one by one, many under way; and where each was stored.
+"""Half messages of an exactly-once task: sent in batches, or one by one where a broker takes no others; where each is.
+
+Apache RocketMQ's brokers take half messages one by one only, and say so to the first batch.
 
 Blocking. A half message whose answer is lost is sent again under another unique key: what became of the first one is
 not known, and it must not be taken for the second. Knows retries and queues. Refuses to know how transactions end.
@@ -23,7 +25,7 @@ from rocketmq_py.errors import (
     SystemBusy,
 )
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.properties import Property, decode_properties
+from rocketmq_py.properties import Property, decode_properties, encode_properties
 from rocketmq_py.protocol.codes import STORED_UNSAFE, RequestCode, ResponseCode
 from rocketmq_py.protocol.headers import SendMessageV2
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
@@ -33,10 +35,15 @@ from rocketmq_py.spark.cluster import AUTO_CREATE_QUEUES
 from rocketmq_py.spark.retry import Retry
 from rocketmq_py.spark.rows import Outgoing
 from rocketmq_py.spark.targets import Room, SendSettings, Targets
+from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.command import Command
 
-_AT_ONCE = 64
-"""Half messages written to a socket together."""
+_AT_ONCE = 512
+"""Half messages taken together: at most so many travel in a batch."""
+_SINGLES = 64
+"""Single half messages under way for each batch that would be."""
+_BESIDE = 128
+"""What a batch and the transaction add to each, roughly."""
 
 
 class Half(NamedTuple):
@@ -84,6 +91,8 @@ class _Pending:
     bound: MessageQueue | None
     retry: Retry
     queue: MessageQueue | None = None
+    alone: bool = False
+    """Whether it must not travel in a batch."""
 
 
 class HalfSender:
@@ -102,10 +111,11 @@ class HalfSender:
         self._targets = Targets(settings)
         self._connections = self._targets.connections
         self._waiting: deque[_Pending] = deque()
-        self._under_way: dict[tuple[str, int], _Pending] = {}
-        self._prepared = f"{Property.TRANSACTION_PREPARED}\x01true\x02{Property.PRODUCER_GROUP}\x01"
-        self._prepared += f"{settings.producer_group}\x02"
-        self._room = Room(settings.in_flight * _AT_ONCE)
+        self._under_way: dict[tuple[str, int], list[_Pending]] = {}
+        self._one_by_one: set[str] = set()  # addresses of brokers that take no batches
+        transaction = {Property.TRANSACTION_PREPARED: "true", Property.PRODUCER_GROUP: settings.producer_group}
+        self._prepared = encode_properties(transaction)
+        self._room = Room(settings.in_flight)
         self._not_before = 0.0
         self._sent = 0
         self._halves = Halves()
@@ -120,7 +130,7 @@ class HalfSender:
         self._sent += 1
         if len(self._waiting) >= _AT_ONCE:
             self._send_waiting()
-            self._take_answers(int(self._room))
+            self._take_answers(int(self._room) * (_SINGLES if self._one_by_one else 1))
 
     def flush(self) -> None:
         """Send what is left and wait until everything is stored.
@@ -180,24 +190,44 @@ class HalfSender:
         return queues.address(pending.queue)
 
     def _write(self, address: str, pendings: list[_Pending]) -> None:
+        in_batches = address not in self._one_by_one
+        groups = self._groups(pendings) if in_batches else [[pending] for pending in pendings]
         try:
-            opaques = self._connections.to(address).send([self._request(pending) for pending in pendings])
+            opaques = self._connections.to(address).send([self._request(group, in_batches) for group in groups])
         except NetworkError as e:
             self._lost(address, pendings, e)
             return
-        for opaque, pending in zip(opaques, pendings, strict=True):
-            self._under_way[address, opaque] = pending
+        for opaque, group in zip(opaques, groups, strict=True):
+            self._under_way[address, opaque] = group
 
-    def _request(self, pending: _Pending) -> tuple[RequestCode, dict[str, str], bytes]:
-        message, queue = pending.message, pending.queue
+    def _groups(self, pendings: list[_Pending]) -> list[list[_Pending]]:
+        """What travels together: what goes to one queue, up to the size of a batch."""
+        groups: list[list[_Pending]] = []
+        filling: dict[MessageQueue | None, tuple[list[_Pending], int]] = {}
+        for pending in pendings:
+            size = len(pending.message.body) + len(pending.message.properties) + _BESIDE
+            group, room = filling.get(pending.queue, ([], 0))
+            if pending.alone or size > room:
+                group, room = [], 0 if pending.alone else self._settings.max_batch_bytes
+                groups.append(group)
+            group.append(pending)
+            filling[pending.queue] = group, room - size
+        return groups
+
+    def _request(self, group: list[_Pending], is_batch: bool) -> tuple[RequestCode, dict[str, str], bytes]:
+        message, queue = group[0].message, group[0].queue
         assert queue is not None
         header = SendMessageV2(
             producer_group=self._settings.producer_group, topic=message.topic, default_topic=AUTO_CREATE_TOPIC,
             default_topic_queue_nums=AUTO_CREATE_QUEUES, queue_id=queue.queue_id, sys_flag=TRANSACTION_PREPARED,
-            born_timestamp=int(time.time() * 1000), flag=0, properties=self._prepared + message.properties.decode(),
-            reconsume_times=0, unit_mode=False, batch=False, bname=queue.broker_name,
+            born_timestamp=int(time.time() * 1000), flag=0, properties="",
+            reconsume_times=0, unit_mode=False, batch=is_batch, bname=queue.broker_name,
         )  # fmt: skip
-        return RequestCode.SEND_MESSAGE_V2, header.to_ext(), message.body
+        if not is_batch:
+            properties = self._prepared + message.properties
+            return RequestCode.SEND_MESSAGE_V2, {**header.to_ext(), "i": properties.decode()}, message.body
+        messages = [(0, one.message.body, self._prepared + one.message.properties) for one in group]
+        return RequestCode.SEND_HALF_MESSAGES, header.to_ext(), encode_batch(messages)
 
     # -- answers
 
@@ -210,26 +240,43 @@ class HalfSender:
             except NetworkError as e:
                 self._lost(address, [], e)
                 return
-            self._stored(address, self._under_way.pop((address, answer.opaque)), answer)
+            self._answered(address, self._under_way.pop((address, answer.opaque)), answer)
 
-    def _stored(self, address: str, pending: _Pending, answer: Command) -> None:
-        queue = pending.queue
-        assert queue is not None
+    def _answered(self, address: str, group: list[_Pending], answer: Command) -> None:
+        queue = group[0].queue
         if answer.code in STORED_UNSAFE:  # it may be lost after the decision
-            self._rename(pending)
-            self._again([pending], RequestTimeout(f"a half message to {queue} is stored, but unsafe: {answer.remark}"))
+            for pending in group:
+                self._rename(pending)
+            self._again(group, RequestTimeout(f"half messages to {queue} are stored, but unsafe: {answer.remark}"))
+        elif answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            self._one_by_one.add(address)
+            self._waiting.extendleft(reversed(group))
         elif answer.code != ResponseCode.SUCCESS:
             error = BrokerError.of(answer.code, answer.remark, address)
-            error.add_note(f"while a half message was sent to {queue}")
-            if isinstance(error, SystemBusy):
-                self._room.busy()
-            if isinstance(error, MessageRefused):
-                self._refused(pending.message, error)
-            else:
-                self._again([pending], error)
+            error.add_note(f"while {len(group)} half messages were sent to {queue}")
+            self._failed(group, error)
         else:
             self._room.taken()
-            place, offset = int(answer.ext["msgId"][-16:], 16), int(answer.ext["queueOffset"])
+            self._stored(group, answer)
+
+    def _failed(self, group: list[_Pending], error: BrokerError) -> None:
+        if isinstance(error, SystemBusy):
+            self._room.busy()
+        if not isinstance(error, MessageRefused):
+            self._again(group, error)
+        elif len(group) == 1:
+            self._refused(group[0].message, error)
+        else:  # one of them is illegal for the broker: it will say which
+            for pending in group:
+                pending.alone = True
+            self._waiting.extendleft(reversed(group))
+
+    def _stored(self, group: list[_Pending], answer: Command) -> None:
+        """Note where they are: a batch lies in the half topic without a gap."""
+        first = int(answer.ext["queueOffset"])
+        for offset, (pending, msg_id) in enumerate(zip(group, answer.ext["msgId"].split(","), strict=True), first):
+            queue, place = pending.queue, int(msg_id[-16:], 16)
+            assert queue is not None
             if pending.bound is None:
                 self._halves.add(queue.broker_name, None, place, offset)
             else:
@@ -247,7 +294,8 @@ class HalfSender:
     def _lost(self, address: str, unsent: list[_Pending], error: NetworkError) -> None:
         """A connection broke: whether what was under way on it was stored, nobody knows."""
         self._connections.drop(address)
-        lost = [self._under_way.pop(key) for key in list(self._under_way) if key[0] == address] + unsent
+        under_way = [self._under_way.pop(key) for key in list(self._under_way) if key[0] == address]
+        lost = [*(pending for group in under_way for pending in group), *unsent]
         for pending in lost:
             self._rename(pending)
         self._again(lost, error)

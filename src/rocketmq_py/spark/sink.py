@@ -1,8 +1,8 @@
 """Writing: batch and streaming sinks, at least once; streams exactly once where that is asked for.
 
 Knows PySpark's writer interfaces of all versions. Rows become messages in ``blocks``, where Arrow batches come, or in
-``rows``, and travel in ``sender``. A failed or repeated task leaves messages behind that its repetition sends again; the
-properties ``SPARK_QUERY_ID``, ``SPARK_BATCH_ID`` and ``SPARK_ROW_KEY`` tell a consumer which are the same row.
+``rows``, and travel in ``sender``. A failed or repeated task leaves messages behind that its repetition sends again;
+the properties ``SPARK_QUERY_ID``, ``SPARK_BATCH_ID`` and ``SPARK_ROW_KEY`` tell a consumer which are the same row.
 Exactly-once streams write in two phases (``exactly``).
 """
 

@@ -10,11 +10,12 @@ from rocketmq_py.server import Hold, Peer, Reply, handles
 
 
 class SendHandlers:
-    """10, 310, 320 and 36."""
+    """10, 310, 320, 300320 and 36."""
 
     def __init__(self, sender: Sender, send_back: SendBack) -> None:
         self._send = sender.send
         self._send_batch = sender.send_batch
+        self._send_halves = sender.send_halves
         self._send_back = send_back
 
     @handles(Code.SEND_MESSAGE, Code.SEND_MESSAGE_V2, lane="send")
@@ -26,6 +27,11 @@ class SendHandlers:
     def send_batch(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Store a batch; as in Java it is the header that says so, not the code."""
         return self._send_batch(peer, request, body) if request.header.batch else self._send(peer, request, body)
+
+    @handles(Code.SEND_HALF_MESSAGES, lane="send")
+    def send_halves(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
+        """Store the messages of a batch as half messages, all or none."""
+        return self._send_halves(peer, request, body)
 
     @handles(Code.CONSUMER_SEND_MSG_BACK, lane="send")
     def send_back(self, peer: Peer, request: Request, body: bytes) -> Reply:

@@ -10,12 +10,12 @@ from rocketmq_py.server.failures import rejected
 
 
 class SlaveSendHandlers:
-    """10, 310, 320 and 36 of a slave; one that may act for its master refuses with other codes, as Java's does."""
+    """10, 310, 320, 300320 and 36 of a slave; one that may act for its master refuses with other codes, as Java's."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
 
-    @handles(Code.SEND_MESSAGE, Code.SEND_MESSAGE_V2, Code.SEND_BATCH_MESSAGE, lane="send")
+    @handles(Code.SEND_MESSAGE, Code.SEND_MESSAGE_V2, Code.SEND_BATCH_MESSAGE, Code.SEND_HALF_MESSAGES, lane="send")
     def refuse(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """A slave's log is its master's."""
         del peer, request, body

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rocketmq_py.broker.transactions import Transactions
+from rocketmq_py.core.transactions import decode_places
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
@@ -10,7 +11,7 @@ from rocketmq_py.wire.command import ONEWAY_FLAG
 
 
 class TransactionHandlers:
-    """37 and 323."""
+    """37, 300037 and 323."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
@@ -23,6 +24,11 @@ class TransactionHandlers:
             self._transactions.end_soon(request.header, peer.address)
             return None
         return Reply() if self._transactions.end(request.header, peer.address) else None
+
+    @handles(Code.END_TRANSACTIONS, lane="transaction")
+    def end_all(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Commit or roll back many."""
+        return Reply(body=self._transactions.end_all(request.header, decode_places(body), peer.address))
 
     @handles(Code.RESUME_CHECK_HALF_MESSAGE)
     def resume(self, peer: Peer, request: Request, body: bytes) -> Reply:
