@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketmq_py import ConsumeFromWhere, LitePullConsumer, Message, Producer
+from rocketmq_py import ConsumeFromWhere, LitePullConsumer, Message, MessageExt, Producer
 from rocketmq_py.aio import Producer as AioProducer
 from rocketmq_py.errors import BrokerError, ConfigError, MessageRefused
 from rocketmq_py.testing import Cluster
@@ -71,6 +71,31 @@ def test_killed_again_and_again_every_message_comes_once(tmp_path: Path) -> None
     server.end(signal.SIGTERM)
     assert set(found) == set(names), "nothing is lost"
     assert len(found) <= len(names) + 40, "and next to nothing comes twice"
+
+
+def test_thousands_due_in_one_second_all_come_once_and_none_early() -> None:
+    count, slot_ms = 5_000, 1_000
+    with Cluster() as cluster:
+        cluster.create_topic(TOPIC, 4)
+        due = (round(time.time() * 1000) // slot_ms + 4) * slot_ms
+        with Producer("p", cluster.namesrv, send_timeout=PATIENCE) as producer:
+            sends = [
+                producer.send_async(Message(TOPIC, str(due + i % slot_ms), keys=f"k{i}", deliver_at=due + i % slot_ms))
+                for i in range(count)
+            ]
+            for sent in sends:
+                sent.result(PATIENCE)
+        with LitePullConsumer("g", cluster.namesrv, consume_from=ConsumeFromWhere.FIRST_OFFSET) as consumer:
+            consumer.subscribe(TOPIC)
+            found: list[MessageExt] = []
+            while len(found) < count and (polled := consumer.poll(PATIENCE)):
+                found += polled
+        services = cluster.brokers[0].services
+        stored = sum(services.store.queue_range(TOPIC, queue)[1] for queue in range(4))
+        assert services.timers.metrics.total == 0
+    assert {message.keys for message in found} == {f"k{i}" for i in range(count)}
+    assert len(found) == stored == count, "none twice"
+    assert min(message.store_timestamp - int(message.body) for message in found) >= 0, "early"
 
 
 def test_times_and_recalls_of_both_faces() -> None:

@@ -184,7 +184,7 @@ class Timers:
         takes_out = Property.TIMER_DEL_UNIQKEY in properties
         if deliver_ms - now > longest or (deliver_ms <= now and takes_out):
             raise BrokerError.of(Code.MESSAGE_ILLEGAL, remarks.timer_illegal(longest))
-        if deliver_ms <= now:
+        if deliver_ms <= min(now, self._store.now()):  # stored now, it bears the time the first of this read was stored
             return
         out_ms = rules.slot_of(deliver_ms, self._precision)
         slot, most = self._files.wheel.get(out_ms), self._config.timer_congest_num_each_slot

@@ -11,6 +11,7 @@ import pytest
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol.headers_timer import RecallMessage
 from rocketmq_py.protocol.recallhandle import RecallHandle
+from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import decode_records
 from tests.unit.broker.harness import START_MS, Client, InProcess
 from tests.unit.broker.requests import send
@@ -100,6 +101,30 @@ def test_a_time_that_is_over_delivers_at_once(running: InProcess, client: Client
     assert answer.code == 0
     assert "recallHandle" not in answer.ext
     assert delivered(running) == ["x"]
+
+
+class Passing(InProcess):
+    """A millisecond passes whenever somebody looks."""
+
+    def clock(self) -> int:
+        self.now += 1
+        return self.now
+
+
+def test_a_time_that_comes_while_a_read_is_served_is_not_after_the_store_time(tmp_path: Path) -> None:
+    """All messages of a read bear the time the first one was stored."""
+    running = Passing(tmp_path)
+    begin, count = running.now, 60
+    ext = [send("t", 0, {"TIMER_DELIVER_MS": str(begin + number)}).to_ext() for number in range(count)]
+    answers = running.connect().read([Command(SEND, number, ext=one, body=b"x") for number, one in enumerate(ext)])
+    assert {answer.code for answer in answers} == {0}
+    pass_time(running, 1_000)
+    store = running.services.store
+    raws = [store.record_at_queue("t", 0, offset) for offset in range(store.queue_range("t", 0)[1])]
+    messages = [message for raw in raws if raw is not None for message in decode_records(raw)]
+    assert len(messages) == count
+    assert all(message.store_timestamp >= int(message.properties["TIMER_DELIVER_MS"]) for message in messages)
+    running.services.close()
 
 
 @pytest.mark.parametrize(
