@@ -62,7 +62,7 @@ def _steady(namesrv: str, rate: int, seconds: int) -> float:
 
 def _burst(namesrv: str, count: int) -> int:
     due = (round(time.time()) + 20 + count // 5_000) * 1000
-    with Producer("timers", namesrv) as producer:
+    with Producer("timers", namesrv, send_timeout=WAIT_SECONDS) as producer:
         producer.send(Message("burst", str(due), deliver_at=due))
         for begin in range(1, count, 1_000):
             sends = [
