@@ -17,11 +17,14 @@ from rocketmq_py.broker.popchecks import PopChecks
 from rocketmq_py.broker.popparts import PopParts
 from rocketmq_py.broker.revivelog import ReviveLog
 from rocketmq_py.broker.role import Role
+from rocketmq_py.core.popledger import Ledger
 from rocketmq_py.core.popplaces import Place, Places
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.checkpoints import CheckPoint, CkKey
 from rocketmq_py.protocol.codes import ResponseCode
 
+_LAG_MS = 10_000
+"""How long, beside the interval, offsets may take from the master to here."""
 _NOT_IN_LOG = -1
 """The revive queue of pops that are written down nowhere."""
 
@@ -78,9 +81,13 @@ class SlaveReviveLog(ReviveLog):
                 self._told.commit(*place, told, "an ack")
 
     def reload(self) -> None:
-        """Read again what a master wrote. What was popped here is forgotten: nobody who goes on knows of it."""
+        """Read again what a master wrote. What was popped here is forgotten: nobody who goes on knows of it.
+
+        The log is ahead of the offsets the master told last: what it says was popped since is not popped again.
+        """
         self._places.clear()
-        super().reload()
+        self.ledger = Ledger()
+        self.load(self._clock() - self._config.slave_sync_interval - _LAG_MS)
 
 
 class SlavePopChecks(PopChecks):

@@ -98,6 +98,16 @@ def test_it_goes_on_with_what_the_master_gave_out(slave: InProcess, client: Clie
     assert told(slave) == 2
 
 
+@pytest.mark.parametrize(("later_ms", "begins"), [(0, 2), (100_000, 0)])
+def test_what_was_popped_since_the_master_told_offsets(slave: InProcess, later_ms: int, begins: int) -> None:
+    """The log knows of it already; what is older the master has told."""
+    slave.services.offsets.commit("g", "t", 0, 0, "the master")
+    slave.now += later_ms
+    slave.services.role.smallest_is(1, "127.0.0.1:10911")
+    assert told(slave) == begins
+    assert bodies(take(slave.connect())) == MESSAGES[begins:]
+
+
 def test_an_orderly_group_goes_on(slave: InProcess, client: Client) -> None:
     first = take(client, max_msg_nums=1, order=True)
     assert bodies(first) == MESSAGES[2:3]
