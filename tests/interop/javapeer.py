@@ -195,10 +195,12 @@ class JavaPeer:
     """Everything a test asks of Java. ``work`` takes logs and stores; ``close()`` kills what was started.
 
     Servers are set up to start soon and to do little beside what they are asked, unless they are to be ``stock``.
+    Commands of mqadmin and producers run in a JVM of this peer, or in that of its ``host``.
     """
 
     work: Path
     stock: bool = False
+    host: JavaPeer | None = None
     _running: list[JavaProcess] = field(default_factory=list)
     _count: int = 0
     _shell: JavaProcess | None = None
@@ -318,6 +320,8 @@ class JavaPeer:
         return shell.until(lambda row: row["type"] == "answer", timeout)
 
     def _shell_process(self) -> JavaProcess:
+        if self.host is not None:
+            return self.host._shell_process()
         if self._shell is None:
             self._shell = self.start("shell", level="OFF")  # a logger would write into the answers
             self._shell.until(lambda row: row["type"] == "ready", START_SECONDS)
@@ -331,8 +335,15 @@ class JavaPeer:
             raise PeerError(f"peer facts {verb} failed:\n{done.stderr[-3000:]}")
         return [json.loads(line) for line in done.stdout.splitlines()]
 
-    def close(self) -> None:
-        for process in reversed(self._running):
+    @property
+    def count(self) -> int:
+        """How many processes were started and not yet closed."""
+        return len(self._running)
+
+    def close(self, keep: int = 0) -> None:
+        """Kills what was started, the latest first, except the first ``keep`` processes."""
+        for process in reversed(self._running[keep:]):
             process.kill()
-        self._running.clear()
-        self._shell = None
+            if process is self._shell:
+                self._shell = None
+        del self._running[keep:]

@@ -51,23 +51,25 @@ class OurServers:
 
     work: Path
     _running: list[OurServer] = field(default_factory=list)
+    _started: int = 0
 
     def serve(self, store: Path | None = None, *flags: str, **settings: Any) -> OurServer:
         """A broker, and a name server unless ``flags`` name another; ``settings`` are keys of broker.conf."""
-        store = store or self.work / f"store-{len(self._running) + 1}"
+        store = store or self.work / f"store-{self._started + 1}"
         settings = {"mappedFileSizeCommitLog": LOG_FILE_BYTES, **settings}
         pairs = [arg for key, value in settings.items() for arg in ("--set", f"{key}={value}")]
         return self._start("serve", "--store", str(store), "--namesrv-port", "0", "--port", "0", *flags, *pairs)
 
     def namesrv(self, *flags: str, **settings: Any) -> OurServer:
         """A name server alone; ``settings`` are keys of namesrv.conf."""
-        settings = {"kvConfigPath": self.work / f"kv-{len(self._running) + 1}.json", **settings}
+        settings = {"kvConfigPath": self.work / f"kv-{self._started + 1}.json", **settings}
         pairs = [arg for key, value in settings.items() for arg in ("--set", f"{key}={value}")]
         return self._start("namesrv", "--port", "0", *flags, *pairs)
 
     def _start(self, *args: str) -> OurServer:
         command = [str(Path(sys.executable).with_name("rocketmq")), *args]
-        log = self.work / f"{args[0]}-{len(self._running) + 1}.log"
+        self._started += 1
+        log = self.work / f"{args[0]}-{self._started}.log"
         with log.open("wb") as stderr:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=os.environ.copy())
         match = READY.search(first_line(process))
@@ -79,10 +81,17 @@ class OurServers:
         self._running.append(server)
         return server
 
-    def close(self) -> None:
-        for server in self._running:
+    @property
+    def count(self) -> int:
+        """How many servers were started and not yet closed."""
+        return len(self._running)
+
+    def close(self, keep: int = 0) -> None:
+        """Kills the servers that still run, except the first ``keep`` ones."""
+        for server in self._running[keep:]:
             if server.process.poll() is None:
                 server.kill()
+        del self._running[keep:]
 
 
 def first_line(process: subprocess.Popen[str]) -> str:

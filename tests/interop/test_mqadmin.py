@@ -1,4 +1,7 @@
-"""Every sub-command of mqadmin prints on our servers what it prints on Java's, prepared in the same way."""
+"""Every sub-command of mqadmin prints on our servers what it prints on Java's, prepared in the same way.
+
+Requests no sub-command makes are answered by our broker as by Java's: the same bodies, field by field.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.interop.admin_requests import REQUESTS
 from tests.interop.javapeer import JavaPeer
 from tests.interop.mqadmin_cases import CASES, DIFFERENT, EXPORTED, LEFT_OUT, PREPARATION
 from tests.interop.mqadmin_run import Answers
@@ -28,6 +32,14 @@ def test_what_is_answered_otherwise_on_purpose(number: int, asked: Both) -> None
     theirs, ours = asked
     assert re.search(DIFFERENT[number].java, theirs.different[number]), theirs.different[number]
     assert DIFFERENT[number].ours in ours.different[number]
+
+
+@pytest.mark.parametrize(
+    "number", range(len(REQUESTS)), ids=[f"{code.name} {' '.join(ext.values())}" for code, ext, _ in REQUESTS]
+)
+def test_the_same_body(number: int, asked: Both) -> None:
+    theirs, ours = asked
+    assert ours.raw[number] == theirs.raw[number]
 
 
 @pytest.mark.parametrize("file", EXPORTED)

@@ -23,7 +23,7 @@ from rocketmq_py import (
 from rocketmq_py.cli import main
 from rocketmq_py.cli.failures import Status
 from rocketmq_py.wire.trace import TraceEntry, decode_trace
-from tests.interop.javapeer import JavaPeer
+from tests.interop.javapeer import JavaPeer, JavaProcess
 from tests.interop.ours import OurServers
 from tests.interop.side import WAIT_SECONDS, Side, eventually, group
 
@@ -84,13 +84,19 @@ def test_mqadmin_finds_the_end_of_our_transaction(java: JavaPeer, trace_side: Si
     assert {row["what"] for row in rows} == {"Pub", "EndTransaction"}
 
 
+def tracing(java: JavaPeer, side: Side, topic: str, name: str, n: int, **named: Any) -> JavaProcess:
+    """A Java consumer that waits for more than the ``n`` messages: one that ends gives its traces half a second."""
+    return java.consumer(side.namesrv, topic, name, n=n + 1, trace="true", **named)
+
+
 def test_our_command_shows_javas_traces(java: JavaPeer, trace_side: Side) -> None:
     topic, name = trace_side.topic(java), group()
     [sent] = java.produce(trace_side.namesrv, topic, 1, group=f"p-{name}", keys="k1", trace="true")
-    java.consume(trace_side.namesrv, topic, name, 1, trace="true")
-    rows = eventually(
-        lambda: command(trace_side, sent["msgId"], topic), lambda rows: {"Pub", "SubAfter"} <= {r["what"] for r in rows}
-    )
+    with tracing(java, trace_side, topic, name, 1):
+        rows = eventually(
+            lambda: command(trace_side, sent["msgId"], topic),
+            lambda rows: {"Pub", "SubAfter"} <= {r["what"] for r in rows},
+        )
     by_kind = {row["what"]: row for row in rows}
     assert (by_kind["Pub"]["group"], by_kind["Pub"]["success"]) == (f"p-{name}", True)
     assert (by_kind["SubAfter"]["group"], by_kind["SubAfter"]["success"]) == (name, True)
@@ -124,8 +130,8 @@ def test_what_is_polled(java: JavaPeer, trace_side: Side) -> None:
             messages = consumer.poll(WAIT_SECONDS)
             assert messages
             polled += len(messages)
-    java.consume(trace_side.namesrv, topic, javas, len(sent), mode="lite", trace="true")
-    of_java = eventually(lambda: polls_of(trace_side, javas), lambda found: len(found) == 2 * len(sent))
+    with tracing(java, trace_side, topic, javas, len(sent), mode="lite"):
+        of_java = eventually(lambda: polls_of(trace_side, javas), lambda found: len(found) == 2 * len(sent))
     of_ours = eventually(lambda: polls_of(trace_side, ours), lambda found: len(found) == 2 * len(sent))
     assert shape(of_ours) == shape(of_java)
     for name in (ours, javas):

@@ -131,4 +131,4 @@ class Pops(RuleBasedStateMachine):
 
 
 TestPops = Pops.TestCase
-TestPops.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestPops.settings = settings(max_examples=20, stateful_step_count=25, deadline=None)

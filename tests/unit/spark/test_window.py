@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import deque
 
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from rocketmq_py.spark.window import Pull, Window
 
@@ -16,9 +16,10 @@ def covered(pull: Pull, number: int) -> tuple[bytes, int]:
     return bytes(offset % 251 for offset in range(pull.offset, stop)), stop
 
 
+@settings(max_examples=50)
 @given(
     start=st.integers(0, 10),
-    length=st.integers(0, 400),
+    length=st.integers(0, 200),
     in_flight=st.integers(1, 8),
     data=st.data(),
 )
