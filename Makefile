@@ -49,7 +49,7 @@ check: $(VENV)/.dev ## style, types, import layers, coverage of the pure package
 
 .PHONY: bench
 bench: $(VENV)/.dev ## the figures against the Java peer (ONLY=send-1 for one row)
-	$(BIN)/python -m benchmarks $(ONLY) $(ARGS)
+	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 .PHONY: chaos
 chaos: $(VENV)/.dev ## failures under load, judged (ARGS="--minutes 10 --scenario broker-killed --seed 7 --java")
