@@ -118,21 +118,55 @@ class Entry(NamedTuple):
     written: int
 
 
+class _Waiting:
+    """Entries that are due at the same time, taken in order of arrival, which is that of their positions."""
+
+    __slots__ = ("_in_order", "entries")
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        """The first comes last, where it can be taken away at no cost; chains are read in this order, too."""
+        self._in_order = True
+
+    def add(self, entry: Entry) -> None:
+        self._in_order = self._in_order and not (self.entries and self.entries[-1].position < entry.position)
+        self.entries.append(entry)
+
+    def take(self, most: int) -> list[Entry]:
+        """The first ``most``, or all."""
+        if not self._in_order:
+            self.entries.sort(reverse=True)
+            self._in_order = True
+        taken = self.entries[-most:]
+        del self.entries[-most:]
+        taken.reverse()
+        return taken
+
+
 class Agenda:
     """What is due soon, in order of time; among equals, in order of arrival."""
 
     def __init__(self) -> None:
-        self._heap: list[Entry] = []
+        self._times: list[int] = []
+        """A heap of the times at which something is due; there may be ever so many entries of one."""
+        self._waiting: dict[int, _Waiting] = {}
         self._open: dict[int, int] = {}
         self._begun: set[int] = set()
         self._cancelled: dict[int, dict[str, Entry]] = {}
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return sum(len(waiting.entries) for waiting in self._waiting.values())
 
     def add(self, entry: Entry) -> None:
-        heapq.heappush(self._heap, entry)
+        self._put(entry)
         self.hold(entry.slot)
+
+    def _put(self, entry: Entry) -> None:
+        waiting = self._waiting.get(entry.due)
+        if waiting is None:
+            waiting = self._waiting[entry.due] = _Waiting()
+            heapq.heappush(self._times, entry.due)
+        waiting.add(entry)
 
     def hold(self, slot: int) -> None:
         """Keep a slot from being complete until it is let go with :meth:`release`."""
@@ -156,15 +190,18 @@ class Agenda:
 
     def take(self, now: int, most: int) -> list[Entry]:
         """The next entries that are due, which are all :meth:`done` or come :meth:`back`."""
-        heap, taken = self._heap, list[Entry]()
-        while heap and heap[0].due <= now and len(taken) < most:
-            taken.append(heapq.heappop(heap))
+        times, taken = self._times, list[Entry]()
+        while times and times[0] <= now and len(taken) < most:
+            waiting = self._waiting[times[0]]
+            taken += waiting.take(most - len(taken))
+            if not waiting.entries:
+                del self._waiting[heapq.heappop(times)]
         return taken
 
     def back(self, entries: Iterable[Entry]) -> None:
         """Entries that were taken could not be delivered."""
         for entry in entries:
-            heapq.heappush(self._heap, entry)
+            self._put(entry)
 
     def done(self, entries: Iterable[Entry]) -> None:
         """Entries that were taken have been delivered, or dropped."""
@@ -187,5 +224,6 @@ class Agenda:
 
     def rest(self, slot: int) -> Iterator[Entry]:
         """What of a slot has not been delivered, in order of arrival; what takes messages out comes last."""
-        yield from sorted((entry for entry in self._heap if entry.slot == slot), key=lambda entry: entry.position)
+        entries = (entry for waiting in self._waiting.values() for entry in waiting.entries if entry.slot == slot)
+        yield from sorted(entries, key=lambda entry: entry.position)
         yield from self._cancelled.get(slot, {}).values()

@@ -272,7 +272,7 @@ def test_what_is_marked_but_gone_is_delivered_again(tmp_path: Path) -> None:
     timed(running, "a", 1_500)
     timed(running, "b", 2_500)
     pass_time(running, 1_000)
-    (position,) = (entry.position for entry in running.services.timers._agenda._heap if entry.due == START_MS + 1_500)
+    (position,) = (entry.position for entry in running.services.timers._agenda._waiting[START_MS + 1_500].entries)
     files = running.services.timers._files
     assert files is not None
     files.log.mark([(position, 77)])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies as st
 
 from rocketmq_py.core.timers import DEFAULT, DELETE, Agenda, Entry, Place, asked_for, due_ms, is_timer, place, slot_of
 from rocketmq_py.errors import ConfigError
@@ -57,6 +59,25 @@ def test_the_agenda_gives_what_is_due_in_order() -> None:
     assert agenda.take(29, 5) == [entry(10, 2), entry(10, 3)]
     assert agenda.take(30, 5) == [entry(30, 1)]
     assert agenda.take(30, 5) == []
+
+
+@given(st.lists(st.tuples(st.sampled_from("atbd"), st.integers(1, 3), st.integers(0, 9)), max_size=40))
+def test_the_agenda_gives_what_a_sorted_list_would(steps: list[tuple[str, int, int]]) -> None:
+    agenda, waiting, position = Agenda(), list[Entry](), itertools.count(1)
+    for step, most, time in steps:
+        if step == "a":
+            waiting.append(entry(time, next(position) * (-1) ** most))
+            agenda.add(waiting[-1])
+            continue
+        due = sorted(one for one in waiting if one.due <= time)[:most]
+        taken = agenda.take(time, most)
+        assert taken == due
+        if step == "b":
+            agenda.back(taken)
+        else:
+            agenda.done(taken)
+            waiting = [one for one in waiting if one not in due]
+        assert len(agenda) == len(waiting)
 
 
 def test_a_slot_is_complete_when_all_of_it_is_done() -> None:
