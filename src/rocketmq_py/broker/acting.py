@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from rocketmq_py.broker.config import BrokerConfig
 from rocketmq_py.broker.delay import DelayService
 from rocketmq_py.broker.escape import Escape
+from rocketmq_py.broker.fetching import Fetching
 from rocketmq_py.broker.popservices import PopServices
 from rocketmq_py.broker.role import Role
 from rocketmq_py.broker.transactioncheck import TransactionCheck
@@ -41,7 +42,7 @@ class ActingMaster:
 
     def __init__(
         self, config: BrokerConfig, escape: Escape, delay: DelayService, transactions: Transactions,
-        check: TransactionCheck, pop: PopServices, clock: Callable[[], int],
+        check: TransactionCheck, pop: PopServices, fetching: Fetching, clock: Callable[[], int],
     ) -> None:  # fmt: skip
         self._config = config
         self._escape = escape
@@ -49,6 +50,7 @@ class ActingMaster:
         self._transactions = transactions
         self._check = check
         self._pop = pop
+        self._fetching = fetching
         self._clock = clock
         self._round_ms = 0
         self._failing: set[str] = set()
@@ -136,11 +138,14 @@ class ActingMaster:
     async def _bring_back(self, one: Outstanding) -> int:
         """Messages of a pop; nobody reads of it in the revive log, so a crash brings them back once more."""
         ck = one.check_point
-        for offset in one.left:
-            record = self._pop.reviver.again(ck, offset)
+        found, failure = await self._fetching.read(one)
+        for offset, raw in found.items():
+            record = self._pop.reviver.again(ck, offset, raw)
             if record is not None:
                 await self._escape.put(record)
             self._pop.log.ack(ck.key, [offset])
+        if failure is not None:
+            self._fetching.try_again(one, failure)
         return 1
 
     async def _halves(self, now: int) -> int:

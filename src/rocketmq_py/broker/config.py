@@ -26,7 +26,10 @@ DEFAULT_STORE = "~/store"
 
 ASYNC_MASTER, SYNC_MASTER, SLAVE = ROLES = ("ASYNC_MASTER", "SYNC_MASTER", "SLAVE")
 
-_ODD_KEYS = {"broker_ip1": "brokerIP1", "broker_ip2": "brokerIP2", "check_crc_on_recover": "checkCRCOnRecover"}
+_ODD_KEYS = {
+    "broker_ip1": "brokerIP1", "broker_ip2": "brokerIP2", "check_crc_on_recover": "checkCRCOnRecover",
+    "skip_when_ck_re_put_reach_max_times": "skipWhenCKRePutReachMaxTimes",
+}  # fmt: skip
 """Keys whose letters the rule for names does not give."""
 
 
@@ -76,6 +79,8 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
         ``supportActingMaster``.
     :param enable_remote_escape: hand delayed, transactional and popped messages that are due then to masters of other
         names; they wait for the master otherwise.
+    :param skip_when_ck_re_put_reach_max_times: give up a pop of another broker that could not be reached for hours; by
+        default it is tried again every two hours.
     :param broker_not_active_timeout_millis: after so long without a sign of life name servers forget it then.
     :param broker_config_path: the file changes an administrator makes are written to; empty for
         ``config/broker.properties`` in the store.
@@ -129,6 +134,7 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     validate_system_topic_when_update_topic: bool = True
     clear_retry_topic_when_delete_topic: bool = True
     revive_queue_num: int = 8
+    skip_when_ck_re_put_reach_max_times: bool = False
     enable_retry_topic_v2: bool = False
     retrieve_message_from_pop_retry_topic_v1: bool = True
     pop_from_retry_probability: int = 20

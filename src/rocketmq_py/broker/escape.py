@@ -1,12 +1,14 @@
-"""Messages that a slave may not store itself and hands to a master of another name (EscapeBridge).
+"""Messages that are at another broker, or go there (EscapeBridge).
 
-Knows which broker gets one and in which form. Refuses to know why they are to be stored now.
+A slave may store none itself and hands them to a master of another name; messages of a pop may lie at another broker
+than the note of it. Knows which broker is asked and in which form. Refuses to know why, and why now.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from struct import Struct
 from typing import NamedTuple
 
 from rocketmq_py.broker.config import BrokerConfig
@@ -14,18 +16,24 @@ from rocketmq_py.broker.routelookup import ask_route
 from rocketmq_py.broker.stamping import encode
 from rocketmq_py.core.route import MASTER_ID, TopicRoute
 from rocketmq_py.core.sending import RoundRobin
-from rocketmq_py.errors import BrokerError, NoRouteError
+from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, OffsetIllegal
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.protocol import names
-from rocketmq_py.protocol.codes import STORED, RequestCode
-from rocketmq_py.protocol.headers import SendMessageV2
+from rocketmq_py.protocol.codes import STORED, RequestCode, ResponseCode
+from rocketmq_py.protocol.headers import PullMessage, PullResponse, SendMessageV2
+from rocketmq_py.protocol.sysflag import PULL_SUBSCRIPTION
 from rocketmq_py.server.outward import Outward
 from rocketmq_py.store import NewRecord
 from rocketmq_py.wire.command import Command
+from rocketmq_py.wire.record import QUEUE_OFFSET_AT
 
+_queue_offset = Struct(">q").unpack_from
 _SECONDS = 3.0
+_GET_SECONDS = 10.0
 _ROUTE_MS = 5_000
 _QUEUES = 4
+_PULLED = (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY,
+           ResponseCode.PULL_OFFSET_MOVED)  # fmt: skip
 _DONE = ("DELAY", Property.REAL_TOPIC, Property.REAL_QUEUE_ID)
 """Properties of a message that has waited, or was a half message: it would wait again, or be taken for another one."""
 
@@ -36,7 +44,7 @@ class _Known(NamedTuple):
 
 
 class Escape:
-    """Sends messages to masters of other names.
+    """Sends messages to masters of other names, and fetches them there.
 
     :param clock: the time in milliseconds.
     """
@@ -78,6 +86,41 @@ class Escape:
         if reply.code not in STORED:
             self._routes.pop(record.topic, None)
             raise BrokerError.of(reply.code, reply.remark, address)
+
+    async def get(self, broker_name: str, topic: str, queue_id: int, offset: int) -> bytes | None:
+        """A message of another broker, as it is stored there; None when it is there no more.
+
+        Its master is asked, or a slave if no name server knows one. Whoever's queue does not reach so far may be a
+        slave that has not got it yet.
+
+        :raises NoRouteError: no name server knows that this broker has the topic. :raises OffsetIllegal: the queue
+            ends before it. :raises BrokerError: it is refused. :raises NetworkError: nobody answers in ten seconds.
+        """
+        ids = (await self._route(topic)).brokers.get(broker_name)
+        if not ids:
+            self._routes.pop(topic, None)
+            raise NoRouteError(f"no name server knows a broker {broker_name} with topic {topic}")
+        address = ids.get(MASTER_ID) or next(iter(ids.values()))
+        header = PullMessage(
+            consumer_group=names.TOOLS_GROUP, topic=topic, queue_id=queue_id, queue_offset=offset, max_msg_nums=1,
+            sys_flag=PULL_SUBSCRIPTION, commit_offset=0, suspend_timeout_millis=0, sub_version=0, subscription="*",
+            expression_type="TAG", bname=broker_name,
+        )  # fmt: skip
+        try:
+            reply = await self._outward.invoke(
+                address, Command(RequestCode.PULL_MESSAGE, ext=header.to_ext()), _GET_SECONDS
+            )
+        except NetworkError:
+            self._routes.pop(topic, None)
+            raise
+        if reply.code not in _PULLED:
+            raise BrokerError.of(reply.code, reply.remark, address)
+        if PullResponse.from_ext(reply.ext).max_offset <= offset:
+            raise OffsetIllegal(f"queue {queue_id} of topic {topic} ends before {offset} at {address}")
+        raw = bytes(reply.body)
+        if reply.code != ResponseCode.SUCCESS or _queue_offset(raw, QUEUE_OFFSET_AT)[0] > offset:
+            return None
+        return raw
 
     async def _route(self, topic: str) -> TopicRoute:
         known = self._routes.get(topic)

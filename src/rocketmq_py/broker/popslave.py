@@ -17,7 +17,7 @@ from rocketmq_py.broker.popchecks import PopChecks
 from rocketmq_py.broker.popparts import PopParts
 from rocketmq_py.broker.revivelog import ReviveLog
 from rocketmq_py.broker.role import Role
-from rocketmq_py.core.popledger import Ledger
+from rocketmq_py.core.popledger import REVIVE_AFTER_MS, Ledger, Outstanding, to_try_again
 from rocketmq_py.core.popplaces import Place, Places
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.checkpoints import CheckPoint, CkKey
@@ -73,12 +73,19 @@ class SlaveReviveLog(ReviveLog):
         """Remember that messages of a pop are done; nothing happens when none of them is out any more."""
         one = self.ledger.find(key)
         out = [] if one is None else one.of(offsets)
-        if out:
-            self.ledger.ack(key, out)
+        if not out:
+            return
+        self.ledger.ack(key, out)
+        if key.broker_name == self._config.broker_name:  # the queue of another broker has offsets of its own
             place = Place(key.group, key.topic, key.queue_id)
             told = self._places.settle(place, out)
             if told is not None:
                 self._told.commit(*place, told, "an ack")
+
+    def try_again(self, one: Outstanding) -> None:
+        """Remember when messages are tried again that could not be had."""
+        one.check_point = to_try_again(one, self._clock())
+        self.ledger.postpone(one, one.check_point.revive_time + REVIVE_AFTER_MS)
 
     def reload(self) -> None:
         """Read again what a master wrote. What was popped here is forgotten: nobody who goes on knows of it.

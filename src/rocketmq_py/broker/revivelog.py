@@ -7,17 +7,21 @@ A Java broker sends its entries through its timer, so that they reach the topic 
 into it at once, with the time of writing as their delivery time: that is the form in which Java's timer hands over an
 entry that is due already, and a Java broker that finds them waits until each check-point's time has come. Its revive
 goes through a queue in order, so entries that are due after similar times share a queue.
+
+Others write into it, too: a Java slave that acts for a master of another name sends the pops it has served here. They
+are read as soon as they are in the log.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Collection
+from typing import NamedTuple
 
 from rocketmq_py.broker.popparts import PopParts
 from rocketmq_py.broker.stamping import encode
 from rocketmq_py.broker.stored import read_stored
-from rocketmq_py.core.popledger import Ledger
+from rocketmq_py.core.popledger import Ledger, Outstanding, to_try_again
 from rocketmq_py.errors import BadHeader, CorruptRecord
 from rocketmq_py.protocol.checkpoints import (
     ACK_TAG,
@@ -40,6 +44,14 @@ _BATCH = 1024
 _TAGS = {tags_code(tag): tag for tag in (CK_TAG, ACK_TAG, BATCH_ACK_TAG)}
 
 
+class _Gap(NamedTuple):
+    """Entries of others from ``first`` to before ``end``, in front of one that was written here and is known."""
+
+    queue_id: int
+    first: int
+    end: int
+
+
 class ReviveLog:
     """Check-points and acks on disk, and the ledger they come to."""
 
@@ -51,6 +63,8 @@ class ReviveLog:
         self._clock = parts.clock
         self.topic = revive_topic(parts.config.broker_cluster_name)
         self.ledger = Ledger()
+        self._following: dict[int, int] = {}
+        self._unread: list[_Gap] = []
         self._offsets_lag_from_ms: int | None = None
 
     # -- writing
@@ -85,6 +99,13 @@ class ReviveLog:
         self.ledger.ack(key, out)
         return appended
 
+    def try_again(self, one: Outstanding) -> None:
+        """Write down a pop once more whose messages could not be had: their next try is later.
+
+        :raises StoreNotWritable: the store refuses writes.
+        """
+        self.check_point(to_try_again(one, self._clock()), one.revive_queue)
+
     def append(self, revive_queue: int, tag: str, unique_key: str, body: bytes) -> Appended:
         """Write an entry as it is.
 
@@ -92,12 +113,17 @@ class ReviveLog:
         """
         now = self._clock()
         properties = encode({"UNIQ_KEY": unique_key, "TAGS": tag, "TIMER_DELIVER_MS": str(now)}).encode()
-        return self._store.append(
+        appended = self._store.append(
             NewRecord(
                 self.topic, revive_queue, body, properties, tags_code(tag), born_timestamp=now, born_host=self._host,
                 uniq_key=unique_key,
             )
         )  # fmt: skip
+        following = self._following.get(revive_queue, 0)
+        if appended.queue_offset > following:
+            self._unread.append(_Gap(revive_queue, following, appended.queue_offset))
+        self._following[revive_queue] = appended.queue_offset + 1
+        return appended
 
     def take_over(self, revive_queue: int, tag: str, unique_key: str, body: bytes) -> None:
         """Write an entry that was on its way into the log.
@@ -128,11 +154,33 @@ class ReviveLog:
         self.ledger = Ledger()
         self.load(None)
 
+    def catch_up(self) -> None:
+        """Read what others have written since: pops of slaves that act for masters of other names."""
+        gaps, self._unread = self._unread, []
+        for gap in gaps:
+            if gap.end > self._end(gap.queue_id):
+                self._unread.append(gap)  # not on disk yet
+            else:
+                self._read_queue(*gap)
+                self.ledger.sort(gap.queue_id)
+        for queue_id in range(self._config.revive_queue_num):
+            following, end = self._following.get(queue_id, 0), self._end(queue_id)
+            if end > following:
+                self._following[queue_id] = end
+                self._read_queue(queue_id, following, end)
+
+    def _end(self, queue_id: int) -> int:
+        """Where what can be read of a queue ends."""
+        return self._store.queue_range(self.topic, queue_id)[1]
+
     def _load_queue(self, queue_id: int) -> None:
         first, end = self._store.queue_range(self.topic, queue_id)
-        at = max(first, self._offsets.query(REVIVE_GROUP, self.topic, queue_id) + 1)
+        self._following[queue_id] = end
+        self._read_queue(queue_id, max(first, self._offsets.query(REVIVE_GROUP, self.topic, queue_id) + 1), end)
+
+    def _read_queue(self, queue_id: int, at: int, end: int) -> None:
         while at < end:
-            entries = self._store.tags_entries(self.topic, queue_id, at, _BATCH)
+            entries = self._store.tags_entries(self.topic, queue_id, at, min(_BATCH, end - at))
             if not entries:
                 _log.error("%s queue %d cannot be read from %d on: pops of then may be lost", self.topic, queue_id, at)
                 return
@@ -152,7 +200,8 @@ class ReviveLog:
         entry = decode_revive(tag, body)
         if isinstance(entry, CheckPoint):
             self.ledger.add(entry, queue_id, offset)
-            if self._offsets_lag_from_ms is not None and entry.pop_time >= self._offsets_lag_from_ms:
+            lag_from, is_ours = self._offsets_lag_from_ms, entry.broker_name == self._config.broker_name
+            if is_ours and lag_from is not None and entry.pop_time >= lag_from:
                 self._raise_offset(entry)
         elif entry is not None:
             self.ledger.ack(entry.key(self._config.broker_name), entry.offsets)
@@ -167,8 +216,10 @@ class ReviveLog:
     def note_progress(self) -> None:
         """Commit up to where each queue is dealt with, for whoever reads the log after us."""
         for queue_id in range(self._config.revive_queue_num):
+            ends = [self._end(queue_id), self._following.get(queue_id, 0)]
+            ends += [gap.first for gap in self._unread if gap.queue_id == queue_id]
             first = self.ledger.first_offset(queue_id)
-            done = (self._store.queue_range(self.topic, queue_id)[1] if first is None else first) - 1
+            done = min(ends if first is None else [*ends, first]) - 1
             if done > self._offsets.query(REVIVE_GROUP, self.topic, queue_id):
                 self._offsets.commit(REVIVE_GROUP, self.topic, queue_id, done, "revive")
 

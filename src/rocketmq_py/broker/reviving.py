@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from rocketmq_py.broker.offsets import NOT_FOUND
 from rocketmq_py.broker.popparts import PopParts
@@ -27,6 +28,9 @@ from rocketmq_py.wire.javahash import tags_code
 
 _log = logging.getLogger(__name__)
 
+Read = Callable[[int], bytes | None]
+"""The stored message at an offset of a queue; None when it is gone."""
+
 _RETRY_QUEUES = 1
 _TRY_AGAIN_MS = 1_000
 _AT_ONCE = 2_048
@@ -43,64 +47,88 @@ class Reviver:
         self._groups = parts.groups
         self._offsets = parts.offsets
         self._host = parts.store_host
+        self._clock = parts.clock
         self._log = log
         self._is_refused = False
         self._due: deque[Outstanding] = deque()
+        self.elsewhere: Callable[[Outstanding], None] = self.postpone
+        """Takes pops whose messages are at another broker, so that they are tried again or come back."""
         self.on_back: Callable[[str, str], None] = lambda _topic, _group: None
         """Called with the topic subscribed to and the group when messages are there again."""
 
     def revive(self, now_ms: int) -> None:
         """Bring back what is due; when that is much, the rest follows with the next calls."""
+        self._log.catch_up()
         due = self._due
         due.extend(self._log.ledger.take_due(now_ms))
         messages = 0
         while due and messages < _AT_ONCE:
             one = due.popleft()
+            if not self.is_wanted(one):
+                continue
+            if one.check_point.broker_name != self._config.broker_name:
+                self.elsewhere(one)
+                continue
             messages += len(one.left)
-            try:
-                self._bring_back(one)
-            except StoreError as e:
-                if not self._is_refused:  # once, and not every second
-                    _log.warning("popped messages cannot come back yet, the store refuses them: %s", e)
-                self._is_refused = True
-                self._log.ledger.postpone(one, now_ms + _TRY_AGAIN_MS)
-            else:
-                self._is_refused = False
+            self.bring_back(one, one.left, partial(self.stored_here, one.check_point))
         if messages:
             self._store.settle()
         self._log.note_progress()
 
-    def _bring_back(self, one: Outstanding) -> None:
+    def is_wanted(self, one: Outstanding) -> bool:
+        """Whether messages of a pop are still out, and there is somebody who may have them."""
         ck = one.check_point
-        if ck.is_done:  # acked while it was due
-            return
-        topic = normal_topic(ck.topic, ck.group)
-        if self._topics.get(topic) is None or self._groups.get(ck.group) is None:
+        if self._log.ledger.find(ck.key) is not one:  # acked while it was due
+            return False
+        if self._topics.get(normal_topic(ck.topic, ck.group)) is None or self._groups.get(ck.group) is None:
             _log.warning("%d messages of topic %s popped by group %s do not come back: topic or group are gone",
                          len(one.left), ck.topic, ck.group)  # fmt: skip
             self._log.ledger.finish(ck.key)
-            return
-        done: list[int] = []
+            return False
+        return True
+
+    def bring_back(self, one: Outstanding, offsets: Iterable[int], read: Read) -> bool:
+        """Put messages of a pop into the retry topic, to be settled; False when the store refuses, and they wait."""
         try:
-            for offset in one.left:
-                self._put(ck, offset)
+            self._bring_back(one, offsets, read)
+        except StoreError as e:
+            if not self._is_refused:  # once, and not every second
+                _log.warning("popped messages cannot come back yet, the store refuses them: %s", e)
+            self._is_refused = True
+            self.postpone(one)
+            return False
+        self._is_refused = False
+        return True
+
+    def postpone(self, one: Outstanding) -> None:
+        """Try it again in a second."""
+        self._log.ledger.postpone(one, self._clock() + _TRY_AGAIN_MS)
+
+    def _bring_back(self, one: Outstanding, offsets: Iterable[int], read: Read) -> None:
+        ck, done = one.check_point, list[int]()
+        try:
+            for offset in offsets:
+                self._put(ck, offset, read(offset))
                 done.append(offset)
         finally:
             # Whoever reads the log again must not bring them back again.
             self._log.ack(ck.key, done)
         _log.debug("%d messages of topic %s popped by group %s at %d were not acked and come back",
                    len(done), ck.topic, ck.group, ck.pop_time)  # fmt: skip
-        self.on_back(topic, ck.group)
+        self.on_back(normal_topic(ck.topic, ck.group), ck.group)
 
-    def _put(self, ck: CheckPoint, offset: int) -> None:
-        record = self.again(ck, offset)
+    def _put(self, ck: CheckPoint, offset: int, raw: bytes | None) -> None:
+        record = self.again(ck, offset, raw)
         if record is not None:
             self._create_topic(ck.group, record.topic)
             self._store.append(record)
 
-    def again(self, ck: CheckPoint, offset: int) -> NewRecord | None:
+    def stored_here(self, ck: CheckPoint, offset: int) -> bytes | None:
+        """A message of a pop as this broker has it."""
+        return self._store.record_at_queue(ck.topic, ck.queue_id, offset)
+
+    def again(self, ck: CheckPoint, offset: int, raw: bytes | None) -> NewRecord | None:
         """A popped message as it is stored to be consumed again; None when it is lost."""
-        raw = self._store.record_at_queue(ck.topic, ck.queue_id, offset)
         if raw is None:
             _log.warning("message %d of topic %s queue %d is gone and cannot come back", offset, ck.topic, ck.queue_id)
             return None

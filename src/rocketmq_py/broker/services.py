@@ -19,6 +19,7 @@ from rocketmq_py.broker.config import BrokerConfig
 from rocketmq_py.broker.confirming import CONFIRMED, Confirming, UnconfirmedSends
 from rocketmq_py.broker.delay import DelayService
 from rocketmq_py.broker.escape import Escape
+from rocketmq_py.broker.fetching import Fetching
 from rocketmq_py.broker.filters import ConsumerFilters
 from rocketmq_py.broker.groups import Groups
 from rocketmq_py.broker.halves import RecentHalves
@@ -175,9 +176,11 @@ class Services:
         self.routes_outward = self._outward()
         tables = Tables(topics, groups, self.offsets, self.delay, self.modes, self.timers)
         self.membership = Membership(config, self.role, self._outward(), self.address, self.registration.renew)
+        escape = Escape(config, self._outward(), clock)
+        self.fetching = Fetching(config, escape, self.pop)
+        self.pop.reviver.elsewhere = self.fetching.take
         self.acting = ActingMaster(
-            config, Escape(config, self._outward(), clock), self.delay, self.transactions, self.transaction_check,
-            self.pop, clock,
+            config, escape, self.delay, self.transactions, self.transaction_check, self.pop, self.fetching, clock
         )  # fmt: skip
         self.acting.watch(self.role)
         self.slave_sync = SlaveSync(config, self.role, tables, self._outward(), self.address, self.registration.renew)

@@ -58,7 +58,7 @@ class Timers:
     """Makes messages wait for their time and delivers them.
 
     :param delay: takes messages with a delay level.
-    :param revive_topic: its messages, left by a Java broker, are not delivered: they are taken over at the start.
+    :param revive_topic: its messages never wait; those left by a Java broker are taken over at the start.
     :param clock: the time in milliseconds.
     :param is_slave: a master says what has been delivered (:meth:`follow`, :meth:`take_over`).
     """
@@ -162,6 +162,8 @@ class Timers:
     def redirect(self, record: NewRecord, properties: dict[str, str]) -> None:
         """Make a record wait when its properties ask for a delay level or a time; both are changed then.
 
+        Notes of pops do not wait: whoever reads them knows what they are to wait for.
+
         :raises BrokerError: the time is too far away, or none; or this broker has no timers.
         """
         if record.sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
@@ -170,6 +172,9 @@ class Timers:
             for name in rules.ASKING:
                 properties.pop(name, None)
             self._delay.redirect(record, properties)
+        elif rules.is_timer(properties) and record.topic == self._revive_topic:
+            properties[Property.TIMER_DELIVER_MS] = str(self._clock())
+            record.properties = encode(properties).encode()
         elif rules.is_timer(properties) and record.topic != TIMER_TOPIC:
             self._redirect(record, properties)
 

@@ -46,13 +46,13 @@ def origin_of(message: MessageExt) -> str | None:
 
 async def resent_to(admin: Admin, queue: MessageQueue) -> int | None:
     """Up to which offset a queue's dead letters have been sent again; None when none has been."""
-    from rocketmq_py.client.admin_messages import TOOLS_GROUP
+    from rocketmq_py.protocol.names import TOOLS_GROUP
 
     return await admin.group_offset(TOOLS_GROUP, queue)
 
 
 async def mark_resent(admin: Admin, queue: MessageQueue, offset: int) -> None:
     """Notes that the dead letters before ``offset`` have been sent again."""
-    from rocketmq_py.client.admin_messages import TOOLS_GROUP
+    from rocketmq_py.protocol.names import TOOLS_GROUP
 
     await admin.set_group_offset(TOOLS_GROUP, queue, offset)

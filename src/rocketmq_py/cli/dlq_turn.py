@@ -40,7 +40,7 @@ class Turn:
 
         :raises Failure: another run has one.
         """
-        from rocketmq_py.client.admin_messages import TOOLS_GROUP
+        from rocketmq_py.protocol.names import TOOLS_GROUP
 
         if self._held and self._clock() - self._since < RENEW_SECONDS:
             return
@@ -56,8 +56,8 @@ class Turn:
 
     async def end(self) -> None:
         """Gives the locks back."""
-        from rocketmq_py.client.admin_messages import TOOLS_GROUP
         from rocketmq_py.errors import RocketMQError
+        from rocketmq_py.protocol.names import TOOLS_GROUP
 
         for queue in self._held:
             try:

@@ -18,12 +18,11 @@ from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol import headers
 from rocketmq_py.protocol.bodies import ClusterInfo
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.names import TOOLS_GROUP
 from rocketmq_py.protocol.sysflag import PULL_SUBSCRIPTION, PULL_SUSPEND
 from rocketmq_py.wire.ids import parse_offset_msg_id
 from rocketmq_py.wire.record import decode_record, decode_records
 
-TOOLS_GROUP = "TOOLS_CONSUMER"
-"""The consumer group every broker has for tools."""
 FOREVER = 2**63 - 1
 _PULL_MESSAGES = 32
 _PULLED = (

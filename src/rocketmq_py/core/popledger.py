@@ -15,6 +15,9 @@ from rocketmq_py.protocol.checkpoints import CheckPoint, CkKey
 REVIVE_AFTER_MS = 2_000
 """How long after its invisible time a message comes back, so that an ack under way still counts (PopReviveService)."""
 
+TRY_AGAIN_SECONDS = (10, 20, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
+"""How long a pop waits whose messages could not be had, by how often that was so before; the last of them counts on."""
+
 _BUCKET_MS = 256
 _BITS = 0xFFFFFFFF
 """A check-point of 32 messages has a bit map that is negative in Java."""
@@ -41,6 +44,25 @@ class Outstanding(msgspec.Struct, eq=False):
         """Those of these offsets that are still out, in order."""
         acked, bit_of = self.check_point.bit_map, self.check_point.bit_of
         return sorted({offset for offset in offsets if (bit := bit_of(offset)) >= 0 and not acked >> bit & 1})
+
+
+def to_try_again(one: Outstanding, now_ms: int) -> CheckPoint:
+    """What is left of a pop whose messages could not be had now, as it is noted to be tried again (PopReviveService).
+
+    It has the key it had, so that it takes the place of the first, and counts one try more.
+    """
+    ck, left = one.check_point, one.left
+    tries = ck.tries
+    wait_ms = TRY_AGAIN_SECONDS[min(tries, len(TRY_AGAIN_SECONDS) - 1)] * 1000
+    return msgspec.structs.replace(
+        ck, bit_map=0, count=len(left), diffs=[offset - ck.start_offset for offset in left],
+        invisible_ms=max(ck.invisible_ms, now_ms - ck.pop_time) + wait_ms, re_put_times=str(tries + 1),
+    )  # fmt: skip
+
+
+def is_tried_out(check_point: CheckPoint) -> bool:
+    """Whether a pop has waited for each of the times it may be tried again after."""
+    return check_point.tries >= len(TRY_AGAIN_SECONDS)
 
 
 class Ledger:
@@ -110,8 +132,10 @@ class Ledger:
         return [one for bucket in buckets for one in self._due.pop(bucket).values()]
 
     def postpone(self, one: Outstanding, until_ms: int) -> None:
-        """Messages could not come back; the time is tried next."""
-        self._file(one.check_point.key, one, until_ms)
+        """Messages could not come back; when it is tried next. Harmless when none of them is out any more."""
+        key = one.check_point.key
+        if self._all.get(key) is one:
+            self._file(key, one, until_ms)
 
     def _file(self, key: CkKey, one: Outstanding, due_ms: int) -> None:
         # Rounded up, and never into a bucket that was taken: nothing comes back early, and nothing is forgotten.
@@ -119,6 +143,11 @@ class Ledger:
         self._due.setdefault(one.bucket, {})[key] = one
 
     # -- progress
+
+    def sort(self, revive_queue: int) -> None:
+        """Check-points of a revive queue have become known later than some behind them."""
+        queue = self._by_queue.get(revive_queue, {})
+        self._by_queue[revive_queue] = dict(sorted(queue.items(), key=lambda item: item[1].revive_offset))
 
     def first_offset(self, revive_queue: int) -> int | None:
         """Where the oldest check-point of a revive queue is that has messages out; None when there is none."""

@@ -18,6 +18,8 @@ REVIVE_GROUP = f"{SYSTEM_GROUP_PREFIX}REVIVE_GROUP"
 CK_TAG, ACK_TAG, BATCH_ACK_TAG = "ck", "ack", "bAck"
 
 _encode = msgspec.json.Encoder(order="sorted").encode
+_TRIES_UNREADABLE = 127
+"""What Java makes of a number of tries that is none."""
 
 
 def revive_topic(cluster: str) -> str:
@@ -86,6 +88,14 @@ class CheckPoint(Body, kw_only=True, rename={
     def revive_time(self) -> int:
         """When what is not acked becomes visible again."""
         return self.pop_time + self.invisible_ms
+
+    @property
+    def tries(self) -> int:
+        """How often a broker failed to bring the messages back."""
+        text = self.re_put_times
+        if isinstance(text, UnsetType):
+            return 0
+        return int(text) if text.isdecimal() else _TRIES_UNREADABLE
 
     @property
     def unique_key(self) -> str:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from rocketmq_py.core.popledger import REVIVE_AFTER_MS, Ledger
-from rocketmq_py.protocol.checkpoints import CheckPoint
+from rocketmq_py.core.popledger import REVIVE_AFTER_MS, TRY_AGAIN_SECONDS, Ledger, is_tried_out, to_try_again
+from rocketmq_py.protocol.checkpoints import CheckPoint, decode_revive
 
 NOW = 1_700_000_000_000
 LATE = REVIVE_AFTER_MS + 256
@@ -98,6 +98,50 @@ def test_a_pop_that_could_not_come_back_is_tried_again() -> None:
     assert ledger.first_offset(0) == 0
     assert ledger.take_due(now + 999) == []
     assert ledger.take_due(now + 1_256) == [one]
+
+
+def test_what_could_not_be_had_is_noted_again_for_later() -> None:
+    ledger = Ledger()
+    ledger.add(check_point(), 0, 0)
+    ledger.ack(check_point().key, [100])
+    waits = []
+    now = NOW + 60_000 + LATE
+    for number in range(1, len(TRY_AGAIN_SECONDS) + 3):
+        [one] = ledger.take_due(now)
+        assert is_tried_out(one.check_point) == (number > len(TRY_AGAIN_SECONDS))
+        again = to_try_again(one, now)
+        assert (again.key, again.tries, again.offsets) == (check_point().key, number, [101, 103])
+        assert decode_revive("ck", again.encode()) == again
+        ledger.add(again, 0, number)
+        waits.append((again.revive_time - now) // 1000)
+        assert ledger.take_due(again.revive_time) == []
+        now = again.revive_time + LATE
+    assert waits == [*TRY_AGAIN_SECONDS, 7200, 7200]
+    ledger.ack(check_point().key, [100, 101])
+    assert left(ledger) == [103]
+    assert ledger.first_offset(0) == number
+
+
+def test_nothing_is_tried_again_that_is_not_out_any_more() -> None:
+    ledger = Ledger()
+    ledger.add(check_point(), 0, 0)
+    now = NOW + 60_000 + LATE
+    [one] = ledger.take_due(now)
+    ledger.add(check_point(invisible_ms=120_000), 0, 1)
+    ledger.postpone(one, now)
+    assert ledger.take_due(now + 1_000) == []
+    assert len(ledger.take_due(NOW + 120_000 + LATE)) == 1
+
+
+def test_a_pop_that_is_read_late_holds_progress_back_all_the_same() -> None:
+    ledger = Ledger()
+    ledger.add(check_point(start=20), 1, 6)
+    ledger.add(check_point(start=10), 1, 5)
+    ledger.sort(1)
+    ledger.sort(2)
+    assert ledger.first_offset(1) == 5
+    ledger.finish(check_point(start=10).key)
+    assert ledger.first_offset(1) == 6
 
 
 def test_a_pop_read_long_after_its_time_is_due_at_once() -> None:
