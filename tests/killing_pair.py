@@ -143,6 +143,11 @@ class PairRounds:
         finally:
             await namesrv.stop()
 
+    def told(self, seconds: float) -> str:
+        """What rounds came to that nothing was against."""
+        kills = ", ".join(f"{count} of the {name}" for name, count in sorted(self.kills.items()))
+        return f"kills: {kills}; {len(self.acknowledged)} acknowledged messages, none lost, in {seconds:.0f} s"
+
     def make_master(self, namesrv: str, ha_port: int) -> Member:
         return Member(self._work, "master", namesrv, "--role", "SYNC_MASTER", haListenPort=ha_port)
 
@@ -242,9 +247,7 @@ def main() -> None:
         rounds = PairRounds(Path(work), arguments.seed)
         print(f"{arguments.rounds} rounds in {work}, seed {arguments.seed}", flush=True)
         asyncio.run(rounds.run(arguments.rounds))
-    kills = ", ".join(f"{count} of the {name}" for name, count in sorted(rounds.kills.items()))
-    took = time.monotonic() - begin
-    print(f"kills: {kills}; {len(rounds.acknowledged)} acknowledged messages, none lost, in {took:.0f} s")
+    print(rounds.told(time.monotonic() - begin))
 
 
 if __name__ == "__main__":

@@ -1,19 +1,21 @@
-"""``kill -9`` of a master and of its slave under load, one ours and one Java's: both have what was acknowledged."""
+"""``kill -9`` of a master and its slave in turn under load, one ours and one Java's: both have what was acknowledged.
+
+``python -m tests.interop.killing_pair --java slave --rounds 10``.
+"""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import random
 import signal
-from collections.abc import Iterator
+import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.interop.javapeer import JavaPeer, free_port_block
 from tests.killing_pair import SETTINGS, Member, PairRounds
-
-pytestmark = pytest.mark.long
 
 _PATIENT = {"brokerFastFailureEnable": "false", "osPageCacheBusyTimeOutMills": 60_000, "slaveTimeout": 30_000}
 """A slow broker refuses nothing, and a send that waits for a JVM is answered before its producer gives up."""
@@ -53,8 +55,8 @@ class JavaMember(Member):
 class MixedRounds(PairRounds):
     """Rounds on a pair one of which is Java's; each of the two is killed in turn."""
 
-    def __init__(self, work: Path, java: JavaPeer, *, java_master: bool) -> None:
-        super().__init__(work, seed=5)
+    def __init__(self, work: Path, java: JavaPeer, *, java_master: bool, seed: int = 5) -> None:
+        super().__init__(work, seed)
         self._java = java
         self._java_master = java_master
 
@@ -72,18 +74,24 @@ class MixedRounds(PairRounds):
         return ("slave", "master")[self.kills.total() % 2]
 
 
-@pytest.fixture
-def own_java(tmp_path: Path) -> Iterator[JavaPeer]:
-    """Whose servers end with the test."""
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
+    parser.add_argument("--java", choices=("master", "slave"), required=True, help="which of the two is Java's")
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
+    arguments = parser.parse_args()
+    begin = time.monotonic()
     JavaPeer.build()
-    peer = JavaPeer(tmp_path)
-    yield peer
-    peer.close()
+    with tempfile.TemporaryDirectory(prefix="killing-pair-", ignore_cleanup_errors=True) as work:
+        print(f"{arguments.rounds} rounds in {work}, seed {arguments.seed}", flush=True)
+        java = JavaPeer(Path(work))
+        try:
+            rounds = MixedRounds(Path(work), java, java_master=arguments.java == "master", seed=arguments.seed)
+            asyncio.run(rounds.run(arguments.rounds))
+        finally:
+            java.close()
+    print(rounds.told(time.monotonic() - begin))
 
 
-@pytest.mark.parametrize("java_master", [False, True], ids=["java slave", "java master"])
-def test_what_was_acknowledged_outlives_kills_of_either(own_java: JavaPeer, tmp_path: Path, java_master: bool) -> None:
-    rounds = MixedRounds(tmp_path, own_java, java_master=java_master)
-    asyncio.run(rounds.run(2))
-    assert rounds.kills == {"slave": 1, "master": 1}
-    assert len(rounds.acknowledged) > 4
+if __name__ == "__main__":
+    main()
