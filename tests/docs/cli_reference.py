@@ -18,6 +18,7 @@ ELSEWHERE = {"namesrv", "serve", "store"}
 """Verbs of servers and their stores, which have documents of their own."""
 
 _CLUSTER = {"namesrv", "context", "addresses", "timeout"}
+_SECURITY = {"tls", "tls_ca", "tls_cert", "tls_key", "tls_insecure", "access_key"}
 
 
 def expected(text: str) -> str:
@@ -38,7 +39,7 @@ def _reference() -> Iterator[str]:
 def _verb(ctx: click.Context, heading: str) -> Iterator[str]:
     command = ctx.command
     names = {param.name for param in command.params}
-    common = {"output"} | (_CLUSTER if names >= _CLUSTER else set())
+    common = {"output"} | (_CLUSTER | _SECURITY if names >= _CLUSTER else set())
     shown = [param for param in command.params if isinstance(param, click.Option) and param.name not in common]
     marks = ("°" if names >= _CLUSTER else "") + ("ª" if "output" in names else "")
     arguments = " ".join(p.make_metavar(ctx) for p in command.params if isinstance(p, click.Argument))

@@ -226,6 +226,7 @@ def shapes(namesrv: str) -> dict[str, Any]:
         "dead": cli.json("dlq", "show", name),
         "resend": cli.json("dlq", "resend", name, "--dry-run"),
         "cluster": cli.json("cluster"),
+        "replicas": cli.json("broker", "replicas"),
         "doctor": json.loads(cli("doctor", "--topic", topic, "--group", name, "-o", "json").stdout),
     }
     return {verb: shape(value) for verb, value in told.items()}
@@ -235,3 +236,19 @@ def test_programs_read_the_same_from_both(our_server: OurServer, java_broker: Ja
     ours = shapes(our_server.namesrv)
     assert ours == shapes(java_broker.namesrv)
     assert all(ours.values())
+
+
+def test_settings_of_a_broker(java: JavaPeer, side: Side) -> None:
+    cli = Cli(side.namesrv)
+    every = cli.json("broker", "settings", "broker-a")
+    before = every["fileReservedTime"]
+    assert {"brokerName", "flushDiskType", "listenPort"} <= every.keys()
+    try:
+        assert cli.ok("broker", "set", "broker-a", "fileReservedTime=73") == "fileReservedTime=73\n"
+        assert "fileReservedTime=73" in re.sub(r"\s*=\s*", "=", java.admin("getBrokerConfig", "-b", side.broker))
+        unknown = cli("broker", "set", side.broker, "fileReservedTim=74")
+        assert (unknown.exit_code, "did you mean 'fileReservedTime'?" in unknown.stderr) == (1, True)
+    finally:
+        cli.ok("broker", "set", side.broker, f"fileReservedTime={before}")
+    [row] = cli.json("broker", "replicas")
+    assert (row["broker"], row["master"], row["slave"]) == ("broker-a", side.broker, None)

@@ -21,6 +21,7 @@ from rocketmq_py.wire.command import Command
 from tests.interop.javapeer import JavaPeer, JavaProcess, free_port_block
 from tests.interop.ours import OurServer, OurServers
 from tests.interop.side import eventually
+from tests.server.cli import Cli
 
 FILE = 1 << 20
 SETTINGS = {
@@ -174,6 +175,8 @@ def test_the_log_of_the_slave_is_the_masters(pair: Pair, java: JavaPeer) -> None
     [connection] = pair.master.status()["haConnectionInfo"]
     assert connection["inSync"]
     told = java.admin("haStatus", "-n", pair.namesrv, "-b", pair.master.address)
+    [seen] = Cli(pair.namesrv).json("broker", "replicas", "broker-a")
+    assert (seen["logEnd"], seen["behind"], seen["inSync"]) == (end, 0, True)
     assert "#SlaveNum\t1" in told
     assert "OK" in told
     assert f"#CommitLogMaxOffset\t{pair.log_end()}" in java.admin(

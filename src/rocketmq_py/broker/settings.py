@@ -89,9 +89,10 @@ class Settings:
     def _own(self) -> dict[str, str]:
         return {**java_settings(self._broker), **java_settings(self._store)}
 
-    def update(self, text: str) -> None:
+    def update(self, text: str) -> frozenset[str]:
         """Take over ``key=value`` lines and keep them.
 
+        :returns: the keys that wait for the next start.
         :raises BrokerError: NO_PERMISSION, a key may not be changed from afar; INVALID_PARAMETER, a key that is not
             known or a value it cannot have: nothing is changed then.
         """
@@ -107,6 +108,7 @@ class Settings:
         _log.info("settings changed: %s%s", ", ".join(f"{key}={changes[key]}" for key in sorted(changes)),
                   f"; from the next start on: {', '.join(sorted(later))}" if later else "")  # fmt: skip
         self.on_change(frozenset(changes.keys() - later))
+        return frozenset(later)
 
     def _checked(self, changes: Mapping[str, str]) -> tuple[BrokerConfig, StoreConfig]:
         try:

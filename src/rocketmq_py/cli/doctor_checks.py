@@ -119,6 +119,15 @@ def broker_permission(name: str, config: Mapping[str, str] | None, error: str | 
     return Check("permission", name, WARN, f"{allowed} (brokerPermission={perm})", "Set brokerPermission=6 to end that")
 
 
+def replication(name: str, in_sync: int, registered: int) -> Check:
+    """Whether the slaves that name servers know follow their master."""
+    detail = f"{in_sync} of {registered} slave{'s' * (registered > 1)} in sync"
+    if in_sync >= registered:
+        return Check("replication", name, OK, detail)
+    advice = f"'rocketmq broker replicas {name}' shows how far each is; the log of a slave says why it does not follow"
+    return Check("replication", name, WARN, detail, advice)
+
+
 def topic(name: str, route: TopicRoute) -> list[Check]:
     """Whether a topic can be read and written, and where."""
     checks = []

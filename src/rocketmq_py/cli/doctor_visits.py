@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from rocketmq_py.cli import doctor_checks as judge
 from rocketmq_py.cli.connecting import Target
-from rocketmq_py.cli.doctor_checks import FAIL, Check
+from rocketmq_py.cli.doctor_checks import FAIL, WARN, Check
 from rocketmq_py.cli.times import now_ms
 from rocketmq_py.client.admin import Admin
 from rocketmq_py.client.routes import name_servers
+from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import NoRouteError, RocketMQError
 from rocketmq_py.protocol.bodies import ClusterInfo
 
@@ -64,7 +66,19 @@ async def _brokers(admin: Admin, info: ClusterInfo) -> list[Check]:
     ]
     brokers = await asyncio.gather(*(_broker(admin, name, address) for name, address in addresses))
     versions = [broker.state["brokerVersionDesc"] for broker in brokers if "brokerVersionDesc" in broker.state]
-    return [check for broker in brokers for check in _of_broker(broker, versions)]
+    found = [check for broker in brokers for check in _of_broker(broker, versions)]
+    pairs = [(name, data.broker_addrs) for name, data in sorted(info.broker_addr_table.items())
+             if MASTER_ID in data.broker_addrs and len(data.broker_addrs) > 1]  # fmt: skip
+    return found + await asyncio.gather(*(_replication(admin, name, ids) for name, ids in pairs))
+
+
+async def _replication(admin: Admin, name: str, ids: Mapping[int, str]) -> Check:
+    """How the slaves of a master do."""
+    try:
+        status = await admin.replication(ids[MASTER_ID])
+    except RocketMQError as e:
+        return Check("replication", name, WARN, f"not known: {e}")
+    return judge.replication(name, status.in_sync_slave_nums, len(ids) - 1)
 
 
 def _of_broker(broker: _Broker, versions: list[str]) -> list[Check]:

@@ -10,7 +10,7 @@ import click
 from rocketmq_py.cli.connecting import Target, cluster_options, complete_topic, with_admin
 from rocketmq_py.cli.failures import missing
 from rocketmq_py.cli.lookup import find
-from rocketmq_py.cli.message_send import send
+from rocketmq_py.cli.message_send import connect, send
 from rocketmq_py.cli.message_trace import trace
 from rocketmq_py.cli.messages import COLUMNS, body_option, in_full, in_short, message_row
 from rocketmq_py.cli.tables import TABLE, echo_record, echo_rows, output_option
@@ -23,11 +23,24 @@ if TYPE_CHECKING:
 
 @click.group(name="message")
 def command() -> None:
-    """Messages: send, get, query, trace."""
+    """Messages: send, recall, get, query, trace."""
 
 
 command.add_command(send)
 command.add_command(trace)
+
+
+@command.command("recall")
+@click.argument("topic", shell_complete=complete_topic)
+@click.argument("handle")
+@cluster_options
+def recall(topic: str, handle: str, target: Target) -> None:
+    """Take back a message of TOPIC that waits for its time, by the recallHandle its send told.
+
+    Brokers need recallMessageEnable. That it is taken back means that it is not delivered if it still waits.
+    """
+    with connect(target) as producer:
+        click.echo(f"message {producer.recall(topic, handle)} is taken back")
 
 
 @command.command("get")

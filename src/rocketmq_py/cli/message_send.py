@@ -116,10 +116,12 @@ def sent_row(result: SendResult) -> Row:
         "msgId": result.msg_id,
         "offsetMsgId": result.offset_msg_id,
         "status": result.status.name,
+        "recallHandle": result.recall_handle,
     }
 
 
-def _producer(target: Target) -> Producer:
+def connect(target: Target) -> Producer:
+    """A blocking producer that tries once and waits as long as the command line says."""
     from rocketmq_py.client.blocking import Producer
 
     return Producer(
@@ -129,7 +131,7 @@ def _producer(target: Target) -> Producer:
 
 
 def _send_one(target: Target, message: Message, queue: MessageQueue | None, output: str) -> None:
-    with _producer(target) as producer:
+    with connect(target) as producer:
         echo_record(sent_row(_in_order(producer, message, queue)), output)
 
 
@@ -152,7 +154,7 @@ def _send_many(
     lines = _Lines(queue)
     try:
         # Leaving the producer waits for what is under way, also after Ctrl-C: the count below is the whole truth.
-        with _producer(target) as producer, progress(f"sending to {topic}") as tell:
+        with connect(target) as producer, progress(f"sending to {topic}") as tell:
             send_all = lines.one_by_one if ordered else lines.many_at_once
             for result in send_all(producer, _messages(source, make)):
                 tell(1)

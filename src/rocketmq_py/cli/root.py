@@ -19,8 +19,8 @@ from rocketmq_py.cli.failures import Status, failure_of
 from rocketmq_py.errors import RocketMQError
 
 VERBS = (
-    "access", "cluster", "context", "dlq", "doctor", "group", "message", "namesrv", "serve", "spark", "store", "topic",
-    "transaction",
+    "access", "broker", "cluster", "context", "dlq", "doctor", "group", "message", "namesrv", "serve", "spark", "store",
+    "topic", "transaction",
 )  # fmt: skip
 """One module of this package each, with a ``command``."""
 

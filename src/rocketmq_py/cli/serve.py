@@ -29,7 +29,7 @@ LOOPBACK = "127.0.0.1"
 ROLES = ("ASYNC_MASTER", "SYNC_MASTER", "SLAVE")
 
 
-@click.command(name="serve")
+@click.command(name="serve", short_help="Run a broker, by default with a name server.")
 @click.option("--store", metavar="DIR", help="Where messages are kept.  [default: ~/store]")
 @click.option("--host", metavar="H", help="Address to listen on and to tell clients.  [default: 127.0.0.1]")
 @click.option("--namesrv-port", type=int, default=9876, show_default=True, help="Port of the name server.")

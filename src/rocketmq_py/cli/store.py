@@ -21,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _TIMES = ("oldestMessage", "newestMessage", "stored", "born")
 
 
-@click.group(name="store")
+@click.group(name="store", short_help="Check a store directory or look into it.")
 def command() -> None:
     """Check a store directory or look into it, without changing anything.
 

@@ -1,40 +1,24 @@
-"""The administration of topics and brokers: what there is, how it is configured, how much it holds."""
+"""The administration of topics: what there is, how it is configured, how much it holds."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
 
-from rocketmq_py.client.admin_base import AdminBase
+from rocketmq_py.client.admin_brokers import BrokerAdmin
 from rocketmq_py.core.route import TopicRoute
 from rocketmq_py.errors import NoRouteError, TopicNotExist
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol import headers, names
-from rocketmq_py.protocol.bodies import GroupList, KvTable, TopicConfig, TopicConfigTable, TopicList
+from rocketmq_py.protocol.bodies import GroupList, TopicConfig, TopicConfigTable, TopicList
 from rocketmq_py.protocol.bodies_admin import TopicOffset, TopicStatsTable
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.header import Header
 from rocketmq_py.protocol.sysflag import PERM_RW
 
 
-class TopicAdmin(AdminBase):
-    """The part of :class:`~rocketmq_py.client.admin.Admin` about topics and brokers."""
-
-    # -- brokers
-
-    async def broker_state(self, address: str) -> dict[str, str]:
-        """How a broker is doing, under Java's names: version, rates, disk, boot time and more.
-
-        :param address: ``host:port`` as it is registered, see :meth:`cluster`.
-        """
-        return KvTable.decode((await self._ask(address, RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
-
-    async def broker_config(self, address: str) -> dict[str, str]:
-        """The settings of a broker, under the keys of broker.conf."""
-        answer = await self._ask(address, RequestCode.GET_BROKER_CONFIG)
-        lines = answer.body.decode("utf-8", "replace").splitlines()
-        pairs = (line.partition("=") for line in lines if line and not line.startswith("#"))
-        return {key.strip(): value.strip() for key, _, value in pairs}
+class TopicAdmin(BrokerAdmin):
+    """The part of :class:`~rocketmq_py.client.admin.Admin` about topics."""
 
     # -- topics
 

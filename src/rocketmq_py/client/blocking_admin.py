@@ -13,7 +13,7 @@ from rocketmq_py.core.route import TopicRoute
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies import ClusterInfo, ConsumerConnection, SubscriptionGroupConfig, TopicConfig
 from rocketmq_py.protocol.bodies_access import AclInfo, UserInfo
-from rocketmq_py.protocol.bodies_admin import OffsetWrapper, TopicOffset
+from rocketmq_py.protocol.bodies_admin import HaStatus, OffsetWrapper, TopicOffset
 from rocketmq_py.protocol.sysflag import PERM_RW
 from rocketmq_py.tls import Tls
 from rocketmq_py.wire.signing import Credentials
@@ -76,6 +76,23 @@ class Admin:
     def broker_config(self, address: str) -> dict[str, str]:
         """The settings of a broker, under the keys of broker.conf."""
         return self._run(self._aio.broker_config(address))
+
+    def update_broker_config(self, address: str, changes: Mapping[str, str]) -> str:
+        """Change settings of a running broker, which keeps them in its file.
+
+        A broker of this project refuses all of ``changes`` if one is unknown or cannot be; an Apache RocketMQ broker
+        ignores such a one and says nothing.
+
+        :param changes: values by the keys of broker.conf.
+        :returns: what the broker has to say of it: of this project's which keys wait for its next start. Else empty.
+        :raises MessageRefused: a key or a value that cannot be.
+        :raises PermissionDenied: a key that may not be changed from afar.
+        """
+        return self._run(self._aio.update_broker_config(address, changes))
+
+    def replication(self, address: str) -> HaStatus:
+        """How far the slaves of a master are, or how a slave is doing."""
+        return self._run(self._aio.replication(address))
 
     def topics(self) -> list[str]:
         """The names of all topics, sorted, system topics included."""

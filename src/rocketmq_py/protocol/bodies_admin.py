@@ -102,3 +102,39 @@ def _convert(value: Any, kind: type[V]) -> V:
         return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as e:
         raise BadHeader(f"{kind.__name__}: {e}") from e
+
+
+class SlaveConnection(Body, kw_only=True):
+    """A slave as its master sees it.
+
+    ``addr`` is the slave's end of the connection, ``slave_ack_offset`` how much of the log it has, ``diff`` how many
+    bytes it lacks, ``in_sync`` whether that is few enough to count (``haMaxGapNotInSync``).
+    """
+
+    addr: str = ""
+    slave_ack_offset: int = 0
+    diff: int = 0
+    in_sync: bool = False
+    transferred_byte_in_second: int = 0
+    transfer_from_where: int = 0
+
+
+class SlaveRuntime(Body, kw_only=True):
+    """How a slave fetches its master's log. ``max_offset`` is where its own log ends, ``last_read_timestamp`` when it
+    last heard of its master.
+    """
+
+    master_addr: str | None = None
+    max_offset: int = 0
+    last_read_timestamp: int = 0
+    transferred_byte_in_second: int = 0
+
+
+class HaStatus(Body, kw_only=True):
+    """How the replication of a broker is doing: of a master its slaves, of a slave its own part."""
+
+    master: bool = True
+    master_commit_log_max_offset: int = 0
+    in_sync_slave_nums: int = 0
+    ha_connection_info: list[SlaveConnection] = msgspec.field(default_factory=list)
+    ha_client_runtime_info: SlaveRuntime = msgspec.field(default_factory=SlaveRuntime)

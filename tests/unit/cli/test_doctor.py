@@ -111,3 +111,12 @@ def test_a_group():
     assert [check.status for check in judge.group("g", {"a": config}, None, 0)] == ["ok"]
     config.consume_enable = False
     assert [check.status for check in judge.group("g", {"a": config}, None, 0)] == ["fail", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("in_sync", "registered", "status"), [(1, 1, "ok"), (2, 1, "ok"), (0, 1, "warn"), (1, 2, "warn")]
+)
+def test_the_slaves_of_a_master(in_sync: int, registered: int, status: str) -> None:
+    found = judge.replication("broker-a", in_sync, registered)
+    assert (found.status, bool(found.advice)) == (status, status == "warn")
+    assert found.detail.startswith(f"{in_sync} of {registered} slave")

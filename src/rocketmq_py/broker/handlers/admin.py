@@ -41,12 +41,16 @@ class AdminHandlers:
 
     @handles(Code.UPDATE_BROKER_CONFIG)
     async def update_config(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Change settings, given as ``key=value`` lines; answered when the name servers know what concerns them."""
+        """Change settings, given as ``key=value`` lines; answered when the name servers know what concerns them.
+
+        The remark says which of them wait for the next start.
+        """
         del peer, request
-        if body:
-            self._settings.update(body.decode())
-            await self._registration.flush()
-        return Reply()
+        if not body:
+            return Reply()
+        later = ", ".join(sorted(self._settings.update(body.decode())))
+        await self._registration.flush()
+        return Reply(remark=f"in force from the next start on: {later}" if later else None)
 
     @handles(Code.GET_BROKER_CONFIG)
     def config(self, peer: Peer, request: Request, body: bytes) -> Reply:
