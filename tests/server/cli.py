@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from click.testing import CliRunner, Result
 
 from rocketmq_py.cli import main
+from rocketmq_py.cli.failures import Status
 
 T = TypeVar("T")
 
@@ -33,6 +34,15 @@ class Cli:
     def json(self, *words: object, stdin: str | bytes | None = None) -> Any:
         """The document a verb prints."""
         return json.loads(self.ok(*words, "-o", "json", stdin=stdin))
+
+    def dead_letters(self, group: str) -> list[Any]:
+        """Those of a group; none while no name server has heard of the topic that takes them."""
+        result = self("dlq", "show", group, "-o", "json")
+        if result.exit_code == Status.NOT_FOUND:
+            return []
+        assert result.exit_code == 0, (result.exit_code, result.output, result.exception)
+        rows: list[Any] = json.loads(result.stdout)
+        return rows
 
     def jsonl(self, *words: object, stdin: str | bytes | None = None) -> list[Any]:
         """The lines a verb prints."""

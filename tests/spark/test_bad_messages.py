@@ -170,7 +170,7 @@ def test_dead_letters_say_where_they_came_from_and_are_sent_again(
     group, topic = f"g-{damaged.topic.name}", damaged.topic
     assert len(damaged.read("body", mode="DLQ", groupId=group)) == NUMBER - len(BAD)
     cli = Cli(topic.namesrv)
-    shown = eventually(lambda: cli.json("dlq", "show", group), lambda rows: len(rows) == len(BAD))
+    shown = eventually(lambda: cli.dead_letters(group), lambda rows: len(rows) == len(BAD))
     letters = {int(row["properties"]["SPARK_SOURCE_OFFSET"]): row for row in shown}
     assert letters.keys() == {*BAD}
     letter = letters[17]

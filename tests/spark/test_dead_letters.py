@@ -20,9 +20,7 @@ def test_bad_rows_are_shown_and_sent_again(rocketmq_cluster: Cluster) -> None:
     writer = TaskWriter(write_options(given, Use.WRITE), schema, query_id="q")
     assert writer.write(ROWS) == Written(4)
     cli = Cli(namesrv)
-    shown = {
-        row["keys"]: row for row in eventually(lambda: cli.json("dlq", "show", "sink"), lambda rows: len(rows) == 2)
-    }
+    shown = {row["keys"]: row for row in eventually(lambda: cli.dead_letters("sink"), lambda rows: len(rows) == 2)}
     assert shown.keys() == {"k1", "k3"}
     assert {row["origin"] for row in shown.values()} == {topic}
     assert "its body is null or empty" in shown["k1"]["properties"]["SPARK_BAD_REASON"]
