@@ -20,6 +20,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
@@ -29,12 +30,17 @@ from tests.interop.ours import READY, first_line
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PHASES = ("latestOffset", "partitions", "read", "write", "commit")
+PHASES = ("latestOffset", "partitions", "read", "write", "stored", "commit")
 EXACT_PHASES = (*PHASES, "decided", "ends", "committed")
+"""``write``: among the rows of a task; ``stored``: when all of them are, and it has not said so; ``decided``: after the
+decision; ``ends``: when the rows of one task are committed; ``committed``: when all are."""
 VICTIMS = ("driver", "worker", "broker")
 ROWS = 40
 ROWS_AT_ONCE = 20
 QUEUES = 2
+"""And tasks: there is something between the ends of one and those of the other."""
+BATCH_BYTES = 300
+"""Of a row or two: some are under way while a task writes."""
 SOON = {"transactionCheckInterval": 300, "transactionTimeOut": 200, "transactionOpBatchInterval": 100}
 SECONDS = 600.0
 """Longer than anything takes; only what fails waits for it."""
@@ -146,8 +152,14 @@ def _eventually(look: Callable[[], bool]) -> None:
 def options(namesrv: str, work: Path, guarantee: str) -> tuple[dict[str, str], dict[str, str]]:
     """Of the read and of the write."""
     shared = {"namesrv": namesrv, "faults": str(work / "faults")}
-    read = {"subscribe": "in", "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(ROWS_AT_ONCE)}
-    write = {"topic": "out", "deliveryGuarantee": guarantee, "checkpointLocation": str(work / "checkpoint")}
+    read = {
+        "subscribe": "in", "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(ROWS_AT_ONCE),
+        "minPartitions": str(QUEUES),
+    }  # fmt: skip
+    write = {
+        "topic": "out", "deliveryGuarantee": guarantee, "checkpointLocation": str(work / "checkpoint"),
+        "maxBatchBytes": str(BATCH_BYTES),
+    }  # fmt: skip
     return shared | read, shared | write
 
 
@@ -305,7 +317,7 @@ class Runs:
 
 
 def cases(guarantee: str, chance: random.Random) -> Iterator[Case]:
-    """Every phase with every victim, in another order each time round."""
+    """Every phase with every victim, in another order each time round, without end."""
     phases = EXACT_PHASES if guarantee == "exactly-once" else PHASES
     every = [Case(phase, victim) for phase in phases for victim in VICTIMS]
     while True:
@@ -318,6 +330,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--guarantee", choices=("exactly-once", "at-least-once"), default="exactly-once")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--first", type=int, default=1, help="go on with this run of the order the seed gives")
     parser.add_argument("--drive", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.drive:
@@ -325,9 +338,10 @@ def main() -> None:
         return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # and what was started, too
     print(f"{given.runs} runs, {given.guarantee}, --seed {given.seed}", flush=True)
-    chance = random.Random(given.seed)
+    numbers = range(given.first, given.first + given.runs)
+    order = islice(cases(given.guarantee, random.Random(given.seed)), given.first - 1, None)
     with tempfile.TemporaryDirectory(prefix="crashes-") as work, Runs(Path(work), given.guarantee) as runs:
-        for number, case in zip(range(1, given.runs + 1), cases(given.guarantee, chance), strict=False):
+        for number, case in zip(numbers, order, strict=False):
             begun = time.monotonic()
             reached = runs.run(case)
             note = "" if reached else ", a phase that was not reached"

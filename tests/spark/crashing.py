@@ -27,11 +27,6 @@ from rocketmq_py.spark.sink import ArrowStreamWriter
 from rocketmq_py.spark.stream import StreamReader
 
 FORMAT = "rocketmq-crashing"
-BEFORE_WRITE = ("latestOffset", "partitions", "read")
-WRITE = "write"
-COMMIT = "commit"
-IN_COMMIT = ("decided", "ends", "committed")
-"""After the decision, between the ends, after them."""
 
 
 class Faults:
@@ -109,17 +104,19 @@ class CrashingCommitter(Committer):
 class CrashingWriter(ArrowStreamWriter):
     faults: Faults
 
-    def write_rows(self, rows: Iterable[Sequence[Any]]) -> WriterCommitMessage:
-        return super().write_rows(self._until_the_fault(rows))
+    def write_batches(self, batches: Iterable[Any]) -> WriterCommitMessage:
+        message = super().write_batches(self._with_the_fault(batches))
+        self.faults.reach("stored")
+        return message
 
-    def _until_the_fault(self, rows: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
-        for number, row in enumerate(rows):
-            yield row
-            if number == 3:
-                self.faults.reach(WRITE)
+    def _with_the_fault(self, batches: Iterable[Any]) -> Iterator[Any]:
+        for batch in batches:
+            yield batch.slice(0, 4)
+            self.faults.reach("write")
+            yield batch.slice(4)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        self.faults.reach(COMMIT)
+        self.faults.reach("commit")
         super().commit(messages, batchId)
 
     def committer(self) -> Committer:

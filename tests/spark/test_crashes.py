@@ -19,7 +19,7 @@ pytestmark = [
 ]
 
 
-CASES = [Case("write", "worker"), Case("ends", "broker"), Case("decided", "worker")]
+CASES = [Case("write", "worker"), Case("stored", "worker"), Case("ends", "broker"), Case("decided", "worker")]
 
 
 def test_rows_of_an_exactly_once_stream_survive_crashes(spark: SparkSession, tmp_path: Path) -> None:
