@@ -17,6 +17,7 @@ from rocketmq_py.broker.escape import Escape
 from rocketmq_py.broker.fetching import Fetching
 from rocketmq_py.broker.popservices import PopServices
 from rocketmq_py.broker.role import Role
+from rocketmq_py.broker.timerescape import TimerEscape
 from rocketmq_py.broker.transactioncheck import TransactionCheck
 from rocketmq_py.broker.transactions import Transactions
 from rocketmq_py.core.popledger import Outstanding
@@ -32,17 +33,19 @@ Part = Callable[[int], Awaitable[int]]
 
 
 class ActingMaster:
-    """Hands delayed, transactional and popped messages to masters of other names, as they are due.
+    """Hands delayed, timed, transactional and popped messages to masters of other names, as they are due.
 
     How far it has come is told by the offsets of this slave, which the master takes over when it is back. Until then,
     or if it does not, it delivers again what was delivered here meanwhile.
 
+    :param timers: None of a broker that never acts.
     :param clock: the time in milliseconds.
     """
 
     def __init__(
         self, config: BrokerConfig, escape: Escape, delay: DelayService, transactions: Transactions,
-        check: TransactionCheck, pop: PopServices, fetching: Fetching, clock: Callable[[], int],
+        check: TransactionCheck, pop: PopServices, fetching: Fetching, timers: TimerEscape | None,
+        clock: Callable[[], int],
     ) -> None:  # fmt: skip
         self._config = config
         self._escape = escape
@@ -51,28 +54,32 @@ class ActingMaster:
         self._check = check
         self._pop = pop
         self._fetching = fetching
+        self._timers = timers
         self._clock = clock
         self._round_ms = 0
         self._failing: set[str] = set()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     def watch(self, role: Role) -> None:
         """Do this whenever the slave acts as master from now on."""
         role.watch_acting(self._acts)
 
     def _acts(self, acts: bool) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            self._task = None
+        before = self._tasks
+        for task in before:
+            task.cancel()
         if acts and self._config.enable_remote_escape:
-            self._task = asyncio.get_running_loop().create_task(self._run())
+            loop = asyncio.get_running_loop()
+            self._tasks = [loop.create_task(_after(before, self._run))]
+            if self._timers is not None:
+                self._tasks.append(loop.create_task(_after(before, self._timers.run)))
 
     async def stop(self) -> None:
         """End. Harmless when ended already."""
-        task, self._task = self._task, None
-        if task is not None:
+        for task in self._tasks:
             task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
         self._escape.close()
 
     async def _run(self) -> None:
@@ -161,3 +168,9 @@ class ActingMaster:
         self._check.remember()
         self._round_ms = now
         return handed_on
+
+
+async def _after(before: list[asyncio.Task[None]], work: Callable[[], Awaitable[None]]) -> None:
+    """Work that begins when tasks that were cancelled have ended."""
+    await asyncio.gather(*before, return_exceptions=True)
+    await work()

@@ -17,6 +17,7 @@ from rocketmq_py.broker.stamping import encode
 from rocketmq_py.core.route import MASTER_ID, TopicRoute
 from rocketmq_py.core.sending import RoundRobin
 from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, OffsetIllegal
+from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.codes import STORED, RequestCode, ResponseCode
@@ -25,6 +26,7 @@ from rocketmq_py.protocol.sysflag import PULL_SUBSCRIPTION
 from rocketmq_py.server.outward import Outward
 from rocketmq_py.store import NewRecord
 from rocketmq_py.wire.command import Command
+from rocketmq_py.wire.javahash import string_hash
 from rocketmq_py.wire.record import QUEUE_OFFSET_AT
 
 _queue_offset = Struct(">q").unpack_from
@@ -57,9 +59,10 @@ class Escape:
         self._routes: dict[str, _Known] = {}
         self._turn = RoundRobin(random.getrandbits(16))
 
-    async def put(self, record: NewRecord) -> None:
+    async def put(self, record: NewRecord, key: str | None = None) -> None:
         """Have another master store a message, in any queue of its topic.
 
+        :param key: messages of the same key go to the same master, as long as the same ones have the topic.
         :raises NoRouteError: no other broker has the topic, or none may be written to.
         :raises BrokerError: it is refused. :raises NetworkError: nobody answers; it may have been stored.
         """
@@ -69,7 +72,7 @@ class Escape:
         if not queues:
             self._routes.pop(record.topic, None)
             raise NoRouteError(f"no master but {own} has topic {record.topic}: create it on others, too")
-        queue = self._turn.pick(queues)
+        queue = self._turn.pick(queues if key is None else _at_one_broker(queues, key))
         address = route.brokers[queue.broker_name][MASTER_ID]
         properties = decode_properties(record.properties)
         for name in _DONE:
@@ -134,3 +137,10 @@ class Escape:
     def close(self) -> None:
         """End the connections."""
         self._outward.close()
+
+
+def _at_one_broker(queues: list[MessageQueue], key: str) -> list[MessageQueue]:
+    """Those queues that are at the broker a key belongs to."""
+    brokers = sorted({queue.broker_name for queue in queues})
+    chosen = brokers[string_hash(key) % len(brokers)]
+    return [queue for queue in queues if queue.broker_name == chosen]

@@ -10,6 +10,7 @@ whoever goes on after this slave gives out again what was not acked; no pop wait
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 
 from rocketmq_py.broker.offsets import Offsets
@@ -19,9 +20,12 @@ from rocketmq_py.broker.revivelog import ReviveLog
 from rocketmq_py.broker.role import Role
 from rocketmq_py.core.popledger import REVIVE_AFTER_MS, Ledger, Outstanding, to_try_again
 from rocketmq_py.core.popplaces import Place, Places
-from rocketmq_py.errors import BrokerError
-from rocketmq_py.protocol.checkpoints import CheckPoint, CkKey
+from rocketmq_py.errors import BadHeader, BrokerError
+from rocketmq_py.protocol.checkpoints import REVIVE_GROUP, CheckPoint, CkKey, decode_revive
 from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.protocol.names import TIMER_TOPIC
+
+_log = logging.getLogger(__name__)
 
 _LAG_MS = 10_000
 """How long, beside the interval, offsets may take from the master to here."""
@@ -60,6 +64,7 @@ class SlaveReviveLog(ReviveLog):
         super().__init__(parts)
         self._told = offsets
         self._places = places
+        self._heard: set[CkKey] = set()
 
     def check_point(self, check_point: CheckPoint, revive_queue: int) -> None:
         """Remember a pop; its messages come back unless they are acked."""
@@ -93,8 +98,41 @@ class SlaveReviveLog(ReviveLog):
         The log is ahead of the offsets the master told last: what it says was popped since is not popped again.
         """
         self._places.clear()
+        self._heard.clear()
         self.ledger = Ledger()
         self.load(self._clock() - self._config.slave_sync_interval - _LAG_MS)
+
+    def hear(self, tag: str, body: bytes, timer_offset: int) -> bool:
+        """An entry has come out of a Java master's timer; whether nothing of it is out any more.
+
+        Of a check-point it is heard again until then.
+
+        :param timer_offset: where it waited. A master of this project has moved those before its
+            offset (``poptimers``).
+        """
+        if timer_offset < self._told.query(REVIVE_GROUP, TIMER_TOPIC, 0):
+            return True
+        try:
+            entry = decode_revive(tag, body)
+        except BadHeader as e:
+            _log.error("an entry of the revive log in a Java broker's timer cannot be read and is skipped: %s", e)
+            return True
+        if isinstance(entry, CheckPoint):
+            return self._is_over(entry)
+        if entry is not None:
+            self.ledger.ack(entry.key(self._config.broker_name), entry.offsets)
+        return True
+
+    def _is_over(self, check_point: CheckPoint) -> bool:
+        key = check_point.key
+        if key not in self._heard:
+            self._heard.add(key)
+            if key not in self.ledger:
+                self.ledger.add(check_point, _NOT_IN_LOG, 0)
+        if key in self.ledger:
+            return False
+        self._heard.discard(key)
+        return True
 
 
 class SlavePopChecks(PopChecks):

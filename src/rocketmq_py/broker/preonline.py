@@ -11,9 +11,11 @@ import logging
 from rocketmq_py.broker.delay import DelayService
 from rocketmq_py.broker.membership import Membership
 from rocketmq_py.broker.offsets import Offsets
+from rocketmq_py.broker.timers import Timers
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.headers_timer import TimerCheckPointResponse
 from rocketmq_py.server.outward import Outward
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.fastjson import load_object
@@ -23,8 +25,10 @@ _log = logging.getLogger(__name__)
 _SECONDS = 3.0
 
 
-async def take_back(membership: Membership, outward: Outward, offsets: Offsets, delay: DelayService) -> bool:
-    """Take over offsets of groups and delay levels that are ahead at the slave with the smallest id.
+async def take_back(
+    membership: Membership, outward: Outward, offsets: Offsets, delay: DelayService, timers: Timers
+) -> bool:
+    """Take over offsets of groups and delay levels that are ahead at the slave with the smallest id, and its timers.
 
     Whether there was one. One that does not answer is left alone: messages may be delivered twice then, none is lost.
     """
@@ -41,8 +45,18 @@ async def take_back(membership: Membership, outward: Outward, offsets: Offsets, 
         return False
     offsets.persist()
     delay.persist()
+    if timers.is_enabled:
+        await _take_timers(outward, address, timers)
     _log.info("took over from slave %s how far it had come for this broker", address)
     return True
+
+
+async def _take_timers(outward: Outward, address: str, timers: Timers) -> None:
+    try:
+        reply = await outward.ask(address, Command(RequestCode.GET_TIMER_CHECK_POINT), _SECONDS)
+        timers.take_over(bytes(reply.body), TimerCheckPointResponse.from_ext(reply.ext))
+    except (RocketMQError, ValueError) as e:
+        _log.warning("slave %s does not tell which timed messages it has delivered for this broker: %s", address, e)
 
 
 async def _ask(outward: Outward, address: str, code: RequestCode) -> object:

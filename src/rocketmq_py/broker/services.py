@@ -46,6 +46,7 @@ from rocketmq_py.broker.membership import Membership
 from rocketmq_py.broker.offsets import Offsets
 from rocketmq_py.broker.popparts import PopParts
 from rocketmq_py.broker.popservices import PopServices
+from rocketmq_py.broker.popslave import SlaveReviveLog
 from rocketmq_py.broker.preonline import take_back
 from rocketmq_py.broker.pulling import Puller
 from rocketmq_py.broker.recalling import Recalls
@@ -62,9 +63,11 @@ from rocketmq_py.broker.sending import Sender
 from rocketmq_py.broker.settings import Settings
 from rocketmq_py.broker.slavepulling import SlavePuller
 from rocketmq_py.broker.slavesync import SlaveSync, Tables
+from rocketmq_py.broker.slavetimers import SlaveTimers
 from rocketmq_py.broker.stamping import Stamper
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.broker.targets import SendTargets
+from rocketmq_py.broker.timerescape import TimerEscape
 from rocketmq_py.broker.timermetrics import TimerMetrics
 from rocketmq_py.broker.timers import Timers
 from rocketmq_py.broker.topics import Topics
@@ -151,8 +154,9 @@ class Services:
         step = config.delay_offset_update_version_step
         self.delay = DelayService(store, levels, self._file("delayOffset.json"), step, clock, self.saver.save)
         metrics = TimerMetrics(self._file("timermetrics"), clock, self.saver.save)
+        make_timers = SlaveTimers if self.role.is_slave else Timers
         revive = revive_topic(config.broker_cluster_name)
-        self.timers = Timers(store, self.delay, metrics, revive, self._fs, clock, is_slave=self.role.is_slave)
+        self.timers: Timers = make_timers(store, self.delay, metrics, revive, self._fs, clock)
         keys = UniqueKeys(store_host[:-4], os.getpid(), random.getrandbits(32))
         stamper = Stamper(config.region_id, config.trace_on, config.broker_cluster_name, lambda: keys.next(clock()))
         retries = RetryTopics(topics, groups, self.locks, clock)
@@ -176,14 +180,21 @@ class Services:
         self.routes_outward = self._outward()
         tables = Tables(topics, groups, self.offsets, self.delay, self.modes, self.timers)
         self.membership = Membership(config, self.role, self._outward(), self.address, self.registration.renew)
+        self._make_acting()
+        self.slave_sync = SlaveSync(config, self.role, tables, self._outward(), self.address, self.registration.renew)
+
+    def _make_acting(self) -> None:
+        config, clock, timers = self._config, self._clock, None
         escape = Escape(config, self._outward(), clock)
         self.fetching = Fetching(config, escape, self.pop)
         self.pop.reviver.elsewhere = self.fetching.take
+        if isinstance(self.timers, SlaveTimers) and isinstance(self.pop.log, SlaveReviveLog):
+            timers = TimerEscape(self.timers, escape, self.pop.log, clock)
         self.acting = ActingMaster(
-            config, escape, self.delay, self.transactions, self.transaction_check, self.pop, self.fetching, clock
+            config, escape, self.delay, self.transactions, self.transaction_check, self.pop, self.fetching, timers,
+            clock,
         )  # fmt: skip
         self.acting.watch(self.role)
-        self.slave_sync = SlaveSync(config, self.role, tables, self._outward(), self.address, self.registration.renew)
 
     def _make_transactions(
         self, store_host: bytes, halves: RecentHalves, soon: Callable[[Callable[[], None]], object]
@@ -263,7 +274,7 @@ class Services:
         """A master that starts goes on where a slave that has acted for it has come to."""
         if self.role.is_slave or not self._config.enable_slave_acting_master:
             return
-        if await take_back(self.membership, self.routes_outward, self.offsets, self.delay):
+        if await take_back(self.membership, self.routes_outward, self.offsets, self.delay, self.timers):
             self.transactions.load()
             self.pop.log.reload()
 
@@ -281,10 +292,7 @@ class Services:
         return not self.role.is_slave and self.delay.deliver(self._clock())
 
     def tick_timers(self) -> bool:
-        """Due many times a second: messages whose time has come. Whether there are more."""
-        if self.role.is_slave:
-            self.timers.follow(self._clock())
-            return False
+        """Due many times a second: messages whose time comes. Whether there are more."""
         return self.timers.tick(self._clock())
 
     def clean_store(self) -> None:

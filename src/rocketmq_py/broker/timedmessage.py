@@ -12,6 +12,7 @@ import msgspec
 
 from rocketmq_py.broker.stamping import encode
 from rocketmq_py.broker.stored import read_stored
+from rocketmq_py.core.timers import ASKING
 from rocketmq_py.model import RecordHead
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.protocol.names import NOT_ALLOWED_TO_SEND, TIMER_TOPIC
@@ -34,6 +35,7 @@ _PLACE = re.compile(f"{_OUT}([0-9]+){_TOPIC}([^{_END}]+){_QUEUE_ID}([0-9]+){_END
 """The three as this broker stores them."""
 _ADDED = (Property.TIMER_ENQUEUE_MS, Property.TIMER_DEQUEUE_MS)
 _HAD = _start(Property.TIMER_ENQUEUE_MS)
+_WAITED = (Property.TIMER_OUT_MS, Property.REAL_TOPIC, Property.REAL_QUEUE_ID, *_ADDED)
 
 
 class TimedMessage(msgspec.Struct, gc=False):
@@ -75,6 +77,14 @@ class TimedMessage(msgspec.Struct, gc=False):
         rounds = properties.get(Property.TIMER_ROLL_TIMES, "0")
         rolls = {Property.TIMER_ROLL_TIMES: str(int(rounds) + 1 if rounds.isdecimal() else 1)}
         return self._record(TIMER_TOPIC, QUEUE, self._told(written_ms, now_ms, rolls))
+
+    def elsewhere(self, due_ms: int) -> NewRecord:
+        """The record with which it waits at another broker, as if it had been sent there."""
+        properties = self.properties
+        for name in (*ASKING, *_WAITED):
+            properties.pop(name, None)
+        properties[Property.TIMER_DELIVER_MS] = str(due_ms)
+        return self._record(self.real_topic, self.real_queue_id, encode(properties))
 
     def _told(self, written_ms: int, now_ms: int, more: dict[str, str] | None = None) -> str:
         times = zip(_ADDED, (str(written_ms), str(now_ms)), strict=True)

@@ -25,21 +25,23 @@ from rocketmq_py.broker.timedmessage import QUEUE, TimedMessage, read_timed
 from rocketmq_py.broker.timerfiles import TimerFiles
 from rocketmq_py.broker.timermetrics import TimerMetrics
 from rocketmq_py.core import timers as rules
+from rocketmq_py.core.timerprogress import Late, Told
 from rocketmq_py.core.timers import DEFAULT, DELETE, ROLL, Agenda, Entry
 from rocketmq_py.errors import BrokerError, CorruptRecord, StoreError
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.protocol.codes import ResponseCode as Code
+from rocketmq_py.protocol.headers_timer import TimerCheckPointResponse
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from rocketmq_py.store import FileSystem, MessageStore, NewRecord
-from rocketmq_py.store.timerwheel import NOWHERE, Unit
+from rocketmq_py.store.timerwheel import ELSEWHERE, NOWHERE, Unit, progress
 from rocketmq_py.wire.javahash import string_hash
 
 _log = logging.getLogger(__name__)
 
 _LEAD_MS = 10_000
 """How long before a slot begins its messages get onto the agenda."""
-_AT_ONCE = 200
+AT_ONCE = 200
 """Messages handled in one tick, of each kind of work; more follow with the next, which comes at once then."""
 _SLOTS_AT_ONCE = 5_000
 _SAMPLES = 64
@@ -60,14 +62,12 @@ class Timers:
     :param delay: takes messages with a delay level.
     :param revive_topic: its messages never wait; those left by a Java broker are taken over at the start.
     :param clock: the time in milliseconds.
-    :param is_slave: a master says what has been delivered (:meth:`follow`, :meth:`take_over`).
     """
 
     def __init__(
         self, store: MessageStore, delay: DelayService, metrics: TimerMetrics, revive_topic: str, fs: FileSystem,
-        clock: Callable[[], int], *, is_slave: bool = False,
+        clock: Callable[[], int],
     ) -> None:  # fmt: skip
-        self._is_slave = is_slave
         self._store, self._delay, self._fs, self._clock = store, delay, fs, clock
         self._config = store.config
         self._revive_topic = revive_topic
@@ -78,9 +78,9 @@ class Timers:
         self._reading: _Reading | None = None
         self._read_ms = self._loaded_ms = self._queue_offset = 0
         self._delivered = (0, 0)
-        self._lost = (0, 0)
-        """Of messages without entries that had one: up to which queue offset, and up to which time they were delivered.
-        """
+        self._told: tuple[Told, ...] = ()
+        """What has been delivered and these files do not know of."""
+        self._late = Late()
         self._flushed_ms = 0
         self._is_refused = False
         self.metrics = metrics
@@ -103,7 +103,7 @@ class Timers:
         self._read_ms = self._loaded_ms = self._first_slot(files, now)
         self._queue_offset = self._first_offset(files)
         if files.is_new:
-            self._lost = (files.check.queue_offset, files.check.read_ms)
+            self._told = (Told(files.check.queue_offset, files.check.read_ms),)
             self.metrics.reset()
         self._delivered = (self._read_ms, self._store.max_physical_offset)
         files.check.read_ms = self._read_ms
@@ -139,6 +139,7 @@ class Timers:
             if self._store.flush():  # else what was delivered may be gone at the next start
                 self._finish_slots(files)
                 files.check.read_ms = self._read_ms
+            self._late = Late()  # nobody asks any more, and a Java broker would write entries from there on anew
             self._write_check(files)
         finally:
             files.close(self._queue_offset)
@@ -221,37 +222,23 @@ class Timers:
         self._note(files, now)
         return any(more)
 
-    def follow(self, now: int) -> None:
-        """Do what a slave does instead: write entries as far as its master has, and deliver nothing.
+    def take_over(self, check: bytes, more: TimerCheckPointResponse | None = None) -> None:
+        """Another broker of this name has said how far it has come: what it has delivered is not delivered here.
 
-        :raises OSError: the files cannot be written.
+        A slave that has acted may not have had all messages; the others are delivered, whatever their time was.
+
+        :param check: the bytes of its checkpoint. :param more: what one of this project adds.
+        :raises ValueError: it names no messages.
         """
-        files = self._files
-        if files is None:
-            return
-        self._queue_offset = max(self._queue_offset, self._store.queue_range(TIMER_TOPIC, QUEUE)[0])
-        count = min(_AT_ONCE, files.check.master_offset - self._queue_offset)
-        if count > 0:
-            self._enqueue(files, now, count)
-        self._flush(files, now)
-
-    def take_over(self, check: bytes) -> None:
-        """The master's checkpoint has come: what it has delivered will not be delivered here.
-
-        :param check: the bytes of its file.
-        """
-        files = self._files
-        if files is not None:
-            files.check.follow(check)
-            self._read_ms = self._loaded_ms = files.check.read_ms
-            self._lost = (files.check.master_offset, files.check.read_ms)
+        if self._files is not None:
+            self._told += (_told(check, more),)
 
     def clean(self) -> None:
         """Remove files of the timer log all of whose messages are gone."""
         if self._files is not None:
             self._files.log.remove_before(self._store.min_physical_offset)
 
-    def _enqueue(self, files: TimerFiles, now: int, count: int = _AT_ONCE) -> bool:
+    def _enqueue(self, files: TimerFiles, now: int, count: int = AT_ONCE) -> bool:
         """Write entries for messages that have come to the timers' topic; whether there may be more."""
         entries = self._store.tags_entries(TIMER_TOPIC, QUEUE, self._queue_offset, count)
         for physical, size, _ in entries:
@@ -262,14 +249,30 @@ class Timers:
         return len(entries) == count
 
     def _is_over(self, message: TimedMessage) -> bool:
-        """Whether a message has been delivered, its entry lost since; or is none of ours to deliver."""
-        queue_offset, read_ms = self._lost
-        was_delivered = message.head.queue_offset < queue_offset and message.out_ms < read_ms
-        return was_delivered or message.real_topic == self._revive_topic
+        """Whether a message without an entry has been delivered, or is none of ours to deliver."""
+        return self._is_left_out(message) or self._was_told(message)
+
+    def _is_left_out(self, message: TimedMessage) -> bool:
+        """Whether a message is none of ours to deliver."""
+        return message.real_topic == self._revive_topic
+
+    def _was_told(self, message: TimedMessage) -> bool:
+        head, out_ms = message.head, message.out_ms
+        for told in self._told:
+            if told.covers(head.queue_offset, out_ms, head.store_timestamp, self._window, self._precision):
+                return True
+        return False
+
+    def _placed_at(self, message: TimedMessage, now: int) -> int:
+        """From when on the place of an entry in the wheel counts."""
+        del message
+        return now
 
     def _write(self, files: TimerFiles, message: TimedMessage, physical: int, size: int, now: int) -> None:
-        slot, rolls = rules.place(message.out_ms, now, self._window, self._precision)
-        slot = max(slot, self._read_ms)
+        placed = rules.place(message.out_ms, self._placed_at(message, now), self._window, self._precision)
+        slot, rolls = max(placed.slot, self._read_ms), placed.rolls
+        if slot != placed.slot:
+            self._late.add(message.head.queue_offset, slot)
         takes_out = message.get(Property.TIMER_DEL_UNIQKEY) is not None
         magic = DEFAULT | (ROLL if rolls else 0) | (DELETE if takes_out else 0)
         written = now // self._precision * self._precision
@@ -292,7 +295,7 @@ class Timers:
 
     def _look_ahead(self, files: TimerFiles, now: int) -> bool:
         """Put what is due soon onto the agenda; whether there may be more."""
-        left = _AT_ONCE
+        left = AT_ONCE
         for _ in range(_SLOTS_AT_ONCE):
             if self._reading is None:
                 if self._loaded_ms > now + _LEAD_MS:
@@ -328,7 +331,10 @@ class Timers:
 
     def _take_over(self, unit: Unit, position: int) -> None:
         message = self._message(unit.physical, unit.size)
-        if message is None or message.real_topic == self._revive_topic or self._was_delivered(unit, message):
+        if message is None or self._is_left_out(message) or self._was_delivered(unit, message):
+            return
+        if self._was_told(message):
+            self.metrics.add(message.real_topic, 0 if unit.magic & DELETE else -1, self._clock())
             return
         if message.out_ms > unit.slot and not unit.magic & ROLL:
             _log.error("the timer log's entry at %d is of another message than the one there, and is dropped", position)
@@ -338,8 +344,8 @@ class Timers:
 
     def _was_delivered(self, unit: Unit, message: TimedMessage) -> bool:
         """Whether an entry's message is where its mark says; a crash of the machine may have taken it from there."""
-        if not unit.mark:
-            return False
+        if unit.mark in (0, ELSEWHERE):
+            return unit.mark == ELSEWHERE
         raw = self._store.message_at(unit.mark)
         if raw is None:
             return False
@@ -371,7 +377,7 @@ class Timers:
 
     def _deliver(self, files: TimerFiles, now: int) -> bool:
         """Deliver what is due; whether there may be more."""
-        entries = self._agenda.take(now, _AT_ONCE)
+        entries = self._agenda.take(now, AT_ONCE)
         places: list[int] = []
         try:
             places.extend(self._put(entry, now) for entry in entries)  # keeps what came before an error
@@ -390,7 +396,7 @@ class Timers:
         finally:  # what was appended is kept, and written with a later settle
             files.log.mark([(entry.position, place) for entry, place in zip(done, places, strict=True) if place])
             self._agenda.done(done)
-        return len(done) == _AT_ONCE
+        return len(done) == AT_ONCE
 
     def _put(self, entry: Entry, now: int) -> int:
         """Store a message in its own topic, or once more in the timers'; where it went, 0 when it is dropped."""
@@ -439,10 +445,10 @@ class Timers:
         self._write_check(files)
 
     def _write_check(self, files: TimerFiles) -> None:
-        check = files.check
-        if not self._is_slave and check.master_offset != self._queue_offset:
+        check, offset = files.check, self._late.limit(self._queue_offset, files.check.read_ms)
+        if check.master_offset != offset:
             check.timestamp, check.counter = self._clock(), check.counter + 1
-            check.master_offset = self._queue_offset
+            check.master_offset = offset
         check.write()
 
     # -- how it is doing
@@ -450,6 +456,10 @@ class Timers:
     def checkpoint(self) -> bytes | None:
         """The checkpoint as a slave asks for it; None without timers."""
         return self._files.check.encode() if self._files is not None else None
+
+    def more_of_checkpoint(self) -> TimerCheckPointResponse | None:
+        """What a slave that has acted for its master tells beside; None of a master."""
+        return None
 
     @property
     def is_enabled(self) -> bool:
@@ -464,3 +474,12 @@ class Timers:
     def unread(self) -> int:
         """How many messages of the timers' topic have no entry yet."""
         return self._store.queue_range(TIMER_TOPIC, QUEUE)[1] - self._queue_offset if self._files is not None else 0
+
+
+def _told(check: bytes, more: TimerCheckPointResponse | None) -> Told:
+    """What a checkpoint says, and what comes with it."""
+    read_ms, queue_offset = progress(check)
+    if more is None or more.delivered_before is None:
+        return Told(queue_offset, read_ms)
+    waiting = frozenset(map(int, more.waiting.split(","))) if more.waiting else frozenset[int]()
+    return Told(queue_offset, more.delivered_before, waiting, more.acted_from)

@@ -27,6 +27,8 @@ _MAGIC_MOST = 15
 _CHECK = struct.Struct(">7q")
 _CHECK_SIZE = 4096
 NOWHERE = -1
+ELSEWHERE = -1
+"""The mark of an entry whose message another broker has taken."""
 _UNITS_AT_ONCE = 4096
 _SLOTS_AT_ONCE = 1 << 15
 _LONGS, _TIME_AT, _LAST_AT = _SLOT.size // 8, 0, 2
@@ -103,7 +105,8 @@ class Unit(NamedTuple):
 
     :ivar previous: position of the entry before it in the same slot, -1 for the first.
     :ivar written: when it was written. :ivar delay: milliseconds from then to its slot.
-    :ivar mark: where in the commit log the message went when it was delivered, 0 before. Java keeps 0 here.
+    :ivar mark: where in the commit log the message went when it was delivered, or ``ELSEWHERE``; 0 before. Java keeps 0
+        here.
     """
 
     previous: int
@@ -360,3 +363,9 @@ class TimerCheckpoint:
 def _fields(data: bytes) -> tuple[int, ...]:
     """What a checkpoint says; an older one says less, and then there is 0."""
     return _CHECK.unpack_from(data.ljust(_CHECK.size, b"\0"))
+
+
+def progress(check: bytes) -> tuple[int, int]:
+    """What the bytes of a checkpoint say: the first slot not delivered, the first queue offset without an entry."""
+    fields = _fields(check)
+    return fields[0], fields[3]

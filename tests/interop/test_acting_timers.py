@@ -1,0 +1,89 @@
+"""Messages with a time of their own while a slave acts: ours for a Java master, and a Java slave for ours.
+
+Masters do not deliver before they die, so whatever comes meanwhile comes through the slave; then they go on with it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from rocketmq_py import Message, MessageQueue, Producer
+from rocketmq_py.protocol.names import TIMER_TOPIC
+from tests.interop.javapeer import JavaPeer, free_port_block
+from tests.interop.ours import OurServers
+from tests.interop.side import eventually
+from tests.interop.test_acting_master import ACTING, knows, make_topic, masters, stored
+
+pytestmark = pytest.mark.long
+
+N = 10
+MASTER = {"enableSlaveActingMaster": "true", "totalReplicas": 2}
+SLAVE = {**ACTING, "enableRemoteEscape": "true"}
+
+
+@pytest.fixture
+def own_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OurServers]:
+    """That may be killed."""
+    servers = OurServers(tmp_path_factory.mktemp("acting"))
+    yield servers
+    servers.close()
+
+
+def send(namesrv: str, topic: str, count: int, seconds: float) -> None:
+    """Timed messages for the only queue of broker-a."""
+    due = round((time.time() + seconds) * 1000)
+    with Producer("p", namesrv, send_timeout=60) as producer:
+        for number in range(count):
+            message = Message(topic, b"%d" % number, deliver_at=due + number * 100)
+            producer.send(message, MessageQueue(topic, "broker-a", 0))
+
+
+def acts(namesrv: str, topic: str, slave: str) -> None:
+    eventually(lambda: masters(namesrv, topic).get("broker-a"), lambda address: address == slave)
+
+
+def test_ours_for_a_java_master_that_goes_on_where_it_has_come_to(java: JavaPeer, own_servers: OurServers) -> None:
+    namesrv = java.namesrv(conf={"supportActingMaster": "true"}).namesrv
+    port = free_port_block()
+    master = java.broker(namesrv, port=port, conf={**MASTER, "timerStopDequeue": "true"})
+    other = own_servers.serve(None, "--namesrv", namesrv, brokerName="broker-b")
+    slave = own_servers.serve(
+        None, "--namesrv", namesrv, brokerRole="SLAVE", brokerId=1, slaveSyncInterval=1000, **SLAVE
+    )
+    topic = make_topic(namesrv)
+    send(namesrv, topic, N, 2)
+    eventually(lambda: stored(slave.broker, TIMER_TOPIC), lambda end: end == N)
+    master.process.kill()
+    acts(namesrv, topic, slave.broker)
+    eventually(lambda: stored(other.broker, topic), lambda end: end == N)
+
+    again = java.broker(namesrv, port=port, store=master.store, conf=MASTER)
+    acts(namesrv, topic, again.address)
+    send(namesrv, topic, 1, 2)
+    eventually(lambda: stored(again.address, topic), lambda end: end > 0)
+    assert (stored(again.address, topic), stored(other.broker, topic)) == (1, N), "the last one alone"
+
+
+def test_a_java_slave_for_ours_that_goes_on_where_it_has_come_to(java: JavaPeer, own_servers: OurServers) -> None:
+    server = own_servers.namesrv(supportActingMaster="true", notifyMinBrokerIdChanged="true")
+    namesrv, flags = server.namesrv, ("--namesrv", server.namesrv, "--port", str(free_port_block()))
+    store = own_servers.work / "master"
+    master = own_servers.serve(store, *flags, enableSlaveActingMaster="true", timerStopDequeue="true")
+    other = own_servers.serve(None, "--namesrv", namesrv, brokerName="broker-b")
+    topic = make_topic(namesrv)
+    slave = java.broker(namesrv, role="SLAVE", id=1, conf=SLAVE)
+    eventually(lambda: knows(slave.address, topic), bool)
+    send(namesrv, topic, N, 2)
+    eventually(lambda: stored(slave.address, TIMER_TOPIC), lambda end: end == N)
+    master.kill()
+    acts(namesrv, topic, slave.address)
+    eventually(lambda: stored(other.broker, topic), lambda end: end == N)
+
+    own_servers.serve(store, *flags, enableSlaveActingMaster="true")
+    acts(namesrv, topic, master.broker)
+    send(namesrv, topic, 1, 2)
+    eventually(lambda: stored(master.broker, topic), lambda end: end > 0)
+    assert (stored(master.broker, topic), stored(other.broker, topic)) == (1, N), "the last one alone"
