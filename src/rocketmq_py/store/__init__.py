@@ -3,6 +3,7 @@
 Imports ``wire`` and below; knows nothing of requests, clients and consumers.
 """
 
+from rocketmq_py.store.batches import SameRecords, SameShape, same_records, same_shape
 from rocketmq_py.store.config import ASYNC_FLUSH, SYNC_FLUSH, StoreConfig, delay_levels
 from rocketmq_py.store.config_files import ConfigFile
 from rocketmq_py.store.filesystem import File, FileSystem
@@ -15,6 +16,7 @@ from rocketmq_py.store.records import (
     Boundary,
     GetResult,
     GetStatus,
+    NewAlike,
     NewBatch,
     NewRecord,
     QueryResult,
@@ -22,6 +24,6 @@ from rocketmq_py.store.records import (
 
 __all__ = [
     "ASYNC_FLUSH", "SYNC_FLUSH", "Appended", "AppendedBatch", "Arrival", "Boundary", "ConfigFile", "File", "FileSystem",
-    "GetResult", "GetStatus", "MessageStore", "NewBatch", "NewRecord", "OsFileSystem", "QueryResult", "StoreConfig",
-    "delay_levels",
+    "GetResult", "GetStatus", "MessageStore", "NewAlike", "NewBatch", "NewRecord", "OsFileSystem", "QueryResult",
+    "SameRecords", "SameShape", "StoreConfig", "delay_levels", "same_records", "same_shape",
 ]  # fmt: skip

@@ -3,21 +3,23 @@
 Messages of a batch mostly are alike: equal lengths and flags, the same properties in the same order, only bodies, keys
 and perhaps other values differ. Then one ``struct`` call takes all of them apart, what is equal in all of them
 (``fillers``) is compared and repeated as a whole, and one call puts the records together; message by message the same
-costs three times as much.
+costs three times as much. Records that lie next to each other in the log are taken apart in the same way.
 Knows the layouts of ``wire.batch`` and ``wire.record``. Refuses to know queues and files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
 
+from rocketmq_py.model import RecordHead
 from rocketmq_py.store import fields
 from rocketmq_py.wire.batch import decode_batch
+from rocketmq_py.wire.record import MAGIC_V1, MIN_SIZE, SYS_FLAG_AT, head_struct
 
 _SIZE_FLAG_BODY = Struct(">i8xii")
 _HEAD_SIZE = 20
@@ -26,37 +28,104 @@ _WORTH = 4
 _CRC_MASK = 0x7FFFFFFF
 _CRC_AT, _QUEUE_OFFSET_AT, _AFTER_OFFSETS_AT = 8, 20, 36
 """Where the checksum, the two offsets and what follows them are in a record."""
+_PREPARED_AT, _BODY_LENGTH_AT = -12, -4
+"""Where in the fixed part of a record, from its end, the place of the half message and the length of the body are."""
 
 Span = tuple[int, int]
+Column = Sequence[bytes]
 
 
 class SameShape(NamedTuple):
-    """The messages of a batch.
+    """Messages that are alike.
 
-    ``keys`` are the values that may differ, one column each; ``fillers`` the bytes before, between and after them, the
-    first with the length of the properties. The index wants the columns ``uniq_keys`` and ``words`` (values of KEYS).
+    ``keys`` are the values that may differ, one column each; ``fillers`` the bytes of the properties before, between
+    and after them. The index wants the columns ``uniq_keys`` and ``words`` (values of KEYS).
     """
 
     flag: int
-    bodies: Sequence[bytes]
-    keys: Sequence[Sequence[bytes]]
+    bodies: Column
+    keys: Sequence[Column]
     fillers: Sequence[bytes]
-    uniq_keys: Sequence[bytes] | None
-    words: Sequence[bytes] | None
+    uniq_keys: Column | None
+    words: Column | None
     tags_code: int
-    properties_size: int
+
+    @property
+    def properties_size(self) -> int:
+        """Bytes of the properties of each."""
+        return sum(map(len, self.fillers)) + sum(len(column[0]) for column in self.keys)
+
+    @property
+    def properties(self) -> bytes:
+        """The properties of the first one."""
+        keys = (column[0] for column in self.keys)
+        return b"".join([self.fillers[0], *chain.from_iterable(zip(keys, self.fillers[1:], strict=True))])
+
+    @property
+    def varied(self) -> set[bytes]:
+        """The names of the properties whose values may differ."""
+        return {filler.rpartition(b"\x02")[2][:-1] for filler in self.fillers[:-1]}
+
+    def extended(self, text: bytes, values: Column | None = None, rest: bytes = b"") -> SameShape:
+        """The same with more properties: behind those each has, ``text``, its one of ``values``, and ``rest``."""
+        if values is None:
+            return self._replace(fillers=[*self.fillers[:-1], self.fillers[-1] + text + rest])
+        return self._replace(keys=[*self.keys, values], fillers=[*self.fillers[:-1], self.fillers[-1] + text, rest])
+
+    def shortened(self, tail: bytes) -> SameShape | None:
+        """The same without the last entries of the properties; None where those are not ``tail``."""
+        last = self.fillers[-1]
+        if not last.endswith(b"\x02" + tail):
+            return None
+        return self._replace(fillers=[*self.fillers[:-1], last[: len(last) - len(tail)]])
+
+
+class SameRecords(NamedTuple):
+    """Records that lie next to each other and are alike; ``head`` is that of the first."""
+
+    head: RecordHead
+    topic: str
+    shape: SameShape
+
+
+class _Cut(NamedTuple):
+    """Where in properties the values are that may differ, in this order."""
+
+    spans: Sequence[Span]
+    uniq_key: Span | None
+    words: Span | None
+    end: int
+
+    @property
+    def edges(self) -> list[int]:
+        """Where fillers and values begin by turns, and the end."""
+        return [0, *chain.from_iterable(self.spans), self.end]
+
+    def sizes(self, lead: int) -> list[int]:
+        """Of fillers and values by turns, ``lead`` bytes being before the first."""
+        sizes = [b - a for a, b in pairwise(self.edges)]
+        sizes[0] += lead
+        return sizes
+
+
+def _cut(first: bytes, last: bytes) -> _Cut | None:
+    """By the properties of the first and the last of some messages; None if these are not alike."""
+    uniq_key, words = fields.value_span(first, fields.UNIQ_KEY), fields.value_span(first, fields.KEYS)
+    others = fields.differing_spans(first, last)
+    if others is None:
+        return None
+    return _Cut(sorted({span for span in (uniq_key, words, *others) if span}), uniq_key, words, len(first))
 
 
 @lru_cache(maxsize=64)
-def _messages(body: int, cuts: tuple[int, ...], count: int) -> Struct:
+def _messages(body: int, sizes: tuple[int, ...], count: int) -> Struct:
     """Bodies, fillers and keys of ``count`` messages.
 
     The head of the next message counts as the end of the last filler, so that it is compared with it; behind the last
     message the first head follows once more.
     """
-    sizes = [body, *(b - a for a, b in pairwise(cuts))]
-    sizes[-1] += _HEAD_SIZE
-    return Struct(f"{_HEAD_SIZE}x" + "".join(f"{size}s" for size in sizes) * count)
+    last = sizes[-1] + _HEAD_SIZE
+    return Struct(f"{_HEAD_SIZE}x" + "".join(f"{size}s" for size in (body, *sizes[:-1], last)) * count)
 
 
 def same_shape(body: bytes) -> SameShape | None:
@@ -70,72 +139,121 @@ def same_shape(body: bytes) -> SameShape | None:
     properties = body[end + 2 : size]
     if int.from_bytes(body[end : end + 2], "big") != len(properties):
         return None
-    uniq_key, words = fields.value_span(properties, fields.UNIQ_KEY), fields.value_span(properties, fields.KEYS)
-    others = fields.differing_spans(properties, body[end + 2 - size :])
-    if others is None:
+    cut = _cut(properties, body[end + 2 - size :])
+    if cut is None:
         return None
-    cuts = _cuts({span for span in (uniq_key, words, *others) if span is not None}, len(properties))
-    found = _messages(length, cuts, len(body) // size).unpack(body + body[:_HEAD_SIZE])
-    columns = [found[i :: len(cuts)] for i in range(len(cuts))]
-    if not _is_regular(columns):
+    sizes = cut.sizes(2)
+    found = _messages(length, tuple(sizes), len(body) // size).unpack(body + body[:_HEAD_SIZE])
+    columns = [found[i :: len(sizes) + 1] for i in range(len(sizes) + 1)]
+    return _shape(flag, columns[0], columns[1:], properties, cut)
+
+
+def _shape(flag: int, bodies: Column, columns: Sequence[Column], properties: bytes, cut: _Cut) -> SameShape | None:
+    """Messages that are alike but for bodies and the values in ``columns``, which are fillers and values by turns.
+
+    None if they are not: where fillers differ, or there is more in a value than a value.
+    """
+    count, keys, edges = len(bodies), columns[1::2], cut.edges
+    if any(column.count(column[0]) != count for column in columns[0::2]):
         return None
-    # In ``columns`` bodies stand before what begins at the first cut.
+    values = b"".join([b"".join(column) for column in keys])
+    if b"\x01" in values or b"\x02" in values:
+        return None
     return SameShape(
-        flag, columns[0], columns[2::2], [body[end + cuts[i] : end + cuts[i + 1]] for i in range(0, len(cuts), 2)],
-        columns[cuts.index(uniq_key[0] + 2) + 1] if uniq_key else None,
-        columns[cuts.index(words[0] + 2) + 1] if words else None,
-        fields.tags_code(fields.parse(properties).get(fields.TAGS)), len(properties),
+        flag, bodies, keys, [properties[a:b] for a, b in zip(edges[::2], edges[1::2], strict=True)],
+        keys[cut.spans.index(cut.uniq_key)] if cut.uniq_key else None,
+        keys[cut.spans.index(cut.words)] if cut.words else None,
+        fields.tags_code(fields.parse(properties).get(fields.TAGS)),
     )  # fmt: skip
 
 
-def _cuts(spans: Iterable[Span], end: int) -> tuple[int, ...]:
-    """Where fillers and keys begin by turns, and the end, counted from the length of the properties on."""
-    return (0, *(at + 2 for span in sorted(spans) for at in span), end + 2)
+@lru_cache(maxsize=64)
+def _stored(rest: int, body: int, sizes: tuple[int, ...], count: int) -> Struct:
+    """Of each record what is before its checksum and before its offsets, these, the rest of its head, and so on."""
+    parts = "".join(f"{size}s" for size in (rest, body, *sizes))
+    return Struct(">" + f"{_CRC_AT}s4x{_QUEUE_OFFSET_AT - _CRC_AT - 4}sqq{parts}" * count)
 
 
-def _is_regular(columns: Sequence[Sequence[bytes]]) -> bool:
-    """Whether fillers are equal in all messages and keys are nothing but values."""
-    count = len(columns[0])
-    if any(column.count(column[0]) != count for column in columns[1::2]):
-        return False
-    keys = b"".join([b"".join(column) for column in columns[2::2]])
-    return b"\x01" not in keys and b"\x02" not in keys
+def same_records(raw: bytes, count: int) -> SameRecords | None:
+    """What ``count`` records have in common that lie next to each other in the log, and their queue offsets do, too.
+
+    None if there is more in which they differ than bodies and values of properties. Checksums are not looked at.
+    """
+    size = len(raw) // max(1, count)
+    if count < _WORTH or len(raw) % count or size < MIN_SIZE:
+        return None
+    layout = head_struct(int.from_bytes(raw[SYS_FLAG_AT : SYS_FLAG_AT + 4], "big"))
+    head = RecordHead(*layout.unpack_from(raw))
+    at = layout.size + head.body_length
+    end = at + 1 + raw[at] if layout.size <= at < size else size
+    properties = raw[end + 2 : size]
+    lengths = head.store_size, int.from_bytes(raw[end : end + 2], "big")
+    if head.magic != MAGIC_V1 or end + 2 > size or lengths != (size, len(properties)):
+        return None
+    cut = _cut(properties, raw[end + 2 - size :])
+    if cut is None:
+        return None
+    sizes = cut.sizes(end + 2 - at)
+    found = _stored(layout.size - _AFTER_OFFSETS_AT, head.body_length, tuple(sizes), count).unpack(raw)
+    before, after, offsets, places, rest, bodies, *columns = (found[i :: len(sizes) + 6] for i in range(len(sizes) + 6))
+    first = head.physical_offset
+    if (
+        offsets != tuple(range(head.queue_offset, head.queue_offset + count))
+        or places != tuple(range(first, first + count * size, size))
+        or any(column.count(column[0]) != count for column in (before, after, rest))
+    ):
+        return None
+    shape = _shape(head.flag, bodies, columns, properties, cut)
+    return None if shape is None else SameRecords(head, raw[at + 1 : end].decode("utf-8", "replace"), shape)
 
 
 @lru_cache(maxsize=64)
-def _records(sizes: tuple[int, ...], count: int) -> Struct:
+def _records(codes: str, count: int) -> Struct:
     """The end of the first field of a record, its size and magic, is written with the last filler before it."""
-    return Struct(">8s" + (f"I{_QUEUE_OFFSET_AT - _CRC_AT - 4}sqq" + "".join(f"{size}s" for size in sizes)) * count)
+    return Struct(">8s" + codes * count)
 
 
-def encode_same_shape(shape: SameShape, head: bytes, topic_part: bytes, queue_offset: int, physical: int) -> bytes:
-    """The records of a batch.
+def encode_same_shape(
+    shape: SameShape, head: bytes, topic_part: bytes, queue_offset: int, physical: int, prepared: Sequence[int] = ()
+) -> bytes:
+    """The records of messages.
 
     :param head: the fixed part of any of them: checksum and offsets in it are replaced.
     :param queue_offset: of the first, and ``physical`` its place in the log.
+    :param prepared: where the half message of each is, if they have any.
     """
     bodies, count = shape.bodies, len(shape.bodies)
-    size = int.from_bytes(head[:4], "big")
-    rest = head[_AFTER_OFFSETS_AT:]
-    fillers = [topic_part + shape.fillers[0], *shape.fillers[1:]]
-    fillers[-1] += head[:_CRC_AT]
-    parts: list[Sequence[object]] = [
-        [crc & _CRC_MASK for crc in map(crc32, bodies)],
-        [head[_CRC_AT + 4 : _QUEUE_OFFSET_AT]] * count,
-        range(queue_offset, queue_offset + count),
-        range(physical, physical + count * size, size),
-        [rest] * count,
-        bodies,
-        [fillers[0]] * count,
+    size, properties = int.from_bytes(head[:4], "big"), shape.properties_size
+    constants = [
+        head[_CRC_AT + 4 : _QUEUE_OFFSET_AT],
+        head[_AFTER_OFFSETS_AT:],
+        topic_part + properties.to_bytes(2, "big") + shape.fillers[0],
+        *shape.fillers[1:],
     ]
-    sizes = [len(rest), len(bodies[0]), len(fillers[0])]
+    constants[-1] += head[:_CRC_AT]
+    fixed, rest, *fillers = ((f"{len(constant)}s", [constant] * count) for constant in constants)
+    columns: list[tuple[str, Sequence[object]]] = [
+        ("I", [crc & _CRC_MASK for crc in map(crc32, bodies)]),
+        fixed,
+        ("q", range(queue_offset, queue_offset + count)),
+        ("q", range(physical, physical + count * size, size)),
+        *(_with_places(rest[1][0], prepared) if prepared else (rest,)),
+        (f"{len(bodies[0])}s", bodies),
+        fillers[0],
+    ]
     for column, filler in zip(shape.keys, fillers[1:], strict=True):
-        parts += (column, [filler] * count)
-        sizes += (len(column[0]), len(filler))
-    arguments: list[object] = [None] * (len(parts) * count)
-    for i, part in enumerate(parts):
-        arguments[i :: len(parts)] = part
-    return _records(tuple(sizes), count).pack(head[:_CRC_AT], *arguments)[:-_CRC_AT]
+        columns += ((f"{len(column[0])}s", column), filler)
+    arguments: list[object] = [None] * (len(columns) * count)
+    for i, (_, values) in enumerate(columns):
+        arguments[i :: len(columns)] = values
+    return _records("".join([code for code, _ in columns]), count).pack(head[:_CRC_AT], *arguments)[:-_CRC_AT]
+
+
+def _with_places(rest: bytes, prepared: Sequence[int]) -> list[tuple[str, Sequence[object]]]:
+    """The rest of a head behind its offsets, the place of a half message in it being another one in each record."""
+    before, after = rest[:_PREPARED_AT], rest[_BODY_LENGTH_AT:]
+    count = len(prepared)
+    return [(f"{len(before)}s", [before] * count), ("q", prepared), (f"{len(after)}s", [after] * count)]
 
 
 def split(body: bytes, common: bytes) -> Iterator[tuple[int, bytes, bytes]]:

@@ -33,6 +33,7 @@ from rocketmq_py.store.records import (
     Appended,
     AppendedBatch,
     Arrival,
+    NewAlike,
     NewBatch,
     NewRecord,
 )  # fmt: skip
@@ -233,6 +234,10 @@ class MessageStore(StoreReads):
         :raises CorruptRecord: the body is no batch; nothing is stored.
         """
         return self._writer.append_batch(batch)
+
+    def append_alike(self, batch: NewAlike) -> AppendedBatch:
+        """As :meth:`append_batch`, for messages that are known to be of one shape."""
+        return self._writer.append_alike(batch)
 
     def append_inner_batch(self, record: NewRecord, count: int) -> Appended:
         """As :meth:`append` for a batch of ``count`` messages that stays one record, for batch consume queues."""

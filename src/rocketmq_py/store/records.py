@@ -6,8 +6,11 @@ Plain data. Knows no files.
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 
 import msgspec
+
+from rocketmq_py.store.batches import SameShape
 
 NO_HOST = bytes(8)
 
@@ -51,6 +54,22 @@ class NewBatch(msgspec.Struct, gc=False):
     born_timestamp: int = 0
     born_host: bytes = NO_HOST
     reconsume_times: int = 0
+
+
+class NewAlike(msgspec.Struct, gc=False):
+    """Messages of one shape to append next to each other, with consecutive offsets.
+
+    :param prepared: where the half message of each is, if they end transactions.
+    """
+
+    topic: str
+    queue_id: int
+    shape: SameShape
+    sys_flag: int = 0
+    born_timestamp: int = 0
+    born_host: bytes = NO_HOST
+    reconsume_times: int = 0
+    prepared: Sequence[int] = ()
 
 
 class Appended(msgspec.Struct, gc=False):

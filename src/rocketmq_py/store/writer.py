@@ -21,7 +21,7 @@ from rocketmq_py.store.config import StoreConfig
 from rocketmq_py.store.consumequeue import ConsumeQueue
 from rocketmq_py.store.index import MessageIndex
 from rocketmq_py.store.queues import QueueTable
-from rocketmq_py.store.records import Appended, AppendedBatch, NewBatch, NewRecord
+from rocketmq_py.store.records import Appended, AppendedBatch, NewAlike, NewBatch, NewRecord
 from rocketmq_py.wire.record import BORN_HOST_V6, STORE_HOST_V6, head_struct
 
 MAX_PROPERTIES = 32767
@@ -186,10 +186,22 @@ class Writer:
 
         :raises CorruptRecord: the body is no batch. :raises MessageIllegal: it is too large. Nothing is stored then.
         """
-        queue = self._queues.get_or_create(batch.topic, batch.queue_id)
         shape = None if batch.properties else same_shape(batch.body)
         if shape is None:
-            return self._append_varied(queue, batch)
+            return self._append_varied(self._queues.get_or_create(batch.topic, batch.queue_id), batch)
+        return self.append_alike(
+            NewAlike(
+                batch.topic, batch.queue_id, shape, batch.sys_flag, batch.born_timestamp, batch.born_host,
+                batch.reconsume_times,
+            )
+        )  # fmt: skip
+
+    def append_alike(self, batch: NewAlike) -> AppendedBatch:
+        """Append messages of one shape next to each other.
+
+        :raises MessageIllegal: they are too large; nothing is stored then.
+        """
+        queue, shape = self._queues.get_or_create(batch.topic, batch.queue_id), batch.shape
         flags = batch.sys_flag | self._host_flag | (BORN_HOST_V6 if len(batch.born_host) > 8 else 0)
         layout = head_struct(flags)
         body, properties, count = len(shape.bodies[0]), shape.properties_size, len(shape.bodies)
@@ -200,7 +212,7 @@ class Writer:
             size, queue.magic, 0, queue.queue_id, shape.flag, offset, physical, flags, batch.born_timestamp,
             batch.born_host, now, self._host, batch.reconsume_times, 0, body,
         )  # fmt: skip
-        self._chunks.append(encode_same_shape(shape, head, queue.topic_part, offset, physical))
+        self._chunks.append(encode_same_shape(shape, head, queue.topic_part, offset, physical, batch.prepared))
         self._position = position + size * count
         physicals = list(range(physical, physical + size * count, size))
         self._enqueue_all(queue, physicals, size, shape.tags_code)
