@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from rocketmq_py import Admin, BrokerError, Credentials
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.header import Header
+from rocketmq_py.protocol.headers import EndTransactions, SendMessageV2
+from rocketmq_py.spark.connection import Connection
+from rocketmq_py.spark.security import Security
 from tests.interop.javapeer import JavaPeer, PeerError
 from tests.interop.ours import OurServer, OurServers
 from tests.interop.side import eventually
+from tests.spark.exactsink import Sink
 
 ROOT = Credentials("root", "root-secret")
 
@@ -132,3 +139,41 @@ def test_our_admin_keeps_users_and_permissions(request: pytest.FixtureRequest, s
         assert admin.acls("bert") == []
         admin.delete_user("bert")
         assert admin.user("bert") is None
+
+
+def unknown_to_java(topic: str) -> dict[RequestCode, Header]:
+    """Our own requests about transactions."""
+    send = SendMessageV2(
+        producer_group="p", topic=topic, default_topic="TBW102", default_topic_queue_nums=4, queue_id=0, sys_flag=4,
+        born_timestamp=0, flag=0, batch=True,
+    )  # fmt: skip
+    return {
+        RequestCode.SEND_HALF_MESSAGES: send,
+        RequestCode.END_TRANSACTIONS: EndTransactions(producer_group="p", commit_or_rollback=12, topic=topic),
+    }
+
+
+@pytest.mark.parametrize("side", ["ours", "java"])
+@pytest.mark.parametrize("who", ["root", "publisher"])
+def test_exactly_once_rows_of_who_may_publish(
+    request: pytest.FixtureRequest, side: str, who: str, tmp_path: Path
+) -> None:
+    """A Java broker that asks for permissions, too, says that it does not know batches of half messages."""
+    namesrv = request.getfixturevalue("java_guarded") if side == "java" else request.getfixturevalue("guarded").namesrv
+    topic, user = f"paid-{who}", ROOT
+    with Admin(namesrv, credentials=ROOT) as admin:
+        admin.create_topic(topic, 4)
+        if who != "root":
+            user = Credentials(who, "secret")
+            admin.create_user(user.access_key, user.secret_key)
+            admin.set_acl(user.access_key, [f"Topic:{topic}"], ["Pub"])
+        ((address,),) = (brokers.values() for brokers in admin.route(topic).brokers.values())
+        sink = Sink(namesrv, topic, tmp_path, credentials=user)
+        for code, header in unknown_to_java(topic).items():
+            connection = Connection(address, 10, Security(credentials=user))
+            connection.send([(code, header.to_ext(), b"")])
+            assert (connection.receive().code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED) == (side == "java")
+            connection.close()
+        sink.committer().commit([sink.task(range(40)), sink.task(range(40, 50), partition=1)], 0)
+        sink.committer().abort([sink.task(range(50, 60), batch_id=1)], 1)
+        assert sorted(int(m.body) for queue in admin.queues(topic) for m in admin.read(queue)) == list(range(50))

@@ -8,8 +8,14 @@ from pathlib import Path
 
 from hypothesis import example, given, settings, strategies as st
 
+from rocketmq_py.broker.stamping import encode
+from rocketmq_py.core.transactions import decode_offsets, encode_places
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.headers import EndTransactions
+from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.command import Command
 from tests.unit.broker.harness import InProcess
+from tests.unit.broker.requests import send
 from tests.unit.broker.transacting import (
     COMMIT,
     HALF,
@@ -25,9 +31,10 @@ from tests.unit.broker.transacting import (
     questions,
 )
 
-BEGIN, END, ROUNDS, ANSWER, DROP, RESTART, CRASH = range(7)
-_GOOD_ORDER = (BEGIN, END, END, ROUNDS, ROUNDS, ANSWER, ANSWER, DROP, RESTART)
+BEGIN, END, MANY, END_MANY, ROUNDS, ANSWER, DROP, RESTART, CRASH = range(9)
+_GOOD_ORDER = (BEGIN, END, END, MANY, END_MANY, END_MANY, ROUNDS, ROUNDS, ANSWER, ANSWER, DROP, RESTART)
 """What happens to a broker that does not crash; what stands here twice, twice as often."""
+_MANY = 7
 
 
 def steps(kinds: tuple[int, ...]) -> st.SearchStrategy[list[tuple[int, int, bool]]]:
@@ -41,6 +48,7 @@ class World:
         self.root = root
         self.crashes = 0
         self.transactions: list[Transaction] = []
+        self.batches: list[list[Transaction]] = []
         self.decided: dict[str, int] = {}
         self.said: set[str] = set()
         self.asked: list[Command] = []
@@ -65,6 +73,29 @@ class World:
         if answered is not None and answered.code == 0:
             self.said.add(transaction.uniq_key)
 
+    def begin_many(self, commits: bool) -> None:
+        """Half messages in one batch, which are alike."""
+        keys = [f"M{len(self.batches):02}{i}" for i in range(_MANY)]
+        own = {"TRAN_MSG": "true", "PGROUP": "p"}
+        body = encode_batch((0, key.encode(), encode(own | {"UNIQ_KEY": key}).encode()) for key in keys)
+        header = send(queue_id=2, sys_flag=4, batch=True, born_timestamp=self.broker.now)
+        answered = self.producer.ask(RequestCode.SEND_HALF_MESSAGES, header, body)
+        first = int(answered.ext["queueOffset"])
+        found = enumerate(zip(keys, decode_offsets(answered.body), strict=True), first)
+        self.batches.append([Transaction.at(self.producer, key, place, offset) for offset, (key, place) in found])
+        self.transactions += self.batches[-1]
+        self.decided |= dict.fromkeys(keys, COMMIT if commits else ROLLBACK)
+
+    def end_many(self, batch: list[Transaction], first: int) -> None:
+        """The same, of those of a batch from one on."""
+        told = batch[first:]
+        header = EndTransactions(producer_group="p", commit_or_rollback=self.decided[batch[0].uniq_key])
+        names = "commit_log_offset", "tran_state_table_offset"
+        places, offsets = ([one.place[name] for one in told] for name in names)
+        answered = self.producer.ask(RequestCode.END_TRANSACTIONS, header, encode_places(places, offsets))
+        assert len(answered.body) == len(told)
+        self.said.update(one.uniq_key for one, ended in zip(told, answered.body, strict=True) if ended)
+
     def reply(self, question: Command, *, knows: bool) -> None:
         key = question.ext["msgId"]
         outcome = self.decided[key] if knows else UNKNOWN
@@ -78,6 +109,10 @@ class World:
             self.begin(flag, immune=number == 5)
         elif step == END:
             self.end(self.transactions[number % len(self.transactions)])
+        elif step == MANY:
+            self.begin_many(flag)
+        elif step == END_MANY and self.batches:
+            self.end_many(self.batches[number % len(self.batches)], 2 if flag else 0)
         elif step == ROUNDS:
             self.turn(1 + number % 2)
         elif step == ANSWER and self.asked:

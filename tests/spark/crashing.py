@@ -21,7 +21,7 @@ from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT
 from rocketmq_py.spark.datasource import RocketMQDataSource
 from rocketmq_py.spark.decisions import Decision
 from rocketmq_py.spark.exactly import Committer, Prepared
-from rocketmq_py.spark.halves import Half
+from rocketmq_py.spark.halves import Halves
 from rocketmq_py.spark.options import Use, read_options, write_options
 from rocketmq_py.spark.sink import ArrowStreamWriter
 from rocketmq_py.spark.stream import StreamReader
@@ -93,12 +93,13 @@ class CrashingCommitter(Committer):
         super().decide(decision)
         self.faults.reach("decided")
 
-    def end(self, prepared: list[Prepared], outcome: int) -> list[Half]:
+    def end(self, prepared: list[Prepared], outcome: int) -> Halves:
         if outcome != TRANSACTION_COMMIT:
             return super().end(prepared, outcome)
         left = super().end(prepared[:1], outcome)
         self.faults.reach("ends")
-        return left + super().end(prepared[1:], outcome)
+        left.add_all(super().end(prepared[1:], outcome))
+        return left
 
 
 class CrashingWriter(ArrowStreamWriter):

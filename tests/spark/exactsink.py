@@ -7,14 +7,20 @@ import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+
 from rocketmq_py.client.blocking_admin import Admin
 from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT
 from rocketmq_py.spark.badrecords import Bad, Mode
+from rocketmq_py.spark.blocks import Ints
 from rocketmq_py.spark.decisions import Decision, Decisions
-from rocketmq_py.spark.exactly import Committer, Prepared, prepare
-from rocketmq_py.spark.halves import Half
+from rocketmq_py.spark.exactly import Committer, Preparation, Prepared
+from rocketmq_py.spark.halves import Halves
 from rocketmq_py.spark.rows import RowStamp
-from rocketmq_py.spark.sender import SendSettings
+from rocketmq_py.spark.security import Security
+from rocketmq_py.spark.targets import SendSettings
+from rocketmq_py.wire.signing import Credentials
 
 FAIL = Bad(Mode.FAILFAST, "")
 
@@ -26,23 +32,35 @@ class Crash(BaseException):
 class Sink:
     """An exactly-once sink without Spark: one query, its decisions, its topic."""
 
-    def __init__(self, namesrv: str, topic: str, path: Path) -> None:
+    def __init__(
+        self, namesrv: str, topic: str, path: Path, by_rows: bool = False, credentials: Credentials | None = None
+    ) -> None:
         self.namesrv, self.topic = namesrv, topic
         self.query = uuid.uuid4().hex
         self.location = str(path / "checkpoint" / "rocketmq")
         self.settings = SendSettings(
-            namesrv=(namesrv,), producer_group="sink", timeout=10, retries=7, in_flight=8, max_batch_bytes=1000
-        )
+            namesrv=(namesrv,), producer_group="sink", timeout=10, retries=7, in_flight=8, max_batch_bytes=3000,
+            security=Security(credentials=credentials),
+        )  # fmt: skip
+        self._by_rows = by_rows
         self._keys = itertools.count()
 
     def task(self, bodies: Iterable[int], batch_id: int = 0, partition: int = 0) -> Prepared:
         """Phase one of a task."""
         stamp = RowStamp(self.query, str(batch_id), partition)
-        rows = ((str(body), f"k{body % 3}") for body in bodies)
-        return prepare(rows, ("body", "shardingKey"), self.topic, stamp, self.settings, self._key, FAIL)
+        columns, rows = ("body", "shardingKey"), [(str(body), f"k{body % 3}") for body in bodies]
+        preparation = Preparation(columns, self.topic, stamp, self.settings, self._key, self._several, FAIL)
+        if self._by_rows:
+            return preparation.rows(rows)
+        columns_of = [pa.array(values, pa.string()) for values in zip(*rows, strict=True)]
+        return preparation.batches([pa.record_batch(columns_of, names=columns)])
 
     def _key(self) -> str:
         return f"{self.query[:24].upper()}{next(self._keys):08X}"
+
+    def _several(self, count: int) -> tuple[str, Ints]:
+        numbers = [next(self._keys) for _ in range(count)]
+        return f"{self.query[:24].upper()}0000", np.array(numbers, np.int64)
 
     def committer(self, patience: float = 60) -> Committer:
         return Committer(self.settings, Decisions.at(self.location), patience)
@@ -59,14 +77,14 @@ class DiesBeforeTheDecision(Committer):
 
 
 class DiesAfterTheDecision(Committer):
-    def end(self, prepared: list[Prepared], outcome: int) -> list[Half]:
+    def end(self, prepared: list[Prepared], outcome: int) -> Halves:
         if outcome == TRANSACTION_COMMIT:
             raise Crash
         return super().end(prepared, outcome)
 
 
 class DiesBetweenTheEnds(Committer):
-    def end(self, prepared: list[Prepared], outcome: int) -> list[Half]:
+    def end(self, prepared: list[Prepared], outcome: int) -> Halves:
         if outcome == TRANSACTION_COMMIT:
             super().end(prepared[:1], outcome)
             raise Crash
@@ -74,6 +92,6 @@ class DiesBetweenTheEnds(Committer):
 
 
 class DiesAfterTheEnds(Committer):
-    def end(self, prepared: list[Prepared], outcome: int) -> list[Half]:
+    def end(self, prepared: list[Prepared], outcome: int) -> Halves:
         super().end(prepared, outcome)
         raise Crash

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Any
 
+import numpy as np
 import pytest
 
-from rocketmq_py.core.transactions import decode_places
+from rocketmq_py.core.transactions import decode_places, encode_offsets
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT
 from rocketmq_py.spark.badrecords import Bad, Mode
+from rocketmq_py.spark.blocks import Block
 from rocketmq_py.spark.ends import Ends
-from rocketmq_py.spark.halves import Half, HalfSender
+from rocketmq_py.spark.halves import Half, HalfSender, Halves
 from rocketmq_py.spark.rows import Outgoing
 from rocketmq_py.spark.targets import SendSettings
-from rocketmq_py.wire.batch import decode_batch
+from rocketmq_py.wire.batch import decode_batch, encode_batch
 from rocketmq_py.wire.command import Command
 from tests.spark.scripted import ScriptedPeer, answer, scripted
 
+IN_BLOCKS = pytest.mark.parametrize("in_blocks", [True, False], ids=["columns", "rows"])
 NOT_SUPPORTED = answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=" request type 300320 not supported")
 
 
@@ -47,8 +50,10 @@ class Log:
         self.stored += [(body, decode_properties(own)) for body, own in found]
         if len(self.requests) == self.at:
             return self.instead
-        ids = ",".join(f"{0:016X}{number * 100:016X}" for number in range(first, len(self.stored)))
-        return answer(msgId=ids, queueId=request.ext["e"], queueOffset=first)
+        places = [number * 100 for number in range(first, len(self.stored))]
+        if request.code == RequestCode.SEND_HALF_MESSAGES:
+            return answer(body=encode_offsets(places), queueId=request.ext["e"], queueOffset=first)
+        return answer(msgId=f"{0:016X}{places[0]:016X}", queueId=request.ext["e"], queueOffset=first)
 
     def at_place(self, half: Half) -> tuple[bytes, dict[str, str]]:
         assert half.commit_log_offset == half.table_offset * 100
@@ -67,13 +72,23 @@ def keys() -> Iterator[str]:
 
 def row(i: int, key: str | None = None) -> Outgoing:
     unique = f"key-{i}"
-    return Outgoing("T", b"%d" % i, b"UNIQ_KEY\x01%b\x02" % unique.encode(), key, None, f"0-{i}", unique)
+    own = f"UNIQ_KEY\x01{unique}\x02SPARK_ROW_KEY\x010-{i}\x02".encode()
+    return Outgoing("T", b"%d" % i, own, key, None, f"0-{i}", unique)
 
 
-def send(peer: ScriptedPeer, keys: Iterator[str], rows: list[Outgoing], mode: Mode = Mode.FAILFAST) -> HalfSender:
+def send(
+    peer: ScriptedPeer,
+    keys: Iterator[str],
+    rows: list[Outgoing],
+    mode: Mode = Mode.FAILFAST,
+    *,
+    in_blocks: bool = False,
+) -> HalfSender:
     sender = HalfSender(settings(peer), lambda: next(keys), Bad(mode, "%DLQ%g"))
     try:
-        for one in rows:
+        for place in blocks(rows, sender) if in_blocks else []:
+            sender.send_block(place)
+        for one in [] if in_blocks else rows:
             sender.send(one)
         sender.flush()
     finally:
@@ -81,11 +96,32 @@ def send(peer: ScriptedPeer, keys: Iterator[str], rows: list[Outgoing], mode: Mo
     return sender
 
 
+def blocks(rows: list[Outgoing], sender: HalfSender) -> Iterator[Block]:
+    """The rows as blocks of up to a hundred, one for each queue they are bound to and one of those that are free."""
+    for at in range(0, len(rows), 100):
+        places: dict[MessageQueue | None, list[bytes]] = {}
+        for one in rows[at : at + 100]:
+            bound = sender.bound(one.topic, one.sharding_key, one.queue_id)
+            places.setdefault(bound, []).append(encode_batch([(0, one.body, sender.prefix + one.properties)]))
+        for bound, encoded in places.items():
+            ends = np.cumsum([0, *map(len, encoded)])
+            yield Block("T", bound, memoryview(b"".join(encoded)), ends)
+
+
+def packed(halves: Iterable[Half]) -> Halves:
+    found = Halves()
+    for half in halves:
+        found.add(half.broker, half.order, half.commit_log_offset, half.table_offset)
+    return found
+
+
+@IN_BLOCKS
 @pytest.mark.parametrize("in_batches", [True, False])
-def test_half_messages_are_where_their_sender_says(keys: Iterator[str], in_batches: bool) -> None:
+def test_half_messages_are_where_their_sender_says(keys: Iterator[str], in_batches: bool, in_blocks: bool) -> None:
     log = Log(in_batches)
     with scripted(log, queues=4) as peer:
-        sender = send(peer, keys, [row(i, f"k{i % 3}" if i % 2 else None) for i in range(1200)])
+        rows = [row(i, f"k{i % 3}" if i % 2 else None) for i in range(1200)]
+        sender = send(peer, keys, rows, in_blocks=in_blocks)
     halves = list(sender.halves())
     assert sorted(int(log.at_place(half)[0]) for half in halves) == list(range(1200))
     ordered = [int(log.at_place(half)[0]) for half in halves if half.order is not None]
@@ -100,10 +136,13 @@ def test_half_messages_are_where_their_sender_says(keys: Iterator[str], in_batch
 @pytest.mark.parametrize(
     "instead", [None, answer(ResponseCode.FLUSH_DISK_TIMEOUT, remark="slow disk")], ids=["cut", "unsafe"]
 )
-def test_of_what_may_be_lost_only_the_last_one_counts(keys: Iterator[str], instead: Command | None) -> None:
+@IN_BLOCKS
+def test_of_what_may_be_lost_only_the_last_one_counts(
+    keys: Iterator[str], instead: Command | None, in_blocks: bool
+) -> None:
     log = Log(at=2, instead=instead)
     with scripted(log, queues=2) as peer:
-        sender = send(peer, keys, [row(i) for i in range(300)])
+        sender = send(peer, keys, [row(i) for i in range(300)], in_blocks=in_blocks)
     found = [log.at_place(half) for half in sender.halves()]
     assert sorted(int(body) for body, _ in found) == list(range(300))
     assert len(log.stored) > 300
@@ -112,12 +151,13 @@ def test_of_what_may_be_lost_only_the_last_one_counts(keys: Iterator[str], inste
     assert 0 < len(sender.resent) < 300
 
 
-def test_one_that_is_refused_takes_no_others_along(keys: Iterator[str]) -> None:
+@IN_BLOCKS
+def test_one_that_is_refused_takes_no_others_along(keys: Iterator[str], in_blocks: bool) -> None:
     rows = [row(i) for i in range(50)]
     rows[7] = rows[7]._replace(body=b"0000007")
     log = Log()
     with scripted(log) as peer:
-        sender = send(peer, keys, rows, Mode.DLQ)
+        sender = send(peer, keys, rows, Mode.DLQ, in_blocks=in_blocks)
     found = [log.at_place(half) for half in sender.halves()]
     assert sorted(int(body) for body, _ in found) == list(range(50))
     (reason,) = [own["SPARK_BAD_REASON"] for _, own in found if "SPARK_BAD_REASON" in own]
@@ -138,9 +178,9 @@ class Ending:
             return answer() if self._end(offset) else answer(ResponseCode.SYSTEM_ERROR, remark="no")
         if not self.in_batches:
             return NOT_SUPPORTED
-        said, places = bytearray(), decode_places(request.body)
-        self.batches.append(len(places))
-        for _, offset in places:
+        said, (_, offsets) = bytearray(), decode_places(request.body)
+        self.batches.append(len(offsets))
+        for offset in offsets:
             said.append(self._end(offset))
             if not said[-1] and request.ext["inOrder"] == "true":
                 break
@@ -159,7 +199,7 @@ def test_all_are_ended_once_and_those_of_a_queue_in_order(in_batches: bool) -> N
     ending = Ending(in_batches, {600, 1502})
     with scripted(ending) as peer:
         ends = Ends(settings(peer), {"broker-a": peer.address})
-        left = ends.end(halves, TRANSACTION_COMMIT)
+        left = ends.end(packed(halves), TRANSACTION_COMMIT)
         ends.close()
     # 600 is of the first queue: nothing after it; 1502 has no order.
     assert sorted(half.table_offset for half in left) == sorted([*range(600, 3000, 3), 1502])
@@ -173,12 +213,13 @@ def test_an_end_whose_answer_is_lost_is_not_said_again() -> None:
     told: list[int] = []
 
     def cut(request: Command) -> Command | None:
-        told.extend(offset for _, offset in decode_places(request.body))
-        return None if len(told) > 600 else answer(body=b"\x01" * len(decode_places(request.body)))
+        offsets = decode_places(request.body)[1]
+        told.extend(offsets)
+        return None if len(told) > 600 else answer(body=b"\x01" * len(offsets))
 
     with scripted(cut) as peer:
         ends = Ends(settings(peer, retries=0), {"broker-a": peer.address})
-        left = ends.end([Half("broker-a", i, i, None) for i in range(2000)], TRANSACTION_COMMIT)
+        left = ends.end(packed(Half("broker-a", i, i, None) for i in range(2000)), TRANSACTION_COMMIT)
         ends.close()
     assert len(told) == len(set(told))
     assert set(range(2000)) - {half.table_offset for half in left} <= set(told)

@@ -41,6 +41,11 @@ def _added(topic: str, queue_id: int, uniq_key: str | None) -> dict[str, str]:
     return added | {Property.REAL_TOPIC: topic, Property.REAL_QUEUE_ID: str(queue_id)}
 
 
+def real_place(topic: str, queue_id: str) -> bytes:
+    """The last properties of a half message that was made of a common one: where it would go."""
+    return f"{Property.REAL_TOPIC}\x01{topic}\x02{Property.REAL_QUEUE_ID}\x01{queue_id}\x02".encode()
+
+
 class Half(msgspec.Struct, gc=False):
     """A common message on its way into a transaction.
 
@@ -62,14 +67,11 @@ def halve(marked: Stamped, target: SendTarget, header: SendHeader, body: bytes, 
     if marked.group is None:
         return None
     own = f"{marked.text}{Property.TRANSACTION_ID}\x01{marked.uniq_key}\x02".encode()
-    real_place = (
-        f"{Property.REAL_TOPIC}\x01{target.topic}\x02{Property.REAL_QUEUE_ID}\x01{target.queue_id}\x02".encode()
-    )
     flags = header.sys_flag & ~(TRANSACTION_MASK | HOSTS_V6) | target.sys_flag
     born, times = header.born_timestamp, header.reconsume_times or 0
     record = NewRecord(
-        names.HALF_TOPIC, QUEUE, body, own + real_place, marked.tags_code, flags, header.flag, born, born_host, times,
-        0, marked.uniq_key, marked.keys,
+        names.HALF_TOPIC, QUEUE, body, own + real_place(target.topic, target.queue_text), marked.tags_code, flags,
+        header.flag, born, born_host, times, 0, marked.uniq_key, marked.keys,
     )  # fmt: skip
     real = NewRecord(
         target.topic, target.queue_id, body, own, marked.tags_code, flags | TRANSACTION_COMMIT, header.flag, born,

@@ -6,17 +6,19 @@ Refuses to know how requests are decoded and how records are laid out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from rocketmq_py.broker import remarks
 from rocketmq_py.broker.config import BrokerConfig
 from rocketmq_py.broker.confirming import Confirming
+from rocketmq_py.broker.halfbatches import half_batch
 from rocketmq_py.broker.halves import Half, RecentHalves, halve, prepare
 from rocketmq_py.broker.retrytopics import RetryTopics
 from rocketmq_py.broker.stamping import Stamper, decode, stamped
 from rocketmq_py.broker.targets import SendHeader, SendTarget, SendTargets
+from rocketmq_py.core.transactions import encode_offsets
 from rocketmq_py.errors import BrokerError, CorruptRecord, MessageIllegal
 from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.protocol.names import HALF_TOPIC, TIMER_TOPIC, is_retry_topic
@@ -24,7 +26,7 @@ from rocketmq_py.protocol.recallhandle import RecallHandle
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.protocol.sysflag import HOSTS_V6, INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED
 from rocketmq_py.server import Hold, Peer, Reply
-from rocketmq_py.store import MessageStore, NewBatch, NewRecord
+from rocketmq_py.store import MessageStore, NewAlike, NewBatch, NewRecord, same_shape
 from rocketmq_py.wire.batch import decode_batch
 from rocketmq_py.wire.ids import offset_msg_ids
 
@@ -263,30 +265,56 @@ class Sender:
     # -- half messages
 
     def send_halves(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
-        """Store the messages of a batch body as half messages, all of them or none; answered as a batch."""
+        """Store the messages of a batch body as half messages, all of them or none.
+
+        The answer says at which offset of the half topic they begin, and where in the log they are.
+        """
         header: SendHeader = request.header
         try:
             target = self.target(header, peer)
-            found = [self._one_half(peer, request, target, *message) for message in decode_batch(body)]
-            if not found:
-                raise self._illegal()
-            stored = self._store.append_many([record for _, record in found])
+            if self._confirming is not None:
+                self._confirming.check(header.properties)
+            places, first, end = self._store_halves(peer, request, target, body)
         except (MessageIllegal, CorruptRecord):
             return Reply(Code.MESSAGE_ILLEGAL, remarks.message_illegal(self._max_body), ext=self.extra)
         except BrokerError as e:
             return Reply(e.code, e.remark, ext=self.extra)
+        ext = {"queueId": target.queue_text, "queueOffset": str(first), **self.extra}
+        reply = Reply(ext=ext, body=encode_offsets(places))
+        if self._confirming is None:
+            return reply
+        return self._confirming.answer(reply, end, header.properties)
+
+    def _store_halves(
+        self, peer: Peer, request: Request, target: SendTarget, body: bytes
+    ) -> tuple[Sequence[int], int, int]:
+        """Where they are in the log, where in the half topic they begin, and where in the log they end."""
+        batch = self._half_batch(peer, request.header, target, body)
+        if batch is not None:
+            together = self._store.append_alike(batch)
+            places = together.physical_offsets
+            return places, together.queue_offset, places[0] + together.size
+        found = [self._one_half(peer, request, target, *message) for message in decode_batch(body)]
+        if not found:
+            raise self._illegal()
+        stored = self._store.append_many([record for _, record in found])
         if self._confirming is None:
             for (half, _), appended in zip(found, stored, strict=True):
                 if half is not None:
                     self._halves.keep(half, appended)
-        places = [appended.physical_offset for appended in stored]
-        reply = Reply(ext={
-            "msgId": offset_msg_ids(self._host, places), "queueId": target.queue_text,
-            "queueOffset": str(stored[0].queue_offset), **self.extra,
-        })  # fmt: skip
-        if self._confirming is None:
-            return reply
-        return self._confirming.answer(reply, stored[-1].physical_offset + stored[-1].size, header.properties)
+        last = stored[-1]
+        return [one.physical_offset for one in stored], stored[0].queue_offset, last.physical_offset + last.size
+
+    def _half_batch(self, peer: Peer, header: SendHeader, target: SendTarget, body: bytes) -> NewAlike | None:
+        """The half messages of a batch of common messages that are alike; None for any other."""
+        is_prepared = header.sys_flag & _UNCOMMON_FLAGS == TRANSACTION_PREPARED
+        if not is_prepared or target.is_retry or self._config.reject_transaction_message:
+            return None
+        shape = same_shape(body)
+        if shape is None or not 0 < len(shape.bodies[0]) <= self._max_body:
+            return None
+        batch = half_batch(shape, self._stamper, target, header, peer.host)
+        return batch if batch is not None and batch.shape.properties_size <= MAX_PROPERTIES else None
 
     def _one_half(
         self, peer: Peer, request: Request, target: SendTarget, flag: int, body: bytes, own: bytes

@@ -58,7 +58,8 @@ class Stamper:
 
     def __init__(self, region: str, trace_on: bool, cluster: str, new_key: Callable[[], str]) -> None:
         self._added = {"MSG_REGION": region, "TRACE_ON": "true" if trace_on else "false", "CLUSTER": cluster}
-        self._suffix = encode(self._added)
+        self.suffix = encode(self._added)
+        """What every message gets."""
         self._new_key = new_key
         self._seen: dict[str, _Others] = {}
 
@@ -82,9 +83,9 @@ class Stamper:
         seen = self._seen.get(others) or self._look(others)
         if not seen.are_common:
             if is_half and seen.group is not None:
-                return Stamped(properties + self._suffix, seen.tags_code, keys, uniq_key, seen.group)
+                return Stamped(properties + self.suffix, seen.tags_code, keys, uniq_key, seen.group)
             return None
-        return Stamped(properties + self._suffix, seen.tags_code, keys, uniq_key)
+        return Stamped(properties + self.suffix, seen.tags_code, keys, uniq_key)
 
     def _look(self, others: str) -> _Others:
         if len(self._seen) >= _REMEMBERED:

@@ -11,9 +11,10 @@ ended (``transactionrecovery``).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.halfbatches import real_batch
 from rocketmq_py.broker.halves import QUEUE, Half, RecentHalves
 from rocketmq_py.broker.offsets import NOT_FOUND, Offsets
 from rocketmq_py.broker.stamping import encode
@@ -29,6 +30,7 @@ from rocketmq_py.core.transactions import (
     is_too_late,
     op_body,
     parse_op_body,
+    row_length,
 )
 from rocketmq_py.errors import BrokerError, ConfigError, CorruptRecord, RocketMQError, StoreError
 from rocketmq_py.properties import Property, decode_properties
@@ -218,25 +220,61 @@ class Transactions:
         self._recent.drop(header.commit_log_offset)
         return True
 
-    def end_all(self, header: EndTransactions, places: Iterable[tuple[int, int]], address: str) -> bytes:
+    def end_all(self, header: EndTransactions, places: Sequence[int], offsets: Sequence[int], address: str) -> bytes:
         """End many of one outcome; for each a byte that is 1 if it has ended.
 
-        :param places: commit log offset of each and its offset in the half topic.
+        :param places: commit log offset of each, and ``offsets`` that in the half topic.
         """
         ended = bytearray()
-        for commit_log_offset, offset in places:
-            one = EndTransaction(
-                producer_group=header.producer_group, tran_state_table_offset=offset, msg_id="",
-                commit_log_offset=commit_log_offset, commit_or_rollback=header.commit_or_rollback,
-            )  # fmt: skip
-            try:
-                ended.append(self.end(one, address))
-            except RocketMQError as e:
-                _log.warning("the half message at %d is not ended as %s asks: %s", commit_log_offset, address, e)
-                ended.append(0)
-                if header.in_order:
-                    break
+        while len(ended) < len(places):
+            at = len(ended)
+            count, step = row_length(places, offsets, at)
+            if self._end_row(header, range(places[at], places[at] + count * step, step), offsets[at]):
+                ended += b"\1" * count
+                continue
+            for place, offset in zip(places[at : at + count], offsets[at : at + count], strict=True):
+                ended.append(self._end_one_of(header, place, offset, address))
+                if header.in_order and not ended[-1]:
+                    return bytes(ended)
         return bytes(ended)
+
+    def _end_one_of(self, header: EndTransactions, place: int, offset: int, address: str) -> bool:
+        one = EndTransaction(
+            producer_group=header.producer_group, tran_state_table_offset=offset, msg_id="", commit_log_offset=place,
+            commit_or_rollback=header.commit_or_rollback,
+        )  # fmt: skip
+        try:
+            return self.end(one, address)
+        except RocketMQError as e:
+            _log.warning("the half message at %d is not ended as %s asks: %s", place, address, e)
+            return False
+
+    def _end_row(self, header: EndTransactions, places: range, offset: int) -> bool:
+        """End half messages that lie next to each other and are alike; whether they are, otherwise nothing has changed.
+
+        :param offset: of the first in the half topic.
+        """
+        count, outcome = len(places), header.commit_or_rollback
+        if self._config.is_slave or outcome not in (COMMIT, ROLLBACK) or not self.ledger.are_open(offset, count):
+            return False
+        known = (self._store.place(names.HALF_TOPIC, QUEUE, at) for at in (offset, offset + count - 1))
+        if [*known] != [places[0], places[-1]]:
+            return False
+        raw = self._store.log_view(places.start, count * places.step)
+        real = real_batch(bytes(raw), places, header.producer_group) if raw is not None else None
+        if real is None:
+            return False
+        if outcome == COMMIT:
+            try:
+                self._store.append_alike(real)
+            except RocketMQError as e:
+                _log.info("%d half messages from %d on are ended one by one: %s", count, offset, e)
+                return False
+        self.ledger.end_all(offset, count, outcome)
+        self._note(range(offset, offset + count))
+        for place in places if self._recent else ():
+            self._recent.drop(place)
+        return True
 
     def _outcome(self, header: EndTransaction) -> int:
         """How the transaction has ended, or ``OPEN``; the index tells where the ledger has forgotten."""
@@ -344,7 +382,10 @@ class Transactions:
         return record
 
     def _ended(self, half: int, outcome: int) -> None:
-        places = self.ledger.end(half, outcome)
+        self._note(self.ledger.end(half, outcome))
+
+    def _note(self, places: Sequence[int]) -> None:
+        """Half messages that have ended, by their offsets: sooner or later an op message tells of them."""
         self._unwritten += places
         self._unwritten_size += sum([len(str(place)) + 1 for place in places])
         config = self._config

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Iterable, Mapping
-from struct import Struct
+from collections.abc import Iterable, Mapping, Sequence
+from struct import pack, unpack
 from typing import NamedTuple
 
 from rocketmq_py.errors import CorruptRecord
@@ -19,7 +19,7 @@ from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT, TRANSACTION_NOT, TR
 COMMIT, ROLLBACK, UNKNOWN = TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, TRANSACTION_NOT
 """What a producer says of a transaction, as END_TRANSACTION carries it."""
 
-_PLACE = Struct(">qq")
+_OFFSET_SIZE = 8
 
 OPEN = 0
 ENDED = 1
@@ -28,19 +28,55 @@ _OPEN_BYTE = bytes((OPEN,))
 _MOST_GIVEN_UP = 10_000
 
 
-def encode_places(places: Iterable[tuple[int, int]]) -> bytes:
-    """Where half messages are, as END_TRANSACTIONS carries it: of each its place in the log and in the half topic."""
-    return b"".join([_PLACE.pack(*place) for place in places])
+def encode_offsets(offsets: Sequence[int]) -> bytes:
+    """Places in the log, as the answer to SEND_HALF_MESSAGES carries them."""
+    return pack(f">{len(offsets)}q", *offsets)
 
 
-def decode_places(data: bytes) -> list[tuple[int, int]]:
+def decode_offsets(data: bytes) -> tuple[int, ...]:
+    """What :func:`encode_offsets` was given.
+
+    :raises CorruptRecord: it is cut off.
+    """
+    if len(data) % _OFFSET_SIZE:
+        raise CorruptRecord(f"{len(data)} bytes are no list of offsets: {_OFFSET_SIZE} are expected for each")
+    return unpack(f">{len(data) // _OFFSET_SIZE}q", data)
+
+
+def encode_places(places: Sequence[int], offsets: Sequence[int]) -> bytes:
+    """Where half messages are, as END_TRANSACTIONS carries it.
+
+    :param places: of each its place in the log, and ``offsets`` that in the half topic.
+    """
+    flat = [0] * (2 * len(places))
+    flat[0::2], flat[1::2] = places, offsets
+    return encode_offsets(flat)
+
+
+def decode_places(data: bytes) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """What :func:`encode_places` was given.
 
     :raises CorruptRecord: it is cut off.
     """
-    if len(data) % _PLACE.size:
-        raise CorruptRecord(f"{len(data)} bytes are no list of places: {_PLACE.size} are expected for each")
-    return list(_PLACE.iter_unpack(data))
+    flat = decode_offsets(data)
+    if len(flat) % 2:
+        raise CorruptRecord(f"{len(data)} bytes are no list of places: {2 * _OFFSET_SIZE} are expected for each")
+    return flat[0::2], flat[1::2]
+
+
+def row_length(places: Sequence[int], offsets: Sequence[int], at: int) -> tuple[int, int]:
+    """How many half messages from ``at`` on may lie next to each other in log and half topic, and the size of each.
+
+    They do if all have this size.
+    """
+    place, offset, last = places[at], offsets[at], len(places) - 1
+    size = places[at + 1] - place if at < last else 1
+    if size <= 0:
+        return 1, 1
+    end = at
+    while end < last and places[end + 1] - places[end] == size and offsets[end + 1] - offset == end + 1 - at:
+        end += 1
+    return end + 1 - at, size
 
 
 class Ledger:
@@ -82,6 +118,25 @@ class Ledger:
         if missing > 0:
             self._states += bytes(missing)
         self._states[index] = state
+
+    def are_open(self, half: int, count: int) -> bool:
+        """Whether ``count`` half messages from one on are known to be open, each where it has always been.
+
+        False for those from before ``since``, and where a closer look is needed.
+        """
+        index, halves = half - self.base, range(half, half + count)
+        if half < max(self.base, self.since) or not self._current.keys().isdisjoint(halves):
+            return False
+        states = self._states[index : index + count]
+        return states.count(OPEN) == len(states) and self._earlier.keys().isdisjoint(halves)
+
+    def end_all(self, half: int, count: int, outcome: int) -> None:
+        """The transactions of half messages have ended that :meth:`are_open`."""
+        index = half - self.base
+        missing = index + count - len(self._states)
+        if missing > 0:
+            self._states += bytes(missing)
+        self._states[index : index + count] = bytes((outcome,)) * count
 
     def outcome(self, half: int) -> int:
         """``OPEN``, or how the transaction of a half message has ended."""

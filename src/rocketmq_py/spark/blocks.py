@@ -35,6 +35,7 @@ _CONTROL = "[\x01\x02]"
 
 Bound = Callable[[str, str | None, int | None], MessageQueue | None]
 Ints = NDArray[np.int64]
+Keys = Callable[[int], tuple[str, Ints]]
 Bools = NDArray[np.bool_]
 
 
@@ -46,6 +47,19 @@ class Block(NamedTuple):
     data: memoryview
     ends: Ints
 
+    @property
+    def rows(self) -> int:
+        """How many messages these are."""
+        return len(self.ends) - 1
+
+    def fitting(self, begin: int, count: int, size: int) -> int:
+        """Where messages from ``begin`` on end of which there are at most ``count``, of ``size`` bytes together.
+
+        That is behind the first one, however long it is.
+        """
+        end = int(self.ends.searchsorted(self.ends[begin] + size, "right")) - 1
+        return max(begin + 1, min(end, begin + count))
+
 
 class BlockWriter:
     """Makes the messages of the rows of one task, in order.
@@ -53,15 +67,17 @@ class BlockWriter:
     :param columns: as in ``RowWriter``, and ``topic``.
     :param rows: makes the messages of rows that are not common, and numbers all of them.
     :param unique_keys: gives so many client ids: what all begin with, and the number each ends with in four digits.
+    :param prefix: encoded properties that all of them begin with.
     """
 
     def __init__(
-        self, columns: Sequence[str], topic: str | None, rows: RowWriter, unique_keys: Callable[[int], tuple[str, Ints]]
+        self, columns: Sequence[str], topic: str | None, rows: RowWriter, unique_keys: Keys, prefix: bytes = b""
     ) -> None:
         self._at = {name: i for i, name in enumerate(columns)}
         self._topic = topic
         self._rows = rows
         self._unique_keys = unique_keys
+        self._prefix = prefix
 
     def messages(self, batch: Any, bad: Bad, bound: Bound) -> Iterator[Block | Outgoing]:
         """The messages of a record batch; of each queue, and of the free ones, in the order of the rows.
@@ -151,7 +167,7 @@ class BlockWriter:
     def _properties(self, batch: Any) -> tuple[Any, Bools]:
         """The encoded properties of all rows, and which rows' own properties need a closer look."""
         count = batch.num_rows
-        parts: list[Any] = []
+        parts: list[Any] = [self._prefix] if self._prefix else []
         uncommon = np.zeros(count, np.bool_)
         if (maps := self._column(batch, "properties")) is not None:
             own, uncommon = self._user_properties(batch, maps)

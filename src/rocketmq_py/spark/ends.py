@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import itertools
 import logging
+from array import array
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from rocketmq_py.core.transactions import encode_places
 from rocketmq_py.errors import BrokerError, NetworkError, RocketMQError, SystemBusy
@@ -18,55 +20,56 @@ from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers import EndTransaction, EndTransactions
 from rocketmq_py.spark.connection import Connections
-from rocketmq_py.spark.halves import Half
+from rocketmq_py.spark.halves import AT_ONCE, Halves, Piece
 from rocketmq_py.spark.retry import Retry
 from rocketmq_py.spark.targets import SendSettings
 from rocketmq_py.wire.command import Command
 
 _log = logging.getLogger(__name__)
 
-_AT_ONCE = 512
-"""Transactions a broker is told of in one request, if it takes that."""
-_UNDER_WAY = 256
-"""Requests."""
+_BATCHES_UNDER_WAY, _SINGLES_UNDER_WAY = 8, 256
+"""Requests that tell of many transactions, or of one."""
 
-Chunk = list[Half]
+
+class Chunk(NamedTuple):
+    """Half messages a broker is told of at once."""
+
+    order: MessageQueue | None
+    places: Sequence[int]
+    offsets: Sequence[int]
+
+    def cut(self, size: int) -> Iterator[Chunk]:
+        """The same in chunks of at most ``size``."""
+        for at in range(0, len(self.places), size):
+            yield Chunk(self.order, self.places[at : at + size], self.offsets[at : at + size])
 
 
 class _Turns:
     """Whose turn it is: what has no order at once, of each queue one chunk after the other.
 
-    :param size: of a chunk.
+    :param size: the largest a chunk may be.
     """
 
-    def __init__(self, halves: Iterable[Half], size: int) -> None:
+    def __init__(self, chunks: Iterable[Chunk], size: int) -> None:
         self.ready: deque[Chunk] = deque()
         self._behind: dict[MessageQueue, deque[Chunk]] = {}
-        runs: dict[MessageQueue | None, Chunk] = {}
-        for half in halves:
-            runs.setdefault(half.order, []).append(half)
-        for order, run in runs.items():
-            chunks = deque(run[at : at + size] for at in range(0, len(run), size))
-            if order is None:
-                self.ready += chunks
+        for chunk in itertools.chain.from_iterable(chunk.cut(size) for chunk in chunks):
+            if chunk.order in self._behind:
+                self._behind[chunk.order].append(chunk)
             else:
-                self.ready.append(chunks.popleft())
-                self._behind[order] = chunks
+                self.ready.append(chunk)
+                if chunk.order is not None:
+                    self._behind[chunk.order] = deque()
 
     def done(self, chunk: Chunk) -> None:
         """It has ended: the next of its queue may."""
-        order = chunk[0].order
-        behind = None if order is None else self._behind[order]
+        behind = None if chunk.order is None else self._behind[chunk.order]
         if behind:
             self.ready.append(behind.popleft())
 
-    def left(self) -> list[Half]:
+    def left(self) -> list[Chunk]:
         """All that did not have their turn."""
-        return _all([*self.ready, *itertools.chain.from_iterable(self._behind.values())])
-
-
-def _all(chunks: Iterable[Chunk]) -> list[Half]:
-    return [*itertools.chain.from_iterable(chunks)]
+        return [*self.ready, *itertools.chain.from_iterable(self._behind.values())]
 
 
 class Ends:
@@ -80,46 +83,57 @@ class Ends:
         self._masters = masters
         self._connections = Connections(settings.timeout, settings.security)
 
-    def end(self, halves: Iterable[Half], outcome: int) -> list[Half]:
+    def end(self, halves: Halves, outcome: int) -> Halves:
         """Tell of all of them; returns those of which it is not known that their broker has ended them.
 
         :param outcome: ``TRANSACTION_COMMIT`` or ``TRANSACTION_ROLLBACK``.
         """
-        open_: list[Half] = []
-        by_broker: dict[str, list[Half]] = {}
-        for half in halves:
-            by_broker.setdefault(half.broker, []).append(half)
-        for broker, members in by_broker.items():
-            address = self._masters.get(broker)
-            if address is None:
-                _log.warning("broker %s has no master now: %d transactions stay open for now", broker, len(members))
-                open_ += members
-            else:
-                open_ += _Telling(self._settings, self._connections, address, outcome).run(members)
+        by_broker: dict[str, list[Chunk]] = {}
+        for (broker, order), pieces in halves.runs.items():
+            told = (Chunk(order, piece.places, piece.offsets) for piece in pieces)
+            by_broker.setdefault(broker, []).extend(told)
+        open_ = Halves()
+        for broker, chunks in by_broker.items():
+            for order, places, offsets in self._end(broker, chunks, outcome):
+                open_.add_piece(broker, order, Piece(places, offsets))
         return open_
+
+    def _end(self, broker: str, chunks: list[Chunk], outcome: int) -> list[Chunk]:
+        address = self._masters.get(broker)
+        if address is None:
+            _log.warning("broker %s has no master now: %d transactions stay open for now", broker, _count(chunks))
+            return chunks
+        return _Telling(self._settings, self._connections, broker, address, outcome).run(chunks)
 
     def close(self) -> None:
         """Close all connections."""
         self._connections.close()
 
 
+def _count(chunks: Iterable[Chunk]) -> int:
+    return sum(len(chunk.places) for chunk in chunks)
+
+
 class _Telling:
     """Tells one broker: in batches, unless it answers that it ends transactions one by one only."""
 
-    def __init__(self, settings: SendSettings, connections: Connections, address: str, outcome: int) -> None:
+    def __init__(
+        self, settings: SendSettings, connections: Connections, broker: str, address: str, outcome: int
+    ) -> None:
         self._group = settings.producer_group
         self._connections = connections
+        self._broker = broker
         self._address = address
         self._outcome = outcome
         self._retry = Retry(settings.retries, f"ending transactions at {address}")
         self._in_batches = True
-        self._turns = _Turns([], _AT_ONCE)
+        self._turns = _Turns([], AT_ONCE)
         self._under_way: dict[int, Chunk] = {}
-        self._open: list[Half] = []
+        self._open: list[Chunk] = []
 
-    def run(self, halves: list[Half]) -> list[Half]:
+    def run(self, chunks: list[Chunk]) -> list[Chunk]:
         """Those of which it is not known that they have ended."""
-        self._turns = _Turns(halves, _AT_ONCE)
+        self._turns = _Turns(chunks, AT_ONCE)
         while self._turns.ready or self._under_way:
             try:
                 self._tell()
@@ -127,13 +141,14 @@ class _Telling:
                 self._judge(answer, self._under_way.pop(answer.opaque))
             except (NetworkError, SystemBusy) as e:
                 self._connections.drop(self._address)
-                self._open += _all(self._under_way.values())
+                self._open += self._under_way.values()
                 self._under_way.clear()
                 if not self._may_go_on(e):
                     break
         self._open += self._turns.left()
         if self._open:
-            _log.warning("%d of %d transactions at %s stay open for now", len(self._open), len(halves), self._address)
+            left, total = _count(self._open), _count(chunks)
+            _log.warning("%d of %d transactions at %s stay open for now", left, total, self._address)
         return self._open
 
     def _may_go_on(self, error: RocketMQError) -> bool:
@@ -146,15 +161,16 @@ class _Telling:
 
     def _tell(self) -> None:
         """Tell of some more; those of which it is not known whether they were heard stay open."""
-        ready, room = self._turns.ready, _UNDER_WAY - len(self._under_way)
-        if not ready or (self._under_way and room < _UNDER_WAY // 2):
+        most = _BATCHES_UNDER_WAY if self._in_batches else _SINGLES_UNDER_WAY
+        ready, room = self._turns.ready, most - len(self._under_way)
+        if not ready or (self._under_way and room < most // 2):
             return
         connection = self._connections.to(self._address)
         told = [ready.popleft() for _ in range(min(room, len(ready)))]
         try:
             opaques = connection.send([self._request(chunk) for chunk in told])
         except NetworkError:
-            self._open += _all(told)
+            self._open += told
             raise
         self._under_way.update(zip(opaques, told, strict=True))
 
@@ -171,36 +187,36 @@ class _Telling:
             self._turns.ready.appendleft(chunk)
             self._retry.failed(error)
             return
-        _log.warning("%d transactions stay open for now, their end was refused: %s", len(chunk), error)
-        self._open += chunk
+        _log.warning("%d transactions stay open for now, their end was refused: %s", len(chunk.places), error)
+        self._open.append(chunk)
 
     def _ended(self, chunk: Chunk, ended: bytes) -> None:
         """What a broker says of each; of an order that has a gap, nothing that comes later is ended."""
-        left = [half for half, is_ended in zip(chunk, ended.ljust(len(chunk), b"\0"), strict=False) if not is_ended]
+        said = ended.ljust(len(chunk.places), b"\0")
+        left = [i for i in range(len(chunk.places)) if not said[i]]
         if left:
             _log.warning("%s could not end %d transactions, see its log", self._address, len(left))
-            self._open += left
-        if not left or chunk[0].order is None:
+            places, offsets = array("q", [chunk.places[i] for i in left]), array("q", [chunk.offsets[i] for i in left])
+            self._open.append(Chunk(chunk.order, places, offsets))
+        if not left or chunk.order is None:
             self._turns.done(chunk)
 
     def _go_on_one_by_one(self, chunk: Chunk) -> None:
         """The broker knows no batches: it has looked at none of those under way."""
         self._in_batches = False
-        self._turns = _Turns([*chunk, *_all(self._under_way.values()), *self._turns.left()], 1)
+        self._turns = _Turns([chunk, *self._under_way.values(), *self._turns.left()], 1)
         self._under_way.clear()
         self._connections.drop(self._address)
 
     def _request(self, chunk: Chunk) -> tuple[RequestCode, dict[str, str], bytes]:
-        first = chunk[0]
         if self._in_batches:
             header = EndTransactions(
-                producer_group=self._group, commit_or_rollback=self._outcome, in_order=first.order is not None,
-                bname=first.broker,
+                producer_group=self._group, commit_or_rollback=self._outcome, in_order=chunk.order is not None,
+                bname=self._broker,
             )  # fmt: skip
-            body = encode_places((half.commit_log_offset, half.table_offset) for half in chunk)
-            return RequestCode.END_TRANSACTIONS, header.to_ext(), body
+            return RequestCode.END_TRANSACTIONS, header.to_ext(), encode_places(chunk.places, chunk.offsets)
         single = EndTransaction(
-            producer_group=self._group, tran_state_table_offset=first.table_offset, bname=first.broker, msg_id="",
-            commit_log_offset=first.commit_log_offset, commit_or_rollback=self._outcome,
+            producer_group=self._group, tran_state_table_offset=chunk.offsets[0], bname=self._broker, msg_id="",
+            commit_log_offset=chunk.places[0], commit_or_rollback=self._outcome,
         )  # fmt: skip
         return RequestCode.END_TRANSACTION, single.to_ext(), b""

@@ -15,10 +15,11 @@ from typing import Any
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 from rocketmq_py.spark.badrecords import Bad
+from rocketmq_py.spark.blocks import Block, BlockWriter, Keys
 from rocketmq_py.spark.cluster import Cluster
 from rocketmq_py.spark.decisions import Decision, DecisionError, Decisions
 from rocketmq_py.spark.ends import Ends
-from rocketmq_py.spark.halves import Half, HalfSender, Halves
+from rocketmq_py.spark.halves import HalfSender, Halves
 from rocketmq_py.spark.rows import ATTEMPT, RowStamp, RowWriter
 from rocketmq_py.spark.settling import Settling
 from rocketmq_py.spark.targets import SendSettings
@@ -42,30 +43,69 @@ def group_of(producer_group: str, query_id: str) -> str:
     return f"{producer_group}-{query_id}"
 
 
-def prepare(
-    rows: Iterable[Sequence[Any]],
-    columns: Sequence[str],
-    topic: str | None,
-    stamp: RowStamp,
-    settings: SendSettings,
-    unique_key: Callable[[], str],
-    bad: Bad,
-) -> Prepared:
-    """Phase one, in a task: store a half message for every row. What was stored is rolled back where that fails."""
-    attempt = secrets.token_hex(8)
-    settings = replace(settings, producer_group=group_of(settings.producer_group, stamp.query_id))
-    writer = RowWriter(columns, topic, stamp._replace(extra={ATTEMPT: attempt}), unique_key)
-    sender = HalfSender(settings, unique_key, bad)
-    try:
-        for message in writer.messages(rows, bad):
-            sender.send(message)
-        sender.flush()
-    except BaseException:
-        _roll_back(settings, sender.halves(), tuple(sender.topics))
-        raise
-    finally:
-        sender.close()
-    return Prepared(stamp.query_id, attempt, sender.halves(), sender.resent, tuple(sorted(sender.topics)))
+class Preparation:
+    """Phase one, in a task: stores a half message for every row. What was stored is rolled back where that fails.
+
+    :param columns: names of the rows' values; and ``topic``, that of all rows unless it is a column.
+    :param unique_key: makes a client id, and ``unique_keys`` many of them.
+    :param bad: what to do about rows no broker would take.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        topic: str | None,
+        stamp: RowStamp,
+        settings: SendSettings,
+        unique_key: Callable[[], str],
+        unique_keys: Keys,
+        bad: Bad,
+    ) -> None:
+        self._columns = columns
+        self._topic = topic
+        self._stamp = stamp
+        self._settings = replace(settings, producer_group=group_of(settings.producer_group, stamp.query_id))
+        self._unique_key = unique_key
+        self._unique_keys = unique_keys
+        self._bad = bad
+
+    def rows(self, rows: Iterable[Sequence[Any]]) -> Prepared:
+        """Of rows one by one."""
+
+        def send(writer: RowWriter, sender: HalfSender) -> None:
+            for message in writer.messages(rows, self._bad):
+                sender.send(message)
+
+        return self._prepared(send)
+
+    def batches(self, batches: Iterable[Any]) -> Prepared:
+        """Of the rows of Arrow record batches."""
+
+        def send(writer: RowWriter, sender: HalfSender) -> None:
+            blocks = BlockWriter(self._columns, self._topic, writer, self._unique_keys, sender.prefix)
+            for batch in batches:
+                for one in blocks.messages(batch, self._bad, sender.bound):
+                    if isinstance(one, Block):
+                        sender.send_block(one)
+                    else:
+                        sender.send(one)
+
+        return self._prepared(send)
+
+    def _prepared(self, send: Callable[[RowWriter, HalfSender], None]) -> Prepared:
+        attempt, settings = secrets.token_hex(8), self._settings
+        stamp = self._stamp._replace(extra={ATTEMPT: attempt})
+        writer = RowWriter(self._columns, self._topic, stamp, self._unique_key)
+        sender = HalfSender(settings, self._unique_key, self._bad)
+        try:
+            send(writer, sender)
+            sender.flush()
+        except BaseException:
+            _roll_back(settings, sender.halves(), tuple(sender.topics))
+            raise
+        finally:
+            sender.close()
+        return Prepared(stamp.query_id, attempt, sender.halves(), sender.resent, tuple(sorted(sender.topics)))
 
 
 class Committer:
@@ -100,19 +140,21 @@ class Committer:
             tuple(sorted({broker for one in prepared for broker, _ in one.halves.runs})),
         )  # fmt: skip
         self.decide(decision)
-        if self.end(prepared, TRANSACTION_COMMIT):
+        if len(self.end(prepared, TRANSACTION_COMMIT)):
             self._settle(decision)
 
     def decide(self, decision: Decision) -> None:
         """The point of no return."""
         self._decisions.make(decision)
 
-    def end(self, prepared: list[Prepared], outcome: int) -> list[Half]:
+    def end(self, prepared: list[Prepared], outcome: int) -> Halves:
         """Tell the brokers; those of which it is not known whether they have heard."""
+        halves = Halves()
         if not prepared:
-            return []
-        settings = self._of_query(prepared[0].query_id)
-        return _end(settings, [half for one in prepared for half in one.halves], _topics(prepared), outcome)
+            return halves
+        for one in prepared:
+            halves.add_all(one.halves)
+        return _end(self._of_query(prepared[0].query_id), halves, _topics(prepared), outcome)
 
     def _repeat(self, prepared: list[Prepared], batch_id: int, made: Decision) -> None:
         """A micro-batch is written again although it is decided: the first decision counts."""
@@ -149,14 +191,14 @@ def _topics(prepared: list[Prepared]) -> tuple[str, ...]:
 def _roll_back(settings: SendSettings, halves: Halves, topics: tuple[str, ...]) -> None:
     """As far as possible: what stays open is rolled back when its broker asks, or gives up."""
     try:
-        _end(settings, list(halves), topics, TRANSACTION_ROLLBACK)
+        _end(settings, halves, topics, TRANSACTION_ROLLBACK)
     except RocketMQError as e:
         _log.warning("%d half messages of a failed task are not rolled back yet: %s", len(halves), e)
 
 
-def _end(settings: SendSettings, halves: list[Half], topics: tuple[str, ...], outcome: int) -> list[Half]:
-    if not halves:
-        return []
+def _end(settings: SendSettings, halves: Halves, topics: tuple[str, ...], outcome: int) -> Halves:
+    if not len(halves):
+        return Halves()
     cluster = Cluster(settings.namesrv, settings.timeout, settings.retries, settings.security)
     ends = Ends(settings, {})
     try:

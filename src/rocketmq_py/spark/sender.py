@@ -85,13 +85,11 @@ class Sender:
 
     def send_block(self, block: Block) -> None:
         """As :meth:`send`, for many messages at once."""
-        ends, begin, count = block.ends, 0, len(block.ends) - 1
-        while begin < count:
+        ends, begin = block.ends, 0
+        while begin < block.rows:
             batch = self._filling.get((block.topic, block.bound))
-            used = batch.size if batch is not None else 0
-            room = _MAX_MESSAGES - (batch.count if batch is not None else 0)
-            fit = int(ends.searchsorted(ends[begin] + self._settings.max_batch_bytes - used, "right")) - 1
-            end = max(begin + 1, min(fit, begin + room))
+            used, count = (batch.size, batch.count) if batch is not None else (0, 0)
+            end = block.fitting(begin, _MAX_MESSAGES - count, self._settings.max_batch_bytes - used)
             self._add(block.topic, block.bound, block.data[ends[begin] : ends[end]], end - begin)
             begin = end
 

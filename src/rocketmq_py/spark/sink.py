@@ -28,7 +28,7 @@ from rocketmq_py.protocol.names import dlq_topic
 from rocketmq_py.spark.badrecords import Bad
 from rocketmq_py.spark.blocks import Block, BlockWriter, Ints
 from rocketmq_py.spark.decisions import Decisions
-from rocketmq_py.spark.exactly import Committer, Prepared, prepare
+from rocketmq_py.spark.exactly import Committer, Preparation, Prepared
 from rocketmq_py.spark.options_write import Guarantee, WriteOptions
 from rocketmq_py.spark.rows import RowStamp, RowWriter, check_columns
 from rocketmq_py.spark.sender import Sender
@@ -112,7 +112,7 @@ class TaskWriter:
                 for one in blocks.messages(batch, bad, sender.bound):
                     if isinstance(one, Block):
                         sender.send_block(one)
-                        written += len(one.ends) - 1
+                        written += one.rows
                     else:
                         sender.send(one)
                         written += 1
@@ -120,9 +120,16 @@ class TaskWriter:
 
     def prepare(self, rows: Iterable[Sequence[Any]]) -> Half:
         """Store a half message for every row."""
-        stamp, settings = self._stamp(), send_settings(self._options)
-        bad = bad_records(self._options)
-        return Half(prepare(rows, self._columns, self._options.topic, stamp, settings, _Keys().one, bad))
+        return Half(self._preparation().rows(rows))
+
+    def prepare_batches(self, batches: Iterable[Any]) -> Half:
+        """As :meth:`prepare`, for the rows of Arrow record batches."""
+        return Half(self._preparation().batches(batches))
+
+    def _preparation(self) -> Preparation:
+        options, keys = self._options, _Keys()
+        settings, bad = send_settings(options), bad_records(options)
+        return Preparation(self._columns, options.topic, self._stamp(), settings, keys.one, keys.several, bad)
 
     @contextmanager
     def _sending(self, keys: _Keys) -> Iterator[tuple[RowWriter, Bad, Sender]]:
@@ -195,12 +202,6 @@ def _own_ip() -> bytes:
         return random.randbytes(4)
 
 
-def _rows_of(batches: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
-    """The rows of Arrow record batches."""
-    for batch in batches:
-        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
-
-
 class BatchWriter(DataSourceArrowWriter):
     """``df.write.format("rocketmq").mode("append")``."""
 
@@ -226,7 +227,7 @@ class _StreamWriter:
 
     def write_batches(self, batches: Iterable[Any]) -> WriterCommitMessage:
         """As :meth:`write_rows`, for the rows of Arrow record batches."""
-        return self._task.prepare(_rows_of(batches)) if self._is_exact else self._task.write_batches(batches)
+        return self._task.prepare_batches(batches) if self._is_exact else self._task.write_batches(batches)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """The second phase; where there is none, a task has returned when its rows were stored."""

@@ -47,6 +47,14 @@ class Transaction:
         }  # fmt: skip
         self.uniq_key = all_properties["UNIQ_KEY"]
 
+    @classmethod
+    def at(cls, client: Client, uniq_key: str, place: int, offset: int) -> Transaction:
+        """One whose half message is stored there."""
+        self = cls.__new__(cls)
+        self.client, self.uniq_key, self.msg_id = client, uniq_key, uniq_key
+        self.place = {"commit_log_offset": place, "tran_state_table_offset": offset}
+        return self
+
     def header(self, outcome: int, **more: Any) -> EndTransaction:
         wanted: dict[str, Any] = {"producer_group": "p", "msg_id": self.uniq_key, "transaction_id": self.uniq_key,
                                   "commit_or_rollback": outcome}  # fmt: skip
@@ -84,7 +92,7 @@ def producer_of(running: InProcess, group: str = "p") -> Client:
     return client
 
 
-def refuse(_: object) -> None:
+def refuse(*_: object) -> None:
     raise StoreNotWritable("no room")
 
 

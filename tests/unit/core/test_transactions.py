@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rocketmq_py.core.transactions import (
@@ -14,6 +16,10 @@ from rocketmq_py.core.transactions import (
     OpProgress,
     Rules,
     Step,
+    decode_offsets,
+    decode_places,
+    encode_offsets,
+    encode_places,
     half_of,
     immunity_ms,
     is_too_late,
@@ -21,7 +27,9 @@ from rocketmq_py.core.transactions import (
     number,
     op_body,
     parse_op_body,
+    row_length,
 )
+from rocketmq_py.errors import CorruptRecord
 
 RULES = Rules(timeout_ms=6_000, check_max=15, reserved_ms=72 * 3_600_000)
 NOW = 1_000_000_000
@@ -185,3 +193,58 @@ def test_the_body_of_an_op_message() -> None:
 
 def test_numbers_in_properties() -> None:
     assert [number(text) for text in ("7", "-7", "", "x", None)] == [7, -7, -1, -1, -1]
+
+
+# -- many at once
+
+
+def test_half_messages_end_together_as_they_do_one_by_one() -> None:
+    together, one_by_one = Ledger(10), Ledger(10)
+    assert together.are_open(12, 5)
+    together.end_all(12, 5, COMMIT)
+    for half in range(12, 17):
+        assert one_by_one.end(half, COMMIT) == [half]
+    halves = range(5, 30)
+    assert [together.outcome(half) for half in halves] == [one_by_one.outcome(half) for half in halves]
+    together.end(10), together.end(11)
+    assert together.next_open(30) == 17
+
+
+@pytest.mark.parametrize(("first", "count"), [(9, 3), (12, 5), (16, 1), (8, 30), (20, 2), (24, 3), (30, 4)])
+def test_where_a_closer_look_is_needed_nothing_is_said_to_be_open(first: int, count: int) -> None:
+    ledger = Ledger(10)
+    ledger.end(12, ROLLBACK)
+    ledger.end(16)
+    ledger.move(21, 25)
+    ledger.advance(11)
+    closer = {*range(11), 12, 16, 21, 25}
+    assert ledger.are_open(first, count) == closer.isdisjoint(range(first, first + count))
+
+
+@pytest.mark.parametrize(
+    ("places", "offsets", "rows"),
+    [
+        ([100, 150, 200], [7, 8, 9], [(3, 50)]),
+        ([100, 150, 210, 270, 330], [7, 8, 9, 10, 11], [(2, 50), (3, 60)]),
+        ([100, 150, 200], [7, 8, 10], [(2, 50), (1, 1)]),
+        ([100, 100, 90], [7, 8, 9], [(1, 1), (1, 1), (1, 1)]),
+        ([100], [7], [(1, 1)]),
+        ([], [], []),
+    ],
+)
+def test_half_messages_next_to_each_other_are_rows(places: list[int], offsets: list[int], rows: list[Any]) -> None:
+    found, at = [], 0
+    while at < len(places):
+        found.append(row_length(places, offsets, at))
+        at += found[-1][0]
+    assert found == rows
+
+
+def test_places_are_read_as_they_were_written() -> None:
+    places, offsets = (1 << 40, 7), (3, 0)
+    assert decode_places(encode_places(places, offsets)) == (places, offsets)
+    assert decode_offsets(encode_offsets(places)) == places
+    with pytest.raises(CorruptRecord, match="31 bytes are no list of offsets"):
+        decode_places(encode_places(places, offsets)[:31])
+    with pytest.raises(CorruptRecord, match="24 bytes are no list of places"):
+        decode_places(encode_places(places, offsets)[:24])

@@ -28,7 +28,8 @@ class TransactionHandlers:
     @handles(Code.END_TRANSACTIONS, lane="transaction")
     def end_all(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Commit or roll back many."""
-        return Reply(body=self._transactions.end_all(request.header, decode_places(body), peer.address))
+        places, offsets = decode_places(body)
+        return Reply(body=self._transactions.end_all(request.header, places, offsets, peer.address))
 
     @handles(Code.RESUME_CHECK_HALF_MESSAGE)
     def resume(self, peer: Peer, request: Request, body: bytes) -> Reply:
