@@ -125,7 +125,13 @@ def _join_keys(keys: str | Iterable[str]) -> str:
     return keys if isinstance(keys, str) else " ".join(keys)
 
 
-def _timed(delay_level: int, delay: float | None, deliver_at: datetime.datetime | int | None) -> dict[str, str]:
+_SECONDS_OF_OUR_TIME = range(10**9, 10**11)
+"""As milliseconds these are days of 1970 to 1973, as seconds the years 2001 to 5138: what is meant is clear."""
+
+
+def _timed(
+    delay_level: int, delay: float | datetime.timedelta | None, deliver_at: datetime.datetime | int | None
+) -> dict[str, str]:
     """The property that asks a broker for a delivery time.
 
     :raises ConfigError: there are several, or one is no time.
@@ -133,13 +139,16 @@ def _timed(delay_level: int, delay: float | None, deliver_at: datetime.datetime 
     if delay_level or (delay is not None and deliver_at is not None):
         raise ConfigError("give one of delay_level, delay and deliver_at: a message is delivered once")
     if delay is not None:
-        if not 0 <= delay < _LONGEST_SECONDS:
-            raise ConfigError(f"delay={delay!r}: seconds, not negative, are expected")
-        return {"TIMER_DELAY_MS": str(round(delay * 1000))}
+        seconds: object = delay.total_seconds() if isinstance(delay, datetime.timedelta) else delay
+        if not isinstance(seconds, int | float) or not 0 <= seconds < _LONGEST_SECONDS:
+            raise ConfigError(f"delay={delay!r}: seconds or a timedelta, not negative, are expected")
+        return {"TIMER_DELAY_MS": str(round(seconds * 1000))}
     if isinstance(deliver_at, datetime.datetime):
         return {"TIMER_DELIVER_MS": str(round(deliver_at.timestamp() * 1000))}
     if isinstance(deliver_at, bool) or not isinstance(deliver_at, int):
         raise ConfigError(f"deliver_at={deliver_at!r}: a datetime or milliseconds since the epoch are expected")
+    if deliver_at in _SECONDS_OF_OUR_TIME:
+        raise ConfigError(f"deliver_at={deliver_at}: these are seconds; milliseconds since the epoch are expected")
     return {"TIMER_DELIVER_MS": str(deliver_at)}
 
 
@@ -152,7 +161,7 @@ class Message:
     :param keys: one key, several separated by spaces, or an iterable; indexed by the broker for look-up.
     :param sharding_key: messages with the same key go to the same queue when sent in order.
     :param delay_level: 1-18, one of the broker's fixed delays (1 s ... 2 h); 0 delivers at once.
-    :param delay: seconds after which it is delivered, counted by the broker, to the millisecond.
+    :param delay: seconds, or a timedelta, after which it is delivered, counted by the broker, to the millisecond.
     :param deliver_at: when it is delivered: a datetime (one without a time zone is local time) or milliseconds since
         the epoch. Brokers deliver at once what is over, and refuse what is further away than they allow (3 days).
     :param flag: 32 bits for the application.
@@ -172,7 +181,7 @@ class Message:
         *,
         sharding_key: str | None = None,
         delay_level: int = 0,
-        delay: float | None = None,
+        delay: float | datetime.timedelta | None = None,
         deliver_at: datetime.datetime | int | None = None,
         flag: int = 0,
         wait_store_ok: bool = True,
@@ -190,6 +199,8 @@ class Message:
         if sharding_key is not None:
             props["__SHARDINGKEY"] = sharding_key
         if delay_level:
+            if delay_level < 0:
+                raise ConfigError(f"delay_level={delay_level}: 1 to 18, or 0 for none, is expected")
             props["DELAY"] = str(delay_level)
         if delay is not None or deliver_at is not None:
             props.update(_timed(delay_level, delay, deliver_at))

@@ -1,11 +1,13 @@
 """TLS of an outgoing connection: what a program says about it, and the context that follows.
 
-Knows certificates and how OpenSSL's complaints are said in words. Refuses to know sockets and what travels over them.
+Knows certificates and how OpenSSL's and the system's complaints are said in words. Refuses to know what travels over a
+connection.
 """
 
 from __future__ import annotations
 
 import os
+import socket
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -138,6 +140,21 @@ def tls_fault(error: OSError, other: str = "server") -> str | None:
         known = next((words for part, words in _ALERTS.items() if part in reason), None)
         return f"TLS: {known.format(other) if known else error.reason or error}"
     return None
+
+
+def connect_fault(error: OSError, other: str = "server") -> str:
+    """Why no connection could be made, in words: of TLS, of the look-up of a name, or of the system.
+
+    :param other: what the other end is to this one.
+    """
+    tls = tls_fault(error, other)
+    if tls is not None:
+        return tls
+    if isinstance(error, socket.gaierror):  # its numbers are not the system's
+        return error.strerror or str(error)
+    if error.errno:
+        return os.strerror(error.errno)
+    return str(error) or "no answer in time"
 
 
 _UNTRUSTED = (18, 19, 20, 21)

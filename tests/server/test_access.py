@@ -3,11 +3,22 @@
 import functools
 import json
 import stat
+import threading
 
 import pytest
 from click.testing import CliRunner
 
-from rocketmq_py import Admin, BrokerError, Credentials, Message, Producer, SendStatus, SimpleConsumer
+from rocketmq_py import (
+    Admin,
+    BrokerError,
+    ConsumeFromWhere,
+    Credentials,
+    Message,
+    Producer,
+    PushConsumer,
+    SendStatus,
+    SimpleConsumer,
+)
 from rocketmq_py.cli import main
 from rocketmq_py.client.connections import Connections
 from rocketmq_py.errors import ConfigError
@@ -122,6 +133,27 @@ def test_users_do_what_they_are_allowed_and_no_more(guarded):
     with Admin(guarded.namesrv, credentials=who) as admin:
         refused(lambda: admin.create_topic("own"), "Topic:own", "Create")
         refused(lambda: admin.delete_topic("orders"), "Delete")
+
+
+def test_a_consumer_that_is_denied_says_so_once_and_goes_on_when_it_is_not(guarded, caplog):
+    who = add_user(guarded, "reader")
+    allow(guarded, "reader", "Topic:orders", actions=["Sub"])
+    send(guarded, ROOT)
+    seen = threading.Event()
+    consumer = PushConsumer(
+        "readers", guarded.namesrv, credentials=who, consume_from=ConsumeFromWhere.FIRST_OFFSET,
+        listener=lambda _: seen.set(),
+    )  # fmt: skip
+    consumer.subscribe("orders")
+    with consumer:
+        assert not seen.wait(3)
+        allow(guarded, "reader", "Group:readers", actions=["Sub"])
+        assert seen.wait(60)
+    told = [record.message for record in caplog.records if "is not consumed for now" in record.message]
+    assert len(told) == 1
+    assert "topic %RETRY%readers" in told[0]
+    assert "no permission to access Group:readers" in told[0]
+    assert not [record.message for record in caplog.records if record.exc_info]
 
 
 def test_the_command_signs(guarded, monkeypatch):

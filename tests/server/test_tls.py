@@ -12,6 +12,7 @@ from rocketmq_py import Admin, Message, Producer, SendStatus, SimpleConsumer, Tl
 from rocketmq_py.cli import main
 from rocketmq_py.errors import ConfigError, ConnectError, ConnectionLost, NetworkError
 from rocketmq_py.server.running import loop_factory
+from rocketmq_py.server.tls import TlsSettings
 from rocketmq_py.testing import Cluster
 from tests.certificates import Authority
 
@@ -120,7 +121,7 @@ def test_a_permissive_port_serves_both(server, trusting):
                 assert producer.send(Message("shop", b"hello")).status is SendStatus.SEND_OK
 
 
-def test_the_certificate_must_be_of_a_trusted_authority_and_for_the_host(enforcing, authority):
+def test_the_certificate_must_be_of_a_trusted_authority_and_for_the_host(enforcing, authority, caplog):
     refused(ConnectError, r"name its authority.* ca$", enforcing.namesrv, True)
     elsewhere = authority.issue("elsewhere", names="subjectAltName=DNS:elsewhere.example")
     with Cluster(tls=keys(elsewhere, "enforcing")) as cluster:
@@ -128,6 +129,9 @@ def test_the_certificate_must_be_of_a_trusted_authority_and_for_the_host(enforci
         for lenient in (TlsOptions(ca=authority.ca, check_hostname=False), TlsOptions(verify=False)):
             with Admin(cluster.namesrv, tls=lenient) as admin:
                 assert admin.cluster().broker_addr_table
+    turned = [record.message for record in caplog.records if "no TLS connection with" in record.message]
+    assert turned
+    assert not [line for line in turned if line.endswith(": ")], "each says why"
 
 
 def test_an_expired_certificate_is_named_as_such(authority):
@@ -154,6 +158,19 @@ def test_mutual_tls_asks_for_a_certificate(server, authority, tmp_path, caplog):
         refused(NetworkError, "may ask for a certificate|does not trust our certificate", cluster.namesrv, unknown)
         assert "the client gave no certificate, and one is asked for" in caplog.text
         assert "the client's certificate is not accepted" in caplog.text
+
+
+def test_a_broker_that_could_not_reach_its_own_name_server_does_not_start(server, authority):
+    asked = {"tls.server.need.client.auth": "require", "tls.server.authClient": "true",
+             "tls.server.trustCertPath": str(authority.ca)}  # fmt: skip
+    TlsSettings.of(keys(server, "permissive", **asked)).check_talks_to_itself()
+    with pytest.raises(ConfigError, match=r"set tls\.client\.certPath"):
+        TlsSettings.of(keys(server, "enforcing", **asked)).check_talks_to_itself()
+    refused_at_start = CliRunner().invoke(main, [
+        "serve", "--tls-cert", str(server.cert), "--tls-key", str(server.key), "--tls-ca", str(authority.ca),
+        "--tls-mode", "enforcing", "--port", "0", "--namesrv-port", "0",
+    ])  # fmt: skip
+    assert (refused_at_start.exit_code, "tls.client.certPath" in refused_at_start.output) == (2, True)
 
 
 def test_a_changed_certificate_is_served_to_new_connections(authority, caplog):

@@ -18,6 +18,7 @@ from rocketmq_py.core.replication import Rate
 from rocketmq_py.errors import CorruptFrame, ReplicaRefused, StoreError
 from rocketmq_py.protocol.ha import PieceReader, pack_report
 from rocketmq_py.store import MessageStore
+from rocketmq_py.tls import connect_fault
 
 _log = logging.getLogger(__name__)
 
@@ -154,7 +155,7 @@ class HaSlave:
                 host, port = parse_address(address)
                 _, link = await asyncio.get_running_loop().create_connection(lambda: MasterLink(self), host, port)
         except OSError as e:  # a timeout is one, too
-            self._tell(address, e.strerror or "no connection in time")
+            self._tell(address, connect_fault(e))
             return
         self._link = link
         _log.info("the log is fetched from %s, this one ends at %d", address, self.store.replica.end)

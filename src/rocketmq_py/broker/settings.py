@@ -14,7 +14,7 @@ import msgspec
 
 from rocketmq_py.broker.config import BrokerConfig, configure, java_key, java_settings
 from rocketmq_py.broker.javakeys import JAVA_DEFAULTS, UNSET
-from rocketmq_py.core.javaconf import read_properties, write_properties
+from rocketmq_py.core.javaconf import decoded, read_properties, write_properties
 from rocketmq_py.errors import BrokerError, ConfigError
 from rocketmq_py.protocol.bodies import DataVersion
 from rocketmq_py.protocol.codes import ResponseCode
@@ -131,8 +131,9 @@ class Settings:
 
     def _keep(self, changes: Mapping[str, str]) -> None:
         try:
-            before = (self._fs.read(self.path) or b"").decode()
-            self._fs.write(self.path, write_properties(before, changes).encode())
+            before, encoding = decoded(self._fs.read(self.path) or b"")
+            after = write_properties(before, changes)
+            self._fs.write(self.path, after.encode(encoding, "backslashreplace"))  # Java's escapes, too
         except OSError as e:
             _log.error("%s cannot be written, the changed settings hold until the broker ends: %s", self.path, e)
 

@@ -25,7 +25,7 @@ async def find(admin: Admin, msg_id: str, topic: str | None) -> MessageExt:
         return await admin.message(msg_id)
     except ConfigError as e:
         if topic is None:
-            raise click.UsageError(f"{e}: --topic NAME") from e
+            raise click.UsageError(f"{e}; an id its producer gave needs the topic, too: --topic NAME") from e
         hint = "A message that has just been sent takes a moment to be indexed"
         raise missing(f"topic {topic} has no message {msg_id}", hint) from e
     except BrokerError as e:

@@ -6,6 +6,7 @@ Exit statuses are those of :class:`~rocketmq_py.cli.failures.Status`.
 from __future__ import annotations
 
 import contextlib
+import difflib
 import importlib
 import logging
 import os
@@ -15,7 +16,7 @@ from typing import Any
 import click
 
 from rocketmq_py import __version__
-from rocketmq_py.cli.failures import Status, failure_of
+from rocketmq_py.cli.failures import Failure, Status, failure_of
 from rocketmq_py.errors import RocketMQError
 
 VERBS = (
@@ -38,6 +39,18 @@ class Verbs(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """A verb that is mistyped is told with the nearest there is."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as e:
+            near = difflib.get_close_matches(args[0], VERBS, n=1)
+            if near:
+                raise click.UsageError(f"No such command {args[0]!r}. Did you mean {near[0]!r}?", ctx) from e
+            raise
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the verb; an error a user can do something about is one line, not a traceback."""
         try:
@@ -51,6 +64,10 @@ class Verbs(click.Group):
         except BrokenPipeError:
             _forget_output()
             sys.exit(Status.PIPE_CLOSED)
+        except OSError as e:
+            if e.filename is None or ctx.params.get("debug"):
+                raise
+            raise Failure(f"{os.fsdecode(e.filename)} cannot be used: {e.strerror}") from e
 
 
 def _forget_output() -> None:

@@ -83,7 +83,11 @@ def command(
     settings, tls_settings = tls.split(settings)
     settings, access_settings = access.split(settings)
     namesrv, broker, store = _configure(settings, namesrv_port)
+    if options["id"] and not broker.is_slave:
+        raise click.UsageError(f"--id {options['id']} is the number of a slave: say --role SLAVE, too; a master's is 0")
     _check(access_settings, broker, namesrv)
+    if namesrv is not None:
+        tls_settings.check_talks_to_itself()
     control = open_access(access_settings, broker.store_root, broker.broker_cluster_name)
     run(_serve(namesrv, broker, store, tls_settings, control))
 
@@ -119,13 +123,13 @@ def _from_file(config_file: Path | None, given: dict[str, str]) -> dict[str, str
     """The settings of a file: the one that was named, else the one the store keeps changes of administrators in."""
     from rocketmq_py.broker.config import DEFAULT_STORE
     from rocketmq_py.broker.settings import kept_in
-    from rocketmq_py.core.javaconf import read_properties
+    from rocketmq_py.core.javaconf import decoded, read_properties
 
     root = Path(given.get("storePathRootDir", DEFAULT_STORE)).expanduser()
     path = config_file or kept_in(given.get("brokerConfigPath", ""), root)
     if not path.exists():
         return {}
-    settings = read_properties(path.read_text().splitlines())
+    settings = read_properties(decoded(path.read_bytes())[0].splitlines())
     return {"brokerConfigPath": str(path), **settings} if config_file is not None else settings
 
 

@@ -14,7 +14,7 @@ from typing import cast
 from rocketmq_py.core.peer import NEVER, Peer, Reply
 from rocketmq_py.errors import ConnectionLost, CorruptFrame, NetworkError, RequestTimeout
 from rocketmq_py.protocol.header import Header
-from rocketmq_py.tls import tls_fault
+from rocketmq_py.tls import connect_fault, tls_fault
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command, encode_command
 from rocketmq_py.wire.signing import Credentials
 
@@ -233,9 +233,9 @@ class Connection(asyncio.Protocol):
     def _lost(self) -> ConnectionLost:
         why: object = self._cause or ("it was closed here" if self._closed_here else "the other end closed it")
         fault = tls_fault(self._cause) if isinstance(self._cause, OSError) else None
-        if fault is not None:
-            why = fault
-        elif not self._heard and not self._closed_here:
+        if isinstance(self._cause, OSError):
+            why = connect_fault(self._cause)
+        if fault is None and not self._heard and not self._closed_here:
             why = self._unheard(why)
         lost = ConnectionLost(f"the connection to {self.address} ended: {why}")
         lost.__cause__ = self._cause

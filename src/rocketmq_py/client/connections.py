@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import inspect
 import logging
-import os
 import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -22,7 +21,7 @@ from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import BrokerError, ClosedError, ConnectError, RequestTimeout
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.header import Header
-from rocketmq_py.tls import Tls, client_context, tls_fault
+from rocketmq_py.tls import Tls, client_context, connect_fault, tls_fault
 from rocketmq_py.wire.command import RESPONSE_FLAG, Command, encode_command
 from rocketmq_py.wire.signing import Credentials
 
@@ -170,9 +169,11 @@ class Connections:
         where = f"{address} (mapped to {mapped})" if mapped else address
         hint = self._hint(address)
         if isinstance(why, OSError):
-            tls = tls_fault(why)
-            hint = "" if tls else hint
-            why = tls or (os.strerror(why.errno) if why.errno else str(why))
+            if tls_fault(why):
+                hint = ""
+            elif isinstance(why, socket.gaierror):
+                hint = "Is the name spelt as it should be, and known from here?"
+            why = connect_fault(why)
         return ConnectError(f"cannot connect to {where}: {why}{'. ' if hint else ''}{hint}")
 
     def check_usable(self) -> None:

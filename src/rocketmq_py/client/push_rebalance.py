@@ -65,6 +65,7 @@ class Rebalancer:
         self._gained: list[tuple[ProcessQueue, float]] = []
         self._missing: set[str] = set()
         self._missing_wait = MISSING_WAIT
+        self._refusal: str | None = None
 
     def trigger(self) -> None:
         """Has a round begin soon: at once, or a second after the last one began."""
@@ -113,10 +114,24 @@ class Rebalancer:
                 balanced &= await self._rebalance(topic)
             await self._forget_unsubscribed()
             await self._begin_gained()
+        except RocketMQError as e:
+            self._refused(str(e))
+            return False
         except Exception:  # noqa: BLE001 - the next round gets another chance, whatever it was
             _log.exception("rebalancing group %s failed", self._group.name)
             return False
+        self._refused(None)
         return balanced
+
+    def _refused(self, why: str | None) -> None:
+        """Tells once why queues are not shared out for now, and once that they are again."""
+        if why == self._refusal:
+            return
+        self._refusal = why
+        if why is None:
+            _log.warning("the queues of group %s are shared out again", self._group.name)
+        else:
+            _log.warning("the queues of group %s cannot be shared out for now: %s", self._group.name, why)
 
     async def _rebalance(self, topic: str) -> bool:
         if self._assignments is not None:
@@ -195,7 +210,7 @@ class Rebalancer:
     async def _route(self, topic: str) -> TopicRoute | None:
         try:
             route = await self._group.instance.routes.get(topic)
-        except (NoRouteError, NetworkError) as e:
+        except (NoRouteError, NetworkError, BrokerError) as e:  # not yet there, not reachable, not permitted
             self._miss(topic, e)
             return None
         self._missing.discard(topic)
@@ -207,7 +222,8 @@ class Rebalancer:
         self._missing.add(topic)
         self._missing_wait = MISSING_WAIT
         # The broker makes the retry topic when it first hears of the group: it comes by itself.
-        _log.log(logging.DEBUG if is_retry_topic(topic) else logging.WARNING, "%s", error)
+        comes = is_retry_topic(topic) and isinstance(error, NoRouteError)
+        _log.log(logging.DEBUG if comes else logging.WARNING, "topic %s is not consumed for now: %s", topic, error)
 
     async def _members(self, route: TopicRoute) -> list[str]:
         broker = random.choice(route.data.broker_datas)

@@ -21,6 +21,8 @@ async def recall(sender: Sender, group: str, topic: str, text: str, timeout: flo
     fault = topic_fault(topic) or ("its messages cannot be recalled" if is_retry_topic(topic) else None)
     if fault:
         raise ConfigError(f"topic {topic!r}: {fault}")
+    if not isinstance(text, str):  # what the result of a send has whose message did not wait
+        raise ConfigError(f"recall handle is {text!r}: only a message that waits for its time has one")
     handle = RecallHandle.decode(text)
     deadline = time.monotonic() + timeout
     connection = await sender.broker(topic, handle.broker_name, timeout)

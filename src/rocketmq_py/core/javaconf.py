@@ -17,6 +17,14 @@ _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
 
+def decoded(data: bytes) -> tuple[str, str]:
+    """The text of a file and its encoding: UTF-8, or where it is none Latin-1, as Java reads all such files."""
+    try:
+        return data.decode(), "utf-8"
+    except UnicodeDecodeError:
+        return data.decode("latin-1"), "latin-1"
+
+
 def read_properties(lines: Iterable[str], *, strict: bool = True) -> dict[str, str]:
     """Keys and values of lines as java.util.Properties reads them: separators, comments, escapes, continued lines.
 

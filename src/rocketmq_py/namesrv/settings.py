@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from rocketmq_py.core.javaconf import write_properties
+from rocketmq_py.core.javaconf import decoded, write_properties
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.namesrv.config import NamesrvConfig, read_lines
 from rocketmq_py.protocol.codes import ResponseCode
@@ -43,4 +43,5 @@ class Settings:
         if self.current.config_store_path:
             path = Path(self.current.config_store_path).expanduser()
             kept = {key: value for key, value in changes.items() if key in self.current.table()}
-            self._fs.write(path, write_properties((self._fs.read(path) or b"").decode(), kept).encode())
+            before, encoding = decoded(self._fs.read(path) or b"")
+            self._fs.write(path, write_properties(before, kept).encode(encoding, "backslashreplace"))

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from rocketmq_py.server.peer import format_address
 from rocketmq_py.server.tls import Certificates
-from rocketmq_py.tls import tls_fault
+from rocketmq_py.tls import connect_fault
 
 log = logging.getLogger(__name__)
 
@@ -108,12 +108,18 @@ class Doorway:
                 )
         except OSError as e:  # ssl's errors and a handshake that takes too long are some
             sock.close()
-            log.warning("no TLS connection with %s: %s", who, tls_fault(e, "client") or e)
+            log.warning("no TLS connection with %s: %s", who, _why(e))
 
     def _turn_away(self, sock: socket.socket) -> None:
         self._loop.remove_reader(sock.fileno())
         self._silent.pop(sock).cancel()
         sock.close()
+
+
+def _why(error: OSError) -> str:
+    if isinstance(error, ConnectionError):  # TLS 1.3 tells a server nothing more of what a client makes of it
+        return "the client ended the handshake; it may not accept the certificate of this server"
+    return connect_fault(error, "client")
 
 
 def _who(sock: socket.socket) -> str:

@@ -15,7 +15,7 @@ import msgspec
 from rocketmq_py.core.address import parse_address
 from rocketmq_py.core.peer import Peer, Reply
 from rocketmq_py.errors import BrokerError, ConnectError, ConnectionLost, CorruptFrame, RequestTimeout
-from rocketmq_py.tls import tls_fault
+from rocketmq_py.tls import connect_fault
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command, encode_command
 from rocketmq_py.wire.signing import Credentials
 
@@ -144,7 +144,7 @@ class Outward:
                 loop = asyncio.get_running_loop()
                 _, link = await loop.create_connection(lambda: _Link(address, self.on_lost), host, port, ssl=self._tls)
         except OSError as e:  # a timeout is one, too
-            raise ConnectError(f"cannot connect to {address}: {tls_fault(e) or e.strerror or e}") from e
+            raise ConnectError(f"cannot connect to {address}: {connect_fault(e)}") from e
         self._links[address] = link
         return link
 

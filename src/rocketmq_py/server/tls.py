@@ -108,13 +108,29 @@ class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
         """Whether connections with TLS are served."""
         return self.server_mode is not TlsMode.DISABLED and bool(self.server_cert_path)
 
+    def check_talks_to_itself(self) -> None:
+        """Refuse what keeps a broker from the name server that has the same settings.
+
+        :raises ConfigError: clients must have a certificate, and there is none for it as a client.
+        """
+        asks = self.serves_tls and self.server_need_client_auth is ClientAuth.REQUIRE
+        if asks and self._speaks_tls and not self.client_cert_path:
+            raise ConfigError(
+                "the name server asks its clients, the broker among them, for a certificate: set tls.client.certPath "
+                "and tls.client.keyPath, which may be those of the server if the same authority has issued them"
+            )
+
+    @property
+    def _speaks_tls(self) -> bool:
+        """Whether its own requests of others use TLS."""
+        return self.enable if self.enable is not None else self.server_mode is TlsMode.ENFORCING
+
     def client_context(self) -> ssl.SSLContext | None:
         """The context of this server's own requests of others; None when they go without TLS.
 
         :raises ConfigError: a file is missing or is not what it should be.
         """
-        enforcing = self.server_mode is TlsMode.ENFORCING
-        if not (self.enable if self.enable is not None else enforcing):
+        if not self._speaks_tls:
             return None
         return TlsOptions(
             ca=self.client_trust_cert_path or None, cert=self.client_cert_path or None,
@@ -172,7 +188,7 @@ def _from_file(named: str | None) -> dict[str, str]:
     if named is None and not path.is_file():
         return {}
     try:
-        found = javaconf.read_properties(path.read_text().splitlines(), strict=False)
+        found = javaconf.read_properties(javaconf.decoded(path.read_bytes())[0].splitlines(), strict=False)
     except OSError as e:
         raise ConfigError(f"{CONFIG_FILE}: {path} cannot be read: {e.strerror}") from e
     return {key: text for key, text in found.items() if key not in _NOT_IN_FILE}

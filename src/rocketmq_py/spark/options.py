@@ -127,14 +127,17 @@ def _build(kind: type[_Options], given: dict[str, Any], use: Use) -> _Options:
 
 def _unknown(key: str, where: str, names: list[str]) -> ConfigError:
     by_lower = {name.lower(): name for name in names}
-    near = difflib.get_close_matches(_NEAR.get(key.lower(), key.lower()), list(by_lower), n=1, cutoff=0.5)
+    meant = next((name for name in _NEAR.get(key.lower(), "").split() if name in by_lower), key.lower())
+    near = difflib.get_close_matches(meant, list(by_lower), n=1, cutoff=0.5)
     hint = f"did you mean {by_lower[near[0]]}?" if near else f"known options: {', '.join(sorted(names))}"
     return ConfigError(f"unknown option {key!r} for {where}; {hint}")
 
 
 _NEAR = {
-    "path": "subscribe",
-    "topics": "subscribe",
+    "path": "subscribe topic",
+    "topic": "subscribe",
+    "topics": "subscribe topic",
+    "subscribe": "topic",
     "nameserver": "namesrv",
     "nameserveraddress": "namesrv",
     "kafka.bootstrap.servers": "namesrv",
@@ -152,7 +155,7 @@ _NEAR = {
     "pullbatchsize": "pullsinflight",
     "pulltimeoutms": "requesttimeoutms",
 }
-"""Names people bring from elsewhere, too far from ours for spelling alone."""
+"""Names people bring from elsewhere, too far from ours for spelling alone; the first of ours that is there is meant."""
 
 
 def _snake(name: str) -> str:

@@ -181,3 +181,13 @@ def test_a_group_may_be_made_when_that_is_switched_on(tmp_path: Path) -> None:
         update(client, autoCreateSubscriptionGroup="true")
         assert client.ask(Code.PULL_MESSAGE, pull()).code == 0
         assert running.services.groups.table["g"] == SubscriptionGroupConfig(group_name="g")
+
+
+def test_a_file_in_latin_1_is_changed_in_latin_1(running: InProcess, client: Client) -> None:
+    path = kept_in("", running.config.store_root)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    before = "# Gr\u00fc\u00dfe\nfileReservedTime=72\n".encode("latin-1")
+    path.write_bytes(before)
+    assert update(client, fileReservedTime=48, messageStorePlugIn="\u20ac").code == 0
+    after = before.replace(b"72", b"48") + b"messageStorePlugIn=\\u20ac\n"
+    assert path.read_bytes() == after

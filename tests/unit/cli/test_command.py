@@ -36,6 +36,30 @@ def test_an_unknown_verb():
     assert "No such command 'brew'" in result.output
 
 
+def test_a_mistyped_verb_is_told_with_the_nearest():
+    result = run("topc", "ls")
+    assert (result.exit_code, "Did you mean 'topic'?" in result.output) == (2, True)
+
+
+def test_a_number_is_for_slaves_alone(tmp_path):
+    result = run("serve", "--store", str(tmp_path), "--id", "1")
+    assert (result.exit_code, "say --role SLAVE, too" in result.output) == (2, True)
+
+
+def test_a_store_that_cannot_be_is_told_in_one_line(tmp_path):
+    (tmp_path / "store").touch()
+    result = run("serve", "--store", str(tmp_path / "store"), "--port", "0", "--namesrv-port", "0")
+    assert result.exit_code == 1
+    assert result.output.splitlines()[-1].endswith("cannot be used: Not a directory")
+    assert isinstance(run("--debug", "serve", "--store", str(tmp_path / "store")).exception, NotADirectoryError)
+
+
+def test_a_file_of_settings_may_be_in_latin_1(tmp_path):
+    (tmp_path / "broker.conf").write_bytes("# Gr\u00fc\u00dfe\nbrokerNmae=b\n".encode("latin-1"))
+    result = run("serve", "-c", str(tmp_path / "broker.conf"))
+    assert (result.exit_code, "did you mean 'brokerName'?" in result.output) == (2, True)
+
+
 def test_help_does_not_import_what_it_does_not_need():
     code = "import sys, rocketmq_py.cli; print([m for m in sys.modules if m.startswith('rocketmq_py.')])"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
@@ -177,9 +201,11 @@ def test_serve_takes_options_for_tls(monkeypatch):
         return asyncio.sleep(0)
 
     monkeypatch.setattr(serve, "_serve", keep)
-    result = run("serve", "--tls-cert", "c.pem", "--tls-key", "k.pem", "--tls-ca", "a.pem", "--tls-mode", "enforcing")
+    result = run("serve", "--tls-cert", "c.pem", "--tls-key", "k.pem", "--tls-ca", "a.pem", "--tls-mode", "enforcing",
+                 "--set", "tls.client.certPath=c.pem")  # fmt: skip
     assert result.exit_code == 0, result.output
     assert seen[3] == TlsSettings.of({
+        "tls.client.certPath": "c.pem",
         "tls.server.certPath": "c.pem", "tls.server.keyPath": "k.pem", "tls.server.trustCertPath": "a.pem",
         "tls.server.authClient": "true", "tls.server.need.client.auth": "require", "tls.server.mode": "enforcing",
     })  # fmt: skip

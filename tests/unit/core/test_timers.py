@@ -109,6 +109,7 @@ NOON = datetime.datetime(2026, 1, 2, 12, 0, 0, 250_000, tzinfo=datetime.UTC)
     [
         ({"delay": 1.5}, {"TIMER_DELAY_MS": "1500"}), ({"delay": 0}, {"TIMER_DELAY_MS": "0"}),
         ({"deliver_at": NOON}, {"TIMER_DELIVER_MS": "1767355200250"}),
+        ({"delay": datetime.timedelta(minutes=1, milliseconds=5)}, {"TIMER_DELAY_MS": "60005"}),
         ({"deliver_at": 1767355200250}, {"TIMER_DELIVER_MS": "1767355200250"}),
         ({"delay_level": 3}, {"DELAY": "3"}), ({}, {}),
     ],
@@ -126,6 +127,8 @@ def test_how_a_message_asks_for_its_time(wish: dict[str, Any], properties: dict[
         ({"delay": float("nan")}, "not negative"), ({"delay": float("inf")}, "not negative"),
         ({"deliver_at": "tomorrow"}, "a datetime or milliseconds"), ({"deliver_at": 1.5}, "a datetime or milliseconds"),
         ({"deliver_at": True}, "a datetime or milliseconds"),
+        ({"deliver_at": 1767355200}, "these are seconds"), ({"delay": "5s"}, "seconds or a timedelta"),
+        ({"delay": datetime.timedelta(seconds=-1)}, "not negative"), ({"delay_level": -1}, "1 to 18, or 0 for none"),
     ],
 )  # fmt: skip
 def test_wishes_that_make_no_sense(wish: dict[str, Any], words: str) -> None:
