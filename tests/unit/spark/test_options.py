@@ -71,7 +71,7 @@ def test_an_unknown_option_is_refused_with_the_nearest_name(name: str, nearest: 
 
 
 def test_the_nearest_name_is_one_of_the_same_side() -> None:
-    with pytest.raises(ConfigError, match=r"'topic' for a read; did you mean subscribe\?"):
+    with pytest.raises(ConfigError, match=r"'topic' for a batch read; did you mean subscribe\?"):
         read_options({"namesrv": "h:1", "topic": "t"}, Use.READ)
     for name in ("subscribe", "topics"):
         with pytest.raises(ConfigError, match=rf"'{name}' for a write; did you mean topic\?"):
