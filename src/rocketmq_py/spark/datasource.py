@@ -22,6 +22,7 @@ from rocketmq_py.spark.options import (
     read_options,
     write_options,
 )
+from rocketmq_py.spark.workers import keep_imports
 
 
 class RocketMQDataSource(DataSource):
@@ -76,10 +77,12 @@ class RocketMQDataSource(DataSource):
 
     def _read(self, use: Use) -> ReadOptions:
         options = read_options(self.options, use)
+        keep_imports()  # those of the planner
         options.security.context()  # a certificate that cannot be read is told here, not by the first task
         return options
 
     def _write(self, use: Use) -> WriteOptions:
         options = write_options(self.options, use)
+        keep_imports()
         options.security.context()
         return options

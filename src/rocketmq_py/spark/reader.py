@@ -24,6 +24,7 @@ from rocketmq_py.spark.positions import locate
 from rocketmq_py.spark.pruning import Pruning, prune
 from rocketmq_py.spark.queues import Addresses, Queues
 from rocketmq_py.spark.schema import arrow_schema
+from rocketmq_py.spark.workers import keep_imports
 
 _log = logging.getLogger(__name__)
 
@@ -82,6 +83,7 @@ class QueueRanges:
         from rocketmq_py.spark.decode import Decoder
         from rocketmq_py.spark.salvage import Salvage
 
+        keep_imports()
         options, settings, schema = self.options, self._settings(), arrow_schema(self._schema)
         decoder = Decoder(schema, wanted.queue.broker_name, options.tags, check_crc=options.check_crc)
         rescue = Salvage(wanted.queue, partition.addresses, settings, decoder, schema, options).rescue

@@ -33,6 +33,7 @@ from rocketmq_py.spark.options_write import Guarantee, WriteOptions
 from rocketmq_py.spark.rows import RowStamp, RowWriter, check_columns
 from rocketmq_py.spark.sender import Sender
 from rocketmq_py.spark.targets import SendSettings
+from rocketmq_py.spark.workers import keep_imports
 from rocketmq_py.wire.ids import UniqueKeys
 
 try:  # PySpark 4.1 and later
@@ -127,6 +128,7 @@ class TaskWriter:
         return Half(self._preparation().batches(batches))
 
     def _preparation(self) -> Preparation:
+        keep_imports()
         options, keys = self._options, _Keys()
         settings, bad = send_settings(options), bad_records(options)
         return Preparation(self._columns, options.topic, self._stamp(), settings, keys.one, keys.several, bad)
@@ -134,6 +136,7 @@ class TaskWriter:
     @contextmanager
     def _sending(self, keys: _Keys) -> Iterator[tuple[RowWriter, Bad, Sender]]:
         """What sends rows; at the end of the block all is stored."""
+        keep_imports()
         bad = bad_records(self._options)
         sender = Sender(send_settings(self._options), bad)
         try:

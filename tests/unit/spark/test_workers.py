@@ -1,0 +1,35 @@
+"""What happens once in a worker."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+
+from rocketmq_py.spark.workers import keep_imports
+
+
+@pytest.fixture(autouse=True)
+def thawed() -> Iterator[None]:
+    gc.unfreeze()
+    yield
+    gc.unfreeze()
+
+
+def test_a_worker_collects_no_imports_and_only_its_first_task_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", SimpleNamespace(name="pyspark.daemon"))
+    keep_imports()
+    frozen = gc.get_freeze_count()
+    assert frozen > 1_000
+    made = [[] for _ in range(1_000)]
+    keep_imports()
+    assert gc.get_freeze_count() == frozen
+    assert made
+
+
+def test_a_driver_collects_garbage_as_ever() -> None:
+    keep_imports()
+    assert gc.get_freeze_count() == 0
