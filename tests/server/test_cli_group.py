@@ -202,10 +202,9 @@ def test_a_running_member_follows(cli: Cli, rocketmq: Cluster, group: str, topic
         for _ in range(6):
             assert arrived.acquire(timeout=60)
         cli.ok("group", "reset", group, topic, "--to-offset", 3, "--queue", "broker-a:0", "-y")
-        cli.ok("message", "send", topic, "5", "--queue", "broker-a:0")  # ends the wait of the member's pull
-        for _ in range(3):
+        for _ in range(2):
             assert arrived.acquire(timeout=60)
-    assert sorted(got[6:]) == [3, 4, 5]
+    assert sorted(got[6:]) == [3, 4]
 
 
 # -- delete

@@ -84,6 +84,12 @@ class PullHolds:
             if record is not None:
                 yield record
 
+    def reset(self, group: str, topic: str, queue_id: int) -> None:
+        """A group is to go on elsewhere in a queue: its pulls that wait there hear of it."""
+        key = QueueKey(topic, queue_id)
+        found = self._table.take(key, lambda waiting: waiting.pull.request.header.consumer_group == group)
+        self._wake(found[::-1])  # who runs first gets it; who came last has the queue now
+
     def sweep(self, now_ms: int) -> None:
         """Look for pulls whose queue has grown unnoticed."""
         self._wake(self._table.sweep(now_ms, lambda topic, queue: self._store.queue_range(topic, queue)[1]))

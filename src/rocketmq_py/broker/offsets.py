@@ -49,6 +49,8 @@ class Offsets:
         self.table: Table = {}
         self._pulled: Table = {}
         self._resets: Table = {}
+        self.on_reset: Callable[[str, str, int], None] = lambda *_: None
+        """Hears of a reset: the group, the topic and the queue."""
 
     def load(self) -> None:
         """Take over what the file holds."""
@@ -133,6 +135,7 @@ class Offsets:
         """Order a reset: the next pull is answered with it, and commits are ignored until then."""
         self._resets.setdefault(f"{topic}@{group}", {})[queue_id] = offset
         self.commit(group, topic, queue_id, offset, "a reset")
+        self.on_reset(group, topic, queue_id)
 
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
         return bool(self._resets) and queue_id in self._resets.get(f"{topic}@{group}", {})

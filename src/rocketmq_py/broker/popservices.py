@@ -148,13 +148,16 @@ class PopServices:
         self.pops.forget(peer)
         self.told.forget(peer)
 
-    def _back(self, topic: str, group: str) -> None:
-        self.pops.back(topic, group)
-        self.told.back(topic, group)
+    def reset(self, group: str, topic: str, queue_id: int) -> None:
+        """A group is to go on elsewhere in a queue: who waits there looks again."""
+        self._back(topic, group, queue_id)
+
+    def _back(self, topic: str, group: str, queue_id: int | None = None) -> None:
+        self.pops.back(topic, group, queue_id)
+        self.told.back(topic, group, queue_id)
 
     def _unblocked(self, key: OrderKey) -> None:
-        self.pops.back(key.topic, key.group, key.queue_id)
-        self.told.back(key.topic, key.group, key.queue_id)
+        self._back(key.topic, key.group, key.queue_id)
 
 
 def _saved_ms(path: Path) -> int:

@@ -266,6 +266,7 @@ class Services:
             raise
         self.topics.on_change = self._topics_changed
         self.settings.on_change = self._settings_changed
+        self.offsets.on_reset = self._reset
         self.store.on_arrival = self._arrived
         self.role.watch(self._master_is)
         self.replication.open()
@@ -357,6 +358,10 @@ class Services:
     def _topics_changed(self, changed: list[TopicConfig]) -> None:
         self.sender.targets.known.clear()
         self.registration.changed(changed)
+
+    def _reset(self, group: str, topic: str, queue_id: int) -> None:
+        self.holds.reset(group, topic, queue_id)
+        self.pop.reset(group, topic, queue_id)
 
     def _master_is(self, master: Master) -> None:
         """Readers who wait at a slave go back to a master that is there again."""

@@ -43,7 +43,7 @@ def reset(  # noqa: PLR0913 - one for each option
     group: str, topic: str, only: tuple[str, ...], dry_run: bool, yes: bool, target: Target, output: str, *,
     earliest: bool, latest: bool, to_time: int | None, to_offset: int | None, shift_by: int | None,
 ) -> None:  # fmt: skip
-    """Make a consumer group go on from other offsets of TOPIC; running members follow with their next pull.
+    """Make a consumer group go on from other offsets of TOPIC; running members follow.
 
     Offsets outside of what a queue holds become its first one or its end. Messages behind the new offsets are consumed
     again, those before them never.

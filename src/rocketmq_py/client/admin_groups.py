@@ -135,7 +135,8 @@ class GroupAdmin(TopicAdmin):
     async def reset_group_offset(self, group: str, queue: MessageQueue, offset: int) -> int:
         """Make a group consume a queue from ``offset`` on, its running members included; returns where it is now.
 
-        Members hear of it with their next pull, or from the broker. Needs brokers from 5.0 on.
+        Members hear of it at once; those of a Java broker with their next pull, 15 s later at most. Needs brokers from
+        5.0 on.
 
         :raises BrokerError: the queue does not reach from or to ``offset``, or there is no such group or topic.
         :raises ConfigError: the broker is too old to set a single queue.

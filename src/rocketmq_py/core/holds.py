@@ -99,6 +99,10 @@ class HoldTable(Generic[T]):
         self._next_deadline = min(left, default=_NEVER)
         return late
 
+    def take(self, key: QueueKey, wanted: Callable[[T], bool]) -> list[T]:
+        """Take the pulls of a queue that ``wanted`` says so of."""
+        return self._take(key, lambda held: wanted(held.token)) if key in self._held else []
+
     def drain(self, unwanted: Callable[[T], bool] = lambda _: True) -> list[T]:
         """Take every pull that ``unwanted`` says so of; all of them by default."""
         return [token for key in list(self._held) for token in self._take(key, lambda held: unwanted(held.token))]

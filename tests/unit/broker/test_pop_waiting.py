@@ -107,3 +107,14 @@ def test_a_message_and_its_pop_in_one_read(running: InProcess, client: Client) -
     put(client, b"a")
     assert client.ask(Code.SEND_MESSAGE_V2, send(), b"b").code == 0
     assert bodies(take(client)) == [b"a", b"b"]
+
+
+def test_a_reset_ends_the_wait(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    put(client, b"a", b"b")
+    take(client)
+    waiting = running.connect()
+    assert waiting.call(Code.POP_MESSAGE, pop(**WAIT)) is None
+    running.services.offsets.reset("g", "t", 0, 1)
+    running.turn()
+    assert [bodies(popped(answer)) for answer in waiting.heard] == [[b"b"]]

@@ -9,6 +9,7 @@ import pytest
 
 from rocketmq_py.protocol.bodies import SubscriptionGroupConfig, TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.protocol.headers import ResetOffset
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import decode_records
 from tests.unit.broker.harness import Client, InProcess, broker
@@ -259,3 +260,16 @@ def test_a_reset_answers_the_next_pull(running: InProcess, client: Client) -> No
     answer = client.ask(Code.PULL_MESSAGE, pull(offset=3, **WAIT))
     assert (answer.code, answer.remark, answer.ext["nextBeginOffset"]) == (21, "OFFSET_RESET", "1")
     assert client.ask(Code.PULL_MESSAGE, pull(offset=1)).code == 0
+
+
+def test_a_reset_ends_the_wait_of_the_pull_that_came_last(running: InProcess, client: Client) -> None:
+    put(client, 3)
+    former, owner, stranger = (running.connect() for _ in range(3))
+    former.call(Code.PULL_MESSAGE, pull(offset=3, **WAIT))
+    owner.call(Code.PULL_MESSAGE, pull(offset=3, **WAIT))
+    stranger.call(Code.PULL_MESSAGE, pull(offset=3, consumer_group="h", **WAIT))
+    client.ask(Code.INVOKE_BROKER_TO_RESET_OFFSET, ResetOffset(topic="t", group="g", timestamp=0, queue_id=0, offset=1))
+    running.turn()
+    assert [(answer.code, answer.ext["nextBeginOffset"]) for answer in owner.heard] == [(21, "1")]
+    assert [answer.code for answer in former.heard] == [19]
+    assert stranger.heard == []

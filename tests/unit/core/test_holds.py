@@ -75,6 +75,15 @@ def test_a_sweep_finds_what_grew_unnoticed_whatever_its_tags(table: HoldTable[st
     assert table.drain() == ["still"]
 
 
+def test_of_one_queue_only_the_wanted_are_taken(table: HoldTable[str]) -> None:
+    hold(table, "mine")
+    hold(table, "yours")
+    hold(table, "elsewhere", OTHER)
+    assert table.take(QUEUE, lambda token: token != "yours") == ["mine"]
+    assert table.take(QueueKey("T", 99), lambda _: True) == []
+    assert sorted(table.drain()) == ["elsewhere", "yours"]
+
+
 def test_only_who_is_unwanted_is_drained(table: HoldTable[str]) -> None:
     hold(table, "mine")
     hold(table, "yours")

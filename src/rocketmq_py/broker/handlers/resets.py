@@ -48,7 +48,8 @@ class ResetHandlers:
     def reset(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Set a group to a time or an offset.
 
-        With useServerSideResetOffset its members learn of it with their next pull, otherwise they are told at once.
+        With useServerSideResetOffset the next pull of a member is answered with it, and one that waits at once;
+        otherwise members are told.
         """
         del peer, body
         header: ResetOffset = request.header
