@@ -7,10 +7,11 @@ to know messages: an offset is what a client says.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from rocketmq_py.broker.javafiles import bean, int_keys, version_of
+from rocketmq_py.core.pairs import PairIndex
 from rocketmq_py.protocol.bodies import DataVersion
 from rocketmq_py.store.config_files import ConfigFile
 from rocketmq_py.wire.fastjson import Bare
@@ -49,6 +50,8 @@ class Offsets:
         self.table: Table = {}
         self._pulled: Table = {}
         self._resets: Table = {}
+        self._keys: PairIndex[str] = PairIndex()
+        """Those of the three tables."""
         self.on_reset: Callable[[str, str, int], None] = lambda *_: None
         """Hears of a reset: the group, the topic and the queue."""
 
@@ -57,6 +60,8 @@ class Offsets:
         tree = self._file.load() or {}
         self.version = version_of(tree, self.version)
         self.table = {key: int_keys(queues) for key, queues in (tree.get("offsetTable") or {}).items()}
+        for key in self.table:
+            self._know(key)
 
     def persist(self) -> None:
         """Write the file when anything changed since the last time."""
@@ -76,6 +81,7 @@ class Offsets:
                 queues = known | {queue: max(offset, known.get(queue, 0)) for queue, offset in queues.items()}
             if queues != known:
                 self.table[key] = queues
+                self._know(key)
                 self._changed = True
         self.version = version_of(tree, self.version)
 
@@ -102,6 +108,7 @@ class Offsets:
         queues = self.table.get(key)
         if queues is None:
             queues = self.table[key] = {}
+            self._keys.add(key, topic, group)
         before = queues.get(queue_id, NOT_FOUND)
         if before != offset:
             if offset < before:
@@ -124,6 +131,7 @@ class Offsets:
         queues = self._pulled.get(key)
         if queues is None:
             queues = self._pulled[key] = {}
+            self._keys.add(key, topic, group)
         queues[queue_id] = offset
 
     def query_pulled(self, group: str, topic: str, queue_id: int) -> int:
@@ -153,19 +161,18 @@ class Offsets:
 
     def topics_of(self, group: str) -> list[str]:
         """Topics a group has committed offsets of."""
-        return self._topics_by_group().get(group, [])
+        return [topic for key, topic in self._keys.of_group(group).items() if key in self.table]
 
     def groups_of(self, topic: str) -> list[str]:
         """Groups that have committed offsets of a topic."""
-        return [key.partition("@")[2] for key in self.table if key.partition("@")[0] == topic]
+        return [group for key, group in self._keys.of_topic(topic).items() if key in self.table]
 
     def committed(self, topic: str, without: Collection[str] = ()) -> dict[int, list[int]]:
         """The offsets of each queue of a topic that groups have committed, those of some groups left out."""
         found: dict[int, list[int]] = {}
-        for key, queues in self.table.items():
-            name, _, group = key.partition("@")
-            if name == topic and group not in without:
-                for queue_id, offset in queues.items():
+        for key, group in self._keys.of_topic(topic).items():
+            if group not in without:
+                for queue_id, offset in self.table.get(key, {}).items():
                     found.setdefault(queue_id, []).append(offset)
         return found
 
@@ -174,16 +181,20 @@ class Offsets:
         queues = self.table.get(f"{topic}@{source}")
         if queues is not None:
             self.table[f"{topic}@{target}"] = dict(queues)
+            self._keys.add(f"{topic}@{target}", topic, target)
             self._changed = True
 
     def forget_group(self, group: str) -> None:
-        self._forget(lambda key: key.partition("@")[2] == group)
+        self._forget(self._keys.take_group(group))
 
     def forget_topic(self, topic: str) -> None:
-        self._forget(lambda key: key.partition("@")[0] == topic)
+        self._forget(self._keys.take_topic(topic))
 
-    def _forget(self, unwanted: Callable[[str], bool]) -> None:
-        for table in (self.table, self._pulled, self._resets):
-            for key in [key for key in table if unwanted(key)]:
-                del table[key]
-                self._changed = True
+    def _forget(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            for table in (self.table, self._pulled, self._resets):
+                self._changed |= table.pop(key, None) is not None
+
+    def _know(self, key: str) -> None:
+        topic, _, group = key.partition("@")
+        self._keys.add(key, topic, group)

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from rocketmq_py.core.pairs import PairIndex
 from rocketmq_py.core.stats import MINUTE, StatsClock, StatsItem
 from rocketmq_py.store import Arrival
 
@@ -89,6 +90,8 @@ class Stats:
         self._is_system = is_system
         self._clock = StatsClock(now_ms)
         self._items: dict[tuple[str, str], StatsItem] = {}
+        self._keys: PairIndex[tuple[str, str]] = PairIndex()
+        """Those of the items that are about a topic or a group."""
         self._puts: dict[str, _Flow] = {}
         self._gets: dict[tuple[str, str], _Flow] = {}
         self._all_puts, self._user_puts = self._totals(BROKER_PUT_NUMS, BROKER_PUT_NUMS_OF_USERS)
@@ -163,6 +166,9 @@ class Stats:
         found = self._items.get((name, key))
         if found is None:
             found = self._items[name, key] = StatsItem(self._clock)
+            if key != self._cluster:
+                topic, _, group = key.partition("@")
+                self._keys.add((name, key), topic, group)
         return found
 
     def find(self, name: str, key: str) -> StatsItem | None:
@@ -198,18 +204,16 @@ class Stats:
 
     def forget_topic(self, topic: str) -> None:
         """A topic is gone."""
-        self._forget(lambda key: key.partition("@")[0] == topic)
         self._puts.pop(topic, None)
-        self._gets = {key: flow for key, flow in self._gets.items() if key[1] != topic}
+        for key, group in self._keys.take_topic(topic).items():
+            del self._items[key]
+            self._gets.pop((group, topic), None)
 
     def forget_group(self, group: str) -> None:
         """A group is gone."""
-        self._forget(lambda key: "@" in key and key.rpartition("@")[2] == group)
-        self._gets = {key: flow for key, flow in self._gets.items() if key[0] != group}
-
-    def _forget(self, unwanted: Callable[[str], bool]) -> None:
-        for name, key in [pair for pair in self._items if pair[1] != self._cluster and unwanted(pair[1])]:
-            del self._items[name, key]
+        for key, topic in self._keys.take_group(group).items():
+            del self._items[key]
+            self._gets.pop((group, topic), None)
 
 
 def next_morning(now_ms: int) -> int:

@@ -41,6 +41,8 @@ class QueueTable:
         self._files = OpenFiles(fs, config.consume_queue_file_size, config.max_open_queue_files)
         self._batch_files = OpenFiles(fs, config.batch_queue_file_size, config.max_open_queue_files)
         self.by_key: dict[tuple[str, int], ConsumeQueue] = {}
+        self._ids: dict[str, set[int]] = {}
+        """The ids of the queues of a topic."""
 
     def create(self, topic: str, queue_id: int, *, batched: bool = False) -> ConsumeQueue:
         """A new, empty queue of the kind its topic wants; its directory appears with its first file.
@@ -48,8 +50,12 @@ class QueueTable:
         :param batched: it is known to be a batch consume queue, whatever became of its topic.
         """
         queue = self._make(topic, queue_id, batched=batched or self._is_batched(topic))
-        self.by_key[topic, queue_id] = queue
+        self._add(queue)
         return queue
+
+    def _add(self, queue: ConsumeQueue) -> None:
+        self.by_key[queue.topic, queue.queue_id] = queue
+        self._ids.setdefault(queue.topic, set()).add(queue.queue_id)
 
     def _make(self, topic: str, queue_id: int, *, batched: bool) -> ConsumeQueue:
         if batched:
@@ -70,7 +76,8 @@ class QueueTable:
         newest = -1
         # Queue by queue, since only few of their files can be open at once.
         for topic, queue_id, batched in self._on_disk():
-            queue = self.by_key[topic, queue_id] = self._make(topic, queue_id, batched=batched)
+            queue = self._make(topic, queue_id, batched=batched)
+            self._add(queue)
             if physical_end is None:
                 queue.load()
             else:
@@ -134,16 +141,21 @@ class QueueTable:
         for queue in self.by_key.values():
             queue.truncate(physical_end)
 
+    def of_topic(self, topic: str) -> list[ConsumeQueue]:
+        """The queues of a topic, by their ids."""
+        return [self.by_key[topic, queue_id] for queue_id in sorted(self._ids.get(topic, ()))]
+
     def remove_topic(self, topic: str) -> None:
         """Remove the queues of a topic with their files; the commit log keeps its records until they expire."""
-        for key in [key for key in self.by_key if key[0] == topic]:
-            self.by_key.pop(key).remove_files()
+        queues = [self.by_key.pop((topic, queue_id)) for queue_id in self._ids.pop(topic, ())]
+        for queue in queues:
+            queue.remove_files()
         self._fs.remove_tree(self._layout.consume_queue / topic)
         self._fs.remove_tree(self._layout.batch_consume_queue / topic)
 
     def clear(self) -> None:
         """Remove every queue."""
-        for topic in {topic for topic, _ in self.by_key}:
+        for topic in list(self._ids):
             self.remove_topic(topic)
 
     def take_dirty(self) -> list[Path]:

@@ -135,9 +135,8 @@ class StoreReads(ABC):
     def query_by_tag(self, topic: str, tag: str, max_num: int, begin: int, end: int) -> QueryResult:
         """The newest records with a tag, stored between ``begin`` and ``end``, by hash as in :meth:`query`."""
         self._settle()
-        queues = [queue for (name, _), queue in self._queues.by_key.items() if name == topic]
         limit = min(max_num, self.config.max_msgs_num_batch)
-        offsets = offsets_by_tag(self._reader, queues, tags_code(tag.encode()), limit, begin, end)
+        offsets = offsets_by_tag(self._reader, self._queues.of_topic(topic), tags_code(tag.encode()), limit, begin, end)
         records = [record for record in map(self._reader.message_at, offsets) if record is not None]
         return QueryResult(b"".join(records), len(records), self._index.end_timestamp, self._index.end_physical)
 
