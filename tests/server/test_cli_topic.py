@@ -193,20 +193,6 @@ def test_what_ails_a_cluster(cli: Cli) -> None:
     assert "2 fail" in result.output.splitlines()[-1]
 
 
-def test_a_broker_that_is_down() -> None:
-    with Cluster(brokers=2) as cluster:
-        cli = Cli(cluster.namesrv)
-        gone = cluster.addresses[1]
-        proxied = cli("doctor", "--map", f"{gone}=127.0.0.1:1")
-        assert proxied.exit_code == Status.UNHEALTHY
-        assert "fail  broker broker-b:0" in proxied.output
-        assert f"--map {gone}=HOST:PORT" in proxied.output
-        listed = cli("cluster", "--map", f"{gone}=127.0.0.1:1")
-        assert listed.exit_code == Status.UNHEALTHY
-        assert f"broker broker-b at {gone}: cannot connect to {gone} (mapped to 127.0.0.1:1)" in listed.output
-        assert len(listed.stdout.splitlines()) == 3
-
-
 def test_a_broker_is_reached_where_it_is_said_to_be(rocketmq: Cluster, cli: Cli, rocketmq_topic: str) -> None:
     advertised = rocketmq.addresses[0]
     with TcpProxy(advertised) as proxy:

@@ -10,6 +10,7 @@ import click
 
 from rocketmq_py.cli.connecting import Target, cluster_options, with_admin
 from rocketmq_py.cli.failures import Status
+from rocketmq_py.cli.listing import name_silent
 from rocketmq_py.cli.tables import TABLE, Row, echo_rows, output_option
 from rocketmq_py.cli.times import now_ms, show_span
 
@@ -30,9 +31,8 @@ def command(target: Target, output: str) -> None:
     """
     rows = with_admin(target, brokers)
     echo_rows(map(_in_short, rows) if output == TABLE else rows, output, COLUMNS)
-    silent = [row for row in rows if row["error"]]
-    for row in silent:
-        click.echo(f"broker {row['broker']} at {row['address']}: {row['error']}", err=True)
+    silent = {f"{row['broker']} at {row['address']}": row["error"] for row in rows if row["error"]}
+    name_silent(silent)
     if silent:
         raise SystemExit(Status.UNHEALTHY)
 

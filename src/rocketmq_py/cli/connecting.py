@@ -50,13 +50,13 @@ class Target(NamedTuple):
         security = said.over(self.security)
         return self._replace(tls=security.how(), credentials=security.who(environment))
 
-    def admin(self) -> Admin:
+    def admin(self, *, skip_silent: bool = False) -> Admin:
         """An administrator of it."""
         from rocketmq_py.client.admin import Admin
 
         return Admin(
             self.namesrv, timeout=self.timeout, address_map=self.address_map, tls=self.tls,
-            credentials=self.credentials,
+            credentials=self.credentials, skip_silent=skip_silent,
         )  # fmt: skip
 
     def producer(self, **options: Any) -> Producer:
@@ -132,11 +132,14 @@ def address_map(assignments: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def with_admin(target: Target, work: Callable[[Admin], Awaitable[T]]) -> T:
-    """Runs ``work`` with an administrator of the cluster. Ctrl-C cancels it, and what it opened is closed."""
+def with_admin(target: Target, work: Callable[[Admin], Awaitable[T]], *, skip_silent: bool = False) -> T:
+    """Runs ``work`` with an administrator of the cluster. Ctrl-C cancels it, and what it opened is closed.
+
+    :param skip_silent: as of the administrator; see ``cli.listing`` for what a command does then.
+    """
 
     async def run() -> T:
-        async with target.admin() as admin:
+        async with target.admin(skip_silent=skip_silent) as admin:
             return await work(admin)
 
     try:

@@ -18,6 +18,7 @@ from rocketmq_py.cli.dlq_resend import resend
 from rocketmq_py.cli.dlq_source import dead_letters, origin_of, resent_to
 from rocketmq_py.cli.failures import Failure
 from rocketmq_py.cli.files import replaced
+from rocketmq_py.cli.listing import listing
 from rocketmq_py.cli.messages import body_option, in_short, message_row
 from rocketmq_py.cli.tables import TABLE, Row, echo_rows, output_option
 from rocketmq_py.cli.times import Time, show_time
@@ -48,16 +49,17 @@ command.add_command(resend)
 @cluster_options
 @output_option
 def list_(target: Target, output: str) -> None:
-    """List consumer groups that have dead letters."""
+    """List consumer groups that have dead letters. Exit status 4 when a broker does not answer."""
 
     async def work(admin: Admin) -> list[Row]:
         names = [name for name in await admin.topic_configs() if name.startswith(DLQ_PREFIX)]
         limit = asyncio.Semaphore(AT_ONCE)
         return list(await asyncio.gather(*(_row(admin, name, limit) for name in names)))
 
-    rows = [row for row in with_admin(target, work) if row["messages"]]
-    shown = [{**row, "lastStored": show_time(row["lastStored"])} for row in rows] if output == TABLE else rows
-    echo_rows(shown, output, ("group", "messages", "resent", "lastStored"))
+    with listing(target) as asked:
+        rows = [row for row in asked.ask(work) if row["messages"]]
+        shown = [{**row, "lastStored": show_time(row["lastStored"])} for row in rows] if output == TABLE else rows
+        echo_rows(shown, output, ("group", "messages", "resent", "lastStored"))
 
 
 async def _row(admin: Admin, topic: str, limit: asyncio.Semaphore) -> Row:

@@ -13,6 +13,7 @@ from rocketmq_py.cli.connecting import Target, cluster_options, complete_group, 
 from rocketmq_py.cli.failures import Failure, missing
 from rocketmq_py.cli.group_lag import lag
 from rocketmq_py.cli.group_reset import reset
+from rocketmq_py.cli.listing import listing
 from rocketmq_py.cli.tables import TABLE, Row, echo_record, echo_rows, output_option
 
 if TYPE_CHECKING:
@@ -44,14 +45,15 @@ command.add_command(reset)
 @cluster_options
 @output_option
 def list_(pattern: str | None, everything: bool, target: Target, output: str) -> None:
-    """List consumer groups; PATTERN is a name with * and ?."""
+    """List consumer groups; PATTERN is a name with * and ?. Exit status 4 when a broker does not answer."""
 
     async def work(admin: Admin) -> list[Row]:
         names = [name for name in await admin.groups() if is_listed(name, pattern, everything)]
         limit = asyncio.Semaphore(AT_ONCE)
         return list(await asyncio.gather(*(_row(admin, name, limit) for name in names)))
 
-    echo_rows(with_admin(target, work), output, ("group", "members", "type", "model", "topics", "lag"))
+    with listing(target) as asked:
+        echo_rows(asked.ask(work), output, ("group", "members", "type", "model", "topics", "lag"))
 
 
 def is_listed(name: str, pattern: str | None, everything: bool) -> bool:
@@ -91,16 +93,24 @@ def consumption(members: ConsumerConnection | None) -> Row:
 @cluster_options
 @output_option
 def describe(group: str, target: Target, output: str) -> None:
-    """Show a consumer group: its settings, its members, what they subscribe to, how much waits."""
-    found = with_admin(target, lambda admin: description(admin, group))
-    if output != TABLE:
-        echo_record(found, output)
-        return
-    echo_record({name: value for name, value in found.items() if not isinstance(value, list)}, output)
+    """Show a consumer group: its settings, its members, what they subscribe to, how much waits.
+
+    Exit status 4 when a broker does not answer; what the others know is shown.
+    """
+    with listing(target) as asked:
+        found = asked.ask(lambda admin: description(admin, group))
+        if output == TABLE:
+            _echo_description(found)
+        else:
+            echo_record(found, output)
+
+
+def _echo_description(found: Row) -> None:
+    echo_record({name: value for name, value in found.items() if not isinstance(value, list)}, TABLE)
     for name in ("brokers", "members", "subscriptions", "topics"):
         click.echo()
         if found[name]:
-            echo_rows(found[name], output)
+            echo_rows(found[name], TABLE)
         else:
             click.echo(f"no {name}")
 

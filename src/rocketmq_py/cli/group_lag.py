@@ -12,6 +12,7 @@ import click
 
 from rocketmq_py.cli.connecting import Target, cluster_options, complete_group, complete_topic, with_admin
 from rocketmq_py.cli.failures import Status, missing
+from rocketmq_py.cli.listing import listing
 from rocketmq_py.cli.tables import TABLE, Row, echo_record, echo_rows, output_option, table_text
 from rocketmq_py.cli.times import now_ms, show_span, show_time
 
@@ -68,10 +69,12 @@ def lag(
                 before = now
         return sum(state.lag for state in before.queues.values()) if before is not None else 0
 
-    total = with_admin(target, work)
-    if limit is not None and total > limit:
-        click.echo(f"{total} messages wait for group {group}, more than {limit}", err=True)
-        raise SystemExit(Status.UNHEALTHY)
+    with listing(target) as asked:
+        # A watch asks again and again: who is silent now may answer then.
+        total = with_admin(target, work) if watch else asked.ask(work)
+        if limit is not None and total > limit:
+            click.echo(f"{total} messages wait for group {group}, more than {limit}", err=True)
+            raise SystemExit(Status.UNHEALTHY)
 
 
 async def _look(admin: Admin, group: str, topic: str | None, before: Snapshot | None) -> Snapshot | None:

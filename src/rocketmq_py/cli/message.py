@@ -9,6 +9,7 @@ import click
 
 from rocketmq_py.cli.connecting import Target, cluster_options, complete_topic, with_admin
 from rocketmq_py.cli.failures import missing
+from rocketmq_py.cli.listing import listing
 from rocketmq_py.cli.lookup import find
 from rocketmq_py.cli.message_send import connect, send
 from rocketmq_py.cli.message_trace import trace
@@ -77,7 +78,10 @@ def get(msg_id: str, topic: str | None, raw: bool, encoding: str, target: Target
 def query(
     topic: str, key: str, limit: int, since: int | None, until: int | None, encoding: str, target: Target, output: str
 ) -> None:
-    """List messages of TOPIC with KEY, or with KEY as their unique id. Exit status 3 when there are none."""
+    """List messages of TOPIC with KEY, or with KEY as their unique id.
+
+    Exit status 3 when there are none, 4 when a broker does not answer.
+    """
     from rocketmq_py.client.admin_messages import FOREVER
 
     async def work(admin: Admin) -> list[MessageExt]:
@@ -85,8 +89,9 @@ def query(
             topic, key, max_messages=limit, begin_ms=since or 0, end_ms=FOREVER if until is None else until
         )
 
-    found = with_admin(target, work)
-    if not found:
-        raise missing(f"topic {topic} has no message with key {key!r}", "New ones take a moment to be indexed")
-    rows = [message_row(message, encoding) for message in found]
-    echo_rows(map(in_short, rows) if output == TABLE else rows, output, COLUMNS)
+    with listing(target) as asked:
+        found = asked.ask(work)
+        if not found:
+            raise missing(f"topic {topic} has no message with key {key!r}", "New ones take a moment to be indexed")
+        rows = [message_row(message, encoding) for message in found]
+        echo_rows(map(in_short, rows) if output == TABLE else rows, output, COLUMNS)

@@ -12,6 +12,7 @@ import click
 from rocketmq_py.cli.asking import confirm, yes_option
 from rocketmq_py.cli.connecting import Target, cluster_options, complete_topic, with_admin
 from rocketmq_py.cli.failures import Failure, missing
+from rocketmq_py.cli.listing import listing
 from rocketmq_py.cli.tables import TABLE, Row, echo_record, echo_rows, output_option
 from rocketmq_py.cli.times import show_time
 from rocketmq_py.cli.topic_tail import tail
@@ -42,15 +43,16 @@ command.add_command(tail)
 @cluster_options
 @output_option
 def list_(pattern: str | None, everything: bool, target: Target, output: str) -> None:
-    """List topics; PATTERN is a name with * and ?."""
+    """List topics; PATTERN is a name with * and ?. Exit status 4 when a broker does not answer."""
 
     async def work(admin: Admin) -> list[Row]:
         configs, system = await asyncio.gather(admin.topic_configs(), admin.system_topics())
         hidden = frozenset() if everything else frozenset(system)
         return [topic_row(name, config) for name, config in configs.items() if is_listed(name, pattern, hidden)]
 
-    rows = with_admin(target, work)
-    echo_rows(rows, output, ("topic", "brokers", "readQueues", "writeQueues", "perm", "type"))
+    with listing(target) as asked:
+        columns = ("topic", "brokers", "readQueues", "writeQueues", "perm", "type")
+        echo_rows(asked.ask(work), output, columns)
 
 
 def is_listed(name: str, pattern: str | None, system: Collection[str]) -> bool:
@@ -206,18 +208,26 @@ async def _existing(admin: Admin, topic: str) -> dict[str, TopicConfig]:
 @cluster_options
 @output_option
 def describe(topic: str, target: Target, output: str) -> None:
-    """Show a topic: where it is, its queues and what they hold, who consumes it."""
-    found = with_admin(target, lambda admin: description(admin, topic))
-    if output != TABLE:
-        echo_record(found, output)
-        return
+    """Show a topic: where it is, its queues and what they hold, who consumes it.
+
+    Exit status 4 when a broker does not answer; what the others know is shown.
+    """
+    with listing(target) as asked:
+        found = asked.ask(lambda admin: description(admin, topic))
+        if output == TABLE:
+            _echo_description(found)
+        else:
+            echo_record(found, output)
+
+
+def _echo_description(found: Row) -> None:
     queues = [{**row, "lastStored": show_time(row["lastStored"])} for row in found["queues"]]
-    short = {"topic": topic, "messages": found["messages"], "groups": found["groups"]}
-    echo_record(short, output)
+    short = {"topic": found["topic"], "messages": found["messages"], "groups": found["groups"]}
+    echo_record(short, TABLE)
     click.echo()
-    echo_rows(found["brokers"], output)
+    echo_rows(found["brokers"], TABLE)
     click.echo()
-    echo_rows(queues, output, QUEUE_COLUMNS)
+    echo_rows(queues, TABLE, QUEUE_COLUMNS)
 
 
 async def description(admin: Admin, topic: str) -> Row:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rocketmq_py.cli.connecting import Target, cluster_options, with_admin
+from rocketmq_py.cli.listing import listing
 from rocketmq_py.cli.tables import TABLE, Row, echo_rows, output_option
 from rocketmq_py.cli.times import now_ms, show_span, show_time
 
@@ -36,6 +37,7 @@ def list_(topic: str | None, group: str | None, given_up: bool, target: Target, 
     """List the half messages of transactions that have not ended, the oldest first.
 
     One that ended in the last seconds may still be listed: brokers write ends down together.
+    Exit status 4 when a broker does not answer.
     """
 
     async def work(admin: Admin) -> list[MessageExt]:
@@ -43,14 +45,14 @@ def list_(topic: str | None, group: str | None, given_up: bool, target: Target, 
             return [half async for half in admin.given_up_transactions()]
         return await admin.open_transactions()
 
-    rows = [row for row in map(half_row, with_admin(target, work))
-            if topic in (None, row["topic"]) and group in (None, row["group"])]  # fmt: skip
-    if output != TABLE:
-        echo_rows(rows, output)
-        return
-    now = now_ms()
-    shown = ({**row, "stored": show_time(row["stored"]), "age": show_span(now - row["born"])} for row in rows)
-    echo_rows(shown, output, COLUMNS)
+    with listing(target) as asked:
+        rows = [row for row in map(half_row, asked.ask(work))
+                if topic in (None, row["topic"]) and group in (None, row["group"])]  # fmt: skip
+        echo_rows(map(_in_short, rows) if output == TABLE else rows, output, COLUMNS)
+
+
+def _in_short(row: Row) -> Row:
+    return {**row, "stored": show_time(row["stored"]), "age": show_span(now_ms() - row["born"])}
 
 
 @command.command("resume")

@@ -17,6 +17,8 @@ class Admin(AccessAdmin):
     :param address_map: other addresses for those brokers advertise.
     :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
     :param credentials: what requests are signed with, for servers with access control.
+    :param skip_silent: where several brokers are asked, leave out those that do not answer, and ask them no more; see
+        :attr:`silent`. By default what is asked of several fails when one of them is silent.
 
     Every method may raise NetworkError (nobody answers) and BrokerError (the answer is no).
     """

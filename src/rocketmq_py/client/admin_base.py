@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.routes import name_servers
 from rocketmq_py.core.route import MASTER_ID, pick_address
-from rocketmq_py.errors import BrokerError, ConfigError, NoRouteError
+from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, NoRouteError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies import ClusterInfo
 from rocketmq_py.protocol.codes import RequestCode
@@ -18,6 +18,8 @@ from rocketmq_py.protocol.header import Header
 from rocketmq_py.tls import Tls
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.signing import Credentials
+
+T = TypeVar("T")
 
 Refusals = tuple[type[BrokerError], ...]
 
@@ -34,13 +36,21 @@ class AdminBase:
         address_map: Mapping[str, str] | None = None,
         tls: Tls = None,
         credentials: Credentials | None = None,
+        skip_silent: bool = False,
     ) -> None:
         self._namesrv = [] if instance is not None else name_servers(namesrv)
         self._timeout = timeout
+        self._skip_silent = skip_silent
+        self._silent: dict[str, NetworkError] = {}
         self._own_instance = instance is None
         self._instance = instance or ClientInstance(
             self._namesrv, address_map=address_map, tls=tls, credentials=credentials, timeout=timeout
         )
+
+    @property
+    def silent(self) -> dict[str, NetworkError]:
+        """Brokers that were left out because they do not answer, by name, and what became of the question."""
+        return dict(self._silent)
 
     async def start(self) -> None:
         """Make ready. May be called more than once."""
@@ -101,9 +111,34 @@ class AdminBase:
         *,
         without: Refusals = (),
     ) -> dict[str, Command]:
-        """The answers by broker name; brokers that refuse in one of the ways ``without`` names are left out."""
-        answers = await asyncio.gather(*(self._unless(without, address, code, header) for address in brokers.values()))
-        return {name: answer for name, answer in zip(brokers, answers, strict=True) if answer is not None}
+        """The answers by broker name; brokers that refuse in one of the ways ``without`` names are left out.
+
+        :raises NetworkError: a broker does not answer; all of them, if those that do not are to be left out, too.
+        """
+        asked = [name for name in brokers if name not in self._silent]
+        answers = await asyncio.gather(
+            *(self._told(name, self._unless(without, brokers[name], code, header)) for name in asked)
+        )
+        if brokers and brokers.keys() <= self._silent.keys():
+            raise self._silent[next(iter(brokers))]
+        return {name: answer for name, answer in zip(asked, answers, strict=True) if answer is not None}
+
+    async def _told(self, broker: str, answer: Awaitable[T]) -> T | None:
+        """What a broker answers; None where it does not and is to be left out then."""
+        try:
+            return await answer
+        except NetworkError as e:
+            self._leave_out(broker, e)
+            return None
+
+    def _leave_out(self, broker: str, error: NetworkError) -> None:
+        """A broker does not answer, and is not asked again.
+
+        :raises NetworkError: it must not be left out.
+        """
+        if not self._skip_silent:
+            raise error
+        self._silent[broker] = error
 
     async def _unless(
         self, refusals: Refusals, address: str, code: RequestCode, header: Header | None

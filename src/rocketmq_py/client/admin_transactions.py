@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 
 from rocketmq_py.client.admin_messages import MessageAdmin
 from rocketmq_py.core.transactions import OPEN, Ledger, parse_op_body
-from rocketmq_py.errors import NoRouteError
+from rocketmq_py.errors import NetworkError, NoRouteError
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol import headers, names
 from rocketmq_py.protocol.codes import RequestCode
@@ -30,8 +30,8 @@ class TransactionAdmin(MessageAdmin):
         together (transactionOpBatchInterval).
         """
         queues = [queue for queue in await self.queues(names.HALF_TOPIC) if queue.queue_id == 0]
-        found = await asyncio.gather(*map(self._open_of, queues))
-        return sorted((half for halves in found for half in halves), key=lambda half: half.store_timestamp)
+        found = await asyncio.gather(*(self._told(queue.broker_name, self._open_of(queue)) for queue in queues))
+        return sorted((half for halves in found for half in halves or ()), key=lambda half: half.store_timestamp)
 
     async def _open_of(self, queue: MessageQueue) -> list[MessageExt]:
         ops = queue._replace(topic=names.OP_HALF_TOPIC)
@@ -54,8 +54,11 @@ class TransactionAdmin(MessageAdmin):
         except NoRouteError:
             return  # none was ever given up
         for queue in queues:
-            async for message in self.read(queue):
-                yield message
+            try:
+                async for message in self.read(queue):
+                    yield message
+            except NetworkError as e:
+                self._leave_out(queue.broker_name, e)
 
     async def resume_transaction(self, offset_msg_id: str) -> None:
         """Have a broker ask again about a transaction it has given up.

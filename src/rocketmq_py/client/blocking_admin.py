@@ -10,6 +10,7 @@ from rocketmq_py.client import admin as aio
 from rocketmq_py.client.admin_messages import FOREVER, Pulled
 from rocketmq_py.client.portal import portal
 from rocketmq_py.core.route import TopicRoute
+from rocketmq_py.errors import NetworkError
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies import ClusterInfo, ConsumerConnection, SubscriptionGroupConfig, TopicConfig
 from rocketmq_py.protocol.bodies_access import AclInfo, UserInfo
@@ -27,6 +28,8 @@ class Admin:
     :param address_map: other addresses for those brokers advertise.
     :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
     :param credentials: what requests are signed with, for servers with access control.
+    :param skip_silent: where several brokers are asked, leave out those that do not answer, and ask them no more; see
+        :attr:`silent`. By default what is asked of several fails when one of them is silent.
 
     Every method may raise NetworkError (nobody answers) and BrokerError (the answer is no).
     """
@@ -39,9 +42,18 @@ class Admin:
         address_map: Mapping[str, str] | None = None,
         tls: Tls = None,
         credentials: Credentials | None = None,
+        skip_silent: bool = False,
     ) -> None:
-        self._aio = aio.Admin(namesrv, timeout=timeout, address_map=address_map, tls=tls, credentials=credentials)
+        self._aio = aio.Admin(
+            namesrv, timeout=timeout, address_map=address_map, tls=tls, credentials=credentials,
+            skip_silent=skip_silent,
+        )  # fmt: skip
         self._run = portal().run
+
+    @property
+    def silent(self) -> dict[str, NetworkError]:
+        """Brokers that were left out because they do not answer, by name, and what became of the question."""
+        return self._aio.silent
 
     def start(self) -> None:
         """Make ready. May be called more than once."""
