@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from rocketmq_py.broker.clients import Clients
 from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.lookup import ask_route
 from rocketmq_py.broker.requestmodes import RequestModes
-from rocketmq_py.broker.routelookup import ask_route
 from rocketmq_py.broker.topics import Topics, is_readable
 from rocketmq_py.core.allocation import Allocation, Average, Circle
 from rocketmq_py.core.popshare import share_for_pop

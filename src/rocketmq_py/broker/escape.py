@@ -12,7 +12,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from rocketmq_py.broker.config import BrokerConfig
-from rocketmq_py.broker.routelookup import ask_route
+from rocketmq_py.broker.lookup import ask_route
 from rocketmq_py.broker.stamping import encode
 from rocketmq_py.core.route import MASTER_ID, TopicRoute
 from rocketmq_py.core.sending import RoundRobin

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.lookup import first_told
 from rocketmq_py.broker.role import Role
 from rocketmq_py.errors import BadHeader, RocketMQError
 from rocketmq_py.protocol.bodies import BrokerMemberGroupData
@@ -73,21 +74,19 @@ class Membership:
         """The addresses of this broker's name by id, from the first name server that answers; none if no one does."""
         header = BrokerMemberGroup(cluster_name=self._config.broker_cluster_name, broker_name=self._config.broker_name)
         command = Command(RequestCode.GET_BROKER_MEMBER_GROUP, ext=header.to_ext())
-        failure: RocketMQError | None = None
-        for address in self._config.namesrv_addresses:
-            try:
-                reply = await self._outward.ask(address, command, self._timeout)
-                found = _members(bytes(reply.body))
-            except RocketMQError as e:
-                failure = e
-                continue
-            if found:
-                self._is_failing = False
-                return found
-        if failure is not None and not self._is_failing:
+        failures: list[RocketMQError] = []
+
+        async def ask(address: str) -> dict[int, str] | None:
+            reply = await self._outward.ask(address, command, self._timeout)
+            return _members(bytes(reply.body)) or None
+
+        found = await first_told(self._config, ask, lambda _, error: failures.append(error))
+        if found is not None:
+            self._is_failing = False
+        elif failures and not self._is_failing:
             self._is_failing = True
-            _log.warning("nobody tells who else is broker %s: %s", self._config.broker_name, failure)
-        return {}
+            _log.warning("nobody tells who else is broker %s: %s", self._config.broker_name, failures[-1])
+        return found or {}
 
     @property
     def _timeout(self) -> float:

@@ -19,27 +19,28 @@ from rocketmq_py.protocol.bodies_pop import (
     QueryAssignmentRequest,
 )  # fmt: skip
 from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.server.outward import Outward
 from rocketmq_py.store.config_files import ConfigFile
+from rocketmq_py.wire.command import Command
 from tests.unit.broker.harness import Client, InProcess, broker
 from tests.unit.broker.poppers import make_topic
 
 
-class NameServer:
+class NameServer(Outward):
     """Stands where requests to name servers would go out."""
 
     def __init__(self, *queues: QueueData) -> None:
+        super().__init__()
         self.queues = list(queues)
         self.asked = 0
         self.is_down = False
 
-    async def invoke(self, address: str, command: Any, timeout: float) -> Reply:
+    async def invoke(self, address: str, command: Command, timeout: float) -> Reply:
         self.asked += 1
         if self.is_down:
             raise ConnectError(f"cannot connect to {address}")
         code = 0 if self.queues else 17
-        return type(
-            "Answer", (), {"code": code, "remark": None, "body": TopicRouteData(queue_datas=self.queues).encode()}
-        )
+        return Reply(code, command.opaque, body=TopicRouteData(queue_datas=self.queues).encode())
 
 
 def join(running: InProcess, *clients: str) -> None:
