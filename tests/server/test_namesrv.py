@@ -224,7 +224,7 @@ def test_brokers_are_told_who_has_the_smallest_id_if_that_is_wanted(caplog, noti
                 while "id 0) at 127.0.0.1:1 is gone" not in caplog.text:
                     writer.write(encode_command(Command(Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)))
                     assert await reader.read(1 << 16)
-                assert not namesrv._notifier._telling
+                assert not namesrv._notifier._telling.runs
             for _, writer in connections:
                 writer.close()
                 await writer.wait_closed()

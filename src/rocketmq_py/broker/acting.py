@@ -22,6 +22,7 @@ from rocketmq_py.broker.transactioncheck import TransactionCheck
 from rocketmq_py.broker.transactions import Transactions
 from rocketmq_py.core.popledger import Outstanding
 from rocketmq_py.errors import NoRouteError, RocketMQError
+from rocketmq_py.tasks import Background, Work
 
 _log = logging.getLogger(__name__)
 
@@ -58,28 +59,21 @@ class ActingMaster:
         self._clock = clock
         self._round_ms = 0
         self._failing: set[str] = set()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._work = Background()
 
     def watch(self, role: Role) -> None:
         """Do this whenever the slave acts as master from now on."""
         role.watch_acting(self._acts)
 
     def _acts(self, acts: bool) -> None:
-        before = self._tasks
-        for task in before:
-            task.cancel()
+        work: list[Work] = []
         if acts and self._config.enable_remote_escape:
-            loop = asyncio.get_running_loop()
-            self._tasks = [loop.create_task(_after(before, self._run))]
-            if self._timers is not None:
-                self._tasks.append(loop.create_task(_after(before, self._timers.run)))
+            work = [self._run] if self._timers is None else [self._run, self._timers.run]
+        self._work.replace(*work)
 
     async def stop(self) -> None:
         """End. Harmless when ended already."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks = []
+        await self._work.stop()
         self._escape.close()
 
     async def _run(self) -> None:
@@ -168,9 +162,3 @@ class ActingMaster:
         self._check.remember()
         self._round_ms = now
         return handed_on
-
-
-async def _after(before: list[asyncio.Task[None]], work: Callable[[], Awaitable[None]]) -> None:
-    """Work that begins when tasks that were cancelled have ended."""
-    await asyncio.gather(*before, return_exceptions=True)
-    await work()

@@ -8,7 +8,6 @@ and how it comes back (``reviving``).
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
 
@@ -17,6 +16,7 @@ from rocketmq_py.broker.escape import Escape
 from rocketmq_py.broker.popservices import PopServices
 from rocketmq_py.core.popledger import Outstanding, is_tried_out
 from rocketmq_py.errors import NetworkError, RocketMQError, StoreError
+from rocketmq_py.tasks import Background
 
 _log = logging.getLogger(__name__)
 
@@ -29,15 +29,12 @@ class Fetching:
         self._escape = escape
         self._pop = pop
         self._waiting: dict[str, deque[Outstanding]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._work = Background()
         self._failing: set[str] = set()
 
     async def stop(self) -> None:
         """End; what is under way is tried again after the next start. Harmless when ended already."""
-        tasks = [*self._tasks]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._work.stop()
 
     def take(self, one: Outstanding) -> None:
         """Bring back a pop whose messages are at another broker, soon."""
@@ -47,9 +44,7 @@ class Fetching:
             waiting.append(one)
             return
         self._waiting[name] = deque([one])
-        task = asyncio.get_running_loop().create_task(self._run(name))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._work.start(self._run(name))
 
     async def _run(self, name: str) -> None:
         """One pop after the other; when a broker cannot be reached all that wait for it are tried again later."""

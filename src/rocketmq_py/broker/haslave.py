@@ -18,6 +18,7 @@ from rocketmq_py.core.replication import Rate
 from rocketmq_py.errors import CorruptFrame, ReplicaRefused, StoreError
 from rocketmq_py.protocol.ha import PieceReader, pack_report
 from rocketmq_py.store import MessageStore
+from rocketmq_py.tasks import Background
 from rocketmq_py.tls import connect_fault
 
 _log = logging.getLogger(__name__)
@@ -103,7 +104,7 @@ class HaSlave:
         """Where the log is fetched, ``host:port``."""
         self._link: MasterLink | None = None
         self._changed = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._work = Background()
         self._told: str | None = None
         self._attempts = 0
 
@@ -119,14 +120,11 @@ class HaSlave:
 
     def start(self) -> None:
         """Begin, as soon as there is somebody to follow."""
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._work.start(self._run())
 
     async def stop(self) -> None:
         """End. Harmless when ended already."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
+        await self._work.stop()
 
     def tick(self) -> None:
         """Due several times a second."""

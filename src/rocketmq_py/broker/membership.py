@@ -19,6 +19,7 @@ from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers import BrokerHeartbeat, BrokerMemberGroup
 from rocketmq_py.protocol.headers_cluster import NotifyMinBrokerIdChange
 from rocketmq_py.server.outward import Outward
+from rocketmq_py.tasks import Background
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.fastjson import load_object
 
@@ -40,25 +41,21 @@ class Membership:
         self._outward = outward
         self._address = address
         self._renew = renew
-        self._tasks: list[asyncio.Task[None]] = []
+        self._work = Background()
         self._is_failing = False
 
     def start(self) -> None:
         """Begin, if a slave may act as master here."""
         if not self._config.enable_slave_acting_master:
             return
-        loop, config = asyncio.get_running_loop(), self._config
-        self._tasks = [
-            loop.create_task(_every(config.broker_heartbeat_interval, self._beat)),
-            loop.create_task(_every(config.sync_broker_member_group_period, self._look)),
-        ]
+        self._work.start(
+            _every(self._config.broker_heartbeat_interval, self._beat),
+            _every(self._config.sync_broker_member_group_period, self._look),
+        )
 
     async def stop(self) -> None:
         """End. Harmless when ended already."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks.clear()
+        await self._work.stop()
         self._outward.close()
 
     def notified(self, news: NotifyMinBrokerIdChange) -> None:

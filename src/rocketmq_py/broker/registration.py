@@ -27,6 +27,7 @@ from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers import RegisterBroker, RegisterBrokerResponse, TopicName, UnregisterBroker
 from rocketmq_py.protocol.sysflag import PERM_RW, PERM_WRITE
 from rocketmq_py.server.outward import Outward
+from rocketmq_py.tasks import Background
 from rocketmq_py.wire.command import Command
 
 _log = logging.getLogger(__name__)
@@ -54,7 +55,8 @@ class Registration:
         self._wake = asyncio.Event()
         self._failing: set[str] = set()
         self._told: set[str] = set()
-        self._task: asyncio.Task[None] | None = None
+        self._keeping = Background()
+        self._has_started = False
         self._next: asyncio.Task[None] | None = None
         """Will tell of what has changed once those before it have been told."""
         self._telling: set[asyncio.Task[None]] = set()
@@ -64,7 +66,8 @@ class Registration:
     async def start(self) -> None:
         """Register everywhere once, then keep doing so."""
         await self._register(self._config.namesrv_addresses, self._topics.table.values(), _FLUSH_SECONDS)
-        self._task = asyncio.create_task(self._keep())
+        self._has_started = True
+        self._keeping.start(self._keep())
 
     async def refuse_writes(self) -> None:
         """Have clients hear that nobody may write here any more, for the time this broker has left."""
@@ -80,10 +83,9 @@ class Registration:
 
     async def stop(self) -> None:
         """Stop and take this broker back from the name servers, as far as they answer at once."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
+        if self._has_started:
+            self._has_started = False
+            await self._keeping.stop()
             for telling in self._telling:
                 telling.cancel()
             await asyncio.gather(*self._telling, return_exceptions=True)

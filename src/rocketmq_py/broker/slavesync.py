@@ -27,6 +27,7 @@ from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.header import Header
 from rocketmq_py.protocol.headers_cluster import AllGroups, AllGroupsResponse, AllTopics, AllTopicsResponse
 from rocketmq_py.server.outward import Outward
+from rocketmq_py.tasks import Background
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.fastjson import load_object
 
@@ -76,22 +77,19 @@ class SlaveSync:
         self._failing: set[str] = set()
         self._wake = asyncio.Event()
         self._is_due = True
-        self._task: asyncio.Task[None] | None = None
+        self._work = Background()
         self.completed = 0
         """How often everything has been taken over."""
         outward.on_lost = lambda _: self._wake.set()
 
     def start(self) -> None:
         """Begin; nothing happens while no master is known."""
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._work.start(self._run())
         self._role.watch(self._master_is)
 
     async def stop(self) -> None:
         """End, harmless when ended already."""
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await self._work.stop()
         self._outward.close()
 
     def _master_is(self, master: Master) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from rocketmq_py.errors import RocketMQError
+from rocketmq_py.tasks import Background
 
 _log = logging.getLogger(__name__)
 
@@ -28,19 +29,16 @@ class Ticker:
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self._jobs = jobs
-        self._task: asyncio.Task[None] | None = None
+        self._work = Background()
         self._failing: set[int] = set()
 
     def start(self) -> None:
         """Begin; each job runs first when its interval or its ``first_ms`` has passed."""
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._work.start(self._run())
 
     async def stop(self) -> None:
         """End. Harmless when ended already."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
+        await self._work.stop()
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()

@@ -21,6 +21,7 @@ from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, RocketMQE
 from rocketmq_py.protocol.bodies import ConsumerData, HeartbeatData, ProducerData
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers import GroupHeader, UnregisterClient
+from rocketmq_py.tasks import Background
 from rocketmq_py.tls import Tls
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.signing import Credentials
@@ -113,7 +114,7 @@ class ClientInstance:
         self._versions: dict[str, int] = {}
         self._untold: set[str] = set()
         """Brokers of which it was said that they do not hear us."""
-        self._jobs: list[asyncio.Task[None]] = []
+        self._jobs = Background()
         self.connections.on_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, self._ids_changed)
         self.connections.on_open = self._greet
 
@@ -165,20 +166,18 @@ class ClientInstance:
     async def start(self) -> None:
         """Begin the periodic jobs. May be called more than once."""
         self.connections.check_usable()
-        if self._jobs:
+        if self._jobs.runs:
             return
         routes, heartbeat, offsets = self._intervals
-        self._jobs = [
-            asyncio.ensure_future(every(routes, routes, self.refresh_routes)),
-            asyncio.ensure_future(every(min(1.0, heartbeat), heartbeat, self.heartbeat_all)),
-            asyncio.ensure_future(every(2 * offsets, offsets, self._persist_offsets)),
-        ]
+        self._jobs.start(
+            every(routes, routes, self.refresh_routes),
+            every(min(1.0, heartbeat), heartbeat, self.heartbeat_all),
+            every(2 * offsets, offsets, self._persist_offsets),
+        )
 
     async def stop(self) -> None:
         """End the periodic jobs and all connections. Members close themselves first. May be called more than once."""
-        for job in self._jobs:
-            job.cancel()
-        await asyncio.gather(*self._jobs, return_exceptions=True)
+        await self._jobs.stop()
         await self.connections.close()
 
     # -- jobs

@@ -35,6 +35,7 @@ from rocketmq_py.errors import ClosedError, ConfigError, NotAssigned, OffsetIlle
 from rocketmq_py.model import ConsumeFromWhere, MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies import ConsumerData, SubscriptionData
 from rocketmq_py.protocol.names import check_topic
+from rocketmq_py.tasks import Background
 
 
 class _Mode(enum.Enum):
@@ -96,7 +97,7 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
         self._mode = _Mode.NONE
         self._assigned: dict[str, SubscriptionData] = {}
         self._rebalancer: Rebalancer | None = None
-        self._joining: asyncio.Task[None] | None = None
+        self._joining = Background()
         self._commit_at = 0.0
 
     # -- which queues
@@ -115,7 +116,7 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
         if self._rebalancer is not None:
             self._rebalancer.trigger()
         elif self._group.state is State.RUNNING:
-            self._joining = asyncio.ensure_future(self._rebalance())
+            self._joining.start(self._rebalance())
 
     def unsubscribe(self, topic: str) -> None:
         """Takes a topic away; its queues are let go and what is held of them is not delivered."""
@@ -241,9 +242,7 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
 
     async def _end_parts(self) -> None:
         await self._watch.close()
-        if self._joining is not None:
-            self._joining.cancel()
-            await asyncio.gather(self._joining, return_exceptions=True)
+        await self._joining.stop()
         if self._rebalancer is not None:
             await self._rebalancer.close()
         await self._queues.close()

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.model import MessageQueue
+from rocketmq_py.tasks import Background
 
 _log = logging.getLogger(__name__)
 
@@ -29,7 +30,7 @@ class Watch:
         self._listeners: dict[str, TopicQueuesChanged] = {}
         self._seen: dict[str, list[MessageQueue]] = {}
         self._added = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._work = Background()
 
     def add(self, topic: str, listener: TopicQueuesChanged) -> None:
         """Watches a topic; a former listener of it is told nothing more."""
@@ -37,12 +38,10 @@ class Watch:
         self._added.set()
 
     def start(self) -> None:
-        self._task = asyncio.ensure_future(self._run())
+        self._work.start(self._run())
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._work.stop()
 
     async def _run(self) -> None:
         while True:

@@ -25,6 +25,7 @@ from rocketmq_py.errors import NoRouteError, RocketMQError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies import LockBatchRequest, LockBatchResponse, MessageQueueBody
 from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.tasks import Background
 
 _log = logging.getLogger(__name__)
 
@@ -85,7 +86,8 @@ class LockedHolding:
         self._asked_for: set[MessageQueue] = set()  # what may be locked for us
         self._leaving: set[asyncio.Task[None]] = set()
         group.doubt = self.doubt
-        self._renewal = asyncio.ensure_future(self._renew_all())
+        self._renewal = Background()
+        self._renewal.start(self._renew_all())
 
     def hurry(self) -> None:
         """A queue waits for its lock."""
@@ -134,8 +136,7 @@ class LockedHolding:
             del group.leaving[queue]
 
     async def close(self) -> None:
-        self._renewal.cancel()
-        await asyncio.gather(self._renewal, return_exceptions=True)
+        await self._renewal.stop()
         if self._leaving:
             _, stuck = await asyncio.wait(self._leaving, timeout=TIMEOUT)
             for task in stuck:

@@ -21,6 +21,7 @@ from rocketmq_py.client.push_watch import ListenerWatch
 from rocketmq_py.core.pop import PopQueue
 from rocketmq_py.core.processqueue import ProcessQueue
 from rocketmq_py.model import MessageExt, MessageQueue
+from rocketmq_py.tasks import Background
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +56,8 @@ class Parts:
         )  # fmt: skip
         group.vanished = self.rebalancer.forget
         self._watch = ListenerWatch(group, self.dispatcher, lambda: any(each.is_async for each in listeners))
-        self._sampler = asyncio.ensure_future(self._sample())
+        self._sampling = Background()
+        self._sampling.start(self._sample())
 
     def _side_by_side(self, listeners: Listeners[Any], failures: FailureTaker) -> ConcurrentDispatcher:
         group = self._group
@@ -122,7 +124,7 @@ class Parts:
 
     async def close(self, timeout: float | None) -> None:
         """Ends all parts but the holding, those first that make work for others."""
-        self._sampler.cancel()
+        await self._sampling.stop()
         await self._watch.close()
         await self.rebalancer.close()
         await self.strategy.close()

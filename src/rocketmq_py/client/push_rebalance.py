@@ -25,6 +25,7 @@ from rocketmq_py.protocol.bodies import ConsumerIdList
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers import GroupHeader
 from rocketmq_py.protocol.names import is_retry_topic
+from rocketmq_py.tasks import Background
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ class Rebalancer:
         self._doctor = Doctor(group)
         self._rebuild = rebuild
         self._wake = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._work = Background()
         self._assignments = Assignments(group) if group.options.is_assigned else None
         self._gained: list[tuple[ProcessQueue, float]] = []
         self._missing: set[str] = set()
@@ -75,12 +76,10 @@ class Rebalancer:
         """Goes round once, and then from time to time until closed."""
         began = self._group.now()
         balanced = await self.round()
-        self._task = asyncio.ensure_future(self._run(began, balanced=balanced))
+        self._work.start(self._run(began, balanced=balanced))
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._work.stop()
 
     async def _run(self, began: float, *, balanced: bool) -> None:
         while True:

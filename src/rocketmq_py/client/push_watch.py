@@ -18,6 +18,7 @@ from rocketmq_py.client.dispatch_pool import post
 from rocketmq_py.client.push_group import Group
 from rocketmq_py.core.stuck import Stuck, place
 from rocketmq_py.model import MessageExt
+from rocketmq_py.tasks import Background
 
 _log = logging.getLogger(__name__)
 
@@ -45,13 +46,13 @@ class ListenerWatch:
         self._interval = min(LOOK, options.stuck_after / 4, options.consume_timeout / 4)
         self._expire_at = monotonic() + options.consume_timeout
         self._guard: LoopGuard | None = None
-        self._task = asyncio.ensure_future(self._run())
+        self._work = Background()
+        self._work.start(self._run())
 
     async def close(self) -> None:
         if self._guard is not None:
             self._guard.close()
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        await self._work.stop()
 
     async def _run(self) -> None:
         while True:

@@ -17,6 +17,7 @@ from rocketmq_py.core.sending import RoundRobin
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers import GetMaxOffset
+from rocketmq_py.tasks import Background
 
 _log = logging.getLogger(__name__)
 
@@ -35,9 +36,9 @@ class Tolerance:
         self.faults = Faults(options)
         self._instance = instance
         self._topics = topics
-        self._detecting: asyncio.Task[None] | None = None
+        self._detecting = Background()
         if options.start_detector_enable:
-            self._detecting = asyncio.ensure_future(every(_ROUND_SECONDS, _ROUND_SECONDS, self.detect))
+            self._detecting.start(every(_ROUND_SECONDS, _ROUND_SECONDS, self.detect))
 
     def turn(self) -> RoundRobin:
         """The order of a topic's queues."""
@@ -73,5 +74,4 @@ class Tolerance:
 
     def close(self) -> None:
         """Ask no more."""
-        if self._detecting is not None:
-            self._detecting.cancel()
+        self._detecting.cancel()

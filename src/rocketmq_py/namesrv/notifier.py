@@ -5,7 +5,6 @@ Knows where they are told: at the address they serve at. Refuses to know when th
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import ssl
 
@@ -14,6 +13,7 @@ from rocketmq_py.namesrv.registry import MinIdChanged
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers_cluster import NotifyMinBrokerIdChange
 from rocketmq_py.server.outward import Outward
+from rocketmq_py.tasks import Background
 from rocketmq_py.wire.command import Command
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class Notifier:
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self._outward = Outward(tls)
-        self._telling: set[asyncio.Task[None]] = set()
+        self._telling = Background()
 
     def tell(self, change: MinIdChanged) -> None:
         """Tell all who are concerned; returns at once."""
@@ -40,9 +40,7 @@ class Notifier:
         )  # fmt: skip
         command = Command(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, ext=header.to_ext())
         for address in change.tell:
-            task = asyncio.get_running_loop().create_task(self._tell(address, command))
-            self._telling.add(task)
-            task.add_done_callback(self._telling.discard)
+            self._telling.start(self._tell(address, command))
 
     async def _tell(self, address: str, command: Command) -> None:
         try:
@@ -52,7 +50,5 @@ class Notifier:
 
     async def close(self) -> None:
         """Tell nobody any more."""
-        for task in self._telling:
-            task.cancel()
-        await asyncio.gather(*self._telling, return_exceptions=True)
+        await self._telling.stop()
         self._outward.close()
