@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from rocketmq_py import Admin
-from tests.failover import Machines
+from rocketmq_py.testing import Machines
 from tests.interop.javapeer import JavaPeer, JavaProcess, Row, options
-from tests.interop.ours import OurServers
 
 N = 2000
 
@@ -20,11 +19,9 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture
 def machines(tmp_path: Path) -> Iterator[Machines]:
-    servers = OurServers(tmp_path)
-    try:
-        yield Machines.start(servers, tmp_path, "--drain", "30")
-    finally:
-        servers.close()
+    settings = {"enableShutdownGracefully": "true", "shutdownWaitTimeSeconds": "30"}
+    with Machines(tmp_path, brokers=3, name_servers=3, settings=settings) as running:
+        yield running
 
 
 def messages(process: JavaProcess, count: int) -> list[Row]:
@@ -37,30 +34,30 @@ def messages(process: JavaProcess, count: int) -> list[Row]:
 
 
 def test_java_clients_notice_latency_only(java: JavaPeer, machines: Machines) -> None:
-    with Admin(namesrv=machines.namesrv) as admin:
+    with Admin(namesrv=machines.direct_namesrv) as admin:
         admin.create_topic("t", 4)
-    consumer = java.consumer(machines.namesrv, "t", "g", from_="first", timeout=240)
-    producer = java.start("produce", *options(namesrv=machines.namesrv, topic="t", n=N, rate=100))
+    consumer = java.consumer(machines.direct_namesrv, "t", "g", from_="first", timeout=240)
+    producer = java.start("produce", *options(namesrv=machines.direct_namesrv, topic="t", n=N, rate=100))
     sent = messages(producer, 100)
-    machines.kill_name_server(0)
+    machines.name_servers[0].kill()
     sent += messages(producer, 100)
-    machines.kill_broker(1)
+    machines.brokers[1].kill()
     sent += messages(producer, 100)
-    machines.restart_name_server(0)
-    machines.restart_broker(1)
+    machines.name_servers[0].start()
+    machines.brokers[1].start()
     sent += messages(producer, 100)
-    machines.kill_broker(2)
-    machines.kill_name_server(1)
+    machines.brokers[2].kill()
+    machines.name_servers[1].kill()
     sent += messages(producer, 100)
-    machines.restart_broker(2)
-    machines.restart_name_server(1)
+    machines.brokers[2].start()
+    machines.name_servers[1].start()
     sent += messages(producer, 100)
     machines.brokers[0].stop()
     elsewhere = 0
     while elsewhere < 50:  # what was sent before the stop comes first
         sent += messages(producer, 1)
         elsewhere = 0 if sent[-1]["broker"] == "broker-a" else elsewhere + 1
-    machines.restart_broker(0)
+    machines.brokers[0].start()
     machines.name_servers[2].stop()
     sent += messages(producer, N - len(sent))
     missing = {row["msgId"] for row in sent}

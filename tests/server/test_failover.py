@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -13,21 +14,16 @@ import pytest
 
 from rocketmq_py import Admin, ConsumeFromWhere, Message, MessageExt, MessageQueue, Producer, PushConsumer
 from rocketmq_py.client.instance import ClientInstance
-from tests.failover import NAMES, Machines
-from tests.interop.ours import OurServers
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.testing import Machines
+from tests.interop.side import eventually
+from tests.server.rawpeer import RawPeer
 
 pytestmark = pytest.mark.long
 
 SECONDS = 120.0
 """Longer than any step takes, also on a busy machine; only a test that fails waits for it."""
-
-
-@pytest.fixture
-def own_servers(tmp_path: Path) -> Iterator[OurServers]:
-    """That may be killed."""
-    servers = OurServers(tmp_path)
-    yield servers
-    servers.close()
+DRAIN = {"enableShutdownGracefully": "true", "shutdownWaitTimeSeconds": "30"}
 
 
 class Load:
@@ -114,54 +110,69 @@ def _frequent_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ClientInstance.__init__, "__kwdefaults__", defaults)
 
 
+def restart_slave(machines: Machines, number: int, topic: str) -> None:
+    """In good order; until it follows its master again and has a topic of it."""
+    machines.slaves[number].stop()
+    machines.slaves[number].start()
+
+    def follows() -> bool:
+        with (
+            RawPeer(machines.brokers[number].address) as master,
+            RawPeer(machines.slaves[number].address) as slave,
+        ):
+            status = json.loads(master.ask(RequestCode.GET_BROKER_HA_STATUS).body)
+            has_topic = slave.ask(RequestCode.GET_TOPIC_CONFIG, {"topic": topic}).code == 0
+        return status["inSyncSlaveNums"] == 1 and has_topic
+
+    eventually(follows, bool)
+
+
 @pytest.mark.usefixtures("_frequent_looks")
-def test_each_may_be_killed_and_nothing_is_lost(
-    own_servers: OurServers, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    machines = Machines.start(own_servers, tmp_path)
+def test_each_may_be_killed_and_nothing_is_lost(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "rocketmq_py")
-    with Admin(namesrv=machines.namesrv) as admin:
-        admin.create_topic("t", 4)
-    with Load(machines.namesrv, "t") as load:
-        for number, name in enumerate(NAMES):
-            load.wait(lambda load, name=name: load.sent_to(name) > 20)
-            machines.kill_name_server(number)
-            go_on(load)
-            machines.restart_name_server(number)
-            machines.kill_broker(number)
-            go_on(load)
-            before = load.sent_to(name)
-            machines.restart_broker(number)
-            load.wait(lambda load, name=name, before=before: load.sent_to(name) > before)
-        load.stop_sending()
-        load.wait(lambda load: load.received.keys() >= load.sent.keys())
+    with Machines(tmp_path, brokers=3, name_servers=3) as machines:
+        with Admin(namesrv=machines.direct_namesrv) as admin:
+            admin.create_topic("t", 4)
+        with Load(machines.direct_namesrv, "t") as load:
+            for name_server, broker in zip(machines.name_servers, machines.brokers, strict=True):
+                load.wait(lambda load, name=broker.name: load.sent_to(name) > 20)
+                name_server.kill()
+                go_on(load)
+                name_server.start()  # empty: the brokers tell it everything anew
+                broker.kill()
+                go_on(load)
+                before = load.sent_to(broker.name)
+                broker.start()
+                load.wait(lambda load, name=broker.name, before=before: load.sent_to(name) > before)
+            load.stop_sending()
+            load.wait(lambda load: load.received.keys() >= load.sent.keys())
     assert not [record.getMessage() for record in caplog.records if record.levelno > logging.WARNING]
 
 
 @pytest.mark.usefixtures("_frequent_looks")
 def test_restarted_in_good_order_one_after_the_other_nobody_notices(
-    own_servers: OurServers, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Two pairs: no send fails, nothing had to be tried again that a broker had taken already, and what a master had
     taken is read from its slave while it is away."""
-    machines = Machines.start(own_servers, tmp_path, "--drain", "30", brokers=2, slaves=2)
-    with Admin(namesrv=machines.namesrv) as admin:
-        admin.create_topic("t", 4)
-    with Load(machines.namesrv, "t") as load:
-        for number, server in enumerate(machines.name_servers):
-            server.stop()
-            go_on(load)
-            machines.restart_name_server(number)
-        for number, name in enumerate(NAMES[:2]):
-            load.wait(lambda load, name=name: load.sent_to(name) > 20)
-            machines.restart_slave(number, "t")
-            machines.brokers[number].stop()
-            go_on(load)
-            load.wait(lambda load, name=name: load.received.keys() >= load.taken_by(name))
-            before = load.sent_to(name)
-            machines.restart_broker(number)
-            load.wait(lambda load, name=name, before=before: load.sent_to(name) > before)
-        load.stop_sending()
-        load.wait(lambda load: load.received.keys() >= load.sent.keys())
+    with Machines(tmp_path, name_servers=3, slaves=2, sync=False, settings=DRAIN) as machines:
+        with Admin(namesrv=machines.direct_namesrv) as admin:
+            admin.create_topic("t", 4)
+        with Load(machines.direct_namesrv, "t") as load:
+            for name_server in machines.name_servers:
+                name_server.stop()
+                go_on(load)
+                name_server.start()
+            for number, broker in enumerate(machines.brokers):
+                load.wait(lambda load, name=broker.name: load.sent_to(name) > 20)
+                restart_slave(machines, number, "t")
+                broker.stop()
+                go_on(load)
+                load.wait(lambda load, name=broker.name: load.received.keys() >= load.taken_by(name))
+                before = load.sent_to(broker.name)
+                broker.start()
+                load.wait(lambda load, name=broker.name, before=before: load.sent_to(name) > before)
+            load.stop_sending()
+            load.wait(lambda load: load.received.keys() >= load.sent.keys())
     assert not load.stored_twice()
     assert not [record.getMessage() for record in caplog.records if record.levelno > logging.WARNING]

@@ -25,6 +25,7 @@ START_SECONDS = 400.0
 _ANSWER_SECONDS = 60.0
 _HOST = "127.0.0.1"
 _READ = {"slaveReadEnable": "true"}
+_SYNC = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "2"}
 
 
 class Program:
@@ -308,8 +309,9 @@ class Machines:
     :param work: a directory for stores and logs.
     :param brokers: how many masters, named broker-a, broker-b and so on.
     :param name_servers: how many name servers.
-    :param slaves: how many of the masters, the first ones, have a slave; those are SYNC_MASTER and acknowledge what
-        their slave has, too; consumers may read from it.
+    :param slaves: how many of the masters, the first ones, have a slave, from which consumers may read; such a master
+        is SYNC_MASTER and acknowledges what its slave has, too.
+    :param sync: whether masters that have a slave wait for it; without, they are ASYNC_MASTER.
     :param servers: whose: ours by default.
     :param settings: keys of broker.conf, for every broker.
     """
@@ -321,10 +323,12 @@ class Machines:
         brokers: int = 2,
         name_servers: int = 2,
         slaves: int = 0,
+        sync: bool = True,
         servers: Servers | None = None,
         settings: Mapping[str, str] | None = None,
     ) -> None:
         self._kind = servers or OurServers()
+        self._role = _SYNC if sync else {}
         self._settings = dict(settings or {})
         self._work = work
         ports = iter(_free_ports(name_servers + brokers + slaves))
@@ -339,7 +343,7 @@ class Machines:
 
     def _broker(self, number: int, port: int, has_slave: bool) -> Server:
         name, kind = f"broker-{chr(ord('a') + number)}", self._kind
-        role = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "2", **_READ} if has_slave else {}
+        role = {**self._role, **_READ} if has_slave else {}
         settings = self._of(name, role)
         return Server(name, port, kind.broker(port, self._work / name, settings), self._work / f"{name}.log",
                       has_seams=kind.has_seams, on_ready=lambda at: kind.serves(at, settings))  # fmt: skip
@@ -355,8 +359,7 @@ class Machines:
 
     def _of(self, name: str, role: Mapping[str, str]) -> Mapping[str, str]:
         """The settings of a broker."""
-        inside = ";".join(server.address for server in self.name_servers)
-        return {**self._settings, **role, "brokerName": name, "namesrvAddr": inside}
+        return {**self._settings, **role, "brokerName": name, "namesrvAddr": self.direct_namesrv}
 
     @property
     def all(self) -> list[Server]:
@@ -366,6 +369,11 @@ class Machines:
     def namesrv(self) -> str:
         """The name servers as clients reach them: through the proxies."""
         return ";".join(server.proxy.address for server in self.name_servers)
+
+    @property
+    def direct_namesrv(self) -> str:
+        """The name servers past their proxies, as brokers reach them."""
+        return ";".join(server.address for server in self.name_servers)
 
     @property
     def address_map(self) -> dict[str, str]:
