@@ -1,15 +1,20 @@
-"""What holds for every test: markers by folder, and whether the Java peer is there."""
+"""What holds for every test: markers by folder, whether the Java peer is there; and the one Spark session there is."""
 
 from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.interop import javapeer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # No clock decides a test.
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -38,7 +43,33 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if folder in ("interop", "spark"):
             item.add_marker(folder)
             item.add_marker(pytest.mark.timeout(600))  # JVMs on a busy machine
+        if "spark" in getattr(item, "fixturenames", ()):
+            # PySpark leaves sockets to the garbage collector, which warns about them in whatever test runs then.
+            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
+            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
         if folder == "interop" and reason is not None:
             if os.environ.get("CI") == "true":
                 raise pytest.UsageError(f"CI=true and interop tests cannot run: {reason}")
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A session for all tests that want one: a process has no other beside it, and its JVM takes seconds to start."""
+    from rocketmq_py.spark import session_builder
+
+    root = str(TESTS.parent)  # workers import data sources of tests
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
+    session: SparkSession = (
+        session_builder("rocketmq-tests")
+        .master("local[2]")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.python.authenticate.socketTimeout", "300s")  # a busy machine starts Python slowly
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()

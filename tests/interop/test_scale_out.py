@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,19 +20,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from rocketmq_py.client.portal import Portal
-from rocketmq_py.spark import session_builder
 from rocketmq_py.testing.chaos import Member
 from rocketmq_py.testing.ledger import Ledger, Mark
 from rocketmq_py.testing.load import ORDERED, PLAIN, READERS, Load
 from rocketmq_py.testing.member import Orders
 from tests.interop.javapeer import PEER, JavaPeer, free_port_block
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.spark,
-    pytest.mark.timeout(1200),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"),
-]
+pytestmark = [pytest.mark.long, pytest.mark.spark, pytest.mark.timeout(1200)]
 
 PAGE = (Path(__file__).parents[2] / "docs" / "scale-out.md").read_text()
 SECONDS = 300.0
@@ -169,21 +162,6 @@ class Clients:
             member.kill()
         self._portal.run(self._load.stop())
         self._portal.stop()
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    session: SparkSession = (
-        session_builder("rocketmq-moves")
-        .master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.python.authenticate.socketTimeout", "300s")  # of workers that start on a busy machine
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
 
 
 @pytest.mark.parametrize(

@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 pytest.importorskip("pyspark")
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from rocketmq_py.spark import session_builder
 from tests.interop.javapeer import JavaPeer, JavaServer
 from tests.interop.side import Seen, Side, group
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"),
-]
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    session: SparkSession = (
-        session_builder("rocketmq-interop")
-        .master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .getOrCreate()
-    )
-    yield session
-    session.stop()
+pytestmark = pytest.mark.spark
 
 
 @pytest.fixture

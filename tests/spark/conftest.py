@@ -1,4 +1,4 @@
-"""One Spark session and one embedded cluster for all tests of this folder, and topics to fill."""
+"""One embedded cluster for all tests of this folder, and topics to fill."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,40 +17,12 @@ from rocketmq_py.protocol.bodies import ClusterInfo
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.header import NoHeader
 from rocketmq_py.protocol.headers import CreateTopic
-from rocketmq_py.spark import session_builder
 from rocketmq_py.spark.cluster import Cluster as View
 from rocketmq_py.spark.connection import Connection
 from rocketmq_py.spark.offsets import Offsets
 from rocketmq_py.spark.retry import Retry
 from rocketmq_py.spark.rows import Outgoing
 from rocketmq_py.spark.sender import Sender, SendSettings
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """PySpark leaves sockets to the garbage collector, which warns about them in whatever test runs then."""
-    for item in items:
-        if item.path.is_relative_to(Path(__file__).parent) and "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
-            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    here = str(Path(__file__).parents[2])  # workers import data sources of tests
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
-    session: SparkSession = (
-        session_builder("rocketmq-tests")
-        .master("local[2]")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.python.authenticate.socketTimeout", "120s")  # a busy machine starts Python slowly
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
 
 
 @pytest.fixture(scope="session")
