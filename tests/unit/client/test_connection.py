@@ -81,7 +81,7 @@ def test_each_request_has_its_own_deadline() -> None:
     async def main() -> None:
         connections, _ = made(lambda *_: None)
         connection = await connections.get("h:1")
-        times = (0.03, 0.01, 0.02)
+        times = (0.6, 0.2, 0.4)
         done: list[float] = []
 
         async def call(timeout: float) -> None:
