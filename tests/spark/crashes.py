@@ -3,7 +3,8 @@
 A stream copies a topic into another, both in one broker. In each run the driver (JVM and Python), the Python worker
 that gets there or the broker is killed in a phase of a micro-batch; the query is started again until it has copied
 everything, and what is in the other topic is held against what was sent: every row once
-(``--guarantee exactly-once``), or at least once. Knows processes and phases; the fault points are in ``crashing``.
+(``--guarantee exactly-once``), or at least once. ``CRASHES_CHECKPOINT`` may name a checkpoint elsewhere. Knows
+processes and phases; the fault points are in ``crashing``.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ SHORT_LIVED = {
     "spark.ui.enabled": "false",
 }
 """A driver that is killed soon does not compile its code well, and waits for workers on a busy machine."""
+ELSEWHERE = "CRASHES_CHECKPOINT"
+"""Names a checkpoint on HDFS or in an object store; what Spark needs for that is in PYSPARK_SUBMIT_ARGS."""
 ROOT = Path(__file__).parents[2]
 
 
@@ -152,12 +155,13 @@ def _eventually(look: Callable[[], bool]) -> None:
 def options(namesrv: str, work: Path, guarantee: str) -> tuple[dict[str, str], dict[str, str]]:
     """Of the read and of the write."""
     shared = {"namesrv": namesrv, "faults": str(work / "faults")}
+    checkpoint = os.environ.get(ELSEWHERE) or str(work / "checkpoint")
     read = {
         "subscribe": "in", "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(ROWS_AT_ONCE),
         "minPartitions": str(QUEUES),
     }  # fmt: skip
     write = {
-        "topic": "out", "deliveryGuarantee": guarantee, "checkpointLocation": str(work / "checkpoint"),
+        "topic": "out", "deliveryGuarantee": guarantee, "checkpointLocation": checkpoint,
         "maxBatchBytes": str(BATCH_BYTES),
     }  # fmt: skip
     return shared | read, shared | write

@@ -10,8 +10,9 @@ import pytest
 
 from rocketmq_py.client.blocking_admin import Admin
 from rocketmq_py.properties import Property
-from rocketmq_py.spark.decisions import Decisions
-from rocketmq_py.spark.exactly import Committer
+from rocketmq_py.spark.decisions import Decision, DecisionError, Decisions
+from rocketmq_py.spark.exactly import Committer, Prepared
+from rocketmq_py.spark.halves import Half
 from rocketmq_py.spark.settling import UnsettledError
 from rocketmq_py.testing import Cluster
 from tests.server.cli import eventually
@@ -92,14 +93,37 @@ def test_an_abort_after_the_decision_leaves_it_alone(sink: Sink) -> None:
     tasks = [sink.task(range(20))]
     with pytest.raises(Crash):
         DiesAfterTheDecision(sink.settings, Decisions.at(sink.location), 60).commit(tasks, 0)
-    sink.committer().abort(tasks, 0)
+    sink.committer().abort(tasks, 0, complete=True)
     sink.committer().commit([sink.task(range(20))], 0)
     assert sorted(sink.seen()) == list(range(20))
 
 
-def test_an_abort_before_the_decision_rolls_back(sink: Sink) -> None:
-    sink.committer().abort([sink.task(range(20))], 0)
+def test_an_abort_while_tasks_prepare_rolls_back(sink: Sink) -> None:
+    sink.committer().abort([sink.task(range(20))], 0, complete=False)
     with Admin([sink.namesrv]) as admin:
         real = Property.REAL_TOPIC
         eventually(lambda: all(half.properties[real] != sink.topic for half in admin.open_transactions()))
     assert sink.seen() == []
+
+
+def test_a_decision_that_comes_to_be_there_after_its_writing_failed_is_carried_out(sink: Sink) -> None:
+    """As a write to an object store that timed out may."""
+
+    class Unsure(Committer):
+        def decide(self, decision: Decision) -> None:
+            raise DecisionError("timed out")
+
+    class Kept(Committer):
+        def end(self, prepared: list[Prepared], outcome: int) -> list[Half]:
+            raise AssertionError("nothing can be told yet")
+
+    tasks = [sink.task(range(20))]
+    unsure = Unsure(sink.settings, Decisions.at(sink.location), 60)
+    with pytest.raises(DecisionError, match="timed out"):
+        unsure.commit(tasks, 0)
+    Kept(sink.settings, Decisions.at(sink.location), 60).abort(tasks, 0, complete=True)
+    sink.committer().decide(
+        Decision(sink.query, 0, frozenset(one.attempt for one in tasks), {}, (sink.topic,), ("broker-a",))
+    )
+    sink.committer().commit([sink.task(range(20))], 0)
+    assert sorted(sink.seen()) == list(range(20))

@@ -5,8 +5,8 @@ micro-batch ends, and never changed: what it names is committed, whatever happen
 micro-batch is rolled back. The decision about a micro-batch is only made when all transactions of the one before have
 ended.
 
-Knows the form of a decision, how the question about one message is answered from it, and the directory it lies in.
-Refuses to know brokers.
+Knows the form of a decision, how the question about one message is answered from it, and in which order records come
+and go. Refuses to know brokers, and where records lie (``places``).
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from __future__ import annotations
 import contextlib
 import enum
 import json
+import logging
 import os
 import re
-import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol
-from urllib.parse import unquote, urlsplit
+from typing import Any
 
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.properties import Property
+from rocketmq_py.spark.places import Place, place
 from rocketmq_py.spark.rows import ATTEMPT, BATCH_ID, QUERY_ID, ROW_KEY
+
+_log = logging.getLogger(__name__)
 
 _FORM = 1
 _KEPT = 2
@@ -118,135 +119,28 @@ def verdict(properties: Mapping[str, str], latest: Decision | None, settled: int
 # -- where they lie
 
 
-class Directory(Protocol):
-    """What is asked of a place for records."""
-
-    def names(self) -> list[str]: ...
-
-    def read(self, name: str) -> bytes: ...
-
-    def create(self, name: str, content: bytes) -> None:
-        """Durably and as a whole, or not at all. Raises FileExistsError."""
-        ...
-
-    def remove(self, name: str) -> None: ...
-
-
-class LocalDirectory:
-    """A directory of this machine, or one that is mounted."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def names(self) -> list[str]:
-        return [entry.name for entry in self._path.iterdir()] if self._path.is_dir() else []
-
-    def read(self, name: str) -> bytes:
-        return (self._path / name).read_bytes()
-
-    def create(self, name: str, content: bytes) -> None:
-        self._path.mkdir(parents=True, exist_ok=True)
-        draft = self._path / f".{name}.{secrets.token_hex(4)}"
-        try:
-            with draft.open("xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.link(draft, self._path / name)  # unlike a rename, this does not replace what is there
-        finally:
-            draft.unlink(missing_ok=True)
-        self._sync()
-
-    def remove(self, name: str) -> None:
-        (self._path / name).unlink(missing_ok=True)
-
-    def _sync(self) -> None:
-        descriptor = os.open(self._path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-class ArrowDirectory:
-    """A directory of a file system that Arrow knows: HDFS, S3, Google Cloud Storage, Azure.
-
-    :param filesystem: a ``pyarrow.fs.FileSystem``.
-    :param renames: whether its files are not there as a whole when they are closed, and have to be moved into place.
-    """
-
-    def __init__(self, filesystem: Any, path: str, renames: bool) -> None:
-        self._filesystem = filesystem
-        self._path = path.rstrip("/")
-        self._renames = renames
-
-    def names(self) -> list[str]:
-        from pyarrow.fs import FileSelector
-
-        return [info.base_name for info in self._filesystem.get_file_info(FileSelector(self._path, True))]
-
-    def read(self, name: str) -> bytes:
-        with self._filesystem.open_input_stream(f"{self._path}/{name}") as stream:
-            return bytes(stream.read())
-
-    def create(self, name: str, content: bytes) -> None:
-        target = f"{self._path}/{name}"
-        if name in self.names():
-            raise FileExistsError(target)
-        self._filesystem.create_dir(self._path, recursive=True)
-        draft = f"{self._path}/.{name}.{secrets.token_hex(4)}" if self._renames else target
-        with self._filesystem.open_output_stream(draft) as stream:
-            stream.write(content)
-        if self._renames:
-            self._filesystem.move(draft, target)
-
-    def remove(self, name: str) -> None:
-        self._filesystem.delete_file(f"{self._path}/{name}")
-
-
-_ARROW_SCHEMES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "hdfs": "hdfs", "viewfs": "viewfs", "abfs": "abfs",
-                  "abfss": "abfss"}  # fmt: skip
-
-
-def directory(location: str) -> Directory:
-    """The place of a URI or path, as Spark writes checkpoint locations.
-
-    :raises DecisionError: it cannot be reached from Python.
-    """
-    scheme, rest = urlsplit(location).scheme, urlsplit(location).path
-    if scheme in ("", "file"):
-        return LocalDirectory(Path(unquote(rest) if scheme else location))
-    if scheme not in _ARROW_SCHEMES:
-        raise DecisionError(
-            f"Python cannot reach {location} (file, hdfs, s3a, gs and abfs it can). Give option transactionsLocation: a"
-            " directory that outlives the driver"
-        )
-    from pyarrow.fs import FileSystem
-
-    try:
-        filesystem, path = FileSystem.from_uri(_ARROW_SCHEMES[scheme] + location[len(scheme) :])
-    except (OSError, ValueError) as e:
-        raise DecisionError(
-            f"Arrow cannot open {location} from Python: {e}. Set it up on the driver (for hdfs: HADOOP_HOME and"
-            " CLASSPATH), or give option transactionsLocation"
-        ) from e
-    return ArrowDirectory(filesystem, path, renames=scheme in ("hdfs", "viewfs"))
-
-
 class Decisions:
     """The decisions of one query.
+
+    Two drivers may believe to run it: one that was given up, and its successor. Records are created, never replaced, so
+    that both cannot decide about one micro-batch; and one that comes to decide when its successor is micro-batches
+    ahead, and its record could be created because the other one is swept away, finds that out before it acts.
 
     :param location: where they lie, for messages.
     """
 
-    def __init__(self, location: str, where: Directory) -> None:
+    def __init__(self, location: str, where: Place) -> None:
         self._location = location
         self._where = where
 
     @staticmethod
-    def at(location: str) -> Decisions:
-        """Those in a directory; it need not exist yet."""
-        return Decisions(location, directory(location))
+    def at(location: str, beside: str | None = None) -> Decisions:
+        """Those in a directory; it need not exist yet.
+
+        :param beside: as of :func:`~rocketmq_py.spark.places.place`.
+        :raises ConfigError: it cannot be reached from Python.
+        """
+        return Decisions(location, place(location, os.environ, beside))
 
     def latest(self) -> Decision | None:
         """The last decision that was made.
@@ -260,15 +154,31 @@ class Decisions:
     def make(self, decision: Decision) -> None:
         """Make a decision; it is durable when this returns.
 
-        :raises DecisionError: it cannot be written, or one about this micro-batch or a later one is there.
+        :raises DecisionError: it cannot be written, or one about this micro-batch or a later one is there. If it cannot
+            be written, it may be there nevertheless, or come to be there yet.
         """
         with self._told("written"):
             numbers = self._numbers()
-            if numbers and numbers[-1] >= decision.batch_id:
-                raise FileExistsError(f"micro-batch {numbers[-1]} is decided already; does the query run twice?")
-            self._where.create(_name(decision.batch_id), decision.encode())
-            for number in numbers[: 1 - _KEPT]:
+            _check_is_next(decision, numbers)
+            self._create(_name(decision.batch_id), decision.encode())
+            _check_is_next(decision, [number for number in self._numbers() if number != decision.batch_id])
+        self._sweep(numbers[: 1 - _KEPT])
+
+    def _create(self, name: str, content: bytes) -> None:
+        try:
+            self._where.create(name, content)
+        except FileExistsError:
+            # An answer got lost, and the client of the store has asked again: no two decisions are the same.
+            if self._where.read(name) != content:
+                raise
+
+    def _sweep(self, numbers: list[int]) -> None:
+        """Remove old records; they are in nobody's way, so that a decision does not fail with it."""
+        try:
+            for number in numbers:
                 self._where.remove(_name(number))
+        except OSError as e:
+            _log.warning("old decision records in %s cannot be removed: %s", self._location, e)
 
     def _numbers(self) -> list[int]:
         return sorted(int(match[1]) for match in map(_NAME.fullmatch, self._where.names()) if match)
@@ -279,6 +189,11 @@ class Decisions:
             yield
         except (OSError, DecisionError) as e:
             raise DecisionError(f"the decision record in {self._location} cannot be {what}: {e}") from e
+
+
+def _check_is_next(decision: Decision, numbers: list[int]) -> None:
+    if numbers and numbers[-1] >= decision.batch_id:
+        raise FileExistsError(f"micro-batch {numbers[-1]} is decided already; does the query run twice?")
 
 
 def _name(batch_id: int) -> str:

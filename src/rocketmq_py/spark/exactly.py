@@ -171,9 +171,15 @@ class Committer:
             )
         self._settle(made)
 
-    def abort(self, prepared: list[Prepared], batch_id: int) -> None:
-        """Roll back what is not decided; Spark calls this also when :meth:`commit` fails after the decision."""
+    def abort(self, prepared: list[Prepared], batch_id: int, *, complete: bool) -> None:
+        """Roll back what is not decided; Spark calls this also when :meth:`commit` fails.
+
+        :param complete: every task had prepared, so that :meth:`commit` may have tried to decide. A record whose
+            writing failed can still come to be there; what it would name is left open, for the next decision to tell.
+        """
         made = self._decisions.latest()
+        if complete and (made is None or made.batch_id < batch_id):
+            return
         attempts = made.attempts if made is not None and made.batch_id == batch_id else frozenset()
         self.end([one for one in prepared if one.attempt not in attempts], TRANSACTION_ROLLBACK)
 

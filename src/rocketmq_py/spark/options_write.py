@@ -37,6 +37,7 @@ class WriteOptions(ClusterOptions):
         are seen by consumers once, after it was decided as a whole.
     :ivar transactions_location: where an exactly-once query keeps its decisions: a directory or URI that outlives the
         driver. Default: ``rocketmq`` in its checkpointLocation.
+    :ivar in_checkpoint: whether that default holds: Spark has written into the checkpoint before. No option.
     :ivar commit_timeout_ms: how long an exactly-once query waits for brokers to ask how transactions ended, after a
         crash or a broken connection (default 600000).
     """
@@ -49,6 +50,7 @@ class WriteOptions(ClusterOptions):
     dlq_topic: str | None = None
     delivery_guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
     transactions_location: str | None = None
+    in_checkpoint: bool = False
     commit_timeout_ms: int = 600_000
 
 
@@ -90,4 +92,5 @@ def take_checkpoint(given: dict[str, Any], options: Mapping[str, str]) -> None:
             "option deliveryGuarantee=exactly-once needs option checkpointLocation of this writeStream (one that is"
             " only set for the session is not known here), or transactionsLocation"
         )
-    given.setdefault("transactions_location", f"{(checkpoint or '').rstrip('/')}/rocketmq")
+    if "transactions_location" not in given:
+        given.update({"transactions_location": f"{(checkpoint or '').rstrip('/')}/rocketmq", "in_checkpoint": True})

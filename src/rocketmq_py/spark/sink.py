@@ -25,6 +25,7 @@ from pyspark.sql.types import BinaryType, DataType, IntegerType, MapType, String
 
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import dlq_topic
+from rocketmq_py.spark import places
 from rocketmq_py.spark.badrecords import Bad
 from rocketmq_py.spark.blocks import Block, BlockWriter, Ints
 from rocketmq_py.spark.decisions import Decisions
@@ -217,12 +218,17 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class _StreamWriter:
-    """What the streaming writers of all PySpark versions share."""
+    """What the streaming writers of all PySpark versions share.
+
+    :raises ConfigError: decisions of an exactly-once stream cannot be kept where they are to lie.
+    """
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self._task = TaskWriter(options, schema)
         self._options = options
         self._is_exact = options.delivery_guarantee is Guarantee.EXACTLY_ONCE
+        if options.transactions_location is not None and self._is_exact:
+            places.check(options.transactions_location, os.environ)
 
     def write_rows(self, rows: Iterable[Sequence[Any]]) -> WriterCommitMessage:
         """In a task: the first phase, and the only one unless the stream is exactly-once."""
@@ -240,13 +246,15 @@ class _StreamWriter:
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """What is not decided is rolled back. At least once, what is stored stays; the micro-batch is written again."""
         if self._is_exact:
-            self.committer().abort(_prepared(messages), batchId)
+            complete = all(isinstance(message, Half) for message in messages)
+            self.committer().abort(_prepared(messages), batchId, complete=complete)
 
     def committer(self) -> Committer:
         """Who carries out the second phase."""
         options = self._options
         assert options.transactions_location is not None  # every exactly-once query has one
-        decisions = Decisions.at(options.transactions_location)
+        beside = "metadata" if options.in_checkpoint else None  # Spark writes it when a query is started first
+        decisions = Decisions.at(options.transactions_location, beside)
         return Committer(send_settings(options), decisions, options.commit_timeout_ms / 1000)
 
 
