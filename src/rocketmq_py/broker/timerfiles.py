@@ -14,10 +14,12 @@ import logging
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+from rocketmq_py.core.timerprogress import Told
 from rocketmq_py.core.timers import DEFAULT, DELETE, WHEEL_SLOTS
+from rocketmq_py.protocol.headers_timer import TimerCheckPointResponse
 from rocketmq_py.store import FileSystem, StoreConfig
 from rocketmq_py.store.layout import StoreLayout
-from rocketmq_py.store.timerwheel import NOWHERE, Slot, TimerCheckpoint, TimerLog, TimerWheel, Unit
+from rocketmq_py.store.timerwheel import NOWHERE, Slot, TimerCheckpoint, TimerLog, TimerWheel, Unit, progress
 
 _log = logging.getLogger(__name__)
 
@@ -190,3 +192,12 @@ class TimerFiles:
         finally:
             self.log.close()
             self.wheel.close()
+
+
+def told(check: bytes, more: TimerCheckPointResponse | None) -> Told:
+    """What a checkpoint says, and what comes with it."""
+    read_ms, queue_offset = progress(check)
+    if more is None or more.delivered_before is None:
+        return Told(queue_offset, read_ms)
+    waiting = frozenset(map(int, more.waiting.split(","))) if more.waiting else frozenset[int]()
+    return Told(queue_offset, more.delivered_before, waiting, more.acted_from)

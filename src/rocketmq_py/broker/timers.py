@@ -21,8 +21,9 @@ from rocketmq_py.broker.delay import DelayService, asks_for_level
 from rocketmq_py.broker.stamping import encode
 from rocketmq_py.broker.stats import Meter
 from rocketmq_py.broker.stored import read_stored
+from rocketmq_py.broker.timedcolumns import Together, together
 from rocketmq_py.broker.timedmessage import QUEUE, TimedMessage, read_timed
-from rocketmq_py.broker.timerfiles import TimerFiles
+from rocketmq_py.broker.timerfiles import TimerFiles, told
 from rocketmq_py.broker.timermetrics import TimerMetrics
 from rocketmq_py.core import timers as rules
 from rocketmq_py.core.timerprogress import Late, Told
@@ -33,8 +34,8 @@ from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.protocol.headers_timer import TimerCheckPointResponse
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT, TRANSACTION_MASK
-from rocketmq_py.store import FileSystem, MessageStore, NewRecord
-from rocketmq_py.store.timerwheel import ELSEWHERE, NOWHERE, Unit, progress
+from rocketmq_py.store import FileSystem, MessageStore, NewAlike, NewRecord
+from rocketmq_py.store.timerwheel import ELSEWHERE, NOWHERE, Unit
 from rocketmq_py.wire.javahash import string_hash
 
 _log = logging.getLogger(__name__)
@@ -231,7 +232,7 @@ class Timers:
         :raises ValueError: it names no messages.
         """
         if self._files is not None:
-            self._told += (_told(check, more),)
+            self._told += (told(check, more),)
 
     def clean(self) -> None:
         """Remove files of the timer log all of whose messages are gone."""
@@ -258,8 +259,8 @@ class Timers:
 
     def _was_told(self, message: TimedMessage) -> bool:
         head, out_ms = message.head, message.out_ms
-        for told in self._told:
-            if told.covers(head.queue_offset, out_ms, head.store_timestamp, self._window, self._precision):
+        for one in self._told:
+            if one.covers(head.queue_offset, out_ms, head.store_timestamp, self._window, self._precision):
                 return True
         return False
 
@@ -380,7 +381,13 @@ class Timers:
         entries = self._agenda.take(now, AT_ONCE)
         places: list[int] = []
         try:
-            places.extend(self._put(entry, now) for entry in entries)  # keeps what came before an error
+            batches = self._together(entries, now)
+            if batches is None:
+                places.extend(self._put(entry, now) for entry in entries)  # keeps what came before an error
+            else:
+                entries = [entries[i] for members, _ in batches for i in members]
+                for _, batch in batches:
+                    places += self._put_together(batch, now)
             self._is_refused = False
         except StoreError as e:
             if places or not self._is_refused:  # once, and not many times a second
@@ -394,9 +401,25 @@ class Timers:
         try:
             self._store.settle()
         finally:  # what was appended is kept, and written with a later settle
-            files.log.mark([(entry.position, place) for entry, place in zip(done, places, strict=True) if place])
+            files.log.mark(sorted((entry.position, place) for entry, place in zip(done, places, strict=True) if place))
             self._agenda.done(done)
         return len(done) == AT_ONCE
+
+    def _together(self, entries: list[Entry], now: int) -> list[Together] | None:
+        """The messages of entries, if they can be stored together; None if it takes a look at each."""
+        if any(
+            entry.size != entries[0].size or entry.magic != DEFAULT or self._agenda.has_cancelled(entry.slot)
+            for entry in entries
+        ):
+            return None
+        raws = [raw for entry in entries if (raw := self._store.message_at(entry.physical, entry.size)) is not None]
+        return together(raws, [entry.written for entry in entries], now) if len(raws) == len(entries) else None
+
+    def _put_together(self, batch: NewAlike, now: int) -> list[int]:
+        places = self._store.append_alike(batch).physical_offsets
+        self.metrics.add(batch.topic, -len(places), now)
+        self.dequeued.count += len(places)
+        return places
 
     def _put(self, entry: Entry, now: int) -> int:
         """Store a message in its own topic, or once more in the timers'; where it went, 0 when it is dropped."""
@@ -474,12 +497,3 @@ class Timers:
     def unread(self) -> int:
         """How many messages of the timers' topic have no entry yet."""
         return self._store.queue_range(TIMER_TOPIC, QUEUE)[1] - self._queue_offset if self._files is not None else 0
-
-
-def _told(check: bytes, more: TimerCheckPointResponse | None) -> Told:
-    """What a checkpoint says, and what comes with it."""
-    read_ms, queue_offset = progress(check)
-    if more is None or more.delivered_before is None:
-        return Told(queue_offset, read_ms)
-    waiting = frozenset(map(int, more.waiting.split(","))) if more.waiting else frozenset[int]()
-    return Told(queue_offset, more.delivered_before, waiting, more.acted_from)

@@ -183,6 +183,10 @@ class Agenda:
         """Let ``entry`` take the message with a key out of its slot."""
         self._cancelled.setdefault(entry.slot, {})[key] = entry
 
+    def has_cancelled(self, slot: int) -> bool:
+        """Whether any message of a slot has been taken out."""
+        return slot in self._cancelled
+
     def is_cancelled(self, slot: int, topic: str, unique_key: str) -> bool:
         """Whether a message has been taken out."""
         cancelled = self._cancelled.get(slot)

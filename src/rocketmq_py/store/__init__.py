@@ -3,7 +3,15 @@
 Imports ``wire`` and below; knows nothing of requests, clients and consumers.
 """
 
-from rocketmq_py.store.batches import SameRecords, SameShape, same_records, same_shape
+from rocketmq_py.store.batches import (
+    WORTH,
+    AlikeRecords,
+    SameRecords,
+    SameShape,
+    alike_records,
+    same_records,
+    same_shape,
+)
 from rocketmq_py.store.config import ASYNC_FLUSH, SYNC_FLUSH, StoreConfig, delay_levels
 from rocketmq_py.store.config_files import ConfigFile
 from rocketmq_py.store.filesystem import File, FileSystem
@@ -23,7 +31,8 @@ from rocketmq_py.store.records import (
 )  # fmt: skip
 
 __all__ = [
-    "ASYNC_FLUSH", "SYNC_FLUSH", "Appended", "AppendedBatch", "Arrival", "Boundary", "ConfigFile", "File", "FileSystem",
-    "GetResult", "GetStatus", "MessageStore", "NewAlike", "NewBatch", "NewRecord", "OsFileSystem", "QueryResult",
-    "SameRecords", "SameShape", "StoreConfig", "delay_levels", "same_records", "same_shape",
+    "ASYNC_FLUSH", "SYNC_FLUSH", "WORTH", "AlikeRecords", "Appended", "AppendedBatch", "Arrival", "Boundary",
+    "ConfigFile", "File", "FileSystem", "GetResult", "GetStatus", "MessageStore", "NewAlike", "NewBatch", "NewRecord",
+    "OsFileSystem", "QueryResult", "SameRecords", "SameShape", "StoreConfig", "alike_records", "delay_levels",
+    "same_records", "same_shape",
 ]  # fmt: skip

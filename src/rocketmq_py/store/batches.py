@@ -3,7 +3,7 @@
 Messages of a batch mostly are alike: equal lengths and flags, the same properties in the same order, only bodies, keys
 and perhaps other values differ. Then one ``struct`` call takes all of them apart, what is equal in all of them
 (``fillers``) is compared and repeated as a whole, and one call puts the records together; message by message the same
-costs three times as much. Records that lie next to each other in the log are taken apart in the same way.
+costs three times as much. Records of the log are taken apart in the same way.
 Knows the layouts of ``wire.batch`` and ``wire.record``. Refuses to know queues and files.
 """
 
@@ -23,13 +23,14 @@ from rocketmq_py.wire.record import MAGIC_V1, MIN_SIZE, SYS_FLAG_AT, head_struct
 
 _SIZE_FLAG_BODY = Struct(">i8xii")
 _HEAD_SIZE = 20
-_WORTH = 4
+WORTH = 4
 """From this many messages on it pays to look whether they have one shape."""
 _CRC_MASK = 0x7FFFFFFF
 _CRC_AT, _QUEUE_OFFSET_AT, _AFTER_OFFSETS_AT = 8, 20, 36
 """Where the checksum, the two offsets and what follows them are in a record."""
-_PREPARED_AT, _BODY_LENGTH_AT = -12, -4
-"""Where in the fixed part of a record, from its end, the place of the half message and the length of the body are."""
+_TAIL, _PREPARED_AT, _BODY_LENGTH_AT = 16, -12, -4
+"""The bytes of the fixed part of a record behind the hosts; where among them, from their end, the place of the half
+message and the length of the body are."""
 
 Span = tuple[int, int]
 Column = Sequence[bytes]
@@ -64,7 +65,26 @@ class SameShape(NamedTuple):
     @property
     def varied(self) -> set[bytes]:
         """The names of the properties whose values may differ."""
-        return {filler.rpartition(b"\x02")[2][:-1] for filler in self.fillers[:-1]}
+        return set(self._names())
+
+    def _names(self) -> list[bytes]:
+        return [filler.rpartition(b"\x02")[2][:-1] for filler in self.fillers[:-1]]
+
+    def values(self, name: bytes) -> Column:
+        """The value of a property in each message; empty where there is none."""
+        names = self._names()
+        if name in names:
+            return self.keys[names.index(name)]
+        return [fields.parse(self.properties).get(name, b"")] * len(self.bodies)
+
+    def only(self, picks: Sequence[int]) -> SameShape:
+        """Some of the messages."""
+        if len(picks) == len(self.bodies):
+            return self
+        bodies, *keys = ([column[i] for i in picks] for column in (self.bodies, *self.keys))
+        taken = {id(column): key for column, key in zip(self.keys, keys, strict=True)}
+        uniq_keys, words = taken.get(id(self.uniq_keys)), taken.get(id(self.words))
+        return self._replace(bodies=bodies, keys=keys, uniq_keys=uniq_keys, words=words)
 
     def extended(self, text: bytes, values: Column | None = None, rest: bytes = b"") -> SameShape:
         """The same with more properties: behind those each has, ``text``, its one of ``values``, and ``rest``."""
@@ -88,6 +108,18 @@ class SameRecords(NamedTuple):
     shape: SameShape
 
 
+class AlikeRecords(NamedTuple):
+    """Records from anywhere in the log that are alike; ``head`` is that of the first.
+
+    ``born`` says when and where each was, as records do.
+    """
+
+    head: RecordHead
+    topic: str
+    shape: SameShape
+    born: Column
+
+
 class _Cut(NamedTuple):
     """Where in properties the values are that may differ, in this order."""
 
@@ -108,13 +140,17 @@ class _Cut(NamedTuple):
         return sizes
 
 
-def _cut(first: bytes, last: bytes) -> _Cut | None:
-    """By the properties of the first and the last of some messages; None if these are not alike."""
+def _cut(first: bytes, last: bytes, varied: Sequence[bytes] = ()) -> _Cut | None:
+    """By the properties of the first and the last of some messages; None if these are not alike.
+
+    :param varied: names whose values may differ though these two are equal.
+    """
     uniq_key, words = fields.value_span(first, fields.UNIQ_KEY), fields.value_span(first, fields.KEYS)
     others = fields.differing_spans(first, last)
     if others is None:
         return None
-    return _Cut(sorted({span for span in (uniq_key, words, *others) if span}), uniq_key, words, len(first))
+    also = (fields.value_span(first, name) for name in varied)
+    return _Cut(sorted({span for span in (uniq_key, words, *others, *also) if span}), uniq_key, words, len(first))
 
 
 @lru_cache(maxsize=64)
@@ -130,11 +166,11 @@ def _messages(body: int, sizes: tuple[int, ...], count: int) -> Struct:
 
 def same_shape(body: bytes) -> SameShape | None:
     """The messages of a batch body if all have one shape, else None (also when the body is no batch)."""
-    if len(body) < (_HEAD_SIZE + 2) * _WORTH:
+    if len(body) < (_HEAD_SIZE + 2) * WORTH:
         return None
     size, flag, length = _SIZE_FLAG_BODY.unpack_from(body)
     end = _HEAD_SIZE + length
-    if length < 0 or size < end + 2 or len(body) % size or len(body) < size * _WORTH:
+    if length < 0 or size < end + 2 or len(body) % size or len(body) < size * WORTH:
         return None
     properties = body[end + 2 : size]
     if int.from_bytes(body[end : end + 2], "big") != len(properties):
@@ -168,21 +204,28 @@ def _shape(flag: int, bodies: Column, columns: Sequence[Column], properties: byt
 
 
 @lru_cache(maxsize=64)
-def _stored(rest: int, body: int, sizes: tuple[int, ...], count: int) -> Struct:
-    """Of each record what is before its checksum and before its offsets, these, the rest of its head, and so on."""
-    parts = "".join(f"{size}s" for size in (rest, body, *sizes))
+def _stored(sizes: tuple[int, ...], count: int) -> Struct:
+    """Of each record what is before its checksum and before its offsets, these, and parts of such sizes."""
+    parts = "".join(f"{size}s" for size in sizes)
     return Struct(">" + f"{_CRC_AT}s4x{_QUEUE_OFFSET_AT - _CRC_AT - 4}sqq{parts}" * count)
 
 
-def same_records(raw: bytes, count: int) -> SameRecords | None:
-    """What ``count`` records have in common that lie next to each other in the log, and their queue offsets do, too.
+class _Found(NamedTuple):
+    """Records taken apart; ``alike`` but for the other columns."""
 
-    None if there is more in which they differ than bodies and values of properties. Checksums are not looked at.
-    """
+    alike: AlikeRecords
+    offsets: Sequence[int]
+    places: Sequence[int]
+    stored: Column
+
+
+def _take_apart(raw: bytes, count: int, varied: Sequence[bytes] = ()) -> _Found | None:
+    """What so many records one behind the other have in common; None if they are not alike."""
     size = len(raw) // max(1, count)
-    if count < _WORTH or len(raw) % count or size < MIN_SIZE:
+    if count < WORTH or len(raw) % count or size < MIN_SIZE:
         return None
-    layout = head_struct(int.from_bytes(raw[SYS_FLAG_AT : SYS_FLAG_AT + 4], "big"))
+    flags = int.from_bytes(raw[SYS_FLAG_AT : SYS_FLAG_AT + 4], "big")
+    layout = head_struct(flags)
     head = RecordHead(*layout.unpack_from(raw))
     at = layout.size + head.body_length
     end = at + 1 + raw[at] if layout.size <= at < size else size
@@ -190,21 +233,50 @@ def same_records(raw: bytes, count: int) -> SameRecords | None:
     lengths = head.store_size, int.from_bytes(raw[end : end + 2], "big")
     if head.magic != MAGIC_V1 or end + 2 > size or lengths != (size, len(properties)):
         return None
-    cut = _cut(properties, raw[end + 2 - size :])
+    cut = _cut(properties, raw[end + 2 - size :], varied)
     if cut is None:
         return None
-    sizes = cut.sizes(end + 2 - at)
-    found = _stored(layout.size - _AFTER_OFFSETS_AT, head.body_length, tuple(sizes), count).unpack(raw)
-    before, after, offsets, places, rest, bodies, *columns = (found[i :: len(sizes) + 6] for i in range(len(sizes) + 6))
-    first = head.physical_offset
+    born, stored = 8 + len(head.born_host), 8 + len(head.store_host)
+    sizes = 4, born, stored, _TAIL, head.body_length, *cut.sizes(end + 2 - at)
+    found = _stored(sizes, count).unpack(raw)
+    columns = [found[i :: len(sizes) + 4] for i in range(len(sizes) + 4)]
+    before, after, offsets, places, flag, births, times, tail, bodies, *texts = columns
+    if any(column.count(column[0]) != count for column in (before, after, flag, tail)):
+        return None
+    shape = _shape(head.flag, bodies, texts, properties, cut)
+    if shape is None:
+        return None
+    topic = raw[at + 1 : end].decode("utf-8", "replace")
+    return _Found(AlikeRecords(head, topic, shape, births), offsets, places, times)
+
+
+def alike_records(raws: Sequence[bytes], varied: Sequence[bytes]) -> AlikeRecords | None:
+    """What records have in common; None if they differ in more than time, host of birth, bodies and values.
+
+    Neither checksums are looked at, nor where the records are.
+
+    :param varied: names of properties, beside those for the index, whose values mostly differ.
+    """
+    found = _take_apart(b"".join(raws), len(raws), varied)
+    return found.alike if found is not None else None
+
+
+def same_records(raw: bytes, count: int) -> SameRecords | None:
+    """What ``count`` records have in common that lie next to each other in the log, and their queue offsets do, too.
+
+    None if there is more in which they differ than bodies and values of properties. Checksums are not looked at.
+    """
+    found = _take_apart(raw, count)
+    if found is None:
+        return None
+    (head, topic, shape, born), first = found.alike, found.alike.head.physical_offset
     if (
-        offsets != tuple(range(head.queue_offset, head.queue_offset + count))
-        or places != tuple(range(first, first + count * size, size))
-        or any(column.count(column[0]) != count for column in (before, after, rest))
+        tuple(found.offsets) != tuple(range(head.queue_offset, head.queue_offset + count))
+        or tuple(found.places) != tuple(range(first, first + count * head.store_size, head.store_size))
+        or any(column.count(column[0]) != count for column in (born, found.stored))
     ):
         return None
-    shape = _shape(head.flag, bodies, columns, properties, cut)
-    return None if shape is None else SameRecords(head, raw[at + 1 : end].decode("utf-8", "replace"), shape)
+    return SameRecords(head, topic, shape)
 
 
 @lru_cache(maxsize=64)
@@ -214,12 +286,14 @@ def _records(codes: str, count: int) -> Struct:
 
 
 def encode_same_shape(
-    shape: SameShape, head: bytes, topic_part: bytes, queue_offset: int, physical: int, prepared: Sequence[int] = ()
-) -> bytes:
+    shape: SameShape, head: bytes, topic_part: bytes, queue_offset: int, physical: int, born: Column = (),
+    prepared: Sequence[int] = (),
+) -> bytes:  # fmt: skip
     """The records of messages.
 
     :param head: the fixed part of any of them: checksum and offsets in it are replaced.
     :param queue_offset: of the first, and ``physical`` its place in the log.
+    :param born: when and where each was, if not all when and where ``head`` says; of one length.
     :param prepared: where the half message of each is, if they have any.
     """
     bodies, count = shape.bodies, len(shape.bodies)
@@ -237,7 +311,7 @@ def encode_same_shape(
         fixed,
         ("q", range(queue_offset, queue_offset + count)),
         ("q", range(physical, physical + count * size, size)),
-        *(_with_places(rest[1][0], prepared) if prepared else (rest,)),
+        *(_with(rest[1][0], born, prepared) if born or prepared else (rest,)),
         (f"{len(bodies[0])}s", bodies),
         fillers[0],
     ]
@@ -249,11 +323,19 @@ def encode_same_shape(
     return _records("".join([code for code, _ in columns]), count).pack(head[:_CRC_AT], *arguments)[:-_CRC_AT]
 
 
-def _with_places(rest: bytes, prepared: Sequence[int]) -> list[tuple[str, Sequence[object]]]:
-    """The rest of a head behind its offsets, the place of a half message in it being another one in each record."""
-    before, after = rest[:_PREPARED_AT], rest[_BODY_LENGTH_AT:]
-    count = len(prepared)
-    return [(f"{len(before)}s", [before] * count), ("q", prepared), (f"{len(after)}s", [after] * count)]
+def _with(rest: bytes, born: Column, prepared: Sequence[int]) -> list[tuple[str, Sequence[object]]]:
+    """The rest of a head behind its offsets, where time and place of birth or of a half message are each one's own."""
+    count, at = len(born) or len(prepared), 0
+    columns: list[tuple[str, Sequence[object]]] = []
+    if born:
+        size = len(born[0])
+        columns += [("4s", [rest[:4]] * count), (f"{size}s", born)]
+        at = 4 + size
+    if prepared:
+        before = rest[at:_PREPARED_AT]
+        columns += [(f"{len(before)}s", [before] * count), ("q", prepared)]
+        rest, at = rest[_BODY_LENGTH_AT:], 0
+    return [*columns, (f"{len(rest) - at}s", [rest[at:]] * count)]
 
 
 def split(body: bytes, common: bytes) -> Iterator[tuple[int, bytes, bytes]]:

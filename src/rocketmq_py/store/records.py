@@ -60,6 +60,7 @@ class NewAlike(msgspec.Struct, gc=False):
     """Messages of one shape to append next to each other, with consecutive offsets.
 
     :param prepared: where the half message of each is, if they end transactions.
+    :param born: when and where each was born, in 16 bytes; then ``born_timestamp`` and ``born_host`` do not matter.
     """
 
     topic: str
@@ -70,6 +71,7 @@ class NewAlike(msgspec.Struct, gc=False):
     born_host: bytes = NO_HOST
     reconsume_times: int = 0
     prepared: Sequence[int] = ()
+    born: Sequence[bytes] = ()
 
 
 class Appended(msgspec.Struct, gc=False):

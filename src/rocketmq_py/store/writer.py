@@ -212,7 +212,9 @@ class Writer:
             size, queue.magic, 0, queue.queue_id, shape.flag, offset, physical, flags, batch.born_timestamp,
             batch.born_host, now, self._host, batch.reconsume_times, 0, body,
         )  # fmt: skip
-        self._chunks.append(encode_same_shape(shape, head, queue.topic_part, offset, physical, batch.prepared))
+        self._chunks.append(
+            encode_same_shape(shape, head, queue.topic_part, offset, physical, batch.born, batch.prepared)
+        )
         self._position = position + size * count
         physicals = list(range(physical, physical + size * count, size))
         self._enqueue_all(queue, physicals, size, shape.tags_code)
