@@ -21,7 +21,6 @@ from rocketmq_py.spark.decisions import Decision, DecisionError, Decisions
 from rocketmq_py.spark.ends import Ends
 from rocketmq_py.spark.halves import HalfSender, Halves
 from rocketmq_py.spark.rows import ATTEMPT, RowStamp, RowWriter
-from rocketmq_py.spark.settling import Settling
 from rocketmq_py.spark.targets import SendSettings
 
 _log = logging.getLogger(__name__)
@@ -184,6 +183,9 @@ class Committer:
         self.end([one for one in prepared if one.attempt not in attempts], TRANSACTION_ROLLBACK)
 
     def _settle(self, decision: Decision) -> None:
+        # Few micro-batches need it, and it brings a producer along: every process of a query would import that.
+        from rocketmq_py.spark.settling import Settling
+
         Settling(self._of_query(decision.query_id), decision, self._patience).run()
 
     def _of_query(self, query_id: str) -> SendSettings:
