@@ -84,6 +84,7 @@ def _query(batches: list[BatchProgress]) -> str:
         _lags(batches),
         _times(batches),
         _shares(totals(batches)),
+        _unplaced(batches),
         _table(totals(batches)),
     ]
     return "".join(parts)
@@ -144,7 +145,7 @@ def _times(batches: list[BatchProgress]) -> str:
 
 
 def _shares(queues: list[QueueTotal]) -> str:
-    if not queues:
+    if not any(queue.messages for queue in queues):
         return ""
     even = sum(queue.messages for queue in queues) / len(queues)
     bars = {_name(queue.queue): float(queue.messages) for queue in queues}
@@ -155,13 +156,23 @@ def _name(queue: MessageQueue) -> str:
     return f"{queue.topic} {queue.broker_name}:{queue.queue_id}"
 
 
+def _unplaced(batches: list[BatchProgress]) -> str:
+    """What the parts by queue leave out: Spark does not say where the queues began for the first micro-batch."""
+    rows = sum(b.rows for b in batches if b.batch_id == 0 and b.queues and not any(q.messages for q in b.queues))
+    return f"<p>Without the {rows:,} rows of micro-batch 0: it does not say where its queues began.</p>" if rows else ""
+
+
 def _table(queues: list[QueueTotal]) -> str:
-    whole = sum(queue.messages for queue in queues) or 1
+    whole = sum(queue.messages for queue in queues)
     rows = "".join(
-        f"<tr><td>{number}</td><td>{escape(_name(queue))}</td><td>{messages:,}</td><td>{messages / whole:.1%}</td>"
-        f"<td>{'–' if lag is None else f'{lag:,}'}</td></tr>"
+        f"<tr><td>{number}</td><td>{escape(_name(queue))}</td><td>{_known(messages if whole else None)}</td>"
+        f"<td>{f'{messages / whole:.1%}' if whole else '–'}</td><td>{_known(lag)}</td></tr>"
         for number, (queue, messages, lag) in enumerate(queues, 1)
     )
     return (
         f"<table><tr><th></th><th>queue</th><th>messages</th><th>share</th><th>lag at the end</th></tr>{rows}</table>"
     )
+
+
+def _known(number: int | None) -> str:
+    return "–" if number is None else f"{number:,}"

@@ -82,6 +82,21 @@ def test_messages_are_summed_up_by_queue_and_the_lag_is_the_last() -> None:
     assert [(total.messages, total.lag) for total in totals(batches(3))] == [(30, 80)]
 
 
+def test_rows_whose_queues_are_not_known_are_not_shown_as_none(tmp_path: Path) -> None:
+    first = report(0)
+    first["sources"][0]["startOffset"] = None  # as Spark reports the first micro-batch of a query
+    log = tmp_path / "progress.jsonl"
+    log.write_text(json.dumps(first))
+    html = page(read_batches(log), "log")
+    assert "Without the 10 rows of micro-batch 0" in html
+    assert "0.0%" not in html
+    assert len(pictures(html)) == 3, "no bars of nothing"
+    log.write_text(f"{json.dumps(first)}\n{json.dumps(report(1))}\n")
+    html = page(read_batches(log), "log")
+    assert "Without the 10 rows of micro-batch 0" in html
+    assert "100.0%" in html
+
+
 def test_a_log_of_progress_reports_is_read_and_other_lines_are_passed_over(tmp_path: Path) -> None:
     log = tmp_path / "progress.jsonl"
     lines = [json.dumps(report(1)), "{broken", "WARN something", json.dumps({"other": 1}), json.dumps(report(2))]
