@@ -137,6 +137,9 @@ def tls_fault(error: OSError, other: str = "server") -> str | None:
         return f"TLS: the {other}'s certificate is not accepted: {said}{hint}"
     if isinstance(error, ssl.SSLError):
         reason = (error.reason or str(error)).upper().replace(" ", "_")
+        if "UNEXPECTED_EOF" in reason:
+            hint = "; it may not speak TLS there" if other == "server" else ""
+            return f"TLS: the {other} ended the handshake without a word{hint}"
         known = next((words for part, words in _ALERTS.items() if part in reason), None)
         return f"TLS: {known.format(other) if known else error.reason or error}"
     return None

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rocketmq_py.errors import NetworkError, PermissionDenied, RocketMQError
+from rocketmq_py.errors import ConfigError, NetworkError, PermissionDenied, RocketMQError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.spark.fetch import Fetcher, FetchSettings, Lag, SlaveClosed
@@ -159,6 +159,17 @@ def test_a_filter_and_a_group_go_with_every_pull() -> None:
         ("g", "a > 5", "SQL92"),
         ("TOOLS_CONSUMER", "a || b", "TAG"),
     }
+
+
+def test_a_broker_without_sql_is_not_asked_again() -> None:
+    def without(_: Command) -> Command:
+        said = "The broker does not support consumer to filter message by SQL92"
+        return answer(ResponseCode.SYSTEM_ERROR, remark=said)
+
+    with scripted(without) as peer:
+        with pytest.raises(ConfigError, match="enablePropertyFilter=true"):
+            fetch(peer, 0, 10, wanted=message_filter((), "a > 5"))
+        assert len(peer.asked(RequestCode.PULL_MESSAGE)) == 1
 
 
 def test_a_slave_is_read_when_the_master_suggests_it() -> None:

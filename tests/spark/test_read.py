@@ -82,6 +82,17 @@ def test_an_end_beyond_what_is_there_fails_unless_told_otherwise(topic: Topic, l
     assert numbers(load(topic, endingOffsets=end, failOnDataLoss=False)) == topic.bodies
 
 
+def test_a_start_beyond_what_is_there_fails_unless_told_otherwise(topic: Topic, load: Load) -> None:
+    topic.send(40)
+    counts = {row.queueId: row["count"] for row in load(topic).groupBy("queueId").count().collect()}
+    (broker,) = {row.brokerName for row in load(topic).select("brokerName").distinct().collect()}
+    start = json.dumps({topic.name: {broker: {"0": 10_000, "1": -2, "2": -2, "3": -1}}})
+    told = rf"ends at offset {counts[0]}, but reading was to begin at 10000.*set failOnDataLoss=false"
+    with pytest.raises(PySparkException, match=told):
+        load(topic, startingOffsets=start).collect()
+    assert load(topic, startingOffsets=start, failOnDataLoss=False).count() == counts[1] + counts[2]
+
+
 def test_offsets_must_name_the_queues_there_are(topic: Topic, load: Load) -> None:
     given = json.dumps({topic.name: {"no-such-broker": {"0": 0}}})
     with pytest.raises(PySparkException, match="no-such-broker:0, which the subscribed topics do not have"):

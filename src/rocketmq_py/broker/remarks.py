@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rocketmq_py.protocol.remarks import FAQ
+from rocketmq_py.protocol.remarks import FAQ, NO_FILTER
 
 TOPIC_MAX_LENGTH = 127
 RETRY_TOPIC_MAX_LENGTH = 255
@@ -65,7 +65,7 @@ def no_topic(topic: str) -> str:
 
 def no_filter(expression_type: str) -> str:
     """A filter by something other than tags, which this broker is not set up for."""
-    return f"The broker does not support consumer to filter message by {expression_type}"
+    return f"The broker {NO_FILTER} {expression_type}"
 
 
 def no_group(group: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketmq_py.cli.times import show_span
+from rocketmq_py.core.route import MASTER_ID
 
 if TYPE_CHECKING:
     from rocketmq_py.core.route import TopicRoute
@@ -117,6 +118,14 @@ def broker_permission(name: str, config: Mapping[str, str] | None, error: str | 
         return Check("permission", name, OK, "read and write")
     allowed = "read only" if perm & 4 else "write only" if perm & 2 else "neither read nor write"
     return Check("permission", name, WARN, f"{allowed} (brokerPermission={perm})", "Set brokerPermission=6 to end that")
+
+
+def without_master(name: str, ids: Collection[int]) -> Check | None:
+    """That nobody takes messages under a broker's name; None where there is a master."""
+    if MASTER_ID in ids:
+        return None
+    detail = f"no master is registered, slaves {', '.join(map(str, sorted(ids)))} are: no message can be sent there"
+    return Check("master", name, FAIL, detail, "Start the master, or see in its log why it does not register")
 
 
 def replication(name: str, in_sync: int, registered: int) -> Check:

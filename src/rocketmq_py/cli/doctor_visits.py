@@ -67,6 +67,8 @@ async def _brokers(admin: Admin, info: ClusterInfo) -> list[Check]:
     brokers = await asyncio.gather(*(_broker(admin, name, address) for name, address in addresses))
     versions = [broker.state["brokerVersionDesc"] for broker in brokers if "brokerVersionDesc" in broker.state]
     found = [check for broker in brokers for check in _of_broker(broker, versions)]
+    names = sorted(info.broker_addr_table.items())
+    found += [check for name, data in names if (check := judge.without_master(name, data.broker_addrs))]
     pairs = [(name, data.broker_addrs) for name, data in sorted(info.broker_addr_table.items())
              if MASTER_ID in data.broker_addrs and len(data.broker_addrs) > 1]  # fmt: skip
     return found + await asyncio.gather(*(_replication(admin, name, ids) for name, ids in pairs))

@@ -18,7 +18,7 @@ from rocketmq_py.errors import BrokerError, ConnectError, ConnectionLost, Reques
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.header import Header
 from rocketmq_py.spark.security import OPEN, Security
-from rocketmq_py.tls import tls_fault
+from rocketmq_py.tls import connect_fault, tls_fault
 from rocketmq_py.wire.command import Command, decode_command, encode_command
 from rocketmq_py.wire.frame import FrameDecoder
 
@@ -130,8 +130,9 @@ def _connect(address: str, timeout: float, context: ssl.SSLContext | None) -> so
         host, port = parse_address(address)
         plain = socket.create_connection((host, port), timeout)
     except (OSError, ValueError) as e:
+        why = connect_fault(e) if isinstance(e, OSError) else e
         raise ConnectError(
-            f"cannot connect to {address}: {e}. Is it running, and reachable from this machine under that address"
+            f"cannot connect to {address}: {why}. Is it running, and reachable from this machine under that address"
             " (a broker announces its brokerIP1)?"
         ) from e
     if context is None:
@@ -140,7 +141,7 @@ def _connect(address: str, timeout: float, context: ssl.SSLContext | None) -> so
         return context.wrap_socket(plain, server_hostname=host)
     except OSError as e:
         plain.close()
-        raise ConnectError(f"cannot connect to {address}: {tls_fault(e) or e}") from e
+        raise ConnectError(f"cannot connect to {address}: {connect_fault(e)}") from e
 
 
 class Connections:

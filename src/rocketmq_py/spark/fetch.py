@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rocketmq_py.core.subscription import ALL, TAG
-from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, RocketMQError
+from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, NoRouteError, RocketMQError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers import PullMessage, PullResponse
+from rocketmq_py.protocol.remarks import NO_FILTER
 from rocketmq_py.protocol.sysflag import PULL_SUBSCRIPTION
 from rocketmq_py.spark.cluster import Cluster
 from rocketmq_py.spark.connection import Connection
@@ -183,7 +184,10 @@ class Fetcher:
         elif answer.code == ResponseCode.PULL_OFFSET_MOVED:
             self._moved(segment, PullResponse.from_ext(answer.ext))
         else:
-            self._refused(segment, BrokerError.of(answer.code, answer.remark, self._addresses[0]))
+            error = BrokerError.of(answer.code, answer.remark, self._addresses[0])
+            if NO_FILTER in error.remark:
+                raise ConfigError(f"{error}: option sql needs enablePropertyFilter=true there")
+            self._refused(segment, error)
 
     def _consider(self, broker_id: int) -> None:
         """A broker says which of its siblings to ask next: a slave for what it no longer has in memory."""

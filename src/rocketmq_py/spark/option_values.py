@@ -45,6 +45,19 @@ def natural(text: str) -> int:
     return int(text)
 
 
+_SECONDS_OF_OUR_TIME = range(10**9, 10**11)
+"""As milliseconds these are days of 1970 to 1973, as seconds the years 2001 to 5138: what is meant is clear."""
+
+
+def milliseconds(text: str) -> int:
+    """A time, in milliseconds since 1970."""
+    if not re.fullmatch(r"[0-9]+", text.strip()):
+        raise ConfigError("milliseconds since 1970 are expected")
+    if int(text) in _SECONDS_OF_OUR_TIME:
+        raise ConfigError("these are seconds, milliseconds since 1970 are expected")
+    return int(text)
+
+
 def words(text: str) -> str:
     """Any text that says something."""
     if not text.strip():

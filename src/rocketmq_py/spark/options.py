@@ -127,9 +127,13 @@ def _build(kind: type[_Options], given: dict[str, Any], use: Use) -> _Options:
 
 def _unknown(key: str, where: str, names: list[str]) -> ConfigError:
     by_lower = {name.lower(): name for name in names}
-    meant = next((name for name in _NEAR.get(key.lower(), "").split() if name in by_lower), key.lower())
-    near = difflib.get_close_matches(meant, list(by_lower), n=1, cutoff=0.5)
-    hint = f"did you mean {by_lower[near[0]]}?" if near else f"known options: {', '.join(sorted(names))}"
+    near = [name for name in _NEAR.get(key.lower(), "").split() if name in by_lower]
+    near = near or difflib.get_close_matches(key.lower(), list(by_lower), n=1, cutoff=0.5)
+    hint = (
+        f"did you mean {' or '.join(by_lower[name] for name in near)}?"
+        if near
+        else f"known options: {', '.join(sorted(names))}"
+    )
     return ConfigError(f"unknown option {key!r} for {where}; {hint}")
 
 
@@ -155,7 +159,7 @@ _NEAR = {
     "pullbatchsize": "pullsinflight",
     "pulltimeoutms": "requesttimeoutms",
 }
-"""Names people bring from elsewhere, too far from ours for spelling alone; the first of ours that is there is meant."""
+"""Names people bring from elsewhere, too far from ours for spelling alone; one of a read, one of a write."""
 
 
 def _snake(name: str) -> str:

@@ -120,6 +120,15 @@ def batch_plan(start: Offsets, stop: Offsets, bounds: Mapping[MessageQueue, Boun
     return Plan([r for r in ranges if r.size], losses)
 
 
+def beyond_the_end(start: Offsets, bounds: Mapping[MessageQueue, Bounds]) -> list[str]:
+    """The queues a batch read was to begin in where they have not come to, or do not reach any more."""
+    return [
+        f"{queue} ends at offset {bounds[queue].latest}, but reading was to begin at {offset}"
+        for queue, offset in sorted(start.items())
+        if offset > bounds[queue].latest
+    ]
+
+
 def _retained(wanted: QueueRange, earliest: int, losses: list[str]) -> QueueRange:
     """``wanted`` without what retention has removed."""
     if not wanted.size or wanted.start >= earliest:

@@ -19,7 +19,7 @@ from rocketmq_py.spark.filters import message_filter
 from rocketmq_py.spark.offsets import Boundary, Offsets
 from rocketmq_py.spark.options import ReadOptions
 from rocketmq_py.spark.pieces import Piece
-from rocketmq_py.spark.plan import DataLossError, Plan, QueueRange, batch_plan, split
+from rocketmq_py.spark.plan import DataLossError, Plan, QueueRange, batch_plan, beyond_the_end, split
 from rocketmq_py.spark.positions import locate
 from rocketmq_py.spark.pruning import Pruning, prune
 from rocketmq_py.spark.queues import Addresses, Queues
@@ -152,6 +152,7 @@ class BatchReader(DataSourceReader):
             bounds = cluster.bounds(queues)
             start = locate(options.start or Boundary.EARLIEST, STARTING, cluster, queues, bounds)
             stop = locate(options.end, ENDING, cluster, queues, bounds)
+            self._ranges.report(beyond_the_end(start, bounds))
             start, stop = self._narrow(start, stop, cluster, queues)
         finally:
             cluster.close()

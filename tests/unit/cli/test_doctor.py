@@ -120,3 +120,10 @@ def test_the_slaves_of_a_master(in_sync: int, registered: int, status: str) -> N
     found = judge.replication("broker-a", in_sync, registered)
     assert (found.status, bool(found.advice)) == (status, status == "warn")
     assert found.detail.startswith(f"{in_sync} of {registered} slave")
+
+
+def test_a_name_without_a_master_cannot_be_written_to() -> None:
+    found = judge.without_master("broker-a", {1: "h:1", 2: "h:2"})
+    assert found is not None
+    assert (found.status, "slaves 1, 2 are" in found.detail) == ("fail", True)
+    assert judge.without_master("broker-a", {0: "h:1"}) is None
