@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from rocketmq_py.aio import ConsumeFromWhere, Message, Producer, PushConsumer
 from rocketmq_py.broker import Broker
 from rocketmq_py.namesrv import NameServer
 from rocketmq_py.protocol.bodies import SubscriptionGroupConfig, TopicConfig
 from rocketmq_py.protocol.bodies_pop import MessageRequestMode
+from tests.server.pairs import Pairs
 from tests.server.test_broker import make, name_server, until
 
 
@@ -59,6 +61,58 @@ def test_a_slave_takes_over_what_its_master_has(tmp_path: Path) -> None:
             assert ours.modes.modes == theirs.modes.modes
             theirs.topics.delete("t")
             await until(lambda: ours.topics.get("t") is None)
+
+    asyncio.run(scenario())
+
+
+def test_a_new_topic_is_known_as_soon_as_its_first_message(tmp_path: Path) -> None:
+    """Nobody waits for the next round: the master may be gone by then."""
+
+    async def scenario() -> None:
+        async with pair(tmp_path, slave_sync_interval=3_600_000) as both:
+            await until(lambda: both.takes_over >= 1)
+            made = Pairs(tmp_path)
+            assert (await made.send(both.master, b"first", topic="new")).code == 0
+            await until(lambda: both.slave.services.topics.get("new") is not None)
+            rounds = both.takes_over
+            both.slave.services.slave_sync.arrived(["deleted", "new"])
+            sync = both.slave.services.slave_sync
+            await until(lambda: both.takes_over > rounds and not sync._is_due)
+            sync.arrived(["deleted"])
+            assert not sync._is_due, "asked again for a topic the master has not"
+            made.caller.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_slave_that_has_not_heard_of_a_topic_yet_takes_nobody_s_place_away(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Only the master knows that a topic is gone: who forgot an offset would read messages anew, or miss some."""
+
+    async def scenario() -> None:
+        seen: list[bytes] = []
+        async with pair(tmp_path, slave_sync_interval=3_600_000, slave_read_enable=True) as both:
+            namesrv, topics = both.server.address, both.slave.services.topics
+            async with Producer("p", namesrv) as producer:
+                for number in range(4):
+                    await producer.send(Message("t", f"{number}"))
+            consumer = PushConsumer(
+                "g", namesrv, consume_from=ConsumeFromWhere.FIRST_OFFSET, listener=lambda m: seen.append(m.body)
+            )
+            consumer.subscribe("t")
+            async with consumer:
+                await until(lambda: len(seen) == 4)
+                await until(lambda: topics.get("t") is not None)
+                config = topics.get("t")
+                assert config is not None
+                topics.delete("t")
+                await both.master.stop()
+                await until(lambda: "topic[t] not exist" in caplog.text)
+                topics.put([config])
+                await until(lambda: "pulling t@broker-a:0 works again" in caplog.text)
+        assert sorted(seen) == [b"0", b"1", b"2", b"3"]
+        assert "is let go" not in caplog.text
 
     asyncio.run(scenario())
 

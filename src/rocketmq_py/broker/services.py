@@ -267,7 +267,7 @@ class Services:
         self.topics.on_change = self._topics_changed
         self.settings.on_change = self._settings_changed
         self.offsets.on_reset = self._reset
-        self.store.on_arrival = self._arrived
+        self.store.on_arrival = self._arrived_at_slave if self.role.is_slave else self._arrived
         self.role.watch(self._master_is)
         self.replication.open()
 
@@ -379,3 +379,7 @@ class Services:
         self.stats.arrived(arrivals)
         self.holds.arrived(arrivals)
         self.pop.arrived(arrivals)
+
+    def _arrived_at_slave(self, arrivals: list[Arrival]) -> None:
+        self.slave_sync.arrived(arrival.topic for arrival in arrivals)
+        self._arrived(arrivals)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple
 
 from rocketmq_py.broker.config import BrokerConfig
@@ -55,9 +55,9 @@ class Tables(NamedTuple):
 class SlaveSync:
     """Keeps the tables of a slave as its master's are.
 
-    All of it is fetched when a master becomes known, then every ``slave_sync_interval``; the timers' checkpoint every
-    three seconds. Each part is a matter of its own: one that fails keeps no other from being fetched, unless the master
-    cannot be reached at all.
+    All of it is fetched when a master becomes known, then every ``slave_sync_interval``, and when the log brings a
+    topic that is not known; the timers' checkpoint every three seconds. Each part is a matter of its own: one that
+    fails keeps no other from being fetched, unless the master cannot be reached at all.
 
     :param address: of this broker: one that has become master is not its own slave.
     :param on_lost: hears that the master cannot be reached.
@@ -77,6 +77,7 @@ class SlaveSync:
         self._failing: set[str] = set()
         self._wake = asyncio.Event()
         self._is_due = True
+        self._strangers: set[str] = set()
         self._work = Background()
         self.completed = 0
         """How often everything has been taken over."""
@@ -92,6 +93,18 @@ class SlaveSync:
         await self._work.stop()
         self._outward.close()
 
+    def arrived(self, topics: Iterable[str]) -> None:
+        """The log has brought messages of ``topics``.
+
+        Who reads them when the master is gone must find their topic here, so of a new one the master is asked now: of
+        each name once in an interval, since it may be one the master has deleted.
+        """
+        new = {topic for topic in topics if self._tables.topics.get(topic) is None} - self._strangers
+        if new:
+            self._strangers |= new
+            self._is_due = True
+            self._wake.set()
+
     def _master_is(self, master: Master) -> None:
         if master.address is not None:
             self._is_due = True
@@ -106,6 +119,8 @@ class SlaveSync:
             if master is not None and master != self._address:
                 is_full = self._is_due or loop.time() >= next_full
                 self._is_due = False
+                if loop.time() >= next_full:
+                    self._strangers.clear()
                 if await self._turn(master, is_full=is_full):
                     if is_full:
                         self.completed += 1

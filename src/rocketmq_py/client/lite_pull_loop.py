@@ -130,8 +130,8 @@ class PullLoop:
         _log.log(level, "pulling %s at %s failed, again in %g s: %s", queue, where, delay, error)
         if error.refresh_route:
             await self._group.instance.routes.refresh_all({queue.topic})
-        if isinstance(error, TopicNotExist):
-            self._vanished()
+        if isinstance(error, TopicNotExist) and error.address == self._group.instance.routes.master(queue.broker_name):
+            self._vanished()  # a slave may only not have heard of the topic yet
         return delay
 
     def _vanished(self) -> None:

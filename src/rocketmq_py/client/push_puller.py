@@ -153,7 +153,8 @@ class Puller:
             self._group.doubt(self._queue)
         if error.refresh_route:
             await self._group.instance.routes.refresh_all({queue.topic})
-        if isinstance(error, TopicNotExist):
+        if isinstance(error, TopicNotExist) and error.address == self._group.instance.routes.master(queue.broker_name):
+            # A slave may only not have heard of the topic yet.
             await self._group.vanished(self._queue)
         return delay
 
