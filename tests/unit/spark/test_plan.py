@@ -17,6 +17,7 @@ from rocketmq_py.spark.plan import (
     admit,
     backlog,
     batch_plan,
+    beyond_the_end,
     carry,
     repeated_first_plan,
     resolve,
@@ -167,3 +168,10 @@ def test_the_longest_queue_is_split_first() -> None:
 
 def test_the_backlog_counts_what_is_ahead_only() -> None:
     assert backlog({A: 5, B: 9}, {A: 8, B: 2, C: 4}) == 7
+
+
+def test_a_queue_that_does_not_reach_the_start_is_told() -> None:
+    bounds = {A: Bounds(0, 9), B: Bounds(2, 3), C: Bounds(0, 0)}
+    assert beyond_the_end({A: 9, B: 3, C: 0}, bounds) == [], "the end itself is where new messages come"
+    [told] = beyond_the_end({A: 0, B: 4, C: 0}, bounds)
+    assert "ends at offset 3, but reading was to begin at 4" in told
