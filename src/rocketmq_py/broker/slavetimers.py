@@ -172,11 +172,10 @@ class SlaveTimers(Timers):
 
     def more_of_checkpoint(self) -> TimerCheckPointResponse | None:
         """What lets a master of this project go on without all that others have taken."""
-        if self._files is None or self._acted_from is None:
-            return None
+        if self._files is None or self._acted_from is None or self._read_ms <= self._from_ms:
+            return None  # nothing was given to others, or not all that was due before the first slot of its own
         waiting = ",".join(map(str, self._untaken.places()))
-        delivered_before = max(self._from_ms, self._read_ms)
-        return TimerCheckPointResponse(delivered_before=delivered_before, waiting=waiting, acted_from=self._acted_from)
+        return TimerCheckPointResponse(delivered_before=self._read_ms, waiting=waiting, acted_from=self._acted_from)
 
     # -- what others take
 

@@ -281,6 +281,24 @@ def test_what_the_master_was_to_send_round_is_not_missed(tmp_path: Path) -> None
     slave.services.close()
 
 
+def test_nothing_is_said_of_what_has_not_been_looked_at(tmp_path: Path) -> None:
+    """The slave has begun to act, and nobody has taken anything yet: the master that is back does it all."""
+    running = master(tmp_path)
+    timed(running, "far", 24_500)
+    running.turn(1_999)
+    timed(running, "near", 22_501)
+    pass_time(running, 17_000)
+    slave = Slave(tmp_path, running.now, ended(running))
+    slave.pass_time(100)
+    slave.timers.begin()
+    slave.turn()
+    assert slave.told()[1] == TimerCheckPointResponse()
+    again = taken_back(tmp_path, slave)
+    pass_time(again, 10_000)
+    assert sorted(delivered(again)) == ["far", "near"]
+    again.services.close()
+
+
 def told_as(slave: Slave, read_ms: int, offset: int) -> bytes:
     """A checkpoint that says so."""
     check = slave.connect().ask(CHECKPOINT).body
