@@ -69,8 +69,8 @@ class PopAcks:
     def _ack_one_pop(self, peer: Peer, one: BatchAck, broker_name: str) -> Appended | None:
         topic = real_topic(one.topic, one.consumer_group, one.retry)
         first, end = self._store.queue_range(topic, one.queue_id)
-        offsets = [one.start_offset + place for place in decode_bits(one.bits)]
-        offsets = [offset for offset in offsets if first <= offset <= end]
+        start = one.start_offset
+        offsets = [start + place for place in decode_bits(one.bits) if first <= start + place <= end]
         if one.revive_queue_id == ORDER_REVIVE_QUEUE:
             for offset in offsets:
                 self._ack_in_order(peer, OrderKey(topic, one.consumer_group, one.queue_id), offset, one.pop_time)
@@ -111,7 +111,7 @@ class PopAcks:
             return self._change_in_order(header, info)
         key, now = _key(header, info), self._clock()
         one = self._log.ledger.find(key)
-        if one is None or not one.of([header.offset]):
+        if one is None or not one.out([header.offset]):
             raise BrokerError.of(
                 Code.NO_MESSAGE,
                 f"message {header.offset} of topic {header.topic} queue {header.queue_id} is not out any more: it was "

@@ -77,10 +77,11 @@ class SlaveReviveLog(ReviveLog):
     def ack(self, key: CkKey, offsets: Collection[int]) -> None:
         """Remember that messages of a pop are done; nothing happens when none of them is out any more."""
         one = self.ledger.find(key)
-        out = [] if one is None else one.of(offsets)
-        if not out:
+        bits = 0 if one is None else one.out(offsets)
+        if one is None or not bits:
             return
-        self.ledger.ack(key, out)
+        out = one.at(bits)
+        self.ledger.settle(key, one, bits)
         if key.broker_name == self._config.broker_name:  # the queue of another broker has offsets of its own
             place = Place(key.group, key.topic, key.queue_id)
             told = self._places.settle(place, out)

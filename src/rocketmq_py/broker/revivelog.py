@@ -85,9 +85,10 @@ class ReviveLog:
         :raises StoreNotWritable: the store refuses writes.
         """
         one = self.ledger.find(key)
-        out = [] if one is None else one.of(offsets)
-        if one is None or not out:
+        bits = 0 if one is None else one.out(offsets)
+        if one is None or not bits:
             return None
+        out = one.at(bits)
         record = AckRecord(
             offset=out[0], broker_name=key.broker_name, group=key.group, pop_time=key.pop_time, queue_id=key.queue_id,
             start_offset=key.start_offset, topic=key.topic,
@@ -96,7 +97,7 @@ class ReviveLog:
         if len(out) > 1:
             record, tag = BatchAckRecord.of(record, out), BATCH_ACK_TAG
         appended = self.append(one.revive_queue, tag, record.unique_key, record.encode())
-        self.ledger.ack(key, out)
+        self.ledger.settle(key, one, bits)
         return appended
 
     def try_again(self, one: Outstanding) -> None:

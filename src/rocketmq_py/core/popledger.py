@@ -37,13 +37,15 @@ class Outstanding(msgspec.Struct, eq=False):
     @property
     def left(self) -> list[int]:
         """Offsets of the messages, in order."""
-        acked = self.check_point.bit_map
-        return [offset for bit, offset in enumerate(self.check_point.offsets) if not acked >> bit & 1]
+        return self.at(~self.check_point.bit_map)
 
-    def of(self, offsets: Iterable[int]) -> list[int]:
-        """Those of these offsets that are still out, in order."""
-        acked, bit_of = self.check_point.bit_map, self.check_point.bit_of
-        return sorted({offset for offset in offsets if (bit := bit_of(offset)) >= 0 and not acked >> bit & 1})
+    def out(self, offsets: Iterable[int]) -> int:
+        """The bits of those of these messages that are still out."""
+        return self.check_point.bits_of(offsets) & ~self.check_point.bit_map
+
+    def at(self, bits: int) -> list[int]:
+        """The offsets of messages by their bits, in order."""
+        return [offset for bit, offset in enumerate(self.check_point.offsets) if bits >> bit & 1]
 
 
 def to_try_again(one: Outstanding, now_ms: int) -> CheckPoint:
@@ -97,14 +99,13 @@ class Ledger:
     def ack(self, key: CkKey, offsets: Iterable[int]) -> None:
         """Messages of a pop are done."""
         one = self._all.get(key)
-        if one is None:
-            return
-        check_point = one.check_point
-        for offset in offsets:
-            bit = check_point.bit_of(offset)
-            if bit >= 0:
-                check_point.bit_map |= 1 << bit
-        if check_point.is_done:
+        if one is not None:
+            self.settle(key, one, one.check_point.bits_of(offsets))
+
+    def settle(self, key: CkKey, one: Outstanding, bits: int) -> None:
+        """As :meth:`ack`, of a pop that has been found and by the bits of its messages."""
+        one.check_point.bit_map |= bits
+        if one.check_point.is_done:
             self.finish(key)
 
     def finish(self, key: CkKey) -> None:

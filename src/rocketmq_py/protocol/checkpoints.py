@@ -6,6 +6,7 @@ is written and what follows from it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple, Self
 
 import msgspec
@@ -72,12 +73,20 @@ class CheckPoint(Body, kw_only=True, rename={
         start = self.start_offset
         return [start + diff for diff in self.diffs or range(self.count)]
 
-    def bit_of(self, offset: int) -> int:
-        """The bit of the message at an offset; -1 when it is none of these."""
-        place, diffs = offset - self.start_offset, self.diffs
+    def bits_of(self, offsets: Iterable[int]) -> int:
+        """The bits of the messages at these offsets; an offset that is none of these has none."""
+        start, diffs = self.start_offset, self.diffs
+        end = start + self.count
+        bits = 0
         if not diffs or diffs[-1] == self.count - 1:  # one after the other
-            return place if 0 <= place < self.count else -1
-        return diffs.index(place) if place in diffs else -1
+            for offset in offsets:
+                if start <= offset < end:
+                    bits |= 1 << offset - start
+        else:
+            for offset in offsets:
+                if offset - start in diffs:
+                    bits |= 1 << diffs.index(offset - start)
+        return bits
 
     @property
     def is_done(self) -> bool:

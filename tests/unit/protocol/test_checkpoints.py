@@ -23,7 +23,8 @@ def test_bodies_are_those_java_writes() -> None:
     assert isinstance(ck, CheckPoint)
     assert (ck.key, ck.offsets, ck.revive_time) == (KEY, [100, 101, 103], 60_005)
     assert ck.encode() == CK
-    assert [ck.bit_of(offset) for offset in (99, 100, 101, 102, 103, 104)] == [-1, 0, 1, -1, 2, -1]
+    assert [ck.bits_of([offset]) for offset in (99, 100, 101, 102, 103, 104)] == [0, 1, 2, 0, 4, 0]
+    assert ck.bits_of([103, 99, 100, 103]) == 0b101
     assert ck.unique_key == "T@2@100@g@5@b@ck"
     ack = decode_revive("ack", ACK)
     assert isinstance(ack, AckRecord)
@@ -39,7 +40,8 @@ def test_bodies_are_those_java_writes() -> None:
 def test_what_older_brokers_left_out() -> None:
     ck = CheckPoint.decode(b'{"bn":"b","c":"g","it":60000,"n":3,"pt":5,"q":2,"so":100,"t":"T"}')
     assert ck.offsets == [100, 101, 102]
-    assert [ck.bit_of(offset) for offset in (99, 100, 102, 103)] == [-1, 0, 2, -1]
+    assert [ck.bits_of([offset]) for offset in (99, 100, 102, 103)] == [0, 1, 4, 0]
+    assert ck.bits_of([102, 103, 99, 100, 100]) == 0b101
     ack = AckRecord.decode(b'{"ao":103,"c":"g","pt":5,"q":2,"so":100,"t":"T"}')
     assert ack.key("b") == KEY
 
