@@ -27,8 +27,13 @@ def table(name: str) -> pd.DataFrame:
 
 def spark_table(spark: SparkSession, name: str, columns: str) -> DataFrame:
     """Some columns of a table as a data frame; a missing value is null."""
-    wanted = table(name)[columns.split()].astype(object)
-    return spark.createDataFrame(wanted.where(wanted.notna(), None))
+    return spark.createDataFrame(with_nulls(table(name)[columns.split()]))
+
+
+def with_nulls(frame: pd.DataFrame) -> pd.DataFrame:
+    """Missing values as None: for PySpark before 4.2 NaN is a number."""
+    missing = [name for name in frame if frame[name].hasnans]
+    return frame.astype(dict.fromkeys(missing, object)).where(frame.notna(), None)
 
 
 def stream(spark: SparkSession, namesrv: str, topic: str) -> DataFrame:

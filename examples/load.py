@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 from pyspark.sql import SparkSession, functions as f
 
-from examples.common import program, table
+from examples.common import program, table, with_nulls
 
 
 def run(spark: SparkSession, namesrv: str, _: Path, days: int = 365) -> None:
@@ -24,7 +24,7 @@ def run(spark: SparkSession, namesrv: str, _: Path, days: int = 365) -> None:
     # A message per flight: the tag is what brokers filter by, the key what people search for; flights of one aircraft
     # stay in order because they share a sharding key.
     columns = ["id", "scheduled", "carrier", "tailnum", "origin", "dest", "distance", "dep_delay", "arr_delay"]
-    frame = spark.createDataFrame(flights[flights["scheduled"] < end][columns].sort_values("scheduled"))
+    frame = spark.createDataFrame(with_nulls(flights[flights["scheduled"] < end][columns].sort_values("scheduled")))
     frame.select(
         f.to_json(f.struct(*columns), {"ignoreNullFields": "true"}).alias("body"),
         f.col("carrier").alias("tags"),
@@ -33,7 +33,7 @@ def run(spark: SparkSession, namesrv: str, _: Path, days: int = 365) -> None:
     ).write.format("rocketmq").option("namesrv", namesrv).option("topic", "flights").mode("append").save()
 
     columns = ["origin", "hour", "wind_speed", "visib", "precip"]
-    frame = spark.createDataFrame(weather[weather["hour"] < end][columns])
+    frame = spark.createDataFrame(with_nulls(weather[weather["hour"] < end][columns]))
     frame.select(f.to_json(f.struct(*columns)).alias("body"), f.col("origin").alias("tags")).write.format(
         "rocketmq"
     ).option("namesrv", namesrv).option("topic", "weather").mode("append").save()

@@ -24,6 +24,7 @@ from rocketmq_py.spark import (
 )
 from rocketmq_py.spark.progress import BatchProgress
 from rocketmq_py.spark.report_sources import read_batches
+from rocketmq_py.spark.stream import SUPPORTS_ADMISSION
 from tests.spark.conftest import Load, Topic
 
 
@@ -68,6 +69,7 @@ def listen(spark: SparkSession) -> Iterator[Callable[..., None]]:
         spark.streams.removeListener(listener)
 
 
+@pytest.mark.skipif(not SUPPORTS_ADMISSION, reason="needs PySpark 4.2")
 def test_watchers_are_told_of_lag_rates_and_skew(topic: Topic, load_stream: Load, listen, tmp_path: Path) -> None:
     registry, reader, seen, shown = CollectorRegistry(), InMemoryMetricReader(), Seen(), io.StringIO()
     prometheus, log = PrometheusProgress(registry), tmp_path / "progress.jsonl"
