@@ -12,7 +12,7 @@ from rocketmq_py.client.blocking_admin import Admin
 from rocketmq_py.properties import Property
 from rocketmq_py.spark.decisions import Decision, DecisionError, Decisions
 from rocketmq_py.spark.exactly import Committer, Prepared
-from rocketmq_py.spark.halves import Half
+from rocketmq_py.spark.halves import Halves
 from rocketmq_py.spark.settling import UnsettledError
 from rocketmq_py.testing import Cluster
 from tests.server.cli import eventually
@@ -114,7 +114,7 @@ def test_a_decision_that_comes_to_be_there_after_its_writing_failed_is_carried_o
             raise DecisionError("timed out")
 
     class Kept(Committer):
-        def end(self, prepared: list[Prepared], outcome: int) -> list[Half]:
+        def end(self, prepared: list[Prepared], outcome: int) -> Halves:
             raise AssertionError("nothing can be told yet")
 
     tasks = [sink.task(range(20))]
