@@ -290,6 +290,8 @@ def test_nothing_is_said_of_what_has_not_been_looked_at(tmp_path: Path) -> None:
     pass_time(running, 17_000)
     slave = Slave(tmp_path, running.now, ended(running))
     slave.pass_time(100)
+    (_, offset), _ = slave.told()
+    slave.timers.take_over(told_as(slave, slave.now // 1_000 * 1_000, offset))
     slave.timers.begin()
     slave.turn()
     assert slave.told()[1] == TimerCheckPointResponse()
