@@ -11,11 +11,14 @@ from collections.abc import Iterator
 import pytest
 
 from rocketmq_py import Message, MessageQueue, Producer
+from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.names import TIMER_TOPIC
+from rocketmq_py.store.timerwheel import progress
 from tests.interop.javapeer import JavaPeer, free_port_block
 from tests.interop.ours import OurServers
 from tests.interop.side import eventually
 from tests.interop.test_acting_master import ACTING, knows, make_topic, masters, stored
+from tests.server.rawpeer import RawPeer
 
 pytestmark = pytest.mark.long
 
@@ -32,13 +35,24 @@ def own_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OurServers
     servers.close()
 
 
-def send(namesrv: str, topic: str, count: int, seconds: float) -> None:
-    """Timed messages for the only queue of broker-a."""
+def send(namesrv: str, topic: str, count: int, seconds: float) -> int:
+    """Timed messages for the only queue of broker-a; when the last is due."""
     due = round((time.time() + seconds) * 1000)
     with Producer("p", namesrv, send_timeout=60) as producer:
         for number in range(count):
             message = Message(topic, b"%d" % number, deliver_at=due + number * 100)
             producer.send(message, MessageQueue(topic, "broker-a", 0))
+    return due + (count - 1) * 100
+
+
+def says_delivered(slave: str, due: int) -> None:
+    """Wait until a slave tells that it has delivered what was due; a Java broker tells that some seconds later."""
+
+    def told() -> int:
+        with RawPeer(slave) as peer:
+            return progress(peer.ask(RequestCode.GET_TIMER_CHECK_POINT).body)[0]
+
+    eventually(told, lambda read_ms: read_ms > due)
 
 
 def acts(namesrv: str, topic: str, slave: str) -> None:
@@ -54,11 +68,12 @@ def test_ours_for_a_java_master_that_goes_on_where_it_has_come_to(java: JavaPeer
         None, "--namesrv", namesrv, brokerRole="SLAVE", brokerId=1, slaveSyncInterval=1000, **SLAVE
     )
     topic = make_topic(namesrv)
-    send(namesrv, topic, N, 2)
+    due = send(namesrv, topic, N, 2)
     eventually(lambda: stored(slave.broker, TIMER_TOPIC), lambda end: end == N)
     master.process.kill()
     acts(namesrv, topic, slave.broker)
     eventually(lambda: stored(other.broker, topic), lambda end: end == N)
+    says_delivered(slave.broker, due)
 
     again = java.broker(namesrv, port=port, store=master.store, conf=MASTER)
     acts(namesrv, topic, again.address)
@@ -76,11 +91,12 @@ def test_a_java_slave_for_ours_that_goes_on_where_it_has_come_to(java: JavaPeer,
     topic = make_topic(namesrv)
     slave = java.broker(namesrv, role="SLAVE", id=1, conf=SLAVE)
     eventually(lambda: knows(slave.address, topic), bool)
-    send(namesrv, topic, N, 2)
+    due = send(namesrv, topic, N, 2)
     eventually(lambda: stored(slave.address, TIMER_TOPIC), lambda end: end == N)
     master.kill()
     acts(namesrv, topic, slave.address)
     eventually(lambda: stored(other.broker, topic), lambda end: end == N)
+    says_delivered(slave.address, due)
 
     own_servers.serve(store, *flags, enableSlaveActingMaster="true")
     acts(namesrv, topic, master.broker)
