@@ -87,6 +87,7 @@ $(VENV)/.demo: $(VENV)/.venv pyproject.toml constraints.txt
 	$(INSTALL) --editable '.[demo]'
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.venv pyproject.toml constraints.txt
+$(VENV)/.dev: $(VENV)/.venv pyproject.toml constraints.txt $(wildcard native/*.py native/src/*/*.[cp]*)
 	$(INSTALL) --editable . --group dev
+	@$(INSTALL) ./native || echo "no compiled decoder: it needs a C compiler; NumPy decodes, and tests of the other skip"
 	@touch $@

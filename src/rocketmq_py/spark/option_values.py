@@ -16,6 +16,7 @@ from rocketmq_py.protocol.bodies import SubscriptionData
 from rocketmq_py.protocol.names import check_topic
 from rocketmq_py.spark.badrecords import Mode
 from rocketmq_py.spark.offsets import Boundary, Offsets, from_document, queues_of_document
+from rocketmq_py.spark.pieces import Way
 from rocketmq_py.spark.selection import Assigned, Matching, Topics
 
 Parse = Callable[[str], Any]
@@ -183,6 +184,14 @@ def mode(text: str) -> Mode:
         return Mode(text.strip().lower())
     except ValueError:
         raise ConfigError("PERMISSIVE, FAILFAST or DLQ is expected") from None
+
+
+def way(text: str) -> Way:
+    """Who decodes."""
+    try:
+        return Way(text.strip().lower())
+    except ValueError:
+        raise ConfigError("auto, numpy or compiled is expected") from None
 
 
 def columns(text: str) -> tuple[str, ...]:

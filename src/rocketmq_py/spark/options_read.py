@@ -12,6 +12,7 @@ from rocketmq_py.spark.badrecords import Mode
 from rocketmq_py.spark.offsets import Boundary, FromGroup, Position, Times
 from rocketmq_py.spark.option_values import Parse
 from rocketmq_py.spark.options_shared import SHARED, ClusterOptions, check_dlq_topic
+from rocketmq_py.spark.pieces import Way
 from rocketmq_py.spark.selection import Selection
 
 
@@ -57,6 +58,8 @@ class ReadOptions(ClusterOptions):
         ``FAILFAST`` for a batch read.
     :ivar dlq_topic: where they go with ``DLQ`` (default ``%DLQ%`` and ``groupId``).
     :ivar check_crc: compare each body with the checksum its broker stored (default false, as in Java's clients).
+    :ivar decoder: ``auto`` (default) decodes with ``rocketmq-py-native`` where it is installed and with NumPy
+        elsewhere, ``numpy`` never uses it, ``compiled`` fails without it.
     """
 
     selection: Selection
@@ -81,6 +84,7 @@ class ReadOptions(ClusterOptions):
     mode: Mode = Mode.FAILFAST
     dlq_topic: str | None = None
     check_crc: bool = False
+    decoder: Way = Way.AUTO
 
 
 READ: dict[str, Parse] = SHARED | {
@@ -113,6 +117,7 @@ READ: dict[str, Parse] = SHARED | {
     "mode": values.mode,
     "dlqTopic": check_topic,
     "checkCrc": values.boolean,
+    "decoder": values.way,
 }
 STREAM_ONLY = (
     *("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "offsetLookupIntervalMs"),
@@ -138,6 +143,10 @@ def settle_read(given: dict[str, Any], use: str) -> None:
     least, most = given.get("min_offsets_per_trigger"), given.get("max_offsets_per_trigger")
     if least and most and least > most:
         raise ConfigError(f"option minOffsetsPerTrigger={least} is above maxOffsetsPerTrigger={most}")
+    if given.get("check_crc") and given.get("decoder") is Way.COMPILED:
+        raise ConfigError(
+            "options decoder=compiled and checkCrc=true contradict: the compiled decoder does not check it"
+        )
     if "max_trigger_delay" in given and not least:
         raise ConfigError("option maxTriggerDelay is of use with minOffsetsPerTrigger only")
 

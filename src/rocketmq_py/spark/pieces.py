@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import NamedTuple
 
 
@@ -11,3 +12,11 @@ class Piece(NamedTuple):
     body: bytes
     start: int
     stop: int
+
+
+class Way(Enum):
+    """Who decodes: the compiled decoder where it is installed, NumPy in any case, or the compiled one only."""
+
+    AUTO = "auto"
+    NUMPY = "numpy"
+    COMPILED = "compiled"

@@ -85,7 +85,8 @@ class QueueRanges:
 
         keep_imports()
         options, settings, schema = self.options, self._settings(), arrow_schema(self._schema)
-        decoder = Decoder(schema, wanted.queue.broker_name, options.tags, check_crc=options.check_crc)
+        name, crc = wanted.queue.broker_name, options.check_crc
+        decoder = Decoder(schema, name, options.tags, check_crc=crc, way=options.decoder)
         rescue = Salvage(wanted.queue, partition.addresses, settings, decoder, schema, options).rescue
         fetcher = Fetcher(wanted, partition.addresses, settings)
         try:

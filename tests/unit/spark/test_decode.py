@@ -1,4 +1,4 @@
-"""Decoding many records at once gives what the plain record codec gives, for regular and irregular ones."""
+"""Decoding many records at once with NumPy gives what the plain record codec gives, for regular and irregular ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rocketmq_py.errors import CorruptRecord
 from rocketmq_py.model import RecordHead
 from rocketmq_py.spark.decode import COLUMNS, Decoder
 from rocketmq_py.spark.decode.layout import Irregular, Layout, record_starts
-from rocketmq_py.spark.pieces import Piece
+from rocketmq_py.spark.pieces import Piece, Way
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.record import decode_records, encode_record, pack_host
 
@@ -36,9 +36,13 @@ def record(
     return encode_record(head, topic, zlib.compress(body) if sys_flag & COMPRESSED else body, properties)
 
 
+def by_numpy(schema: Any = SCHEMA) -> Decoder:
+    return Decoder(schema, "broker-a", way=Way.NUMPY)
+
+
 def decode(records: list[bytes], start: int = 0, stop: int = 1 << 40, names: list[str] | None = None) -> Any:
     schema = SCHEMA if names is None else pa.schema([SCHEMA.field(name) for name in names])
-    (batch,) = Decoder(schema, "broker-a").decode([Piece(b"".join(records), start, stop)])
+    (batch,) = by_numpy(schema).decode([Piece(b"".join(records), start, stop)])
     batch.validate(full=True)
     assert batch.schema.equals(schema)
     return batch
@@ -79,7 +83,7 @@ def rows(batch: Any) -> list[dict[str, Any]]:
 def is_fast(records: list[bytes]) -> bool:
     raw = b"".join(records)
     try:
-        Decoder(SCHEMA, "broker-a")._fast(raw, record_starts(raw), range(1 << 40))
+        by_numpy()._fast(raw, record_starts(raw), range(1 << 40))
     except Irregular:
         return False
     return True
@@ -189,24 +193,24 @@ def test_messages_outside_the_offsets_asked_for_or_twice_are_left_out() -> None:
         Piece(b"".join(map(record, [3, 4, 5, 6])), 4, 6),
         Piece(b"".join(map(record, [6, 7, 8, 9])), 6, 9),
     ]
-    (batch,) = Decoder(SCHEMA, "broker-a").decode(pieces)
+    (batch,) = by_numpy().decode(pieces)
     assert batch["queueOffset"].to_pylist() == [4, 5, 6, 7, 8]
     irregular = [piece._replace(body=piece.body.replace(b"A\x02", b"A\x01")) for piece in pieces]
-    (batch,) = Decoder(SCHEMA, "broker-a").decode(irregular)
+    (batch,) = by_numpy().decode(irregular)
     assert batch["queueOffset"].to_pylist() == [4, 5, 6, 7, 8]
 
 
 def test_pieces_without_messages_give_no_batch() -> None:
-    assert list(Decoder(SCHEMA, "broker-a").decode([Piece(b"", 0, 5)])) == []
-    assert list(Decoder(SCHEMA, "broker-a").decode([Piece(record(9), 0, 5)])) == []
-    assert list(Decoder(SCHEMA, "broker-a").decode([Piece(record(9, properties=b"a"), 0, 5)])) == []
+    assert list(by_numpy().decode([Piece(b"", 0, 5)])) == []
+    assert list(by_numpy().decode([Piece(record(9), 0, 5)])) == []
+    assert list(by_numpy().decode([Piece(record(9, properties=b"a"), 0, 5)])) == []
 
 
 def test_many_compressed_bodies_come_in_several_batches() -> None:
     bodies = [random.Random(i).randbytes(50_000) * 2 for i in range(24)]
     records = [record(i, body=body, sys_flag=COMPRESSED) for i, body in enumerate(bodies)]
     pieces = [Piece(b"".join(records[i : i + 2]), i, i + 2) for i in range(0, 24, 2)]
-    batches = list(Decoder(SCHEMA, "broker-a").decode(pieces))
+    batches = list(by_numpy().decode(pieces))
     assert [body for batch in batches for body in batch["body"].to_pylist()] == bodies
     assert len(batches) > 1
 
@@ -225,14 +229,14 @@ def test_many_compressed_bodies_come_in_several_batches() -> None:
 )
 def test_bytes_that_are_no_records_are_an_error_not_rows(raw: bytes) -> None:
     with pytest.raises(CorruptRecord):
-        list(Decoder(SCHEMA, "broker-a").decode([Piece(raw, 0, 10)]))
+        list(by_numpy().decode([Piece(raw, 0, 10)]))
 
 
 @given(st.binary(max_size=400))
 @settings(max_examples=300)
 def test_garbage_never_becomes_rows_or_another_error(raw: bytes) -> None:
     try:
-        batches = list(Decoder(SCHEMA, "broker-a").decode([Piece(raw, 0, 10)]))
+        batches = list(by_numpy().decode([Piece(raw, 0, 10)]))
     except CorruptRecord:
         return
     assert batches == []

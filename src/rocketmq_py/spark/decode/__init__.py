@@ -1,13 +1,14 @@
 """Pull bodies into Arrow record batches.
 
 :class:`Decoder` is the entrance. Whole runs of regular records are decoded with NumPy and Arrow, without one Python
-object per message; what is irregular (see the modules) goes through the plain record codec, with equal columns.
-Refuses to know sockets and Spark.
+object per message; what is irregular (see the modules) goes through the plain record codec, with equal columns. Where
+the compiled decoder is installed, it is asked first. Refuses to know sockets and Spark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,10 @@ import pyarrow.compute as pc
 from rocketmq_py.errors import CorruptRecord
 from rocketmq_py.spark.decode.checksums import check_crcs
 from rocketmq_py.spark.decode.columns import COLUMNS as COLUMNS, Records
+from rocketmq_py.spark.decode.compiled import CompiledDecoder, installed, required
 from rocketmq_py.spark.decode.layout import Ints, Irregular, Layout, holds_compressed, record_starts
-from rocketmq_py.spark.pieces import Piece
+from rocketmq_py.spark.decode.slices import as_kind
+from rocketmq_py.spark.pieces import Piece, Way
 from rocketmq_py.wire.record import decode_records
 
 _MOST_COMPRESSED = 256 * 1024
@@ -40,10 +43,16 @@ class Decoder:
         decoded.
     :param broker_name: what the column ``brokerName`` says; records do not hold it.
     :param tags: keep messages with one of these tags only; all messages when there are none.
-    :param check_crc: compare each body with its checksum.
+    :param check_crc: compare each body with its checksum. The compiled decoder does not.
+    :param way: which decoder to ask first.
+    :raises ConfigError: the compiled decoder is required, and not installed.
     """
 
-    def __init__(self, schema: Any, broker_name: str, tags: Collection[str] = (), *, check_crc: bool = False) -> None:
+    def __init__(
+        self, schema: Any, broker_name: str, tags: Collection[str] = (), *, check_crc: bool = False, way: Way = Way.AUTO
+    ) -> None:
+        native = None if way is Way.NUMPY or check_crc else required() if way is Way.COMPILED else installed()
+        self._compiled = CompiledDecoder(native, schema, broker_name, tags) if native else None
         self._check_crc = check_crc
         self._tags = frozenset(tags)
         self._tags_array = pa.array(sorted(tags), pa.string())
@@ -75,6 +84,9 @@ class Decoder:
 
     def _decode(self, pieces: Sequence[Piece]) -> Any | None:
         """One batch of all messages; None if there are none."""
+        if self._compiled is not None:
+            with suppress(Irregular, UnicodeDecodeError):
+                return self._compiled.decode(pieces)
         raw = pieces[0].body if len(pieces) == 1 else b"".join([piece.body for piece in pieces])
         wanted = range(pieces[0].start, pieces[-1].stop)
         starts = record_starts(raw)
@@ -97,7 +109,7 @@ class Decoder:
                 return None
             layout = Layout(raw, layout.starts[keep])
         records = Records(layout, self._broker_name)
-        arrays = [_as(c.of_records(records), f.type) for c, f in zip(self._columns, self._schema, strict=True)]
+        arrays = [as_kind(c.of_records(records), f.type) for c, f in zip(self._columns, self._schema, strict=True)]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         return self._tagged(batch, records)
 
@@ -121,15 +133,10 @@ class Decoder:
         if not messages:
             return None
         arrays = [
-            _as(pa.array([c.of_message(m) for m in messages], c.kind), f.type)
+            as_kind(pa.array([c.of_message(m) for m in messages], c.kind), f.type)
             for c, f in zip(self._columns, self._schema, strict=True)
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-
-
-def _as(array: Any, kind: Any) -> Any:
-    """``array`` as ``kind``: a body as a string is the same bytes, not looked at, as Spark casts them."""
-    return array if array.type == kind else array.view(kind)
 
 
 def _ascending(offsets: Any, wanted: range) -> Any:

@@ -28,3 +28,8 @@ def gather(data: Bytes, starts: Ints, lengths: Ints, kind: Any) -> Any:
 def fixed(values: Any, kind: Any) -> Any:
     """A fixed-width array of ``kind`` over NumPy values of the same width, not copied."""
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
+
+
+def as_kind(array: Any, kind: Any) -> Any:
+    """``array`` as ``kind``: a body as a string is the same bytes, not looked at, as Spark casts them."""
+    return array if array.type == kind else array.view(kind)

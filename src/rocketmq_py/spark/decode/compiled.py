@@ -1,0 +1,138 @@
+"""The same columns as the NumPy way's, made by the compiled decoder of the distribution ``rocketmq-py-native``.
+
+Optional: :func:`installed` says whether there is one. It refuses whatever needs more than the layout of plain records,
+and those go the NumPy way, which has the errors, too; so nothing here explains what is wrong with a record.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.spark.badrecords import CORRUPT_REASON, CORRUPT_RECORD
+from rocketmq_py.spark.decode.columns import COLUMNS
+from rocketmq_py.spark.decode.layout import Irregular
+from rocketmq_py.spark.decode.slices import as_kind
+from rocketmq_py.spark.pieces import Piece
+
+FORMAT = 1
+"""The form of buffers that is understood here."""
+
+_log = logging.getLogger(__name__)
+
+
+@cache
+def installed() -> ModuleType | None:
+    """The compiled decoder, if there is one that fits."""
+    try:
+        import rocketmq_py_native as native
+    except ImportError:
+        return None
+    if native.FORMAT != FORMAT:
+        _log.warning(
+            "rocketmq-py-native gives format %s, this version of rocketmq-py takes %s: decoding with NumPy instead;"
+            " install the one that belongs to it", native.FORMAT, FORMAT
+        )  # fmt: skip
+        return None
+    found: ModuleType = native
+    return found
+
+
+def required() -> ModuleType:
+    """The compiled decoder.
+
+    :raises ConfigError: there is none.
+    """
+    found = installed()
+    if found is None:
+        raise ConfigError(
+            "option decoder=compiled needs rocketmq-py-native on every machine that runs Spark's Python workers:"
+            " install it there, or leave the option away"
+        )
+    return found
+
+
+class CompiledDecoder:
+    """Decodes the records of one queue.
+
+    :param native: what :func:`installed` gives.
+    :param schema: the columns; see :class:`~rocketmq_py.spark.decode.Decoder`.
+    :param tags: keep messages with one of these only; all when there are none.
+    """
+
+    def __init__(self, native: ModuleType, schema: Any, broker_name: str, tags: Collection[str]) -> None:
+        self._decode = native.decode
+        self._schema = schema
+        self._tags = pa.array(sorted(tags), pa.string()) if tags else None
+        stored = [name for name in schema.names if name not in _NOT_STORED]
+        self._stored = tuple(stored if "tags" in stored or not tags else [*stored, "tags"])
+        self._broker_name = broker_name
+
+    def decode(self, pieces: Sequence[Piece]) -> Any | None:
+        """One batch of all messages within the offsets of ``pieces``; None if there are none.
+
+        :raises Irregular: it does not decode these.
+        :raises UnicodeDecodeError: the topic is not UTF-8.
+        """
+        found = self._decode([piece.body for piece in pieces], pieces[0].start, pieces[-1].stop, self._stored)
+        if found is None:
+            raise Irregular("for the compiled decoder")
+        count, columns = found
+        if not count:
+            return None
+        arrays = {n: _ARRAYS[n](count, one) for n, one in zip(self._stored, columns, strict=True)}
+        arrays["brokerName"] = pa.repeat(self._broker_name, count)
+        wanted = [
+            as_kind(arrays[field.name], field.type) if field.name in arrays else pa.nulls(count, field.type)
+            for field in self._schema
+        ]
+        batch = pa.RecordBatch.from_arrays(wanted, schema=self._schema)
+        return batch if self._tags is None else self._tagged(batch, arrays["tags"])
+
+    def _tagged(self, batch: Any, tags: Any) -> Any | None:
+        kept = batch.filter(pc.is_in(tags, value_set=self._tags))
+        return kept if kept.num_rows else None
+
+
+_NOT_STORED = frozenset({"brokerName", CORRUPT_RECORD, CORRUPT_REASON})
+
+
+def _fixed(kind: Any) -> Callable[[int, Any], Any]:
+    return lambda count, values: pa.Array.from_buffers(kind, count, [None, pa.py_buffer(values)])
+
+
+def _texts(kind: Any) -> Callable[[int, Any], Any]:
+    def array(count: int, found: Any) -> Any:
+        valid, (offsets, content) = found
+        bits = None if valid is None else pa.py_buffer(valid)
+        return pa.Array.from_buffers(kind, count, [bits, pa.py_buffer(offsets), pa.py_buffer(content)])
+
+    return array
+
+
+def _topic(count: int, topic: bytes) -> Any:
+    return pa.repeat(topic.decode(), count)
+
+
+def _maps(count: int, found: Any) -> Any:
+    firsts, names, values = found
+    pairs = len(names[0]) // 4 - 1
+    text = _texts(pa.string())
+    offsets = pa.Array.from_buffers(pa.int32(), count + 1, [None, pa.py_buffer(firsts)])
+    return pa.MapArray.from_arrays(offsets, text(pairs, (None, names)), text(pairs, (None, values)))
+
+
+def _array_of(kind: Any) -> Callable[[int, Any], Any]:
+    if pa.types.is_binary(kind) or pa.types.is_string(kind):
+        return _texts(kind)
+    return _maps if pa.types.is_map(kind) else _fixed(kind)
+
+
+_ARRAYS = {name: _array_of(column.kind) for name, column in COLUMNS.items()} | {"topic": _topic}
