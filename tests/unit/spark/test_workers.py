@@ -15,8 +15,10 @@ from rocketmq_py.spark.workers import keep_imports
 @pytest.fixture(autouse=True)
 def thawed() -> Iterator[None]:
     gc.unfreeze()
+    keep_imports.cache_clear()
     yield
     gc.unfreeze()
+    keep_imports.cache_clear()
 
 
 def test_a_worker_collects_no_imports_and_only_its_first_task_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,6 +30,17 @@ def test_a_worker_collects_no_imports_and_only_its_first_task_counts(monkeypatch
     keep_imports()
     assert gc.get_freeze_count() <= frozen, "less is what was of no use any more"
     assert made
+
+
+def test_what_is_frozen_is_not_counted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counting goes through all of it: milliseconds, for every range that is read."""
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", SimpleNamespace(name="pyspark.daemon"))
+    keep_imports()
+    looked: list[str] = []
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: looked.append("counted") or 1)
+    monkeypatch.setattr(gc, "freeze", lambda: looked.append("frozen"))
+    keep_imports()
+    assert not looked
 
 
 def test_a_driver_collects_garbage_as_ever() -> None:
