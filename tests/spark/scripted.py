@@ -5,14 +5,17 @@ from __future__ import annotations
 import socket
 import socketserver
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rocketmq_py.protocol.bodies import BrokerData, QueueData, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.wire.command import RESPONSE_FLAG, Command, decode_command, encode_command
 from rocketmq_py.wire.frame import FrameDecoder
 
+_TEMPLATE_QUEUES = 8
 Script = Callable[[Command], Command | None]
 """The answer to a request; None cuts the connection."""
 
@@ -35,18 +38,22 @@ class ScriptedPeer(socketserver.ThreadingTCPServer):
         self.queues = queues
         self.brokers = [BrokerData(broker_name="broker-a", cluster="c", broker_addrs={0: self.address})]
         self.requests: list[Command] = []
+        self.not_yet: Counter[str] = Counter()
+        """How often the name server still has to be asked for a topic before it knows it."""
 
     def respond(self, request: Command) -> Command | None:
         self.requests.append(request)
         if request.code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
-            return answer(body=self.route().encode())
+            topic = request.ext["topic"]
+            if self.not_yet[topic]:
+                self.not_yet[topic] -= 1
+                return answer(ResponseCode.TOPIC_NOT_EXIST, remark=f"no topic {topic}")
+            return answer(body=self.route(_TEMPLATE_QUEUES if topic == AUTO_CREATE_TOPIC else self.queues).encode())
         return self.script(request)
 
-    def route(self) -> TopicRouteData:
+    def route(self, queues: int) -> TopicRouteData:
         return TopicRouteData(
-            queue_datas=[
-                QueueData(broker_name="broker-a", read_queue_nums=self.queues, write_queue_nums=self.queues, perm=6)
-            ],
+            queue_datas=[QueueData(broker_name="broker-a", read_queue_nums=queues, write_queue_nums=queues, perm=6)],
             broker_datas=self.brokers,
         )
 

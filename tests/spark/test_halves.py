@@ -164,6 +164,24 @@ def test_one_that_is_refused_takes_no_others_along(keys: Iterator[str], in_block
     assert reason.endswith("the message is too large")
 
 
+@IN_BLOCKS
+@pytest.mark.parametrize("in_batches", [True, False])
+def test_a_queue_the_broker_does_not_have_is_no_fault_of_the_row(
+    keys: Iterator[str], in_batches: bool, in_blocks: bool
+) -> None:
+    log = Log(in_batches)
+
+    def shrunk(request: Command) -> Command | None:
+        if int(request.ext["e"]) < 2:
+            return log(request)
+        peer.queues = 2
+        return answer(ResponseCode.INVALID_PARAMETER, remark=f"request queueId[{request.ext['e']}] is illegal")
+
+    with scripted(shrunk, queues=4) as peer:
+        sender = send(peer, keys, [row(i) for i in range(300)], Mode.PERMISSIVE, in_blocks=in_blocks)
+    assert sorted(int(log.at_place(half)[0]) for half in sender.halves()) == list(range(300))
+
+
 class Ending:
     """Ends what it is told to end but for half messages at some places."""
 

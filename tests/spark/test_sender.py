@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from itertools import count
 
 import pytest
 
-from rocketmq_py.errors import ConfigError, PermissionDenied, SystemBusy
+from rocketmq_py.errors import ConfigError, NoRouteError, PermissionDenied, SystemBusy
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.spark.badrecords import Bad, Mode
@@ -149,6 +150,57 @@ def test_what_a_broker_refuses_stops_nobody_else(mode: Mode) -> None:
         told = decode_properties(properties)
         assert (body, told["KEYS"], told["DLQ_ORIGIN_TOPIC"]) == (b"0000007", "k7", "orders")
         assert "the message is too large" in told["SPARK_BAD_REASON"]
+
+
+@pytest.mark.parametrize(("unknown", "queues"), [(0, {0, 1}), (1, {0, 1}), (9, {0, 1, 2, 3})])
+def test_what_a_topic_will_have_is_guessed_only_if_nobody_knows_it(unknown: int, queues: set[int]) -> None:
+    """A name server that has just been started hears of it between the questions for the topic and for the template."""
+    store = Store()
+    with scripted(store, queues=2) as peer:
+        peer.not_yet["orders"] = unknown
+        send(peer, map(message, range(300)))
+    assert {queue for queue, _ in store.stored} == queues
+
+
+class Shrunk(Store):
+    """A topic that has fewer queues than the route says, until it is asked for again."""
+
+    def __init__(self, queues: int) -> None:
+        super().__init__()
+        self._queues = queues
+        self.peer: ScriptedPeer | None = None
+
+    def __call__(self, request: Command) -> Command | None:
+        assert self.peer is not None
+        if int(request.ext["e"]) >= self._queues:
+            self.peer.queues = self._queues
+            return answer(ResponseCode.INVALID_PARAMETER, remark=f"request queueId[{request.ext['e']}] is illegal")
+        return super().__call__(request)
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_queue_the_broker_does_not_have_is_no_fault_of_the_row(mode: Mode) -> None:
+    bad, store = Bad(mode, "%DLQ%g"), Shrunk(2)
+    with scripted(store, queues=4) as peer:
+        store.peer = peer
+        settings = SendSettings(
+            namesrv=(peer.address,), producer_group="g", timeout=5, retries=5, in_flight=4, max_batch_bytes=200
+        )
+        with contextlib.closing(Sender(settings, bad)) as sender:
+            for i in range(300):
+                sender.send(message(i))
+            sender.flush()
+    assert sorted(store.bodies) == EXPECTED
+    assert bad.count == 0
+
+
+def test_a_row_whose_sharding_key_led_to_a_queue_that_is_gone_ends_the_task() -> None:
+    store = Shrunk(2)
+    gone = next(str(key) for key in count() if abs(string_hash(str(key))) % 4 == 3)
+    with scripted(store, queues=4) as peer:
+        store.peer = peer
+        with pytest.raises(NoRouteError, match="no broker takes messages"):
+            send(peer, [message(0, sharding_key=gone)], retries=1)
 
 
 def test_a_message_that_waits_travels_alone_and_in_its_turn() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, RocketMQError, TopicNotExist
@@ -116,8 +117,11 @@ class Cluster:
             template = self._template()
             if template is None:
                 raise
-            number: Callable[[QueueData], int] = lambda data: min(writable_number(data), AUTO_CREATE_QUEUES)  # noqa: E731
-            return Queues(dict(of_route(topic, template, number)))
+        # Had the name server just been started, the broker may have told it everything between the two questions.
+        with suppress(_NoTopic):
+            return self._queues([topic], writable_number)
+        number: Callable[[QueueData], int] = lambda data: min(writable_number(data), AUTO_CREATE_QUEUES)  # noqa: E731
+        return Queues(dict(of_route(topic, template, number)))
 
     def _template(self) -> TopicRouteData | None:
         """What a topic created by its first message is modelled on; None where brokers do not create topics so."""

@@ -38,7 +38,7 @@ from rocketmq_py.spark.blocks import Block
 from rocketmq_py.spark.cluster import AUTO_CREATE_QUEUES
 from rocketmq_py.spark.retry import Retry
 from rocketmq_py.spark.rows import ROW_KEY, Outgoing
-from rocketmq_py.spark.targets import Room, SendSettings, Targets
+from rocketmq_py.spark.targets import Room, SendSettings, Targets, refusal
 from rocketmq_py.wire.batch import decode_batch, encode_batch
 from rocketmq_py.wire.command import Command
 
@@ -369,7 +369,7 @@ class HalfSender:
             self._one_by_one.add(address)
             self._waiting.extendleft(reversed(group))
         else:
-            error = BrokerError.of(answer.code, answer.remark, address)
+            error = refusal(answer, address)
             error.add_note(f"while {len(group)} half messages were sent to {queue}")
             self._failed(group, error)
 

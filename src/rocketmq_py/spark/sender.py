@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from rocketmq_py.errors import BrokerError, MessageRefused, NetworkError, NoRouteError, RocketMQError, SystemBusy
+from rocketmq_py.errors import MessageRefused, NetworkError, NoRouteError, RocketMQError, SystemBusy
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol.codes import STORED, RequestCode
@@ -20,7 +20,7 @@ from rocketmq_py.spark.blocks import Block
 from rocketmq_py.spark.cluster import AUTO_CREATE_QUEUES
 from rocketmq_py.spark.retry import Retry
 from rocketmq_py.spark.rows import Outgoing
-from rocketmq_py.spark.targets import Room, SendSettings, Targets
+from rocketmq_py.spark.targets import Room, SendSettings, Targets, refusal
 from rocketmq_py.wire.batch import decode_batch, encode_batch
 from rocketmq_py.wire.command import Command
 
@@ -251,6 +251,6 @@ class Sender:
         self._post(*batches)
 
     def _error(self, batch: Batch, answer: Command, address: str) -> RocketMQError:
-        error = BrokerError.of(answer.code, answer.remark, address)
+        error = refusal(answer, address)
         error.add_note(f"while {batch.count} messages were sent to {batch.queue}")
         return error

@@ -7,13 +7,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rocketmq_py.errors import ConfigError, NoRouteError
+from rocketmq_py.errors import BrokerError, ConfigError, NoRouteError
 from rocketmq_py.model import MessageQueue
+from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.spark.cluster import Cluster
 from rocketmq_py.spark.connection import Connections
 from rocketmq_py.spark.queues import Queues
 from rocketmq_py.spark.security import OPEN, Security
+from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.javahash import string_hash
+
+
+class NoSuchQueue(BrokerError):
+    """The broker does not have the queue that was chosen: the topic has changed, or was not known when looked up."""
+
+    retryable = True
+    refresh_route = True
+
+
+def refusal(answer: Command, address: str) -> BrokerError:
+    """The error of a send that was answered otherwise than as stored.
+
+    Of a send, brokers call only the queue an invalid parameter, and an illegal message illegal: rows know no queues
+    they have not been given by a route, so that one must never be taken for the other.
+    """
+    kind = NoSuchQueue if answer.code == ResponseCode.INVALID_PARAMETER else None
+    return (kind or BrokerError.of)(answer.code, answer.remark, address)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
