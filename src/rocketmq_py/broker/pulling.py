@@ -114,6 +114,7 @@ class Puller:
         found = self._store.get(
             header.topic, header.queue_id, header.queue_offset, header.max_msg_nums,
             accepts=admitted.accepts, message_filter=admitted.wants, may_lend=True,
+            bulk=header.bulk is True,
         )  # fmt: skip
         reply = self._reply(header, admitted, found)
         self._note_offsets(peer, header, found.next_offset, may_hold)

@@ -137,7 +137,11 @@ class ResumeCheckHalfMessage(TopicHeader, kw_only=True):
 
 
 class PullMessage(TopicHeader, kw_only=True):
-    """A pull (codes 11, 361)."""
+    """A pull (codes 11, 361).
+
+    ``bulk`` is an addition of this project, which Apache RocketMQ's brokers ignore: the broker may answer with as many
+    messages as are asked for, within its limits of bytes, and not with 32.
+    """
 
     consumer_group: str
     topic: str
@@ -153,6 +157,7 @@ class PullMessage(TopicHeader, kw_only=True):
     max_msg_bytes: int | None = None
     request_source: int | None = None
     proxy_froward_client_id: str | None = None
+    bulk: bool | None = None
 
 
 class PullResponse(Header, kw_only=True):

@@ -282,5 +282,6 @@ def _header(wanted: QueueRange, settings: FetchSettings) -> dict[str, str]:
         sub_version=0,
         expression_type=settings.wanted.kind,
         bname=broker_name,
+        bulk=True,
     )
     return header.to_ext()

@@ -1,8 +1,8 @@
 """Which pulls of one range of one queue are under way: a plain broker answers with 32 messages, so many have to be.
 
 Pure. Offsets are known beforehand, so the range is cut into segments which are pulled at the same time; pieces come out
-in the order of offsets. How many messages a broker gives at once is learned from its answers; of one that filters, how
-many offsets it gets through.
+in the order of offsets. How many messages a broker gives at once is learned from its answers: a number, or what has
+room in so many bytes; of one that filters, how many offsets it gets through.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ _LONGEST = 1024
 _FIRST_PATIENCE = 64
 _FARTHEST = 4096
 _REMEMBERED = 16
+_MOST_MESSAGES = 8192
+_LEAST_PULLS = 4
+"""Under way are so many messages at most, but so many pulls at least: answers wait in memory."""
 
 
 class Pull(NamedTuple):
@@ -48,6 +51,7 @@ class Window:
     def __init__(self, start: int, stop: int, in_flight: int, *, filtered: bool = False) -> None:
         self._learn = self._learn_reach if filtered else self._learn_number
         self._reaches: deque[int] = deque(maxlen=_REMEMBERED)
+        self._shortened: deque[int] = deque(maxlen=_REMEMBERED)
         self._next = start
         self._stop = stop
         self._in_flight = in_flight
@@ -83,7 +87,9 @@ class Window:
 
     @property
     def _has_room(self) -> bool:
-        return self._under_way < (self._in_flight if self._stride else 1)
+        if not self._stride:
+            return self._under_way < 1
+        return self._under_way < min(self._in_flight, max(_MOST_MESSAGES // self._stride, _LEAST_PULLS))
 
     def _cut(self, position: int, segment: Segment) -> None:
         """Leave no more in ``segment`` than one answer can hold; the rest goes to ``position``, behind it."""
@@ -129,11 +135,17 @@ class Window:
         if got < asked or not self._stride:
             if got < self._stride:
                 self._patience = min(self._patience * 2, 1 << 16)
-            self._stride, self._full_in_a_row = max(got, 1), 0
+            self._shortened.append(max(got, 1))
+            self._stride, self._full_in_a_row = self._usual(), 0
         elif asked == self._stride:
             self._full_in_a_row += 1
             if self._full_in_a_row >= self._patience:
                 self._stride, self._full_in_a_row = min(self._stride * 2, _LONGEST), 0
+
+    def _usual(self) -> int:
+        """What short answers had, if it was always as much; a bit less than the least where bytes are the limit."""
+        least = min(self._shortened)
+        return least if least == max(self._shortened) else max(least * 7 // 8, 1)
 
     def failed(self, segment: Segment) -> None:
         """A pull was refused or lost: ask again."""

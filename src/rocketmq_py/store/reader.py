@@ -7,7 +7,9 @@ Refuses to know who reads.
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections.abc import Callable
+from itertools import accumulate
 from struct import Struct
 
 from rocketmq_py.store.batchqueue import BatchConsumeQueue
@@ -55,6 +57,7 @@ class Reader:
         accepts: Accepts | None,
         message_filter: MessageFilter | None,
         may_lend: bool = False,
+        bulk: bool = False,
     ) -> GetResult:
         """Messages of a queue from ``offset`` on; see :meth:`MessageStore.get`."""
         if queue is None:
@@ -65,33 +68,35 @@ class Reader:
             return GetResult(status, b"", 0, following, low, high)
         limit = MAX_PULL_SIZE if max_bytes is None else min(max(max_bytes, _MIN_PULL_SIZE), MAX_PULL_SIZE)
         if isinstance(queue, BatchConsumeQueue):
-            return self._get_units(queue, offset, max_count, limit, accepts, message_filter)
+            return self._get_units(queue, offset, max_count, limit, accepts, message_filter, bulk)
         if accepts is None and message_filter is None:
-            result = self._get_all(queue, offset, max_count, limit, may_lend)
+            result = self._get_all(queue, offset, max_count, limit, may_lend, bulk)
             if result is not None:
                 return result
-        return self._get_some(queue, offset, max_count, limit, accepts, message_filter)
+        return self._get_some(queue, offset, max_count, limit, accepts, message_filter, bulk)
 
     def _get_all(
-        self, queue: ConsumeQueue, offset: int, max_count: int, limit: int, may_lend: bool
+        self, queue: ConsumeQueue, offset: int, max_count: int, limit: int, may_lend: bool, bulk: bool
     ) -> GetResult | None:
         """The usual case in few steps: nothing filtered, everything near the end of the log and within one file.
 
         None when it is not that case.
         """
         config, log = self._config, self._log
-        count = min(max_count, config.max_transfer_count_on_message_in_memory)
+        count = max_count if bulk else min(max_count, config.max_transfer_count_on_message_in_memory)
         raw = queue.read(offset, count)
         if not raw or count < 1:
             return None
         starts, sizes = places(raw)
+        total, most = sum(sizes), min(limit, config.max_transfer_bytes_on_message_in_memory)
+        if total > most:
+            fitting = max(bisect_right(list(accumulate(sizes)), most), 1)
+            starts, sizes = starts[:fitting], sizes[:fitting]
+            total = sum(sizes)
         first, end = starts[0], starts[-1] + sizes[-1]
         base = first - first % log.file_size
         buffer = log.buffers.get(base)
         if buffer is None or end > base + log.file_size or log.end - first > self._near:
-            return None
-        total = sum(sizes)
-        if total > min(limit, config.max_transfer_bytes_on_message_in_memory):
             return None
         body: bytes | memoryview
         if end - first != total:
@@ -111,6 +116,7 @@ class Reader:
         limit: int,
         accepts: Accepts | None,
         message_filter: MessageFilter | None,
+        bulk: bool,
     ) -> GetResult:
         """Entry by entry, as Java does it."""
         log_end, status = self._log.end, GetStatus.NO_MATCHED_MESSAGE
@@ -119,7 +125,7 @@ class Reader:
         following = offset
         scanned = max(self._config.max_filter_message_size // CONSUME_QUEUE_ENTRY, max_count, 1)
         for physical, size, code in queue.entries(offset, scanned):
-            if records and self._is_full(len(records), size_so_far, size, max_count, limit, log_end - physical):
+            if records and self._is_full(len(records), size_so_far, size, max_count, limit, log_end - physical, bulk):
                 break
             last_seen = physical
             following += 1
@@ -150,6 +156,7 @@ class Reader:
         limit: int,
         accepts: Accepts | None,
         message_filter: MessageFilter | None,
+        bulk: bool,
     ) -> GetResult:
         """As :meth:`_get_some`, unit by unit: a record counts as many messages as it has."""
         log_end, status = self._log.end, GetStatus.NO_MATCHED_MESSAGE
@@ -163,7 +170,7 @@ class Reader:
             distance, most = log_end - unit.physical, max_count
             if count_so_far + unit.messages > max_count:
                 most = count_so_far
-            if records and self._is_full(count_so_far, size_so_far, unit.size, most, limit, distance):
+            if records and self._is_full(count_so_far, size_so_far, unit.size, most, limit, distance, bulk):
                 break
             last_seen, following = unit.physical, unit.end
             if accepts is not None and not accepts(unit.tags_code):
@@ -184,7 +191,9 @@ class Reader:
         body = b"".join(records)
         return GetResult(status, body, len(records), following, queue.min_offset, queue.max_offset, behind)
 
-    def _is_full(self, count: int, total: int, size: int, max_count: int, limit: int, distance: int) -> bool:
+    def _is_full(
+        self, count: int, total: int, size: int, max_count: int, limit: int, distance: int, bulk: bool
+    ) -> bool:
         """Whether a batch that has something already is not to take one more record of ``size`` bytes."""
         config = self._config
         if distance <= self._near:
@@ -195,7 +204,7 @@ class Reader:
             most, most_bytes = (
                 config.max_transfer_count_on_message_in_disk, config.max_transfer_bytes_on_message_in_disk,
             )  # fmt: skip
-        return count >= min(max_count, most) or total + size > min(limit, most_bytes)
+        return count >= (max_count if bulk else min(max_count, most)) or total + size > min(limit, most_bytes)
 
     def in_memory(self, queue: ConsumeQueue, offset: int) -> bool:
         """Whether the message at ``offset`` exists and is near enough to the end of the log to be in memory."""

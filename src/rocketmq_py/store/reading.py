@@ -55,15 +55,18 @@ class StoreReads(ABC):
         max_bytes: int | None = None,
         message_filter: MessageFilter | None = None,
         may_lend: bool = False,
+        bulk: bool = False,
     ) -> GetResult:
         """Messages of a queue from ``offset`` on, by Java's rules and limits.
 
         :param accepts: tells by the tags code whether a message may be wanted.
         :param message_filter: tells by the record's bytes whether it is.
         :param may_lend: whether the body may be a view of the log instead of a copy; it keeps that part mapped.
+        :param bulk: whether ``max_count`` alone limits their number, whatever the settings say; their bytes are
+            limited as ever.
         """
         queue = self._queue(topic, queue_id)
-        return self._reader.get(queue, offset, max_count, max_bytes, accepts, message_filter, may_lend)
+        return self._reader.get(queue, offset, max_count, max_bytes, accepts, message_filter, may_lend, bulk)
 
     def has_queue(self, topic: str, queue_id: int) -> bool:
         return self._queue(topic, queue_id) is not None

@@ -90,6 +90,25 @@ def test_it_tries_whether_a_broker_gives_more_than_it_did() -> None:
     assert max(asked[1:]) >= 32
 
 
+@given(st.integers(0, 1 << 30))
+@settings(max_examples=20)
+def test_where_bytes_are_the_limit_pulls_ask_for_a_little_less_than_has_room(seed: int) -> None:
+    chance, limit, messages = random.Random(seed), 256 * 1024, 200_000
+    sizes = [chance.randrange(200, 2000) for _ in range(messages)]
+    window, pulls = Window(0, messages, in_flight=32), 0
+    while not window.done:
+        under_way = window.pulls()
+        assert sum(pull.number for pull in under_way) <= 8192
+        for pull in under_way:
+            pulls += 1
+            total, stop = 0, pull.offset
+            while stop < pull.offset + pull.number and (total := total + sizes[stop]) <= limit:
+                stop += 1
+            window.answer(pull.segment, bytes(stop - pull.offset), stop)
+        window.pieces()
+    assert pulls < 1.6 * sum(sizes) / limit
+
+
 @given(
     length=st.integers(1, 600),
     in_flight=st.integers(1, 8),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from rocketmq_py.store import Boundary, GetStatus, StoreConfig
 from rocketmq_py.store.reader import machine_memory
@@ -70,6 +71,36 @@ def test_in_memory_a_read_gives_at_most_32(stores, asked, given):
     assert (result.status, result.count, result.next_offset) == (GetStatus.FOUND, given, 5 + given)
     assert numbers(decode_records(result.body)) == list(range(5, 5 + given))
     assert not result.suggest_slave
+
+
+@pytest.mark.parametrize("config", [WIDE, far_behind()], ids=["in memory", "far behind"])
+def test_in_bulk_a_read_gives_what_is_asked_for_within_the_same_bytes(stores, config):
+    store = stores.open(config)
+    fill(store, 900, size=300)
+    most = 256 * 1024 if config is WIDE else 64 * 1024
+    result = store.get("T", 0, 5, 800, bulk=True)
+    assert numbers(decode_records(result.body)) == list(range(5, 5 + result.count))
+    assert result.next_offset == 5 + result.count
+    assert most - 1000 < len(result.body) <= most
+    assert store.get("T", 0, 5, 100, bulk=True).count == 100
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    sizes=st.lists(st.integers(1, 120_000), min_size=1, max_size=12),
+    asked=st.integers(1, 12),
+    most=st.integers(1, 300_000),
+    bulk=st.booleans(),
+)
+def test_whole_runs_are_cut_where_java_stops_record_by_record(stores, sizes, asked, most, bulk):
+    store = stores.open(WIDE)
+    queue = len(store.queues())
+    for size in sizes:
+        store.append(record(queue_id=queue, size=size))
+    store.settle()
+    whole = store.get("T", queue, 0, asked, max_bytes=most, bulk=bulk)
+    assert whole == store.get("T", queue, 0, asked, max_bytes=most, bulk=bulk, accepts=lambda _: True)
+    store.close()
 
 
 def test_in_memory_a_read_gives_at_most_256_kib_but_always_one(stores):
