@@ -31,6 +31,11 @@ _WARM_TRIGGERS = 5
 _ROWS_PER_BATCH = 25_000
 
 
+def keep_to(cores: int) -> None:
+    """Let this process, its JVM and Spark's Python workers have so many cores: ``local[1]`` alone keeps two busy."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
+
+
 def session(jars: str, cores: int) -> SparkSession:
     """A session on ``cores`` cores with the Kafka source's packages."""
     spark: SparkSession = (
@@ -177,7 +182,7 @@ def _say(row: dict[str, Any]) -> None:
 @click.option("--n", required=True, type=int, help="Messages in the topic, or rows to write.")
 @click.option("--size", required=True, type=int)
 @click.option("--partitions", required=True, type=int)
-@click.option("--cores", default=2, type=int)
+@click.option("--cores", default=2, type=int, help="What Spark may use: task slots, and cores of the machine.")
 @click.option("--triggers", default=30, type=int, help="Triggers of a run of a stream.")
 @click.option("--fill/--no-fill", default=True, help="Whether the topics hold n messages; Kafka's is filled first.")
 @click.option("--sides", help="What works are told before the first run [default: ours, and kafka if it is there].")
@@ -185,6 +190,7 @@ def _say(row: dict[str, Any]) -> None:
 def main(jars: str, cores: int, fill: bool, warm: str, sides: str | None, **given: Any) -> None:
     """Works on demand."""
     addresses = {side: address for side in ("ours", "kafka") if (address := given.pop(side)) is not None}
+    keep_to(cores)
     client = Client(session(jars, cores), addresses, **given)
     if fill:
         client.fill()

@@ -96,7 +96,7 @@ def spark_exactly_once(session: Session) -> list[Figure]:
 
 
 def spark_cores(session: Session) -> list[Figure]:
-    """The batch read of spark-read with two cores (ours) and with one (peer)."""
+    """The batch read of spark-read by Spark with two cores (ours) and with one (peer); the broker may use them, too."""
     count = session.scale.of(1_000_000, BATCH * QUEUES)
     warm = {"warm": ",".join(["read"] * _WARM_READS)}
     with (
