@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import Property, encode_properties
 from rocketmq_py.protocol.names import MAX_MESSAGE_SIZE, topic_fault
+from rocketmq_py.spark.arrays import Ints, constant, fixed, numbers
 from rocketmq_py.spark.badrecords import Bad
 from rocketmq_py.spark.rows import DELAYS, NOT_COPIED, ROW_KEY, ROW_KEY_DIGITS, Outgoing, RowWriter
 from rocketmq_py.wire.batch import MAX_PROPERTIES
@@ -33,31 +34,13 @@ _TEXTS = {"tags": Property.TAGS, "keys": Property.KEYS, "shardingKey": Property.
 _CONTROL = "[\x01\x02]"
 
 Bound = Callable[[str, str | None, int | None], MessageQueue | None]
-Ints = NDArray[np.int64]
 Keys = Callable[[int], tuple[str, Ints]]
 Bools = NDArray[np.bool_]
 
 
-def _array(kind: Any, values: NDArray[Any]) -> Any:
-    """Values of a fixed width as a column. Unlike ``pa.array`` it does not import pandas, which takes 0.3 s of CPU."""
-    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
-
-
-def _values(column: Any) -> Ints:
-    """The numbers of a column that has no nulls; likewise, other than ``to_numpy``."""
-    numbers = column.cast(pa.int64())
-    return np.frombuffer(numbers.buffers()[1] or b"", np.int64)[numbers.offset : numbers.offset + len(numbers)]
-
-
-def _constant(text: bytes) -> Any:
-    """A binary scalar; likewise."""
-    offsets = pa.py_buffer(np.array([0, len(text)], np.int32))
-    return pa.Array.from_buffers(pa.binary(), 1, [None, offsets, pa.py_buffer(text)])[0]
-
-
-_EMPTY = _constant(b"")
-_ZERO = _array(pa.int32(), np.zeros(1, np.int32))[0]
-_FALSE = _array(pa.bool_(), np.zeros(1, np.uint8))[0]
+_EMPTY = constant(b"", pa.binary())
+_ZERO = fixed(np.zeros(1, np.int32), pa.int32())[0]
+_FALSE = fixed(np.zeros(1, np.uint8), pa.bool_())[0]
 
 
 class Block(NamedTuple):
@@ -181,7 +164,7 @@ class BlockWriter:
     def _coded(self, batch: Any, name: str) -> tuple[list[Any], Ints]:
         """The values of a column, and which of them each row has."""
         coded = batch.column(self._at[name]).dictionary_encode(null_encoding="encode")
-        return coded.dictionary.to_pylist(), _values(coded.indices)
+        return coded.dictionary.to_pylist(), numbers(coded.indices)
 
     # -- what they say
 
@@ -211,7 +194,7 @@ class BlockWriter:
 
     def _user_properties(self, batch: Any, maps: Any) -> tuple[Any, Bools]:
         """The entries of maps, without those that are not carried on, and which rows are not for this way."""
-        offsets = _values(maps.offsets)
+        offsets = numbers(maps.offsets)
         names, texts = (
             maps.keys.slice(offsets[0], offsets[-1] - offsets[0]),
             maps.items.slice(offsets[0], offsets[-1] - offsets[0]),
@@ -220,12 +203,12 @@ class BlockWriter:
         taken = {_TEXTS[name] for name in _TEXTS if self._column(batch, name) is not None}
         strange = [name in DELAYS or name in taken or _is_strange(name) for name in known.dictionary.to_pylist()]
         copied = [name not in NOT_COPIED and name != "" for name in known.dictionary.to_pylist()]
-        of_name = _values(known.indices)
+        of_name = numbers(known.indices)
         odd = np.array(strange, np.bool_)[of_name] | _holds_control(texts)
         kept = np.array(copied, np.bool_)[of_name] & _flags(pc.greater(pc.binary_length(texts), _ZERO))
         entries = _join(names.cast(pa.binary()), b"\x01", texts.cast(pa.binary()), b"\x02")
-        entries = pc.if_else(_array(pa.uint8(), kept.astype(np.uint8)).cast(pa.bool_()), entries, _EMPTY)
-        bounds = _array(pa.int32(), (offsets - offsets[0]).astype(np.int32))
+        entries = pc.if_else(fixed(kept.astype(np.uint8), pa.uint8()).cast(pa.bool_()), entries, _EMPTY)
+        bounds = fixed((offsets - offsets[0]).astype(np.int32), pa.int32())
         own = pc.binary_join(pa.ListArray.from_arrays(bounds, entries), _EMPTY)
         uncommon = np.zeros(batch.num_rows, np.bool_)
         uncommon[np.searchsorted(offsets - offsets[0], np.flatnonzero(odd), "right") - 1] = True
@@ -247,7 +230,7 @@ def _encoded(bodies: Any, properties: Any) -> Any:
 
 def _join(*parts: Any) -> Any:
     """Columns and constants, joined row by row."""
-    columns = [_constant(part) if isinstance(part, bytes) else part for part in parts]
+    columns = [constant(part, pa.binary()) if isinstance(part, bytes) else part for part in parts]
     return pc.binary_join_element_wise(*columns, _EMPTY)
 
 
@@ -266,7 +249,7 @@ def _fixed_width(values: Any, width: int) -> Any:
 
 def _lengths(column: Any) -> Ints:
     """The length of each element in bytes, 0 where there is none."""
-    return _values(pc.binary_length(column).fill_null(_ZERO))
+    return numbers(pc.binary_length(column).fill_null(_ZERO))
 
 
 def _holds_control(texts: Any) -> Bools:
@@ -275,12 +258,12 @@ def _holds_control(texts: Any) -> Bools:
 
 def _flags(column: Any) -> Bools:
     """A column of booleans, false where there is none."""
-    return _values(column.fill_null(_FALSE)).astype(np.bool_)
+    return numbers(column.fill_null(_FALSE)).astype(np.bool_)
 
 
 def _between(places: Ints, begin: int, end: int) -> Any:
     first, last = np.searchsorted(places, (begin, end))
-    return _array(pa.int64(), places[first:last])
+    return fixed(places[first:last], pa.int64())
 
 
 def _bounds(column: Any) -> Ints:

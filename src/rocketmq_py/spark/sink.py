@@ -26,8 +26,9 @@ from pyspark.sql.types import BinaryType, DataType, IntegerType, MapType, String
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import dlq_topic
 from rocketmq_py.spark import places
+from rocketmq_py.spark.arrays import Ints
 from rocketmq_py.spark.badrecords import Bad
-from rocketmq_py.spark.blocks import Block, BlockWriter, Ints
+from rocketmq_py.spark.blocks import Block, BlockWriter
 from rocketmq_py.spark.decisions import Decisions
 from rocketmq_py.spark.exactly import Committer, Preparation, Prepared
 from rocketmq_py.spark.options_write import Guarantee, WriteOptions

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rocketmq_py.errors import CorruptRecord
+from rocketmq_py.spark.arrays import texts
 from rocketmq_py.spark.decode.checksums import check_crcs
 from rocketmq_py.spark.decode.columns import COLUMNS as COLUMNS, Records
 from rocketmq_py.spark.decode.compiled import CompiledDecoder, installed, required
@@ -55,7 +56,7 @@ class Decoder:
         self._compiled = CompiledDecoder(native, schema, broker_name, tags) if native else None
         self._check_crc = check_crc
         self._tags = frozenset(tags)
-        self._tags_array = pa.array(sorted(tags), pa.string())
+        self._tags_array = texts([tag.encode() for tag in sorted(tags)], pa.string())
         self._schema = schema
         self._broker_name = broker_name
         self._columns = [COLUMNS[name] for name in schema.names]

@@ -16,10 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rocketmq_py.model import MessageExt
+from rocketmq_py.spark.arrays import fixed, numbers, repeated, texts
 from rocketmq_py.spark.badrecords import CORRUPT_REASON, CORRUPT_RECORD
 from rocketmq_py.spark.decode.layout import Irregular, Layout
 from rocketmq_py.spark.decode.properties import Pairs
-from rocketmq_py.spark.decode.slices import fixed, gather
+from rocketmq_py.spark.decode.slices import gather
 from rocketmq_py.wire.compression import decompress
 from rocketmq_py.wire.ids import offset_msg_id
 from rocketmq_py.wire.record import COMPRESSED
@@ -57,7 +58,7 @@ def _topic(records: Records) -> Any:
     topic = records.layout.only_topic()
     if topic is None:
         raise Irregular("records of several topics")
-    return pa.repeat(topic.decode(), len(records))
+    return repeated(topic.decode(), len(records))
 
 
 def _int(name: str, dtype: type[np.int32 | np.int64], kind: Any) -> Callable[[Records], Any]:
@@ -85,7 +86,7 @@ def _inflate(bodies: Any, compressed: Any, layout: Layout) -> Any:
     plain = [decompress(bodies[i].as_py(), int(flags[i])) for i in compressed.tolist()]
     index = np.arange(len(bodies), dtype=np.int64)
     index[compressed] = len(bodies) + np.arange(len(plain))
-    return pa.concat_arrays([bodies, pa.array(plain, pa.binary())]).take(pa.array(index))
+    return pa.concat_arrays([bodies, texts(plain, pa.binary())]).take(fixed(index, pa.int64()))
 
 
 def _msg_id(records: Records) -> Any:
@@ -94,15 +95,15 @@ def _msg_id(records: Records) -> Any:
     if not keys.null_count:
         return keys
     head = records.layout.head
-    ids: list[str | None] = [None] * len(keys)
-    for i in np.flatnonzero(keys.is_null().to_numpy(zero_copy_only=False)).tolist():
-        ids[i] = offset_msg_id(head["storeHost"][i].tobytes(), int(head["physicalOffset"][i]))
-    return pc.coalesce(keys, pa.array(ids, pa.string()))
+    ids = [b""] * len(keys)
+    for i in np.flatnonzero(numbers(keys.is_null())).tolist():
+        ids[i] = offset_msg_id(head["storeHost"][i].tobytes(), int(head["physicalOffset"][i])).encode()
+    return pc.coalesce(keys, texts(ids, pa.string()))
 
 
 COLUMNS: dict[str, Column] = {
     "topic": Column(pa.string(), _topic, lambda m: m.topic),
-    "brokerName": Column(pa.string(), lambda r: pa.repeat(r.broker_name, len(r)), lambda m: m.broker_name),
+    "brokerName": Column(pa.string(), lambda r: repeated(r.broker_name, len(r)), lambda m: m.broker_name),
     "queueId": Column(pa.int32(), _int("queueId", np.int32, pa.int32()), lambda m: m.queue_id),
     "queueOffset": Column(pa.int64(), _int("queueOffset", np.int64, pa.int64()), lambda m: m.queue_offset),
     "body": Column(pa.binary(), _body, lambda m: m.body),

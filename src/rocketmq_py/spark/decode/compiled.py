@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.spark.arrays import repeated, texts
 from rocketmq_py.spark.badrecords import CORRUPT_REASON, CORRUPT_RECORD
 from rocketmq_py.spark.decode.columns import COLUMNS
 from rocketmq_py.spark.decode.layout import Irregular
@@ -70,7 +71,7 @@ class CompiledDecoder:
     def __init__(self, native: ModuleType, schema: Any, broker_name: str, tags: Collection[str]) -> None:
         self._decode = native.decode
         self._schema = schema
-        self._tags = pa.array(sorted(tags), pa.string()) if tags else None
+        self._tags = texts([tag.encode() for tag in sorted(tags)], pa.string()) if tags else None
         stored = [name for name in schema.names if name not in _NOT_STORED]
         self._stored = tuple(stored if "tags" in stored or not tags else [*stored, "tags"])
         self._broker_name = broker_name
@@ -88,7 +89,7 @@ class CompiledDecoder:
         if not count:
             return None
         arrays = {n: _ARRAYS[n](count, one) for n, one in zip(self._stored, columns, strict=True)}
-        arrays["brokerName"] = pa.repeat(self._broker_name, count)
+        arrays["brokerName"] = repeated(self._broker_name, count)
         wanted = [
             as_kind(arrays[field.name], field.type) if field.name in arrays else pa.nulls(count, field.type)
             for field in self._schema
@@ -118,7 +119,7 @@ def _texts(kind: Any) -> Callable[[int, Any], Any]:
 
 
 def _topic(count: int, topic: bytes) -> Any:
-    return pa.repeat(topic.decode(), count)
+    return repeated(topic.decode(), count)
 
 
 def _maps(count: int, found: Any) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from rocketmq_py.spark.arrays import fixed, numbers
 from rocketmq_py.spark.decode.layout import Bytes, Irregular, Layout, windows
 from rocketmq_py.spark.decode.slices import gather
 
@@ -61,7 +62,7 @@ class Pairs:
         return self._values
 
     def _element(self, which: int) -> Any:
-        return self._elements.take(pa.array(np.arange(which, len(self._elements), 4, dtype=np.int32)))
+        return self._elements.take(fixed(np.arange(which, len(self._elements), 4, dtype=np.int32), pa.int32()))
 
     def column(self, name: str) -> Any:
         """The value of property ``name`` in each record, null where there is none."""
@@ -69,7 +70,7 @@ class Pairs:
         hits = pairs[names == _as_number(name.encode())]
         index = np.full(len(self.first) - 1, -1, np.int64)
         index[self._record_of(hits)] = hits  # of a name that comes twice the last one stays, as in Java's map
-        return self._elements.take(pa.array(index * 4 + 2, mask=index < 0))
+        return self._elements.take(fixed(index * 4 + 2, pa.int64(), index >= 0))
 
     def _names_of_length(self, length: int) -> tuple[NDArray[np.intp], NDArray[Any]]:
         """The pairs whose name has ``length`` bytes, and these names; kept, for TAGS and KEYS are of one length."""
@@ -92,14 +93,14 @@ class Pairs:
         """All properties of each record, as an array of the map type ``kind``."""
         names = self.names
         self._refuse_repeats(names)
-        return pa.MapArray.from_arrays(pa.array(self.first), names, self.values, type=kind)
+        return pa.MapArray.from_arrays(fixed(self.first, pa.int32()), names, self.values, type=kind)
 
     def _refuse_repeats(self, names: Any) -> None:
         """A map must not hold a name twice."""
         codes = names.dictionary_encode()
         kinds = len(codes.dictionary)
         row = np.repeat(np.arange(len(self.first) - 1, dtype=np.int64), np.diff(self.first))
-        cells = row * kinds + codes.indices.to_numpy()
+        cells = row * kinds + numbers(codes.indices)
         repeated = len(np.unique(cells)) < len(cells) if kinds > 64 else (np.bincount(cells) > 1).any()
         if repeated:
             raise Irregular("a property name twice in one record")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from rocketmq_py.spark.arrays import fixed
 from rocketmq_py.spark.decode.layout import Bytes, Ints
 
 
@@ -22,12 +23,7 @@ def gather(data: Bytes, starts: Ints, lengths: Ints, kind: Any) -> Any:
     np.add(starts, lengths, out=offsets[1::2], casting="unsafe")
     offsets[-1] = offsets[-2] if count else 0
     spans = pa.Array.from_buffers(kind, 2 * count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
-    return spans.take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32)))
-
-
-def fixed(values: Any, kind: Any) -> Any:
-    """A fixed-width array of ``kind`` over NumPy values of the same width, not copied."""
-    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
+    return spans.take(fixed(np.arange(0, 2 * count, 2, dtype=np.int32), pa.int32()))
 
 
 def as_kind(array: Any, kind: Any) -> Any:
