@@ -51,3 +51,10 @@ def paused(pid: int) -> Iterator[None]:
         yield
     finally:
         os.kill(pid, signal.SIGCONT)
+
+
+def keep_to(cores: int, pid: int) -> None:
+    """Let all threads of a process, and what they start from now on, have the first so many cores of this one's."""
+    allowed = sorted(os.sched_getaffinity(0))[:cores]
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        os.sched_setaffinity(int(thread.name), allowed)

@@ -21,7 +21,7 @@ from typing import Any
 import click
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
-from benchmarks.machine import anonymous_mib
+from benchmarks.machine import anonymous_mib, keep_to
 from rocketmq_py.spark import session_builder
 
 _FORMAT = {"ours": "rocketmq", "kafka": "kafka"}
@@ -29,11 +29,6 @@ _ADDRESS = {"ours": "namesrv", "kafka": "kafka.bootstrap.servers"}
 _ROWS_PER_SECOND = 10_000
 _WARM_TRIGGERS = 5
 _ROWS_PER_BATCH = 25_000
-
-
-def keep_to(cores: int) -> None:
-    """Let this process, its JVM and Spark's Python workers have so many cores: ``local[1]`` alone keeps two busy."""
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
 
 
 def session(jars: str, cores: int) -> SparkSession:
@@ -190,7 +185,7 @@ def _say(row: dict[str, Any]) -> None:
 def main(jars: str, cores: int, fill: bool, warm: str, sides: str | None, **given: Any) -> None:
     """Works on demand."""
     addresses = {side: address for side in ("ours", "kafka") if (address := given.pop(side)) is not None}
-    keep_to(cores)
+    keep_to(cores, os.getpid())  # its JVM and Spark's Python workers, too: local[1] alone keeps two busy
     client = Client(session(jars, cores), addresses, **given)
     if fill:
         client.fill()

@@ -15,7 +15,7 @@ from benchmarks.figures import Figure, Floor, at_least, at_most
 from benchmarks.frames import batch_requests, queue_shares
 from benchmarks.kafka_server import kafka, packages
 from benchmarks.load import Load
-from benchmarks.machine import paused, settle
+from benchmarks.machine import keep_to, paused, settle
 from benchmarks.program import Program, Runner
 from benchmarks.servers import Server, start_java, start_ours
 from benchmarks.session import Session
@@ -96,8 +96,8 @@ def spark_exactly_once(session: Session) -> list[Figure]:
 
 
 def spark_cores(session: Session) -> list[Figure]:
-    """The batch read of spark-read by Spark with two cores (ours) and with one (peer); the broker may use them, too."""
-    count = session.scale.of(1_000_000, BATCH * QUEUES)
+    """A batch read of 4M messages of 100 bytes with two cores for broker and Spark (ours), and with one (peer)."""
+    count = session.scale.of(4_000_000, BATCH * QUEUES)
     warm = {"warm": ",".join(["read"] * _WARM_READS)}
     with (
         session.work() as work,
@@ -105,12 +105,12 @@ def spark_cores(session: Session) -> list[Figure]:
         _client(session, "spark-cores", ours, count, 100, {**warm, "cores": "2"}) as two,
         _client(session, "spark-cores", ours, count, 100, {**warm, "cores": "1"}) as one,
     ):
-        values = session.in_turn(
-            "spark-cores",
-            "rows/s",
-            lambda: float(two.run("read ours")["rate"]),
-            lambda: float(one.run("read ours")["rate"]),
-        )
+
+        def run(cores: int, runner: Runner) -> float:
+            keep_to(cores, ours.pid)
+            return float(runner.run("read ours")["rate"])
+
+        values = session.in_turn("spark-cores", "rows/s", lambda: run(2, two), lambda: run(1, one))
     return [Figure("spark-cores", "rows/s", at_least(1.6), *values)]
 
 

@@ -18,8 +18,9 @@ _FIRST_PATIENCE = 64
 _FARTHEST = 4096
 _REMEMBERED = 16
 _MOST_MESSAGES = 8192
+_MOST_BYTES = 8 * 1024 * 1024
 _LEAST_PULLS = 4
-"""Under way are so many messages at most, but so many pulls at least: answers wait in memory."""
+"""Under way are about so many messages or bytes at most, but so many pulls at least: answers wait in memory."""
 
 
 class Pull(NamedTuple):
@@ -58,6 +59,7 @@ class Window:
         self._segments: deque[Segment] = deque()
         self._under_way = 0
         self._unasked = 0  # segments in the deque that wait to be asked for (again)
+        self._weight = 1  # bytes of an answer
         self._stride = 0  # messages per pull; unknown until the first answer
         self._full_in_a_row = 0
         self._patience = _FIRST_PATIENCE
@@ -89,7 +91,8 @@ class Window:
     def _has_room(self) -> bool:
         if not self._stride:
             return self._under_way < 1
-        return self._under_way < min(self._in_flight, max(_MOST_MESSAGES // self._stride, _LEAST_PULLS))
+        most = min(_MOST_MESSAGES // self._stride, _MOST_BYTES // self._weight)
+        return self._under_way < min(self._in_flight, max(most, _LEAST_PULLS))
 
     def _cut(self, position: int, segment: Segment) -> None:
         """Leave no more in ``segment`` than one answer can hold; the rest goes to ``position``, behind it."""
@@ -117,6 +120,7 @@ class Window:
             self._unasked += 1
             segment.stop = reached
         segment.body = body
+        self._weight = max(len(body), self._weight * 3 // 4, 1)
         self._learn(asked, next_offset - segment.start)
 
     def _learn_reach(self, asked: int, reach: int) -> None:

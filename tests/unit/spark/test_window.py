@@ -90,6 +90,17 @@ def test_it_tries_whether_a_broker_gives_more_than_it_did() -> None:
     assert max(asked[1:]) >= 32
 
 
+def test_large_answers_leave_room_for_fewer_pulls() -> None:
+    window = Window(0, 1_000_000, in_flight=128)
+    (first,) = window.pulls()
+    window.answer(first.segment, bytes(256 * 1024), 32)
+    pulls = window.pulls()
+    assert len(pulls) == 32, "8 MiB"
+    for pull in pulls:
+        window.answer(pull.segment, bytes(4 * 1024 * 1024), pull.offset + 32)
+    assert len(window.pulls()) == 4, "but always some"
+
+
 @given(st.integers(0, 1 << 30))
 @settings(max_examples=20)
 def test_where_bytes_are_the_limit_pulls_ask_for_a_little_less_than_has_room(seed: int) -> None:
