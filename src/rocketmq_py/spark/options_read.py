@@ -51,7 +51,7 @@ class ReadOptions(ClusterOptions):
         Spark asks an idle stream's source every 12 ms.
     :ivar poll_name_server_interval_ms: look for new and vanished topics and queues every so many milliseconds (default
         30000, as RocketMQ's clients).
-    :ivar pulls_in_flight: at most so many pulls under way at once for one queue (default 128; fewer where answers are
+    :ivar pulls_in_flight: at most so many pulls under way at once for one queue (default 256; fewer where answers are
         large).
     :ivar mode: what is done about messages that cannot be decoded: ``PERMISSIVE`` gives a row with the bytes and the
         reason if the schema has one of the columns for them (see ``schema``), else leaves them out with a warning;
@@ -81,7 +81,7 @@ class ReadOptions(ClusterOptions):
     push_filters: bool = False
     offset_lookup_interval_ms: int = 100
     poll_name_server_interval_ms: int = 30_000
-    pulls_in_flight: int = 128
+    pulls_in_flight: int = 256
     mode: Mode = Mode.FAILFAST
     dlq_topic: str | None = None
     check_crc: bool = False
