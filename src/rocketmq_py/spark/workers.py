@@ -12,14 +12,20 @@ from functools import cache
 _DAEMON = "pyspark.daemon"
 
 
-@cache
 def keep_imports() -> None:
-    """Leave what has been imported out of garbage collection, once in the life of a worker; elsewhere do nothing.
+    """Leave what has been imported out of garbage collection, once more after further imports; in workers alone.
 
     Spark has its workers collect garbage after every task, and the next one waits for that: 20 to 40 ms with PySpark,
-    PyArrow and NumPy in memory, more than a small task takes. Whether it was done is remembered: asking the collector
-    takes as long as it takes to count what was left out.
+    PyArrow and NumPy in memory, more than a small task takes. What Spark itself imports at the end of a first write
+    (pandas) comes after that task began, and is left out when the second one begins.
     """
+    _keep(len(sys.modules))
+
+
+@cache
+def _keep(modules: int) -> None:
+    """Whether it was done is remembered: asking the collector takes as long as counting what was left out."""
+    del modules
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     if spec is not None and spec.name == _DAEMON:
         gc.freeze()

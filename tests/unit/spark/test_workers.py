@@ -5,20 +5,21 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterator
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from rocketmq_py.spark import workers
 from rocketmq_py.spark.workers import keep_imports
 
 
 @pytest.fixture(autouse=True)
 def thawed() -> Iterator[None]:
     gc.unfreeze()
-    keep_imports.cache_clear()
+    workers._keep.cache_clear()
     yield
     gc.unfreeze()
-    keep_imports.cache_clear()
+    workers._keep.cache_clear()
 
 
 def test_a_worker_collects_no_imports_and_only_its_first_task_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,6 +42,15 @@ def test_what_is_frozen_is_not_counted_again(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(gc, "freeze", lambda: looked.append("frozen"))
     keep_imports()
     assert not looked
+
+
+def test_what_was_imported_since_is_left_out_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", SimpleNamespace(name="pyspark.daemon"))
+    keep_imports()
+    made = [[] for _ in range(1_000)]
+    monkeypatch.setitem(sys.modules, "imported_by_a_task", ModuleType("imported_by_a_task"))
+    keep_imports()
+    assert not any(one is made for one in gc.get_objects())
 
 
 def test_a_driver_collects_garbage_as_ever() -> None:
