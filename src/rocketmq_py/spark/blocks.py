@@ -22,6 +22,7 @@ from rocketmq_py.properties import Property, encode_properties
 from rocketmq_py.protocol.names import MAX_MESSAGE_SIZE, topic_fault
 from rocketmq_py.spark.arrays import Ints, constant, fixed, numbers
 from rocketmq_py.spark.badrecords import Bad
+from rocketmq_py.spark.numerals import Chars, decimals, hexadecimals
 from rocketmq_py.spark.rows import DELAYS, NOT_COPIED, ROW_KEY, ROW_KEY_DIGITS, Outgoing, RowWriter
 from rocketmq_py.wire.batch import MAX_PROPERTIES
 
@@ -29,7 +30,6 @@ _HEAD = np.dtype([("size", ">i4"), ("magic", ">i4"), ("crc", ">i4"), ("flag", ">
 _BESIDE = _HEAD.itemsize + 2
 _MOST_ROWS, _MOST_BYTES = 1 << 16, 32 << 20
 """So much of a record batch is encoded at once; of so many rows no two get the same key."""
-_DIGITS = np.frombuffer(b"0123456789ABCDEF", np.uint8)
 _TEXTS = {"tags": Property.TAGS, "keys": Property.KEYS, "shardingKey": Property.SHARDING_KEY}
 _CONTROL = "[\x01\x02]"
 
@@ -180,17 +180,23 @@ class BlockWriter:
             if (texts := self._column(batch, name)) is not None:
                 entries = _join(f"{property_}\x01".encode(), texts.cast(pa.binary()), b"\x02")
                 parts.append(pc.if_else(pc.greater(pc.binary_length(texts), _ZERO).fill_null(_FALSE), entries, _EMPTY))
-        stem, numbers = self._unique_keys(count)
-        stamp = encode_properties(self._rows.stamp)
-        row = f"{ROW_KEY}\x01{self._rows.partition}-"
+        stamps = self._stamps(count)
+        return _join(*parts, stamps) if parts else stamps, uncommon
+
+    def _stamps(self, count: int) -> Any:
+        """What every row's properties end with: client id, query and row key. They differ in a few digits only."""
+        stem, keys = self._unique_keys(count)
         first = self._rows.count
-        parts += [
-            f"{Property.UNIQUE_KEY}\x01{stem}".encode(),
-            _numerals(numbers, 16, 4),
-            b"\x02" + stamp + row.encode(),
-        ]
-        parts += [_numerals(np.arange(first, first + count), 10, ROW_KEY_DIGITS), b"\x02"]
-        return _join(*parts), uncommon
+        before = f"{Property.UNIQUE_KEY}\x01{stem}".encode()
+        between = b"\x02" + encode_properties(self._rows.stamp) + f"{ROW_KEY}\x01{self._rows.partition}-".encode()
+        pieces: list[bytes | Chars] = [before, hexadecimals(keys), between]
+        pieces += [decimals(np.arange(first, first + count), ROW_KEY_DIGITS), b"\x02"]
+        widths = [len(piece) if isinstance(piece, bytes) else piece.shape[1] for piece in pieces]
+        matrix, at = np.empty((count, sum(widths)), np.uint8), 0
+        for piece, width in zip(pieces, widths, strict=True):
+            matrix[:, at : at + width] = np.frombuffer(piece, np.uint8) if isinstance(piece, bytes) else piece
+            at += width
+        return _fixed_width(matrix, at)
 
     def _user_properties(self, batch: Any, maps: Any) -> tuple[Any, Bools]:
         """The entries of maps, without those that are not carried on, and which rows are not for this way."""
@@ -232,13 +238,6 @@ def _join(*parts: Any) -> Any:
     """Columns and constants, joined row by row."""
     columns = [constant(part, pa.binary()) if isinstance(part, bytes) else part for part in parts]
     return pc.binary_join_element_wise(*columns, _EMPTY)
-
-
-def _numerals(numbers: Ints, base: int, width: int) -> Any:
-    """Numbers as texts of one width, more where the largest needs it."""
-    width = max(width, len(str(numbers[-1]))) if base == 10 and len(numbers) else width
-    powers = base ** np.arange(width - 1, -1, -1, dtype=np.int64)
-    return _fixed_width(_DIGITS[numbers[:, None] // powers % base], width)
 
 
 def _fixed_width(values: Any, width: int) -> Any:

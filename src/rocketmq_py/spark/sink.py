@@ -191,9 +191,9 @@ class _Keys:
         return self._keys.next(_now_ms())
 
     def several(self, count: int) -> tuple[str, Ints]:
-        """The next ``count``, as ``UniqueKeys.several`` gives them."""
-        stem, numbers = self._keys.several(_now_ms(), count)
-        return stem, np.array(numbers, np.int64)
+        """The next ``count``: what all begin with, and the number each ends with."""
+        stem, first = self._keys.several(_now_ms(), count)
+        return stem, np.arange(first, first + count) & 0xFFFF
 
 
 def _now_ms() -> int:

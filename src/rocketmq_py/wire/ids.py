@@ -88,9 +88,14 @@ class UniqueKeys:
             self._stem = now_ms, stem  # both at once: another thread may look in between
         return f"{stem}{next(self._counter) & 0xFFFF:04X}"
 
-    def several(self, now_ms: int, count: int) -> tuple[str, list[int]]:
-        """The next ``count`` keys, 65,536 at most: what all begin with, and what each ends with in four hex digits."""
-        return self._new_stem(now_ms), [number & 0xFFFF for number in itertools.islice(self._counter, count)]
+    def several(self, now_ms: int, count: int) -> tuple[str, int]:
+        """The next ``count`` keys, 65,536 at most: what all begin with, and the number the first one ends with.
+
+        Keys end with four hex digits, and after FFFF comes 0000. Not while another thread asks for keys.
+        """
+        first = next(self._counter)
+        self._counter = itertools.count(first + count)
+        return self._new_stem(now_ms), first & 0xFFFF
 
     def _new_stem(self, now_ms: int) -> str:
         if not self._epoch <= now_ms < self._epoch_end:

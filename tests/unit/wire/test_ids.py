@@ -49,6 +49,15 @@ def test_a_unique_key_of_an_ipv4_host() -> None:
     assert key == "0A010203ABCDDEADBEEF000000FFFFFF"
 
 
+def test_keys_of_one_moment_are_numbered_on() -> None:
+    keys, one_by_one = (UniqueKeys(bytes(4), 1, 2, start=0xFFFE) for _ in range(2))
+    expected = [one_by_one.next(1_700_000_000_000) for _ in range(6)]
+    stem, first = keys.several(1_700_000_000_000, 3)
+    found = [f"{stem}{first + i & 0xFFFF:04X}" for i in range(3)] + [keys.next(1_700_000_000_000)]
+    stem, first = keys.several(1_700_000_000_000, 2)
+    assert [*found, *(f"{stem}{first + i & 0xFFFF:04X}" for i in range(2))] == expected
+
+
 def test_keys_of_many_threads_differ() -> None:
     keys = UniqueKeys(bytes(4), 1, 2)
     with ThreadPoolExecutor(8) as pool:
