@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from rocketmq_py.errors import ConfigError, NetworkError, PermissionDenied, RocketMQError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.spark.fetch import Fetcher, FetchSettings, Lag, SlaveClosed
+from rocketmq_py.spark.fetch import Fetcher, FetchSettings, Lag, SlaveClosed, begun
 from rocketmq_py.spark.filters import EVERYTHING, MessageFilter, message_filter
 from rocketmq_py.spark.plan import DataLossError, QueueRange
 from rocketmq_py.spark.queues import Addresses
@@ -45,6 +47,18 @@ def fetch(
         fetcher.close()
 
 
+def fetchers(peer: ScriptedPeer, number: int, retries: int = 3) -> list[Fetcher]:
+    """For ten messages each of several queues."""
+    settings = FetchSettings(namesrv=(peer.address,), timeout=5, retries=retries, in_flight=8, fail_on_data_loss=True)
+    queues = [QUEUE._replace(queue_id=i) for i in range(number)]
+    return [Fetcher(QueueRange(queue, 10 * i, 10 * i + 10), Addresses(peer.address), settings)
+            for i, queue in enumerate(queues)]  # fmt: skip
+
+
+def pieces_of(fetcher: Fetcher) -> bytes:
+    return b"".join(piece.body for pieces in fetcher.pieces() for piece in pieces)
+
+
 def messages(start: int, stop: int) -> bytes:
     return bytes(i % 251 for i in range(start, stop))
 
@@ -62,6 +76,49 @@ def test_a_range_is_fetched_whole() -> None:
     assert len(pulls) == 32, "as many pulls as answers of 32 messages"
     assert pulls[0].ext["consumerGroup"] == "TOOLS_CONSUMER"
     assert pulls[0].ext["sysFlag"] == "4", "no long polling, no commit of offsets"
+
+
+def test_ranges_in_turn_are_fetched_while_those_before_are_read() -> None:
+    told = threading.Event()
+    seen: set[str] = set()
+
+    def together(request: Command) -> Command:
+        """The first three queues get their answers when all three have been asked for."""
+        seen.add(request.ext["queueId"])
+        if seen >= {"0", "1", "2"}:
+            told.set()
+        assert told.wait(60)
+        return found(request)
+
+    with scripted(together) as peer, closing(begun(fetchers(peer, 5), 3)) as ranges:
+        assert [pieces_of(fetcher) for fetcher in ranges] == [messages(10 * i, 10 * i + 10) for i in range(5)]
+
+
+def test_no_more_ranges_begin_than_are_said_and_all_are_closed() -> None:
+    with scripted(found) as peer:
+        ours = fetchers(peer, 5)
+        ranges = begun(ours, 2)
+        for number, fetcher in enumerate(ranges, 1):
+            pieces_of(fetcher)
+            assert sum(one._connection is not None for one in ours) <= 2
+            if number == 3:
+                break
+        ranges.close()
+        assert not any(one._connection is not None for one in ours)
+        asked = {pull.ext["queueId"] for pull in peer.asked(RequestCode.PULL_MESSAGE)}
+    assert asked <= {"0", "1", "2", "3"}
+
+
+def test_a_range_whose_beginning_is_lost_is_begun_again() -> None:
+    with scripted(sometimes(2, lambda _: None)) as peer, closing(begun(fetchers(peer, 4), 3)) as ranges:
+        assert [pieces_of(fetcher) for fetcher in ranges] == [messages(10 * i, 10 * i + 10) for i in range(4)]
+
+
+def test_ranges_of_a_broker_that_is_not_there_cannot_begin() -> None:
+    with scripted(found) as peer:
+        pass
+    with closing(begun(fetchers(peer, 2, retries=1), 2)) as ranges, pytest.raises(NetworkError, match="cannot connect"):
+        pieces_of(next(ranges))
 
 
 def test_a_busy_broker_is_asked_again() -> None:

@@ -7,7 +7,7 @@ is here goes through buffers instead.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,3 +53,26 @@ def constant(value: bytes, kind: Any) -> Any:
 def repeated(value: str, count: int) -> Any:
     """A column of ``count`` times the same string."""
     return pa.repeat(constant(value.encode(), pa.string()), count)
+
+
+def merged(batches: Iterable[Any], size: int) -> Iterator[Any]:
+    """Adjacent record batches put together, up to ``size`` bytes; larger ones stay as they are, empty ones go."""
+    collected: list[Any] = []
+    weight = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        if collected and weight + batch.nbytes > size:
+            yield _one(collected)
+            collected, weight = [], 0
+        collected.append(batch)
+        weight += batch.nbytes
+    if collected:
+        yield _one(collected)
+
+
+def _one(batches: list[Any]) -> Any:
+    if len(batches) == 1:
+        return batches[0]
+    (together,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return together

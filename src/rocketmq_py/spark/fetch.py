@@ -6,8 +6,10 @@ Knows what the answers to a pull mean. Which pulls to send is decided in ``windo
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from rocketmq_py.core.subscription import ALL, TAG
 from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, NoRouteError, RocketMQError
@@ -89,6 +91,16 @@ class Fetcher:
         self._under_way: dict[int, Segment] = {}
         self._trouble: RocketMQError | None = None
 
+    def begin(self) -> None:
+        """Send the first pulls, so that the broker works while others are read; :meth:`pieces` does so otherwise.
+
+        :raises RocketMQError: as :meth:`pieces`.
+        """
+        try:
+            self._ask()
+        except (NetworkError, NoRouteError) as e:
+            self._reconnect(e)
+
     def pieces(self) -> Iterator[list[Piece]]:
         """Pull bodies in the order of offsets, as they come in.
 
@@ -110,8 +122,8 @@ class Fetcher:
             self._connection.close()
             self._connection = None
 
-    def _turn(self) -> None:
-        """Send what may be sent, and take in all answers that are there, at least one."""
+    def _ask(self) -> Connection:
+        """Send what may be sent."""
         if self._connection is None:
             if not self._addresses:
                 raise NoRouteError(f"no broker serves {self._queue} now: {self._queue.broker_name} is not registered")
@@ -121,6 +133,11 @@ class Fetcher:
         connection = self._connection
         if self._trouble is None and self._suggested is None:
             self._send(connection, self._window.pulls())
+        return connection
+
+    def _turn(self) -> None:
+        """Send what may be sent, and take in all answers that are there, at least one."""
+        connection = self._ask()
         while self._under_way:
             answer = connection.receive()
             segment = self._under_way.pop(answer.opaque)
@@ -261,6 +278,28 @@ class Fetcher:
             return Addresses()
         finally:
             cluster.close()
+
+
+def begun(fetchers: Iterable[Fetcher], at_once: int) -> Generator[Fetcher]:
+    """The fetchers in turn, each with the ones behind it having begun, and closed when its turn is over.
+
+    :param at_once: how many have begun and are not over. Answers that wait are in the buffers of their connections.
+    :raises RocketMQError: one of them cannot begin.
+    """
+    waiting = iter(fetchers)
+    under_way: deque[Fetcher] = deque()
+    try:
+        while True:
+            for fetcher in islice(waiting, at_once - len(under_way)):
+                under_way.append(fetcher)
+                fetcher.begin()
+            if not under_way:
+                return
+            yield under_way[0]
+            under_way.popleft().close()
+    finally:
+        for fetcher in under_way:
+            fetcher.close()
 
 
 _READ = (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)

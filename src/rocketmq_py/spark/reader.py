@@ -6,7 +6,8 @@ Knows PySpark's reader interface. What to read is decided in ``plan``, how in ``
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from rocketmq_py.spark.cluster import Cluster
-from rocketmq_py.spark.fetch import READ_GROUP, Fetcher, FetchSettings
+from rocketmq_py.spark.fetch import READ_GROUP, Fetcher, FetchSettings, begun
 from rocketmq_py.spark.filters import message_filter
 from rocketmq_py.spark.offsets import Boundary, Offsets
 from rocketmq_py.spark.options import ReadOptions
@@ -32,6 +33,9 @@ STARTING, ENDING = "startingOffsets", "endingOffsets"
 
 _DECODE_BYTES = 2 * 1024 * 1024
 """Pull bodies are collected to so many bytes before they are decoded: one batch of many rows costs less than many."""
+
+_AT_ONCE = 4
+"""Ranges that are fetched at once where a task reads several: the broker answers for one while another is decoded."""
 
 
 class QueuePartition(InputPartition):
@@ -76,26 +80,40 @@ class QueueRanges:
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The record batches of a partition."""
-        if not isinstance(partition, QueuePartition):  # Spark's stand-in for "no partition at all"
-            return
-        wanted, rows = partition.range, 0
+        return self._read([partition])
+
+    def read_together(self, partitions: Sequence[InputPartition]) -> Iterator[Any]:
+        """The record batches of partitions with few messages each, one after the other, in few batches.
+
+        While one is read, those behind it are on their way.
+        """
+        from rocketmq_py.spark.arrays import merged
+
+        return merged(self._read(partitions), _DECODE_BYTES)
+
+    def _read(self, partitions: Iterable[InputPartition]) -> Iterator[Any]:
+        settings = self._settings()
+        # What else there may be is Spark's stand-in for "no partition at all".
+        ranges = [partition for partition in partitions if isinstance(partition, QueuePartition)]
+        with closing(begun([Fetcher(one.range, one.addresses, settings) for one in ranges], _AT_ONCE)) as fetchers:
+            for one, fetcher in zip(ranges, fetchers, strict=True):
+                yield from self._read_range(one, fetcher, settings)
+
+    def _read_range(self, partition: QueuePartition, fetcher: Fetcher, settings: FetchSettings) -> Iterator[Any]:
         # Arrow and NumPy take long to import, and planners do without.
         from rocketmq_py.spark.decode import Decoder
         from rocketmq_py.spark.salvage import Salvage
 
         keep_imports()
-        options, settings, schema = self.options, self._settings(), arrow_schema(self._schema)
+        wanted, rows = partition.range, 0
+        options, schema = self.options, arrow_schema(self._schema)
         name, crc = wanted.queue.broker_name, options.check_crc
         decoder = Decoder(schema, name, options.tags, check_crc=crc, way=options.decoder)
         rescue = Salvage(wanted.queue, partition.addresses, settings, decoder, schema, options).rescue
-        fetcher = Fetcher(wanted, partition.addresses, settings)
-        try:
-            for pieces in coalesce(fetcher.pieces(), _DECODE_BYTES):
-                for batch in decoder.decode(pieces, rescue):
-                    rows += batch.num_rows
-                    yield batch
-        finally:
-            fetcher.close()
+        for pieces in coalesce(fetcher.pieces(), _DECODE_BYTES):
+            for batch in decoder.decode(pieces, rescue):
+                rows += batch.num_rows
+                yield batch
         if rows < wanted.size:
             self._check_retention(wanted)
 

@@ -17,7 +17,7 @@ WORTH_A_TASK = 5000
 
 
 class SharedPartition(InputPartition):
-    """Ranges of several queues, read one after the other."""
+    """Ranges of several queues, read one after the other, in few batches."""
 
     def __init__(self, members: Sequence[QueuePartition]) -> None:
         super().__init__(", ".join(str(member.range.queue) for member in members))

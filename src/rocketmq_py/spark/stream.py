@@ -88,8 +88,8 @@ class StreamReaderBase(DataSourceStreamReader):
         return partitions if cut else share(partitions)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        for member in members(partition):
-            yield from self._ranges.read(member)
+        together = members(partition)
+        return self._ranges.read(together[0]) if len(together) == 1 else self._ranges.read_together(together)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark has committed everything before ``end``."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
-from rocketmq_py.spark.arrays import constant, fixed, numbers, repeated, texts
+from rocketmq_py.spark.arrays import constant, fixed, merged, numbers, repeated, texts
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 
@@ -55,3 +57,21 @@ def test_one_value() -> None:
     assert constant(b"x", pa.binary()).equals(pa.scalar(b"x", pa.binary()))
     assert repeated("ü", 2).equals(pa.array(["ü", "ü"]))
     assert repeated("", 0).equals(pa.array([], pa.string()))
+
+
+@given(st.lists(st.integers(0, 5), max_size=8), st.integers(0, 12))
+def test_merged_batches_hold_the_same_rows_and_no_two_neighbours_fit_together(sizes: list[int], most: int) -> None:
+    schema = pa.schema([pa.field("n", pa.int64(), nullable=False), pa.field("t", pa.map_(pa.string(), pa.string()))])
+    given_rows = [[{"n": i, "t": [("k", str(i))]} for i in range(size)] for size in sizes]
+    batches = [pa.RecordBatch.from_pylist(rows, schema) for rows in given_rows]
+    together = list(merged(batches, most * 8))
+    for batch in together:
+        batch.validate(full=True)
+        assert batch.schema.equals(schema)
+    assert [row for batch in together for row in batch.to_pylist()] == [row for rows in given_rows for row in rows]
+    assert all(one.nbytes + other.nbytes > most * 8 for one, other in pairwise(together))
+
+
+def test_a_batch_of_its_own_is_not_copied() -> None:
+    batch = pa.RecordBatch.from_pylist([{"n": 1}])
+    assert [one is batch for one in merged([batch, batch], 1)] == [True, True]
