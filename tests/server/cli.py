@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from rocketmq_py.cli import main
 from rocketmq_py.cli.failures import Status
+from tests import patience
 
 T = TypeVar("T")
 
@@ -23,7 +24,8 @@ class Cli:
 
     def __call__(self, *words: object, stdin: str | bytes | None = None) -> Result:
         """Any verb, however it ends."""
-        return CliRunner().invoke(main, [*map(str, words), "--namesrv", self.namesrv], input=stdin)
+        cluster = ["--namesrv", self.namesrv, "--timeout", f"{patience.SECONDS:g}"]
+        return CliRunner().invoke(main, [*map(str, words), *cluster], input=stdin)
 
     def ok(self, *words: object, stdin: str | bytes | None = None) -> str:
         """Standard output of a verb that must end well."""

@@ -1,12 +1,19 @@
-"""A broker of our own for the tests of a module, with a new topic and group for each."""
+"""A broker of our own for the tests of a module, with a new topic and group for each; clients that are patient."""
 
 import itertools
 
 import pytest
 
 from rocketmq_py.testing import Cluster
+from tests.patience import patient_clients
 
 _numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def patience():
+    with patient_clients():
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,8 @@ FILE = 64 * 1024
 SECONDS = 60.0
 SMALL = {
     "mapped_file_size_commit_log": FILE, "mapped_file_size_consume_queue": 4000, "max_hash_slot_num": 100,
-    "max_index_num": 400, "bind_address": "127.0.0.1",
+    "max_index_num": 400, "bind_address": "127.0.0.1", "sync_flush_timeout": 60_000,
+    "os_page_cache_busy_time_out_mills": 60_000,
 }  # fmt: skip
 
 

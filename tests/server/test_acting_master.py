@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import pytest
 
 from rocketmq_py.aio import ConsumeFromWhere, Message, MessageExt, Producer, SimpleConsumer
 from rocketmq_py.broker import Broker
+from rocketmq_py.broker.broker import wall_clock
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.namesrv import NameServer, NamesrvConfig
 from rocketmq_py.protocol.bodies import KvTable, SubscriptionGroupConfig, TopicConfig, TopicRouteData
@@ -56,7 +57,9 @@ class Trio:
 
 
 @asynccontextmanager
-async def trio(root: Path, *, notify: bool = False, **config: object) -> AsyncIterator[Trio]:
+async def trio(
+    root: Path, *, notify: bool = False, clock: Callable[[], int] = wall_clock, **config: object
+) -> AsyncIterator[Trio]:
     async with AsyncExitStack() as stack:
         server = NameServer(
             NamesrvConfig(
@@ -66,8 +69,10 @@ async def trio(root: Path, *, notify: bool = False, **config: object) -> AsyncIt
         )  # fmt: skip
         await server.start()
         stack.push_async_callback(server.stop)
-        master = make(root / "master", server.address, enable_slave_acting_master=True)
-        slave = make(root / "slave", server.address, broker_role="SLAVE", broker_id=1, **ACTING | config)
+        master = make(root / "master", server.address, clock=clock, enable_slave_acting_master=True)
+        slave = make(
+            root / "slave", server.address, clock=clock, broker_role="SLAVE", broker_id=1, **ACTING | config
+        )  # fmt: skip
         for broker in (master, slave):
             await broker.start()
             stack.push_async_callback(broker.stop)
@@ -145,7 +150,8 @@ def test_who_pops_goes_on_at_the_slave_and_back(tmp_path: Path) -> None:
             consumer = SimpleConsumer("g", three.server.address, consume_from=ConsumeFromWhere.FIRST_OFFSET)
             consumer.subscribe("t")
             async with consumer:
-                await consumer.ack(await consumer.receive(1, 600))
+                await consumer.ack(await receive(consumer, 1))
+                await until(lambda: slave.store.max_physical_offset == master.services.store.max_physical_offset)
                 await master.stop()
                 await until(lambda: slave.role.acts)
                 acked, kept = await receive(consumer, 1), await receive(consumer, 1)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from rocketmq_py.broker import Broker, BrokerConfig
+from rocketmq_py.broker.broker import wall_clock
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import ClosedError, ConfigError, ConnectError, ConnectionLost, RequestTimeout, StoreLocked
 from rocketmq_py.namesrv import NameServer, NamesrvConfig
@@ -25,13 +26,18 @@ from rocketmq_py.store import StoreConfig
 from rocketmq_py.wire.command import Command
 
 SMALL = {"mapped_file_size_commit_log": 1 << 20, "max_hash_slot_num": 100, "max_index_num": 400}
+PATIENT = {"sync_flush_timeout": 60_000, "os_page_cache_busy_time_out_mills": 60_000}
+"""A disk that is slow refuses nothing, and has time."""
 SECONDS = 60.0
 """Longer than anything here takes; only a test that fails waits for it."""
 
 
-def make(root: Path, namesrv: str = "", store: dict[str, Any] | None = None, **config: Any) -> Broker:
-    wanted = {"listen_port": 0, "bind_address": "127.0.0.1", "store_path_root_dir": str(root)}
-    return Broker(BrokerConfig(namesrv_addr=namesrv, **wanted | config), StoreConfig(**SMALL | (store or {})))
+def make(
+    root: Path, namesrv: str = "", store: dict[str, Any] | None = None, clock: Callable[[], int] = wall_clock,
+    **config: Any,
+) -> Broker:  # fmt: skip
+    wanted = {"listen_port": 0, "bind_address": "127.0.0.1", "store_path_root_dir": str(root), **PATIENT}
+    return Broker(BrokerConfig(namesrv_addr=namesrv, **wanted | config), StoreConfig(**SMALL | (store or {})), clock)
 
 
 @asynccontextmanager

@@ -42,7 +42,7 @@ def test_open_transactions_are_listed(cluster: Cluster) -> None:
         ids = [leave_open(shop, "orders", f"k{number}") for number in range(4)]
         with TransactionProducer("other", cluster.namesrv, check=unknown) as other:
             ids.append(leave_open(other, "others", "k4"))
-    rows = cli.jsonl("transaction", "ls")
+    rows = eventually(lambda: cli.jsonl("transaction", "ls"), lambda found: len(found) == len(ids))
     assert [row["stored"] for row in rows] == sorted(row["stored"] for row in rows), "the oldest first"
     by_id = {row["transactionId"]: row for row in rows}
     assert by_id.keys() == set(ids)

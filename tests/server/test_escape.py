@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from rocketmq_py.broker import Broker
+from rocketmq_py.broker.broker import wall_clock
 from rocketmq_py.broker.stored import read_stored
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol import names
@@ -22,6 +22,8 @@ from rocketmq_py.wire.command import Command
 from tests.server.test_broker import make, name_server, until
 
 POPPED_AGAIN = "%RETRY%g_popped"
+DELAY_LEVEL, DUE_MS = 5, 60_000
+"""Level 5 is a minute, and so long is what is popped out."""
 
 
 async def send(outward: Outward, broker: Broker, topic: str, body: bytes, sys_flag: int = 0, **properties: str) -> None:
@@ -34,10 +36,24 @@ async def send(outward: Outward, broker: Broker, topic: str, body: bytes, sys_fl
     assert reply.code == 0, reply.remark
 
 
-async def pop(outward: Outward, broker: Broker, topic: str) -> None:
+class LaterClock:
+    """The clock of all brokers: it is later when a test says so, so that nothing is due before, however slow it is."""
+
+    def __init__(self) -> None:
+        self.ahead_ms = 0
+
+    def __call__(self) -> int:
+        return wall_clock() + self.ahead_ms
+
+    def pass_time(self) -> None:
+        """What was sent and popped is due."""
+        self.ahead_ms += 2 * DUE_MS
+
+
+async def pop(outward: Outward, broker: Broker, topic: str, now_ms: int) -> None:
     header = PopMessage(
-        consumer_group="g", topic=topic, queue_id=0, max_msg_nums=1, invisible_time=1_000, poll_time=60_000,
-        born_time=time.time_ns() // 1_000_000, init_mode=0, exp_type="TAG", exp="*",
+        consumer_group="g", topic=topic, queue_id=0, max_msg_nums=1, invisible_time=DUE_MS, poll_time=60_000,
+        born_time=now_ms, init_mode=0, exp_type="TAG", exp="*",
     )  # fmt: skip
     reply = await outward.invoke(broker.address, Command(Code.POP_MESSAGE, ext=header.to_ext()), 30)
     assert reply.code == 0, reply.remark
@@ -52,15 +68,15 @@ def bodies(broker: Broker, topic: str) -> list[bytes]:
 
 
 @asynccontextmanager
-async def left_alone(root: Path, **config: object) -> AsyncIterator[tuple[Broker, Broker, Broker]]:
+async def left_alone(root: Path, clock: LaterClock, **config: object) -> AsyncIterator[tuple[Broker, Broker, Broker]]:
     """A master that is gone, its slave, and the master of another name."""
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(name_server())
         outward = Outward()
         stack.callback(outward.close)
         topics = [TopicConfig(topic_name=name, read_queue_nums=1, write_queue_nums=1) for name in ("t", "popped")]
-        master = make(root / "master", server.address, enable_slave_acting_master=True)
-        other = make(root / "other", server.address, broker_name="broker-b")
+        master = make(root / "master", server.address, clock=clock, enable_slave_acting_master=True)
+        other = make(root / "other", server.address, clock=clock, broker_name="broker-b")
         for broker in (master, other):
             await broker.start()
             stack.push_async_callback(broker.stop)
@@ -70,14 +86,16 @@ async def left_alone(root: Path, **config: object) -> AsyncIterator[tuple[Broker
         await other.services.registration.flush()
         for body in (b"popped", b"popped at the slave"):
             await send(outward, master, "popped", body)
-        await pop(outward, master, "popped")
-        await send(outward, master, "t", b"delayed", DELAY="1", UNIQ_KEY="D")
+        await pop(outward, master, "popped", clock())
+        await send(outward, master, "t", b"delayed", DELAY=str(DELAY_LEVEL), UNIQ_KEY="D")
         await send(outward, master, "t", b"half", 4, TRAN_MSG="true", PGROUP="p", UNIQ_KEY="H")
         await master.stop()
         shutil.copytree(root / "master", root / "slave")
+        clock.pass_time()
         slave = make(
-            root / "slave", server.address, broker_role="SLAVE", broker_id=1, enable_slave_acting_master=True,
-            broker_heartbeat_interval=50, sync_broker_member_group_period=50, transaction_check_interval=100, **config,
+            root / "slave", server.address, clock=clock, broker_role="SLAVE", broker_id=1,
+            enable_slave_acting_master=True, broker_heartbeat_interval=50, sync_broker_member_group_period=50,
+            transaction_check_interval=100, **config,
         )  # fmt: skip
         await slave.start()
         stack.push_async_callback(slave.stop)
@@ -86,13 +104,17 @@ async def left_alone(root: Path, **config: object) -> AsyncIterator[tuple[Broker
 
 def test_what_is_due_is_handed_to_another_master_and_not_delivered_again(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with left_alone(tmp_path, enable_remote_escape=True) as (master, slave, other):
+        clock = LaterClock()
+        async with left_alone(tmp_path, clock, enable_remote_escape=True) as (master, slave, other):
             await until(lambda: bodies(other, "t") == [b"delayed"])
             await until(lambda: bodies(other, names.HALF_TOPIC) == [b"half"])
+            await until(lambda: bodies(other, POPPED_AGAIN) == [b"popped"])
             outward = Outward()
-            await pop(outward, slave, "popped")
+            await pop(outward, slave, "popped", clock())
             outward.close()
-            assert slave.services.offsets.query("g", "popped", 0) == 1, "nobody else is to leave it out"
+            # What is out begins there: nobody else is to leave it out.
+            await until(lambda: slave.services.offsets.query("g", "popped", 0) == 1)
+            clock.pass_time()
             await until(lambda: bodies(other, POPPED_AGAIN) == [b"popped", b"popped at the slave"])
             raw = other.services.store.record_at_queue(names.HALF_TOPIC, 0, 0)
             assert raw is not None
@@ -101,12 +123,12 @@ def test_what_is_due_is_handed_to_another_master_and_not_delivered_again(tmp_pat
                 "REAL_TOPIC": "t", "PGROUP": "p", "UNIQ_KEY": "H",
             }  # fmt: skip
             tables = slave.services
-            await until(lambda: tables.delay.offsets[1] == 1)
+            await until(lambda: tables.delay.offsets[DELAY_LEVEL] == 1)
             await until(lambda: tables.offsets.query("CID_RMQ_SYS_TRANS", names.HALF_TOPIC, 0) == 1)
             await until(lambda: not tables.pop.log.ledger)
             assert slave.services.offsets.query("g", "popped", 0) == 2
             await master.start()
-            assert master.services.delay.offsets[1] == 1, "it goes on behind what was delivered for it"
+            assert master.services.delay.offsets[DELAY_LEVEL] == 1, "it goes on behind what was delivered for it"
             assert master.services.transactions.ledger.base == 1
             assert not master.services.pop.log.ledger
             assert master.services.offsets.query("g", "popped", 0) == 2

@@ -50,7 +50,9 @@ def test_every_message_comes_once_with_what_was_sent_and_where_it_lies(cluster, 
             assert (one.tags, one.keys, one.properties["mine"], one.broker_name) == ("a", "k1 k2", "1", "broker-a")
             assert (one.properties["MIN_OFFSET"], one.properties["MAX_OFFSET"]) == ("0", "10")
             await eventually(lambda: member.health().rates[topic]["consumeOKTPS"] > 0)
-            assert set((await member.lag()).values()) == {0}
+            async with asyncio.timeout(PATIENCE):
+                while any((await member.lag()).values()):  # noqa: ASYNC110 - there is no event for it
+                    await asyncio.sleep(0.02)
             assert member.health().ok
         assert len(seen.messages) == 40
 
@@ -101,9 +103,8 @@ def test_a_failed_message_comes_again_later_and_alone(cluster, topic, group):
         await send(cluster.namesrv, topic, 6, keys="k")
         async with consumer(cluster, group, topic, listen) as member:
             await seen.count(7)
-            again = seen.messages[-1]
-            assert (again.body, again.reconsume_times, again.topic, again.keys) == (b"003", 1, topic, "k")
-            first = next(m for m in seen.messages if m.body == b"003")
+            first, again = [m for m in seen.messages if m.body == b"003"]
+            assert (again.reconsume_times, again.topic, again.keys) == (1, topic, "k")
             assert again.msg_id == first.msg_id
             assert again.properties["ORIGIN_MESSAGE_ID"] == first.offset_msg_id
             await eventually(lambda: member.health().rates[topic]["consumeFailedMsgs"] == 1)

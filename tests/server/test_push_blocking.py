@@ -7,6 +7,7 @@ import pytest
 
 from rocketmq_py import ConfigError, ConsumeFromWhere, Message, NetworkError, Producer, PushConsumer
 from rocketmq_py.testing import Cluster
+from tests.server.cli import eventually
 
 FIRST = ConsumeFromWhere.FIRST_OFFSET
 PATIENCE = 30.0
@@ -77,7 +78,7 @@ def test_what_is_subscribed_inside_the_with_statement_starts_when_told(cluster, 
         consumer.on(topic)(seen)
         consumer.start()
         seen.wait()
-        assert sum(consumer.lag().values()) == 0
+        eventually(lambda: sum(consumer.lag().values()), lambda lag: lag == 0)
         consumer.suspend()
         assert consumer.health().suspended
         consumer.resume()

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rocketmq_py.broker.broker import wall_clock
 from rocketmq_py.broker.config import SYNC_MASTER
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.ha import PieceReader, pack_report
@@ -77,8 +78,9 @@ def test_sync_master_waits_for_as_many_as_it_is_told(play) -> None:
 def test_where_slaves_may_act_nothing_is_taken_that_too_few_would_have(play) -> None:
     async def scenario(made: Pairs) -> None:
         master = await made.broker(
-            "master", broker_role=SYNC_MASTER, in_sync_replicas=2, total_replicas=2, enable_slave_acting_master=True
-        )
+            "master", broker_role=SYNC_MASTER, in_sync_replicas=2, total_replicas=2, enable_slave_acting_master=True,
+            slave_timeout=60_000,
+        )  # fmt: skip
         config, role = master.config, master.services.role
         batch = encode_batch([(0, b"b", b"KEYS\x01b")])
 
@@ -206,9 +208,10 @@ def test_flow_control_holds_back(play) -> None:
 
 def test_a_master_that_drains_ends_when_its_slave_has_everything(play) -> None:
     async def scenario(made: Pairs) -> None:
+        stands_at = [wall_clock()]  # flow control lets nothing more go out until the clock goes on
         master = await made.broker(
-            "master", ha_flow_control_enable=True, max_ha_transfer_byte_in_second=10_000,
-            enable_shutdown_gracefully=True, shutdown_wait_time_seconds=60,
+            "master", lambda: stands_at[0] or wall_clock(), ha_flow_control_enable=True,
+            max_ha_transfer_byte_in_second=10_000, enable_shutdown_gracefully=True, shutdown_wait_time_seconds=60,
         )  # fmt: skip
         slave = await made.slave_of(master)
         await made.send(master, b"first")
@@ -216,6 +219,7 @@ def test_a_master_that_drains_ends_when_its_slave_has_everything(play) -> None:
         await made.load(master, rounds=1)
         end = log_end(master)
         assert log_end(slave) + 50_000 < end, "held back for longer than an end without draining waits"
+        stands_at[0] = 0
         await master.stop()
         assert log_end(slave) == end
 

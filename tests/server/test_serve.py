@@ -11,6 +11,7 @@ import pytest
 
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers import SendMessageV2
+from tests.interop.javapeer import free_port_block
 from tests.server.rawpeer import RawPeer
 
 SECONDS = 30.0
@@ -62,19 +63,6 @@ def send(address, body=b"hello"):
     return int(answer.ext["queueOffset"])
 
 
-def free_port():
-    """A port that is free, as is the one two below it."""
-    while True:
-        with closing(socket.socket()) as one, closing(socket.socket()) as two:
-            one.bind(("127.0.0.1", 0))
-            port = one.getsockname()[1]
-            try:
-                two.bind(("127.0.0.1", port - 2))
-            except OSError:
-                continue
-            return port
-
-
 def test_the_ready_line_says_what_serves_where(tmp_path):
     with serve(tmp_path) as served:
         assert list(served.addresses) == ["namesrv", "broker"]
@@ -101,7 +89,7 @@ def test_a_killed_broker_has_lost_nothing_it_confirmed(tmp_path):
 
 
 def test_the_fast_port_is_served_too(tmp_path):
-    port = free_port()
+    port = free_port_block()
     with serve(tmp_path, "--port", port) as served:
         assert served.addresses["broker"] == f"127.0.0.1:{port}"
         assert send(f"127.0.0.1:{port - 2}") == 0
@@ -133,7 +121,7 @@ def test_a_port_in_use_is_refused(tmp_path, option):
 
 
 def test_a_name_server_that_is_not_there_is_named_and_the_broker_serves(tmp_path):
-    nowhere = f"127.0.0.1:{free_port()}"
+    nowhere = f"127.0.0.1:{free_port_block()}"
     with serve(tmp_path, "--namesrv", nowhere) as served:
         assert served.addresses["namesrv"] == nowhere
         assert send(served.addresses["broker"]) == 0

@@ -151,7 +151,7 @@ def test_a_silent_connection_is_closed_and_a_busy_one_is_not():
             await busy.ask(30)
         assert (await busy.ask(30, body=b"still here")).body == b"still here"
 
-    with_site(scenario, idle_timeout=0.2)
+    with_site(scenario, idle_timeout=2.0)  # a busy machine may do nothing at all for a second
 
 
 def test_who_does_not_read_is_not_read_from_and_loses_nothing():

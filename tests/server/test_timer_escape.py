@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -15,13 +14,9 @@ from rocketmq_py.server.outward import Outward
 from rocketmq_py.store.timerwheel import progress
 from tests.server.test_acting_master import trio
 from tests.server.test_broker import make, until
-from tests.server.test_escape import bodies, send
+from tests.server.test_escape import LaterClock, bodies, send
 
-SOON_MS, LATER_MS = 1_000, 3_000
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
+SOON_MS, LATER_MS = 60_000, 62_000
 
 
 def topic(name: str) -> TopicConfig:
@@ -53,17 +48,18 @@ def test_they_come_in_time_from_another_master_and_not_again(tmp_path: Path) -> 
 
     async def scenario() -> None:
         async with AsyncExitStack() as stack:
-            three = await stack.enter_async_context(trio(tmp_path, notify=True, enable_remote_escape=True))
+            clock = LaterClock()
+            three = await stack.enter_async_context(trio(tmp_path, notify=True, clock=clock, enable_remote_escape=True))
             master, slave, outward = three.master, three.slave, Outward()
             stack.callback(outward.close)
-            other = make(tmp_path / "other", three.server.address, broker_name="broker-b")
+            other = make(tmp_path / "other", three.server.address, clock=clock, broker_name="broker-b")
             await other.start()
             stack.push_async_callback(other.stop)
             master.store_config.timer_stop_dequeue = True
             master.services.topics.put([topic("t"), topic("lonely")])
             other.services.topics.put([topic("t")])
             await other.services.registration.flush()
-            begin = now_ms()
+            begin = clock()
             due = {b"soon": begin + SOON_MS, b"later": begin + LATER_MS}
             for body, at in due.items():
                 await send(outward, master, "t", body, TIMER_DELIVER_MS=str(at), UNIQ_KEY=body.decode())
@@ -71,6 +67,7 @@ def test_they_come_in_time_from_another_master_and_not_again(tmp_path: Path) -> 
             end = master.services.store.max_physical_offset
             await until(lambda: slave.services.store.max_physical_offset == end)
             await master.stop()
+            clock.ahead_ms = SOON_MS
             await until(lambda: bodies(other, "t") == [b"soon", b"later"])
             assert all(one.head.store_timestamp >= due[one.body] for one in stored(other, "t"))
             assert slave.services.store.max_physical_offset == end, "its log stays its master's"

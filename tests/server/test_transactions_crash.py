@@ -17,7 +17,10 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="kills processes")
 
 COMMIT, ROLLBACK, _ = TransactionState
 TOPIC = "orders"
-SOON = {"transactionCheckInterval": 100, "transactionTimeOut": 300, "transactionOpBatchInterval": 50}
+SOON = {
+    "transactionCheckInterval": 100, "transactionTimeOut": 300, "transactionOpBatchInterval": 50,
+    "transactionCheckMax": 10**6,
+}  # fmt: skip
 NEVER = 10**9
 
 _SERVE = """
