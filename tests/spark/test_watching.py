@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
@@ -75,6 +76,16 @@ def test_watchers_are_told_of_lag_rates_and_skew(topic: Topic, load_stream: Load
     prometheus, log = PrometheusProgress(registry), tmp_path / "progress.jsonl"
     telemetry = OpenTelemetryProgress(MeterProvider([reader]))
     listen(Broken(), seen, TerminalProgress(shown), ProgressLog(log), prometheus, telemetry)
+
+    def points() -> dict[str, list[Any]]:
+        """What OpenTelemetry has; it is the last to be told."""
+        data = reader.get_metrics_data()
+        (told,) = json.loads(data.to_json())["resource_metrics"] if data is not None else [{"scope_metrics": []}]
+        return {
+            metric["name"]: metric["data"]["data_points"] for scope in told["scope_metrics"]
+            for metric in scope["metrics"]
+        }  # fmt: skip
+
     topic.send(80)
     checkpoint = str(tmp_path / "checkpoint")
     query = (
@@ -84,7 +95,8 @@ def test_watchers_are_told_of_lag_rates_and_skew(topic: Topic, load_stream: Load
     try:
         query.processAllAvailable()
         eventually(lambda: len(seen.batches) >= 2)
-        eventually(lambda: registry.get_sample_value("rocketmq_spark_rows_total", {"query": "watched"}) == 80)
+        eventually(lambda: [one["value"] for one in points().get("rocketmq.spark.rows", [])] == [80])
+        assert registry.get_sample_value("rocketmq_spark_rows_total", {"query": "watched"}) == 80
         last = seen.batches[1]
         for queue, messages, lag in last.queues:
             labels = {"topic": topic.name, "broker": queue.broker_name, "queue": str(queue.queue_id)}
@@ -94,12 +106,7 @@ def test_watchers_are_told_of_lag_rates_and_skew(topic: Topic, load_stream: Load
         assert registry.get_sample_value("rocketmq_spark_queue_skew", {"query": "watched"}) == last.skew
         whole = {"query": "watched", "phase": "triggerExecution"}
         assert registry.get_sample_value("rocketmq_spark_batch_duration_seconds", whole) > 0
-        told = json.loads(reader.get_metrics_data().to_json())
-        metrics = {
-            m["name"]: m["data"]["data_points"] for m in told["resource_metrics"][0]["scope_metrics"][0]["metrics"]
-        }
-        assert [point["value"] for point in metrics["rocketmq.spark.rows"]] == [80]
-        assert sorted(point["attributes"]["queue"] for point in metrics["rocketmq.spark.queue.lag"]) == list("0123")
+        assert sorted(point["attributes"]["queue"] for point in points()["rocketmq.spark.queue.lag"]) == list("0123")
     finally:
         query.stop()
     eventually(lambda: seen.over == [query.id])

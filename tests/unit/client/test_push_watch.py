@@ -20,6 +20,8 @@ from rocketmq_py.model import MessageExt, MessageQueue
 
 QUEUE = MessageQueue("T", "broker-a", 0)
 PATIENCE = 30.0
+STUCK = 0.4
+"""Longer than a busy machine lets a listener wait that has nothing to do."""
 
 
 def messages(*offsets):
@@ -78,7 +80,7 @@ class Bench:
 def scenario(listener, **options):
     def decorate(function):
         async def run():
-            bench = Bench(listener, **{"stuck_after": 0.05, **options})
+            bench = Bench(listener, **{"stuck_after": STUCK, **options})
             await function(bench)
             await bench.watch.close()
             await bench.dispatcher.close()
@@ -114,7 +116,7 @@ def test_a_stuck_listener_is_told_of_once_with_its_place_and_queue(is_async, ord
         await bench.until(lambda: said(caplog, "has been at work"))
         [stuck] = health(bench.group).stuck
         assert (stuck.queue, stuck.offset) == (QUEUE, 2)
-        assert stuck.seconds >= 0.05
+        assert stuck.seconds >= STUCK
         assert not health(bench.group).ok
         await bench.until(lambda: health(bench.group).stuck[0].seconds > 2 * stuck.seconds)
         go.set()
@@ -215,7 +217,7 @@ def test_what_takes_longer_than_the_consume_timeout_is_sent_back_and_the_offset_
             if message.queue_offset == 1:
                 raise ValueError("on purpose")
 
-    @scenario(hangs, stuck_after=PATIENCE, consume_timeout=0.1)
+    @scenario(hangs, stuck_after=PATIENCE, consume_timeout=1.0)
     async def _(bench):
         bench.submit(*range(4))
         await bench.until(lambda: len(bench.sent_back) == 2)
@@ -227,7 +229,7 @@ def test_what_takes_longer_than_the_consume_timeout_is_sent_back_and_the_offset_
         await bench.until(lambda: bench.group.offsets.get(QUEUE) == 5)
         assert len(bench.sent_back) == 2, "what the listener says afterwards does not count"
 
-    assert said(caplog, "consume_timeout=0.1")
+    assert said(caplog, "consume_timeout=1")
 
 
 def test_only_the_head_of_a_queue_is_sent_back_and_sixteen_messages_at_most():

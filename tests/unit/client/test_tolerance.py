@@ -76,8 +76,8 @@ def test_the_last_attempt_has_all_the_time_there_is() -> None:
     async def body(producer: Producer, _: ScriptedNetwork) -> None:
         begun = asyncio.get_running_loop().time()
         with pytest.raises(RequestTimeout):
-            await producer.send(message(), timeout=0.3)
-        assert asyncio.get_running_loop().time() - begun > 0.25
+            await producer.send(message(), timeout=2.0)
+        assert asyncio.get_running_loop().time() - begun > 1.9
         assert len(tries) == 2
 
     with_producer(body, answer, send_msg_max_timeout_per_request=0.02, retries=1)
