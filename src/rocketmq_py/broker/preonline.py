@@ -22,7 +22,8 @@ from rocketmq_py.wire.fastjson import load_object
 
 _log = logging.getLogger(__name__)
 
-_SECONDS = 3.0
+_SECONDS = 10.0
+"""How long a slave may take to answer, on a machine that is busy; what it does not tell is delivered twice."""
 
 
 async def take_back(

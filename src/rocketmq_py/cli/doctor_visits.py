@@ -27,7 +27,7 @@ class _Broker(NamedTuple):
     config: dict[str, str] | None
     error: str | None
     millis: float
-    asked_at: int
+    answered_at: int
 
 
 async def examine(target: Target, topic: str | None, group: str | None) -> list[Check]:
@@ -90,7 +90,7 @@ def _of_broker(broker: _Broker, versions: list[str]) -> list[Check]:
     return [
         first,
         judge.version(broker.name, broker.state, versions),
-        judge.clock(broker.name, broker.state, broker.asked_at),
+        judge.clock(broker.name, broker.state, broker.answered_at, broker.millis),
         judge.disk(broker.name, broker.state),
         judge.broker_permission(broker.name, broker.config, "the broker does not tell its settings"),
     ]
@@ -103,12 +103,12 @@ async def _broker(admin: Admin, name: str, address: str) -> _Broker:
         state = await admin.broker_state(address)
     except RocketMQError as e:
         return _Broker(name, address, state, None, str(e), _millis(began), now_ms())
-    millis, asked_at = _millis(began), now_ms()
+    millis, answered_at = _millis(began), now_ms()
     try:
         config = await admin.broker_config(address)
     except RocketMQError:
         config = None  # told as a warning of its own
-    return _Broker(name, address, state, config, None, millis, asked_at)
+    return _Broker(name, address, state, config, None, millis, answered_at)
 
 
 async def _topic(admin: Admin, topic: str) -> list[Check]:

@@ -64,6 +64,13 @@ def test_the_clock(ahead, status, detail):
     assert detail in check.detail
 
 
+def test_an_answer_that_took_long_is_no_clock_that_is_behind():
+    behind = state(-judge.CLOCK_TOLERANCE_MS - 3000)
+    assert judge.clock("b", behind, NOW).status == judge.WARN
+    assert judge.clock("b", behind, NOW, took_ms=3000).status == judge.OK
+    assert judge.clock("b", state(judge.CLOCK_TOLERANCE_MS + 3000), NOW, took_ms=3000).status == judge.WARN
+
+
 def test_what_a_broker_does_not_tell():
     assert judge.clock("b", {}, NOW).status == judge.WARN
     assert judge.disk("b", {}).status == judge.WARN
