@@ -49,8 +49,10 @@ SETTINGS = {
     "maxIndexNum": 20_000,
     "flushConsumeQueueThoroughInterval": 50,
     "flushConsumerOffsetInterval": 20,
+    "syncFlushTimeout": 60_000,
+    "osPageCacheBusyTimeOutMills": 60_000,
 }
-"""Of both sides when a Java broker opens the store."""
+"""Of both sides when a Java broker opens the store; a disk that is slow is to refuse nothing."""
 TOPICS = ("kill-a", "kill-b")
 QUEUES = 4
 GROUP = "kill-readers"

@@ -11,7 +11,6 @@ import argparse
 import asyncio
 import random
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from rocketmq_py.store.offline import OfflineStore
 from rocketmq_py.store.verify import verify
 from rocketmq_py.wire.command import Command
 from tests import killing
+from tests.interop.javapeer import free_port_block
 from tests.killing import QUEUES, SECONDS, TOPICS, Queue, ask, body, queues, read_everything, send_command
 
 PRODUCERS = 6
@@ -128,7 +128,7 @@ class PairRounds:
         """So many kills; then both end in good order, and have the same."""
         namesrv = NameServer(NamesrvConfig(listen_port=0, bind_address="127.0.0.1"))
         await namesrv.start()
-        port = free_port()
+        port = free_port_block()
         self.master = self.make_master(namesrv.address, port)
         self.slave = self.make_slave(namesrv.address, port)
         try:
@@ -229,12 +229,6 @@ class PairRounds:
             (queue, offset): number for (queue, offset), number in self.acknowledged.items()
             if found[queue].get(offset) != number
         }  # fmt: skip
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def main() -> None:

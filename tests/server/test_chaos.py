@@ -13,9 +13,13 @@ pytestmark = [
 ]
 
 
+LOCK_SECONDS = 4.0
+"""Brokers give a lock away after twice that: only then may two members be at work on one queue, one of them stalled."""
+
+
 @pytest.fixture(scope="module")
 def chaos() -> Iterator[Chaos]:
-    with Chaos(seed=1, pace=0.4, lock_seconds=1.5) as running:
+    with Chaos(seed=1, pace=0.4, lock_seconds=LOCK_SECONDS) as running:
         yield running
 
 
