@@ -8,32 +8,40 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
-from struct import Struct
+from struct import Struct, pack
 
+from rocketmq_py.store.columns import put
 from rocketmq_py.store.filesystem import File
-from rocketmq_py.store.packing import Entries
 
 HEADER_SIZE = 40
 ENTRY_SIZE = 20
 _HEADER = Struct(">qqqqii")
 _ENTRY = Struct(">iqii")
-_pack_entries = Entries("iqii").pack
+_HASH_AT, _PHYSICAL_AT, _SECONDS_AT, _PREVIOUS_AT = 0, 4, 12, 16
 _HASH = Struct(">i16x")
 _REBUILD_STEP = 50_000 * ENTRY_SIZE
 _ALLOCATE_AHEAD = 4 * 1024 * 1024
 _MAX_SECONDS = 0x7FFFFFFF
 
 
-@lru_cache(maxsize=1024)
-def _native(count: int) -> Struct:
-    return Struct(f"={count}i")
+def _seconds(milliseconds: int) -> int:
+    return min(max(0, milliseconds // 1000), _MAX_SECONDS)
 
 
-@lru_cache(maxsize=1024)
-def _big_endian(count: int) -> Struct:
-    return Struct(f">{count}i")
+def _turned(first: int, count: int) -> list[int]:
+    """Numbers that count up, as this machine reads them where they are written big-endian."""
+    if sys.byteorder == "big":
+        return list(range(first, first + count))
+    turned: list[int] = []
+    end = first + count
+    while first < end:
+        stop = min(end, (first | 0xFF) + 1)  # up to there only their last byte changes, which is the highest here
+        begin = int.from_bytes(first.to_bytes(4, "big"), "little")
+        turned += range(begin, begin + ((stop - first) << 24), 1 << 24)
+        first = stop
+    return turned
 
 
 class IndexFile:
@@ -48,7 +56,7 @@ class IndexFile:
         self._slots = slots
         self._capacity = entries
         self._entries_at = HEADER_SIZE + 4 * slots
-        self._table = memoryview(self._buffer)[HEADER_SIZE : self._entries_at].cast("i")
+        self._table = memoryview(self._buffer)[HEADER_SIZE : self._entries_at].cast("I")
         header: tuple[int, ...] = _HEADER.unpack(self._buffer[:HEADER_SIZE])
         self.begin_timestamp, self.end_timestamp, self.begin_physical, self.end_physical = header[:4]
         self._used_slots = header[4]
@@ -73,32 +81,35 @@ class IndexFile:
         if self.count == 1:
             self.begin_physical, self.begin_timestamp = physicals[0], timestamps[0]
         count = len(hashes)
-        fields: list[int] = [0] * (4 * count)
-        fields[0::4], fields[1::4] = hashes, physicals
-        fields[2::4], fields[3::4] = self._seconds(timestamps), self._link(hashes)
         at = self._entries_at + self.count * ENTRY_SIZE
-        self._buffer[at : at + ENTRY_SIZE * count] = _pack_entries(fields)
+        entries = self._timed(timestamps)
+        put(entries, _HASH_AT, ENTRY_SIZE, pack(f">{count}i", *hashes), 4)
+        put(entries, _PHYSICAL_AT, ENTRY_SIZE, pack(f">{count}q", *physicals), 8)
+        put(entries, _PREVIOUS_AT, ENTRY_SIZE, self._link(hashes), 4)
+        self._buffer[at : at + len(entries)] = entries
         self.count += count
         self.end_physical, self.end_timestamp = physicals[-1], timestamps[-1]
 
-    def _seconds(self, timestamps: Sequence[int]) -> list[int]:
-        """Whole seconds since the file's begin."""
-        begin = self.begin_timestamp
-        least, most = (min(timestamps) - begin) // 1000, (max(timestamps) - begin) // 1000
-        if least == most and 0 <= least <= _MAX_SECONDS:
-            return [least] * len(timestamps)
-        return [min(max(0, (timestamp - begin) // 1000), _MAX_SECONDS) for timestamp in timestamps]
+    def _timed(self, timestamps: Sequence[int]) -> bytearray:
+        """Entries that hold nothing yet but whole seconds since the file's begin."""
+        begin, count = self.begin_timestamp, len(timestamps)
+        if timestamps.count(timestamps[0]) == count:
+            return bytearray(_ENTRY.pack(0, 0, _seconds(timestamps[0] - begin), 0) * count)
+        entries = bytearray(ENTRY_SIZE * count)
+        seconds = (_seconds(timestamp - begin) for timestamp in timestamps)
+        put(entries, _SECONDS_AT, ENTRY_SIZE, pack(f">{count}i", *seconds), 4)
+        return entries
 
-    def _link(self, hashes: Sequence[int]) -> tuple[int, ...]:
-        """Let the slots name the new entries; what they named before.
+    def _link(self, hashes: Sequence[int]) -> bytes:
+        """Let the slots name the new entries; what they named before, as entries have it.
 
-        Slots are swapped as numbers of this machine's byte order, which all of them are turned into at once.
+        Both are big-endian on disk: they are swapped as they are, whatever numbers this machine takes them for.
         """
         count, slots, table = len(hashes), self._slots, self._table
-        numbers = _native(count).unpack(_big_endian(count).pack(*range(self.count, self.count + count)))
+        numbers = _turned(self.count, count)
         places = [value % slots for value in hashes]
-        if len(set(places)) == count:
-            previous = [table[place] for place in places]
+        if len(set(places)) == count > 1:
+            previous = list(itemgetter(*places)(table))
             for place, number in zip(places, numbers, strict=True):
                 table[place] = number
         else:
@@ -107,7 +118,7 @@ class IndexFile:
                 previous.append(table[place])
                 table[place] = number
         self._used_slots += previous.count(0)
-        return _big_endian(count).unpack(_native(count).pack(*previous))
+        return pack(f"={count}I", *previous)
 
     def _allocate(self, more: int) -> None:
         """Take disk space before the mapping is written to; a full disk must not show as a fault there."""

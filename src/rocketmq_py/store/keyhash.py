@@ -33,19 +33,20 @@ def _lanes(count: int) -> Struct:
 
 
 @lru_cache(maxsize=64)
-def _signed_lanes(count: int) -> Struct:
-    return Struct("<" + "i4x" * count)
-
-
-@lru_cache(maxsize=64)
 def _ones(count: int) -> int:
     return int.from_bytes(_lanes(count).pack(*[1] * count), "little")
 
 
-def _positive(values: Sequence[int]) -> list[int]:
-    """Hashes as an index file has them: absolute values of signed 32-bit numbers, 0 for the smallest."""
-    hashes = list(map(abs, values))
-    return hashes if max(hashes, default=0) < _SIGN else [value & (_SIGN - 1) for value in hashes]
+def _positive(lanes: int, count: int) -> list[int]:
+    """Hashes as an index file has them: absolute values of signed 32-bit numbers, 0 for the smallest.
+
+    :param lanes: the numbers, each in the low half of its own 64 bits; what is in the high half does not matter.
+    """
+    ones = _ones(count)
+    values = lanes & ones * _MASK
+    signs = values >> 31 & ones
+    values = (values ^ signs * _MASK) + signs & ones * (_SIGN - 1)
+    return list(_lanes(count).unpack(values.to_bytes(8 * count, "little")))
 
 
 def key_hash(prefix: int, key: bytes) -> int:
@@ -53,7 +54,7 @@ def key_hash(prefix: int, key: bytes) -> int:
     text = key.decode("utf-8", "replace")
     units = len(text) if text.isascii() else len(text.encode("utf-16-be")) // 2
     value = (prefix * _power(units) + string_hash(text)) & _MASK
-    return _positive([value - ((value & _SIGN) << 1)])[0]
+    return _positive(value, 1)[0]
 
 
 def key_hashes(prefixes: Sequence[int], keys: Sequence[bytes]) -> list[int]:
@@ -80,8 +81,7 @@ def _equal_length(prefixes: Sequence[int], keys: Sequence[bytes], length: int) -
         first = (prefixes[0] * power & _MASK) * _ones(count)
     else:
         first = int.from_bytes(_lanes(count).pack(*[prefix * power & _MASK for prefix in prefixes]), "little")
-    total = first + _polynomials(text, count, length)
-    return _positive(_signed_lanes(count).unpack(total.to_bytes(8 * count, "little")))
+    return _positive(first + _polynomials(text, count, length), count)
 
 
 def _polynomials(text: bytes, count: int, length: int) -> int:

@@ -74,7 +74,7 @@ class Writer:
         self._written = 0  # position in that file up to which bytes are in the log
         self._position = 0  # position behind the last append
         self._limit = -1  # position an append may reach without more ado
-        self._chunks: list[bytes] = []
+        self._chunks: list[bytes | bytearray] = []
         self.touched: list[ConsumeQueue] = []
         self._refusal: str | None = "it is not open"
 
@@ -368,7 +368,8 @@ class Writer:
         :raises OSError: the disk fails; the bytes are kept, and the next call tries again.
         """
         if self._chunks:
-            self._log.write(self._start, self._written, b"".join(self._chunks))
+            one = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+            self._log.write(self._start, self._written, one)
             self._chunks.clear()
             self._written = self._position
             self._log.end = self._start + self._position

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from struct import iter_unpack, unpack_from
 
+import pytest
+
 from rocketmq_py.store.indexfile import IndexFile
 from rocketmq_py.store.keyhash import key_hash, key_hashes
 from rocketmq_py.wire.javahash import index_hash, string_hash
@@ -106,3 +108,16 @@ def test_an_index_that_is_switched_off_takes_nothing(stores):
     assert store.query("T", "k1", 9, 0, NOW + 1).count == 0
     assert stores.fs.names(store.layout.index) == []
     assert numbers(read_queue(store)) == list(range(10))
+
+
+@pytest.mark.parametrize("first", [1, 200, 0xFF00, 0x1FFF0, 0xFFFFFF - 300, 0x7FFFFF00 - 700])
+def test_entries_are_numbered_as_java_numbers_them_wherever_they_begin(tmp_path, first):
+    """Numbers are swapped with those in the slots byte by byte; here all of their bytes come to change."""
+    slots, count = 1024, 600
+    memory = MemoryFileSystem()
+    file = IndexFile(memory.open(tmp_path / "i", 40 + 4 * slots + 20 * 8), slots, 1 << 31)
+    file.count = first
+    linked = file._link(list(range(count)))
+    assert linked == bytes(4 * count)
+    again = unpack_from(f">{count}i", file._link(list(range(count))))
+    assert again == tuple(range(first, first + count))
