@@ -17,7 +17,9 @@ from rocketmq_py.protocol.header import NoHeader
 from rocketmq_py.spark.cluster import Cluster as View
 from rocketmq_py.spark.connection import Connection
 from rocketmq_py.spark.datasource import RocketMQDataSource
+from rocketmq_py.spark.rows import Outgoing
 from rocketmq_py.spark.security import Security
+from rocketmq_py.spark.sender import Sender, SendSettings
 from rocketmq_py.testing import Cluster
 from tests.certificates import Authority
 
@@ -72,6 +74,36 @@ def test_spark_reads_what_it_writes_and_no_plan_shows_the_secret(
     assert USER.secret_key not in shown.out + shown.err
     wrong = RocketMQDataSource({**given, "subscribe": "vault"})
     assert USER.secret_key not in repr(vars(wrong.reader(wrong.schema())))
+
+
+def test_a_task_of_several_queues_loads_certificates_once(
+    guarded: str, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Admin(guarded, tls=TlsOptions(ca=authority.ca), credentials=USER) as admin:
+        admin.create_topic("lockers", 4)
+    given = options(guarded, authority) | {"subscribe": "lockers", "startingOffsets": "earliest"}
+    source = RocketMQDataSource(given)
+    reader = source.streamReader(source.schema())
+    begin = reader.initialOffset()
+    (broker,) = begin["lockers"]
+    secured = Security(tls=TlsOptions(ca=authority.ca), credentials=USER)
+    sender = Sender(
+        SendSettings(
+            namesrv=(guarded,), producer_group="tests", timeout=10, retries=7, in_flight=4, max_batch_bytes=500,
+            security=secured,
+        )
+    )  # fmt: skip
+    for number in range(4):
+        sender.send(Outgoing("lockers", b"%d" % number, b"", None, number))
+    sender.flush()
+    sender.close()
+    (task,) = reader.partitions(begin, {"lockers": {broker: {str(number): 1 for number in range(4)}}})
+    reader.stop()
+    contexts: list[object] = []
+    make = TlsOptions.context
+    monkeypatch.setattr(TlsOptions, "context", lambda tls: contexts.append(tls) or make(tls))
+    assert sorted(row["body"] for batch in reader.read(task) for row in batch.to_pylist()) == [b"0", b"1", b"2", b"3"]
+    assert len(contexts) == 1
 
 
 def view(namesrv: str, tls: TlsOptions | None, credentials: Credentials | None) -> View:

@@ -129,6 +129,7 @@ class QueueRanges:
             self.report([f"offsets of {wanted.queue} below {earliest} have been removed by retention while being read"])
 
     def _settings(self) -> FetchSettings:
+        """For all ranges of a task."""
         options = self.options
         return FetchSettings(
             namesrv=options.namesrv,
@@ -138,7 +139,7 @@ class QueueRanges:
             fail_on_data_loss=options.fail_on_data_loss,
             group=options.group or READ_GROUP,
             wanted=message_filter(options.tags, options.sql),
-            security=options.security,
+            security=options.security.loaded(),
         )
 
 
