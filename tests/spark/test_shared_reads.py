@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
+import pytest
 from pyspark.sql.types import StructField, StructType
 
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.spark.datasource import RocketMQDataSource
+from rocketmq_py.spark.plan import DataLossError, QueueRange
+from rocketmq_py.spark.queues import Addresses
+from rocketmq_py.spark.reader import QueuePartition
 from rocketmq_py.spark.schema import READ_TYPES
+from rocketmq_py.spark.sharing import SharedPartition
+from rocketmq_py.wire.command import Command
 from tests.spark.conftest import Topic
+from tests.spark.scripted import answer, scripted
 
 SCHEMA = StructType([StructField(name, READ_TYPES[name]) for name in ("body", "queueId", "queueOffset", "tags")])
 NUMBER = 30
@@ -52,3 +62,32 @@ def test_a_filter_leaves_queues_out_of_a_shared_task(topic: Topic) -> None:
     found = rows(micro_batch(topic, tags="A"))
     assert sorted(int(row["body"]) for row in found) == list(range(0, NUMBER, 2))
     assert rows(micro_batch(topic, tags="nobody-has-this")) == []
+
+
+def test_what_retention_took_while_queues_were_read_is_asked_once_for_all(caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing comes of queues 1 and 2, and the beginning of queue 2 has moved; the other queues were not read."""
+
+    def respond(request: Command) -> Command:
+        if request.code == RequestCode.GET_MIN_OFFSET:
+            return answer(offset=7 if request.ext["queueId"] == "2" else 0)
+        end = {"suggestWhichBrokerId": 0, "nextBeginOffset": 10, "minOffset": 0, "maxOffset": 10}
+        return answer(ResponseCode.PULL_RETRY_IMMEDIATELY, **end)
+
+    with scripted(respond, queues=4) as peer:
+        at = Addresses(peer.address)
+        ranges = [QueueRange(MessageQueue("t", "broker-a", number), 0, 10) for number in (1, 2)]
+        task = SharedPartition([QueuePartition(one, at) for one in ranges])
+
+        def read(fail_on_data_loss: str) -> list[Any]:
+            given = {"namesrv": peer.address, "subscribe": "t", "failOnDataLoss": fail_on_data_loss}
+            return list(RocketMQDataSource(given).streamReader(SCHEMA).read(task))
+
+        with pytest.raises(DataLossError) as lost:
+            read("true")
+        assert lost.value.losses == ("offsets of t@broker-a:2 below 7 have been removed by retention while being read",)
+        asked = [request.ext["queueId"] for request in peer.asked(RequestCode.GET_MIN_OFFSET)]
+        assert asked == ["1", "2"]
+        assert len(peer.asked(RequestCode.GET_ROUTEINFO_BY_TOPIC)) == 1
+        with caplog.at_level(logging.WARNING):
+            assert read("false") == []
+    assert "offsets of t@broker-a:2 below 7" in caplog.text

@@ -6,7 +6,7 @@ Knows PySpark's reader interface. What to read is decided in ``plan``, how in ``
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -95,11 +95,19 @@ class QueueRanges:
         settings = self._settings()
         # What else there may be is Spark's stand-in for "no partition at all".
         ranges = [partition for partition in partitions if isinstance(partition, QueuePartition)]
+        short: list[QueueRange] = []
         with closing(begun([Fetcher(one.range, one.addresses, settings) for one in ranges], _AT_ONCE)) as fetchers:
             for one, fetcher in zip(ranges, fetchers, strict=True):
-                yield from self._read_range(one, fetcher, settings)
+                rows = yield from self._read_range(one, fetcher, settings)
+                if rows < one.range.size:
+                    short.append(one.range)
+        if short:
+            self._check_retention(short)
 
-    def _read_range(self, partition: QueuePartition, fetcher: Fetcher, settings: FetchSettings) -> Iterator[Any]:
+    def _read_range(
+        self, partition: QueuePartition, fetcher: Fetcher, settings: FetchSettings
+    ) -> Generator[Any, None, int]:
+        """The record batches of one queue; returns how many rows they have."""
         # Arrow and NumPy take long to import, and planners do without.
         from rocketmq_py.spark.decode import Decoder
         from rocketmq_py.spark.salvage import Salvage
@@ -114,19 +122,20 @@ class QueueRanges:
             for batch in decoder.decode(pieces, rescue):
                 rows += batch.num_rows
                 yield batch
-        if rows < wanted.size:
-            self._check_retention(wanted)
+        return rows
 
-    def _check_retention(self, wanted: QueueRange) -> None:
+    def _check_retention(self, short: Sequence[QueueRange]) -> None:
         """Fewer messages than offsets: fine for a filter or a compacted topic, not if they were removed meanwhile."""
-        cluster = self.cluster()
-        try:
-            queues = cluster.readable([wanted.queue.topic])
-            earliest = cluster.earliest(queues).get(wanted.queue, 0)
-        finally:
-            cluster.close()
-        if earliest > wanted.start:
-            self.report([f"offsets of {wanted.queue} below {earliest} have been removed by retention while being read"])
+        with closing(self.cluster()) as cluster:
+            queues = cluster.readable(sorted({one.queue.topic for one in short}))
+            earliest = cluster.earliest(queues.only(one.queue for one in short))
+        self.report(
+            [
+                f"offsets of {one.queue} below {earliest[one.queue]} have been removed by retention while being read"
+                for one in short
+                if earliest.get(one.queue, 0) > one.start
+            ]
+        )
 
     def _settings(self) -> FetchSettings:
         """For all ranges of a task."""
