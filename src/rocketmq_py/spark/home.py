@@ -17,6 +17,7 @@ import os
 import shutil
 import struct
 import tempfile
+import warnings
 import zipfile
 import zlib
 from importlib.util import MAGIC_NUMBER, source_hash
@@ -75,7 +76,11 @@ def compile_archive(archive: Path, target: Path, name: str) -> None:
 
     :param name: of the archive, in tracebacks.
     """
-    with zipfile.ZipFile(archive) as sources, zipfile.ZipFile(target, "w") as copy:
+    with (
+        zipfile.ZipFile(archive) as sources,
+        zipfile.ZipFile(target, "w") as copy,
+        warnings.catch_warnings(action="ignore"),  # PySpark 4.0 has some old string literals
+    ):
         for entry in sources.infolist():
             if "/tests/" in entry.filename:
                 continue

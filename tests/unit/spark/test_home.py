@@ -14,7 +14,7 @@ from rocketmq_py.spark.home import compiled_home, ensure_compiled_home
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="made of links")
 
-MODULE = "import sys\nprint(__file__, __spec__.cached or __spec__.origin)\n1 / 0\n"
+MODULE = "import sys; warned_of = '\\_'\nprint(__file__, __spec__.cached or __spec__.origin)\n1 / 0\n"
 
 
 @pytest.fixture
