@@ -1,4 +1,4 @@
-"""Servers of both kinds, shared by all interop tests: a JVM takes seconds to start."""
+"""Servers of both kinds, shared by all interop tests: a JVM takes seconds to start. Clients of ours are patient."""
 
 from __future__ import annotations
 
@@ -11,6 +11,13 @@ from tests.interop.javapeer import QUICK_CONF, JavaPeer, JavaServer
 from tests.interop.mqadmin_run import Answers, Run
 from tests.interop.ours import OurServer, OurServers
 from tests.interop.side import Side
+from tests.patience import patient_clients
+
+
+@pytest.fixture(scope="module", autouse=True)
+def patience() -> Iterator[None]:
+    with patient_clients():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -47,12 +47,27 @@ def missing() -> str | None:
 
 
 def free_port_block() -> int:
-    """A port N with N-2, N-1, N, N+1 free: a Java broker uses three of them."""
+    """A port N with N-2, N-1, N, N+1 free: a Java broker uses three of them.
+
+    No other process of tests is given it while this one runs: a JVM may take a minute until it listens there.
+    """
     for _ in range(200):
-        port = random.randrange(20_000, 32_000)
-        if all(map(_is_free, range(port - 2, port + 2))):
+        port = random.randrange(20_002, 32_000, 4)
+        if _take(port) and all(map(_is_free, range(port - 2, port + 2))):
             return port
     raise PeerError("no block of four free ports between 20000 and 32000")
+
+
+def _take(port: int) -> bool:
+    """Marks a block, on a port of UDP, which nothing else here uses."""
+    mark = socket.socket(type=socket.SOCK_DGRAM)
+    try:
+        mark.bind(("127.0.0.1", port))
+    except OSError:
+        mark.close()
+        return False
+    mark.detach()  # stays open until this process ends
+    return True
 
 
 def _is_free(port: int) -> bool:

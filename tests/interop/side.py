@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from rocketmq_py.model import MessageExt
+from rocketmq_py.protocol.codes import RequestCode as Code
 from tests.interop.javapeer import JavaPeer, Row
+from tests.server.rawpeer import RawPeer
 
 T = TypeVar("T")
 
@@ -28,12 +30,18 @@ class Side:
     broker: str
 
     def topic(self, java: JavaPeer, queues: int = 4) -> str:
-        """A new topic, made by mqadmin."""
+        """A new topic, made by mqadmin, that clients find."""
         name = f"t-{uuid.uuid4().hex[:12]}"
         java.admin(
             "updateTopic", "-n", self.namesrv, "-b", self.broker, "-t", name, "-r", str(queues), "-w", str(queues)
         )
+        self.await_route(name)
         return name
+
+    def await_route(self, topic: str) -> None:
+        """Until the name server knows the topic: a broker does not wait for it for long."""
+        with RawPeer(self.namesrv) as peer:
+            eventually(lambda: peer.ask(Code.GET_ROUTEINFO_BY_TOPIC, {"topic": topic}).code, lambda code: code == 0)
 
 
 def eventually(look: Callable[[], T], wanted: Callable[[T], object]) -> T:

@@ -22,16 +22,21 @@ def fresh() -> str:
 
 def test_topics(java: JavaPeer, side: Side) -> None:
     cli, topic = Cli(side.namesrv), fresh()
+
+    def route() -> str:
+        return java.say_admin("topicRoute", "-n", side.namesrv, "-t", topic)
+
     cli.ok("topic", "create", topic, "-q", 3, "--type", "FIFO")
-    assert re.search(r'"readQueueNums":\s*3', java.admin("topicRoute", "-n", side.namesrv, "-t", topic))
+    eventually(route, lambda text: re.search(r'"readQueueNums":\s*3', text))
     cli.ok("topic", "update", topic, "--queues", 5, "--perm", "r", "--attribute", "message.type=")
-    route = java.admin("topicRoute", "-n", side.namesrv, "-t", topic)
-    assert re.search(r'"writeQueueNums":\s*5', route)
-    assert re.search(r'"perm":\s*4', route)
+    eventually(route, lambda text: re.search(r'"writeQueueNums":\s*5', text) and re.search(r'"perm":\s*4', text))
     cli.ok("topic", "update", topic, "--perm", "rw")
+    eventually(route, lambda text: re.search(r'"perm":\s*6', text))
     java.produce(side.namesrv, topic, 4, queue=2)
-    found = cli.json("topic", "describe", topic)
-    assert [queue["messages"] for queue in found["queues"]] == [0, 0, 4, 0, 0]
+    found = eventually(
+        lambda: cli.json("topic", "describe", topic),
+        lambda told: [queue["messages"] for queue in told["queues"]] == [0, 0, 4, 0, 0],
+    )
     (broker,) = found["brokers"]
     assert (broker["address"], broker["attributes"]) == (side.broker, {})
     assert [row["topic"] for row in cli.json("topic", "ls", topic)] == [topic]
@@ -51,17 +56,17 @@ def test_messages(java: JavaPeer, side: Side) -> None:
     )
     assert sent["offsetMsgId"] in java.admin("queryMsgById", "-n", side.namesrv, "-i", sent["offsetMsgId"], "-t", topic)
     theirs = java.produce(side.namesrv, topic, 3, keys="j-{i}", tags="b", body="from java {i}")
-    rows = cli.jsonl("topic", "tail", topic, "--no-follow")
+    rows = eventually(lambda: cli.jsonl("topic", "tail", topic, "--no-follow"), lambda found: len(found) == 4)
     assert [row["body"] for row in rows] == [
         "from the command line", "from java 0", "from java 1", "from java 2"
     ]  # fmt: skip
     assert cli.jsonl("topic", "tail", topic, "-c", 1, "--tags", "b")[0] == rows[1]
     assert cli.json("message", "get", theirs[0]["offsetMsgId"]) == rows[1]
-    assert eventually(lambda: cli("message", "query", topic, "j-1", "-o", "json").stdout, bool)
+    assert eventually(lambda: cli("message", "query", topic, "j-2", "-o", "json").stdout, bool)
     assert cli.json("message", "query", topic, "j-1") == [rows[2]]
     assert cli.json("message", "get", theirs[2]["msgId"], "--topic", topic) == rows[3]
     cli.ok("message", "send", topic, "--lines", "-", stdin="".join(f"{i}\n" for i in range(100)))
-    assert cli.json("topic", "describe", topic)["messages"] == 104
+    eventually(lambda: cli.json("topic", "describe", topic)["messages"], lambda count: count == 104)
 
 
 def test_a_topic_is_followed(java: JavaPeer, side: Side) -> None:
@@ -139,8 +144,10 @@ def test_dead_letters(java: JavaPeer, side: Side) -> None:
     assert cli.json("dlq", "resend", name, "-n", 2, "-y") == [{"origin": topic, "to": topic, "messages": 2}]
     assert cli.json("dlq", "resend", name, "-y") == [{"origin": topic, "to": topic, "messages": 1}]
     assert cli.json("dlq", "resend", name, "-y") == []
-    resent = cli.jsonl("topic", "tail", topic, "-n", 3, "--no-follow")
-    assert [row["msgId"] for row in resent] == [row["msgId"] for row in rows]
+    resent = eventually(
+        lambda: cli.jsonl("topic", "tail", topic, "-n", 3, "--no-follow"),
+        lambda found: [row["msgId"] for row in found] == [row["msgId"] for row in rows],
+    )
     assert [row["properties"]["x"] for row in resent] == [f"y{row['body'][-1]}" for row in rows]
     alone = cli.json("dlq", "resend", name, "--from-start", "--to", "group", "-y")
     assert alone == [{"origin": topic, "to": f"%RETRY%{name}", "messages": 3}]
@@ -209,6 +216,7 @@ def shapes(namesrv: str) -> dict[str, Any]:
     cli.ok("message", "send", f"%DLQ%{name}", "--jsonl", "-", stdin=json.dumps({"body": "x"}))
     reset = cli.json("group", "reset", name, topic, "--latest", "-y")
     eventually(lambda: cli("message", "query", topic, "k").exit_code, lambda status: status == 0)
+    eventually(lambda: cli("dlq", "show", name, "-o", "json").stdout, lambda text: "msgId" in text)
     told = {
         "send": sent,
         "reset": reset,

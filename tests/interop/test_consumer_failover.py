@@ -135,7 +135,7 @@ def test_the_queues_of_a_killed_consumer_go_on_from_what_it_had_synced(java: Jav
                 assert before[queue_id] <= first <= N // 2, "no later than where the other stopped"
     finally:
         victim.kill()
-    assert sum(stored(side, name, topic).values()) == 3 * N
+    eventually(lambda: sum(stored(side, name, topic).values()), lambda synced: synced == 3 * N)
 
 
 @pytest.fixture

@@ -68,12 +68,12 @@ def test_ours_assigns_seeks_and_commits(java: JavaPeer, side: Side) -> None:
         member.assign([queue])
         polled(member, COUNT // 2)
         member.seek(queue, 7)
-        assert [message.queue_offset for message in member.poll()] == [7, 8, 9]
+        assert [message.offset for message in polled(member, 3)] == [7, 8, 9]
         assert member.offset_for_timestamp(queue, 0) == 0
         with pytest.raises(OffsetIllegal, match="ends at 10"):
             member.seek(queue, 11)
         member.seek_to_begin(queue)
-        assert member.poll()[0].queue_offset == 0
+        assert polled(member, 1)[0].offset == 0
         assert committed(side, name, topic) == 0
         member.commit({queue: 6})
         assert committed(side, name, topic) == 6
@@ -88,6 +88,7 @@ def test_java_polls_and_ours_goes_on_where_it_stopped(java: JavaPeer, side: Side
     sent = send(side, topic)
     rows = java.consume(side.namesrv, topic, name, COUNT, mode="lite", assign=assign, manual_commit=True)
     assert {(row["queueId"], row["queueOffset"]) for row in rows} == {(queue.queue_id, at) for queue, at in sent}
+    eventually(lambda: committed(side, name, topic), lambda stored: stored == COUNT)
     later = send(side, topic, 4)
     with LitePullConsumer(name, side.namesrv, consume_from=FIRST) as member:
         member.assign(member.queues(topic))

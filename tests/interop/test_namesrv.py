@@ -246,7 +246,7 @@ def test_the_key_value_table_and_order_topics(players: Both) -> None:
 
 
 def test_an_acting_master(players: Both) -> None:
-    acting = {"enable_acting_master": True, "heartbeat_timeout_millis": 10_000}
+    acting = {"enable_acting_master": True, "heartbeat_timeout_millis": 600_000}
     players.do(lambda p: p.register(**acting))
     players.do(lambda p: p.register(broker_id=1, port=11, **acting))
     players.do(lambda p: p.register(broker_id=2, port=21, **acting))

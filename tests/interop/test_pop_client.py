@@ -86,12 +86,13 @@ def test_members_share_the_messages_and_what_is_not_acked_comes_again_in_its_tim
         rest = received(other, 40 - len(first))
         assert sorted(map(number, [*first, *rest])) == list(range(40))
         lost, kept, acked, *done = rest
-        for message in (acked, lost, kept):
-            other.extend(message, 2)
+        for message in (acked, kept):
+            other.extend(message, 60)
         receipt = other.extend(kept, 5)
         assert receipt == kept.properties["POP_CK"]
         one.ack(first)
         other.ack([acked, *done])
+        other.extend(lost, 2)
 
         again = {number(message): message for message in received(one, 2)}
         assert set(again) == {number(lost), number(kept)}
@@ -101,17 +102,19 @@ def test_members_share_the_messages_and_what_is_not_acked_comes_again_in_its_tim
         with pytest.raises(InvalidReceipt):
             other.ack(lost)
         one.ack(again.values())
-        assert sum(one.lag().values()) == 0
+        eventually(lambda: sum(one.lag().values()), lambda lag: lag == 0)
 
 
 def test_what_a_member_had_when_it_died_comes_to_the_others(java: JavaPeer, side: Side, producer: Producer) -> None:
     topic, name = side.topic(java, QUEUES), group()
     send(producer, topic, 12)
     with simple(side, name, topic) as dying:
-        had = received(dying, 12, invisible_duration=2)
+        had = dying.receive(12, invisible_duration=2, timeout=WAIT_SECONDS)
+        assert had
     with simple(side, name, topic) as heir:
         heir_s = received(heir, 12)
-        assert sorted(map(number, heir_s)) == sorted(map(number, had))
+        assert sorted(map(number, heir_s)) == list(range(12))
+        assert {number(one) for one in heir_s if one.reconsume_times} >= set(map(number, had))
         heir.ack(heir_s)
 
 
@@ -181,7 +184,7 @@ def test_failed_messages_come_again_by_the_ladder_to_whichever_member(
         send(producer, topic, 40)
         seen = inbox.wait(41)
         assert Counter(seen_one.body for seen_one in seen) == Counter({**{b"%d" % i: 1 for i in range(40)}, b"7": 2})
-        again = seen[-1]
+        [again] = [one for one in seen if one.reconsume_times]
         assert (again.body, again.reconsume_times, again.topic) == (b"7", 1, topic)
         waited = int(again.properties["POP_CK"].split()[1]) - int(again.properties["1ST_POP_TIME"])
         assert waited >= 10_000
@@ -282,8 +285,7 @@ def test_members_whose_queues_a_broker_assigns_share_them(java: JavaPeer, side: 
         def shares() -> list[list[int]]:
             return [[queue.queue_id for queue in m.queues if queue.topic == topic] for m in (one, other)]
 
-        found = eventually(shares, lambda seen: sorted(map(len, seen)) == [2, 2])
-        assert sorted([*found[0], *found[1]]) == list(range(QUEUES))
+        eventually(shares, lambda seen: {*map(len, seen)} == {2} and {*seen[0], *seen[1]} == {*range(QUEUES)})
         send(producer, topic, 20)
         assert sorted(int(each.body) for each in inbox.wait(20)) == list(range(20))
 
@@ -303,7 +305,7 @@ def test_popped_in_order_by_members_that_come_and_go(java: JavaPeer, side: Side,
             changed.notify_all()
 
     def member() -> PushConsumer:
-        return push(side, name, topic, listen, orderly=True, suspend_seconds=0.01, pop_invisible_time=5)
+        return push(side, name, topic, listen, orderly=True, suspend_seconds=0.01, pop_invisible_time=30)
 
     def rounds(numbers: range) -> None:
         for i in numbers:

@@ -31,7 +31,7 @@ def only_queue(topic: str) -> MessageQueue:
 @contextmanager
 def consuming(side: Side, topic: str, name: str, **options: Any) -> Iterator[Inbox]:
     inbox = Inbox()
-    with PushConsumer(name, side.namesrv, **{"consume_from": FIRST, **options}) as consumer:
+    with PushConsumer(name, side.namesrv, consume_threads=1, **{"consume_from": FIRST, **options}) as consumer:
         consumer.subscribe(topic, listener=inbox)
         consumer.start()
         yield inbox

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from rocketmq_py import (
     Admin,
@@ -20,12 +19,12 @@ from rocketmq_py import (
     TransactionProducer,
     TransactionState,
 )
-from rocketmq_py.cli import main
 from rocketmq_py.cli.failures import Status
 from rocketmq_py.wire.trace import TraceEntry, decode_trace
 from tests.interop.javapeer import JavaPeer, JavaProcess
 from tests.interop.ours import OurServers
 from tests.interop.side import WAIT_SECONDS, Side, eventually, group
+from tests.server.cli import Cli
 
 
 @pytest.fixture(scope="module", params=["ours", "java"])
@@ -43,8 +42,7 @@ def trace_side(request: pytest.FixtureRequest, java: JavaPeer, servers: OurServe
 
 def command(side: Side, msg_id: str, topic: str) -> list[dict[str, Any]]:
     """What ``rocketmq message trace`` knows from the trace topic; nothing while the message itself is not indexed."""
-    words = ["message", "trace", msg_id, "--topic", topic, "--namesrv", side.namesrv, "--output", "json"]
-    result = CliRunner().invoke(main, words)
+    result = Cli(side.namesrv)("message", "trace", msg_id, "--topic", topic, "--output", "json")
     if result.exit_code == Status.NOT_FOUND:
         return []
     assert result.exit_code == 0, result.output
@@ -95,7 +93,7 @@ def test_our_command_shows_javas_traces(java: JavaPeer, trace_side: Side) -> Non
     with tracing(java, trace_side, topic, name, 1):
         rows = eventually(
             lambda: command(trace_side, sent["msgId"], topic),
-            lambda rows: {"Pub", "SubAfter"} <= {r["what"] for r in rows},
+            lambda rows: {"Pub", "SubBefore", "SubAfter"} <= {r["what"] for r in rows},
         )
     by_kind = {row["what"]: row for row in rows}
     assert (by_kind["Pub"]["group"], by_kind["Pub"]["success"]) == (f"p-{name}", True)

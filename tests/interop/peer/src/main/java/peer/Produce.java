@@ -4,6 +4,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
@@ -189,18 +190,30 @@ public final class Produce {
         Util.emit(Util.row("type", "error", "i", i, "error", String.valueOf(e)));
     }
 
-    /** Answers half messages: local and check are commit, rollback, unknown, or "cycle" (by number modulo 3). */
-    private record Outcome(String local, String check) implements TransactionListener {
+    /**
+     * Answers half messages: local and check are commit, rollback, unknown, or "cycle" (by number modulo 3). Asked about
+     * what it has decided, as brokers may on a busy machine, it says the same again; check is for what it left unknown.
+     */
+    private record Outcome(String local, String check, Map<String, LocalTransactionState> decided) implements TransactionListener {
+        Outcome(String local, String check) {
+            this(local, check, new ConcurrentHashMap<>());
+        }
+
         @Override
         public LocalTransactionState executeLocalTransaction(Message m, Object arg) {
-            return state(local, (Integer) arg);
+            LocalTransactionState said = state(local, (Integer) arg);
+            if (said != LocalTransactionState.UNKNOW) {
+                decided.put(m.getProperty("UNIQ_KEY"), said);
+            }
+            return said;
         }
 
         @Override
         public LocalTransactionState checkLocalTransaction(MessageExt m) {
             Util.emit(Util.row("type", "check", "transactionId", m.getTransactionId(),
                 "checkTimes", m.getProperty("TRANSACTION_CHECK_TIMES"), "queueOffset", m.getQueueOffset()));
-            return state(check, (int) m.getQueueOffset());
+            LocalTransactionState said = decided.get(m.getProperty("UNIQ_KEY"));
+            return said != null ? said : state(check, (int) m.getQueueOffset());
         }
 
         private static LocalTransactionState state(String how, int i) {
