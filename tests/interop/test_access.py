@@ -176,4 +176,7 @@ def test_exactly_once_rows_of_who_may_publish(
             connection.close()
         sink.committer().commit([sink.task(range(40)), sink.task(range(40, 50), partition=1)], 0)
         sink.committer().abort([sink.task(range(50, 60), batch_id=1)], 1, complete=False)
-        assert sorted(int(m.body) for queue in admin.queues(topic) for m in admin.read(queue)) == list(range(50))
+        eventually(
+            lambda: sorted(int(m.body) for queue in admin.queues(topic) for m in admin.read(queue)),
+            lambda rows: rows == list(range(50)),
+        )

@@ -24,7 +24,10 @@ def test_topics_are_created_changed_listed_and_deleted(java: JavaPeer, side: Sid
     assert side.broker in route
 
     java.admin("updateTopic", "-n", side.namesrv, "-c", "DefaultCluster", "-t", topic, "-r", "5", "-w", "5", "-p", "6")
-    assert re.search(r'"writeQueueNums":\s*5', java.admin("topicRoute", "-n", side.namesrv, "-t", topic))
+    eventually(
+        lambda: java.admin("topicRoute", "-n", side.namesrv, "-t", topic),
+        lambda text: re.search(r'"writeQueueNums":\s*5', text),
+    )
 
     java.admin("deleteTopic", "-n", side.namesrv, "-c", "DefaultCluster", "-t", topic)
     assert topic not in java.admin("topicList", "-n", side.namesrv).split()
@@ -63,7 +66,7 @@ def test_consumer_progress_of_all_groups(java: JavaPeer, side: Side) -> None:
     topic, name = side.topic(java, queues=1), group()
     java.produce(side.namesrv, topic, 1)
     java.consume(side.namesrv, topic, name, 1)
-    assert name in java.admin("consumerProgress", "-n", side.namesrv)
+    eventually(lambda: java.admin("consumerProgress", "-n", side.namesrv), lambda text: name in text)
 
 
 def test_groups_are_created_shown_and_deleted(java: JavaPeer, side: Side) -> None:
