@@ -78,6 +78,20 @@ def test_a_range_is_fetched_whole() -> None:
     assert pulls[0].ext["sysFlag"] == "4", "no long polling, no commit of offsets"
 
 
+def test_offsets_without_messages_are_passed_over_but_not_in_silence(caplog: pytest.LogCaptureFixture) -> None:
+    """As of a compacted topic, or where a file of the log is missing."""
+
+    def with_a_gap(request: Command) -> Command:
+        if 40 <= int(request.ext["queueOffset"]) < 50:
+            return answer(ResponseCode.PULL_RETRY_IMMEDIATELY, **pull_header(50))
+        return found(request, 10)
+
+    with scripted(with_a_gap) as peer:
+        assert fetch(peer, 0, 100) == messages(0, 40) + messages(50, 100)
+    (told,) = [record.getMessage() for record in caplog.records if "has no messages" in record.getMessage()]
+    assert "has no messages at offsets 40 to 49 of" in told
+
+
 def test_ranges_in_turn_are_fetched_while_those_before_are_read() -> None:
     told = threading.Event()
     seen: set[str] = set()

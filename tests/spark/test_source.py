@@ -56,6 +56,14 @@ def test_every_column_comes_as_spark_wants_it(topic: Topic) -> None:
     assert {row["topic"] for row in found} == {topic.name}
 
 
+def test_of_partitions_only_sparks_stand_in_for_none_is_passed_over(topic: Topic) -> None:
+    made = source(topic)
+    reader = made.reader(made.schema())
+    assert list(reader.read(InputPartition(None))) == []
+    with pytest.raises(TypeError, match="a partition of this source is expected"):
+        list(reader.read(InputPartition("another")))
+
+
 def test_columns_partitions_and_filters_are_as_the_options_say(topic: Topic) -> None:
     topic.send(300, color="blue")
     topic.send(30, color="red")

@@ -90,6 +90,7 @@ class Fetcher:
         self._connection: Connection | None = None
         self._under_way: dict[int, Segment] = {}
         self._trouble: RocketMQError | None = None
+        self._told_of_a_gap = False
 
     def begin(self) -> None:
         """Send the first pulls, so that the broker works while others are read; :meth:`pieces` does so otherwise.
@@ -219,6 +220,12 @@ class Fetcher:
                 f" {found.max_offset}"
             ))  # fmt: skip
             return
+        if not body and self._settings.wanted.takes_all and not self._told_of_a_gap:
+            self._told_of_a_gap = True
+            _log.warning(
+                "%s has no messages at offsets %d to %d of %s: the topic is compacted, or a file of the log is missing",
+                self._addresses[0], segment.start, min(found.next_begin_offset, segment.stop) - 1, self._queue,
+            )  # fmt: skip
         self._window.answer(segment, body, found.next_begin_offset)
         self._retry.succeeded()
 

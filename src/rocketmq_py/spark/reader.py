@@ -9,7 +9,7 @@ import logging
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
@@ -93,8 +93,7 @@ class QueueRanges:
 
     def _read(self, partitions: Iterable[InputPartition]) -> Iterator[Any]:
         settings = self._settings()
-        # What else there may be is Spark's stand-in for "no partition at all".
-        ranges = [partition for partition in partitions if isinstance(partition, QueuePartition)]
+        ranges = [partition for partition in partitions if _is_range(partition)]
         short: list[QueueRange] = []
         with closing(begun([Fetcher(one.range, one.addresses, settings) for one in ranges], _AT_ONCE)) as fetchers:
             for one, fetcher in zip(ranges, fetchers, strict=True):
@@ -150,6 +149,18 @@ class QueueRanges:
             wanted=message_filter(options.tags, options.sql),
             security=options.security.loaded(),
         )
+
+
+def _is_range(partition: InputPartition) -> TypeGuard[QueuePartition]:
+    """Whether it is not Spark's stand-in for "no partition at all".
+
+    :raises TypeError: it is neither; what it stands for must not be passed over.
+    """
+    if isinstance(partition, QueuePartition):
+        return True
+    if partition.value is not None:
+        raise TypeError(f"a partition of this source is expected, not {partition!r}")
+    return False
 
 
 def coalesce(pieces: Iterable[list[Piece]], size: int) -> Iterator[list[Piece]]:
