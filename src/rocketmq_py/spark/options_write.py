@@ -28,7 +28,7 @@ class WriteOptions(ClusterOptions):
     :ivar topic: the topic of every row; without it each row needs a column ``topic``.
     :ivar producer_group: the group the messages are sent under (default ``spark_sink``).
     :ivar max_batch_bytes: rows of one queue are sent together up to so many bytes (default 262144).
-    :ivar sends_in_flight: sends under way at once from one task (default 8).
+    :ivar sends_in_flight: sends under way at once from one task (default 4).
     :ivar mode: what is done about rows no broker would take (too large, illegal topic, no body): ``PERMISSIVE`` leaves
         them out with a warning, ``FAILFAST`` fails, ``DLQ`` sends them to ``dlqTopic`` with the reason. Default:
         ``PERMISSIVE`` for a stream, ``FAILFAST`` for a batch write.
@@ -45,7 +45,7 @@ class WriteOptions(ClusterOptions):
     topic: str | None = None
     producer_group: str = "spark_sink"
     max_batch_bytes: int = 256 * 1024
-    sends_in_flight: int = 8
+    sends_in_flight: int = 4
     mode: Mode = Mode.FAILFAST
     dlq_topic: str | None = None
     delivery_guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
