@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import resource
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
@@ -95,24 +97,32 @@ def test_a_server_that_cannot_keep_up_refuses_and_recovers(monkeypatch: pytest.M
         (broker,) = cluster.brokers
         assert broker._server is not None
         assert broker._server.dispatcher.lanes.waits["send"] == 1
-        sender, slow = broker.services.sender, broker.services.sender.send
+        sender, stored = broker.services.sender, broker.services.sender._append
 
         def work(*args: object) -> object:
             until = time.thread_time() + 0.06
             while time.thread_time() < until:
                 pass
-            return slow(*args)  # type: ignore[arg-type]
+            return stored(*args)  # type: ignore[arg-type]
 
         peers = [stack.enter_context(RawPeer(cluster.addresses[0])) for _ in range(4)]
-        monkeypatch.setattr(sender, "send", work)
-        answers: list[Command] = []
-        while ResponseCode.SYSTEM_BUSY not in {answer.code for answer in answers}:
-            for peer in peers:
-                peer.send(encode_command(send()))
-            answers = [peer.receive() for peer in peers]
-        refused = next(answer for answer in answers if answer.code)
+        monkeypatch.setattr(sender, "_append", work)
+        pool, over = stack.enter_context(ThreadPoolExecutor(len(peers))), threading.Event()
+        stack.callback(over.set)
+        for peer in peers:
+            pool.submit(_keep_sending, peer, over)
+        refused = next(answer for answer in iter(peers[0].receive, None) if answer.code)
+        over.set()
+        assert refused.code == ResponseCode.SYSTEM_BUSY
         assert refused.remark is not None
         assert refused.remark.startswith("[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while")
         monkeypatch.undo()
-        while ask(peers[0], send()).code:
-            pass
+        with RawPeer(cluster.addresses[0]) as another:
+            while ask(another, send()).code:
+                pass
+
+
+def _keep_sending(peer: RawPeer, over: threading.Event) -> None:
+    """More than the server can take, whatever it answers: there are requests for every turn."""
+    while not over.wait(0.02):
+        peer.send(encode_command(send()))
