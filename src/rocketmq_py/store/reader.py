@@ -18,6 +18,7 @@ from rocketmq_py.store.config import BATCH_QUEUE_UNIT, CONSUME_QUEUE_ENTRY, Stor
 from rocketmq_py.store.consumequeue import ConsumeQueue, places
 from rocketmq_py.store.index import MessageIndex
 from rocketmq_py.store.records import Boundary, GetResult, GetStatus, QueryResult
+from rocketmq_py.wire.record import MIN_SIZE
 
 MAX_PULL_SIZE = 128 * 1024 * 1024
 _MIN_PULL_SIZE = 100
@@ -83,12 +84,14 @@ class Reader:
         None when it is not that case.
         """
         config, log = self._config, self._log
-        count = max_count if bulk else min(max_count, config.max_transfer_count_on_message_in_memory)
+        most = min(limit, config.max_transfer_bytes_on_message_in_memory)
+        # No more entries than records have room: what is asked for in bulk may be any number.
+        count = min(max_count, most // MIN_SIZE + 1 if bulk else config.max_transfer_count_on_message_in_memory)
         raw = queue.read(offset, count)
         if not raw or count < 1:
             return None
         starts, sizes = places(raw)
-        total, most = sum(sizes), min(limit, config.max_transfer_bytes_on_message_in_memory)
+        total = sum(sizes)
         if total > most:
             fitting = max(bisect_right(list(accumulate(sizes)), most), 1)
             starts, sizes = starts[:fitting], sizes[:fitting]

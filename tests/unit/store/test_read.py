@@ -83,6 +83,7 @@ def test_in_bulk_a_read_gives_what_is_asked_for_within_the_same_bytes(stores, co
     assert result.next_offset == 5 + result.count
     assert most - 1000 < len(result.body) <= most
     assert store.get("T", 0, 5, 100, bulk=True).count == 100
+    assert store.get("T", 0, 5, 2**31 - 1, bulk=True) == result, "as many as anybody may ask for"
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
