@@ -31,8 +31,8 @@ def refusal(answer: Command, address: str) -> BrokerError:
     Of a send, brokers call only the queue an invalid parameter, and an illegal message illegal: rows know no queues
     they have not been given by a route, so that one must never be taken for the other.
     """
-    kind = NoSuchQueue if answer.code == ResponseCode.INVALID_PARAMETER else None
-    return (kind or BrokerError.of)(answer.code, answer.remark, address)
+    build = NoSuchQueue if answer.code == ResponseCode.INVALID_PARAMETER else BrokerError.of
+    return build(answer.code, answer.remark, address)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

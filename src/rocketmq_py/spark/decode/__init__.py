@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rocketmq_py.errors import CorruptRecord
 from rocketmq_py.spark.arrays import texts
@@ -21,7 +20,7 @@ from rocketmq_py.spark.decode.checksums import check_crcs
 from rocketmq_py.spark.decode.columns import COLUMNS as COLUMNS, Records
 from rocketmq_py.spark.decode.compiled import CompiledDecoder, installed, required
 from rocketmq_py.spark.decode.layout import Ints, Irregular, Layout, holds_compressed, record_starts
-from rocketmq_py.spark.decode.slices import as_kind
+from rocketmq_py.spark.decode.slices import as_kind, having
 from rocketmq_py.spark.pieces import Piece, Way
 from rocketmq_py.wire.record import decode_records
 
@@ -112,17 +111,7 @@ class Decoder:
         records = Records(layout, self._broker_name)
         arrays = [as_kind(c.of_records(records), f.type) for c, f in zip(self._columns, self._schema, strict=True)]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-        return self._tagged(batch, records)
-
-    def _tagged(self, batch: Any, records: Records) -> Any | None:
-        """The rows with a tag that is wanted: brokers compare hashes, which different tags may share."""
-        if not self._tags:
-            return batch
-        keep = pc.is_in(records.pairs.column("TAGS"), value_set=self._tags_array)
-        if pc.all(keep).as_py():
-            return batch
-        kept = batch.filter(keep)
-        return kept if kept.num_rows else None
+        return having(batch, records.pairs.column("TAGS"), self._tags_array) if self._tags else batch
 
     def _plain(self, raw: bytes, wanted: range) -> Any | None:
         messages = decode_records(raw, self._broker_name)

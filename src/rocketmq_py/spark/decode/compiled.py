@@ -13,14 +13,13 @@ from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.spark.arrays import repeated, texts
 from rocketmq_py.spark.badrecords import CORRUPT_REASON, CORRUPT_RECORD
 from rocketmq_py.spark.decode.columns import COLUMNS
 from rocketmq_py.spark.decode.layout import Irregular
-from rocketmq_py.spark.decode.slices import as_kind
+from rocketmq_py.spark.decode.slices import as_kind, having
 from rocketmq_py.spark.pieces import Piece
 
 FORMAT = 1
@@ -95,11 +94,7 @@ class CompiledDecoder:
             for field in self._schema
         ]
         batch = pa.RecordBatch.from_arrays(wanted, schema=self._schema)
-        return batch if self._tags is None else self._tagged(batch, arrays["tags"])
-
-    def _tagged(self, batch: Any, tags: Any) -> Any | None:
-        kept = batch.filter(pc.is_in(tags, value_set=self._tags))
-        return kept if kept.num_rows else None
+        return batch if self._tags is None else having(batch, arrays["tags"], self._tags)
 
 
 _NOT_STORED = frozenset({"brokerName", CORRUPT_RECORD, CORRUPT_REASON})

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rocketmq_py.spark.arrays import fixed
 from rocketmq_py.spark.decode.layout import Bytes, Ints
@@ -29,3 +30,15 @@ def gather(data: Bytes, starts: Ints, lengths: Ints, kind: Any) -> Any:
 def as_kind(array: Any, kind: Any) -> Any:
     """``array`` as ``kind``: a body as a string is the same bytes, not looked at, as Spark casts them."""
     return array if array.type == kind else array.view(kind)
+
+
+def having(batch: Any, tags: Any, wanted: Any) -> Any | None:
+    """The rows of ``batch`` whose tag is one of ``wanted``; None if there are none.
+
+    Brokers compare hashes, which different tags may share.
+    """
+    keep = pc.is_in(tags, value_set=wanted)
+    if pc.all(keep).as_py():
+        return batch
+    kept = batch.filter(keep)
+    return kept if kept.num_rows else None
