@@ -1,0 +1,52 @@
+"""What the Spark source and sink say to a broker and hear from it, the same requests made of ours and of Java's."""
+
+from __future__ import annotations
+
+from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
+from rocketmq_py.protocol.headers import PullResponse
+from rocketmq_py.protocol.names import MAX_MESSAGE_SIZE
+from rocketmq_py.spark.fetch import READ_GROUP
+from rocketmq_py.spark.targets import NoSuchQueue, refusal
+from rocketmq_py.wire.command import Command
+from rocketmq_py.wire.record import decode_records
+from tests.interop.javapeer import JavaPeer
+from tests.interop.side import Side, eventually
+from tests.server.rawpeer import RawPeer
+from tests.unit.broker.requests import pull, send
+
+MESSAGES = 100
+
+
+def test_a_pull_in_bulk_is_one_of_32_messages_for_java_and_for_who_does_not_ask(java: JavaPeer, side: Side) -> None:
+    topic = side.topic(java, queues=1)
+    with RawPeer(side.broker) as peer:
+        for i in range(MESSAGES):
+            assert peer.ask(Code.SEND_MESSAGE_V2, send(topic=topic).to_ext(), b"%d" % i).code == 0
+
+        def pulled(offset: int, **more: bool) -> Command:
+            header = pull(topic, offset, consumer_group=READ_GROUP, max_msg_nums=1024, **more)
+            return peer.ask(Code.PULL_MESSAGE, header.to_ext())
+
+        eventually(lambda: pulled(MESSAGES - 1).code, lambda code: code == ResponseCode.SUCCESS)  # dispatched
+        plain, bulk = pulled(0), pulled(0, bulk=True)
+    found = [[message.body for message in decode_records(answer.body)] for answer in (plain, bulk)]
+    number = MESSAGES if side.name == "ours" else 32
+    assert found == [[b"%d" % i for i in range(32)], [b"%d" % i for i in range(number)]]
+    told, more = (PullResponse.from_ext(answer.ext) for answer in (plain, bulk))
+    assert (told.next_begin_offset, more.next_begin_offset) == (32, number)
+    assert (more.min_offset, more.max_offset) == (told.min_offset, told.max_offset) == (0, MESSAGES)
+
+
+def test_a_queue_there_is_not_is_called_a_wrong_parameter_and_a_message_too_long_an_illegal_one(
+    java: JavaPeer, side: Side
+) -> None:
+    topic = side.topic(java, queues=2)
+    with RawPeer(side.broker) as peer:
+        beyond = peer.ask(Code.SEND_MESSAGE_V2, send(topic=topic, queue_id=2).to_ext(), b"one")
+        long = peer.ask(Code.SEND_MESSAGE_V2, send(topic=topic, queue_id=1).to_ext(), bytes(MAX_MESSAGE_SIZE + 1))
+    assert beyond.code == ResponseCode.INVALID_PARAMETER
+    assert beyond.remark is not None
+    assert beyond.remark.startswith("request queueId[2] is illegal")
+    assert isinstance(refusal(beyond, side.broker), NoSuchQueue)
+    assert long.code == ResponseCode.MESSAGE_ILLEGAL
+    assert not isinstance(refusal(long, side.broker), NoSuchQueue)
