@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketmq_py.spark.arrays import Ints
+
 Chars = NDArray[np.uint8]
-Ints = NDArray[np.int64]
 
 
 def _digits(texts: str, width: int) -> NDArray[np.unsignedinteger]:

@@ -20,7 +20,7 @@ from zlib import crc32
 from rocketmq_py.model import RecordHead
 from rocketmq_py.store import columns, fields
 from rocketmq_py.wire.batch import decode_batch
-from rocketmq_py.wire.record import MAGIC_V1, MIN_SIZE, SYS_FLAG_AT, head_struct
+from rocketmq_py.wire.record import MAGIC_V1, MIN_SIZE, PHYSICAL_OFFSET_AT, QUEUE_OFFSET_AT, SYS_FLAG_AT, head_struct
 
 _SIZE_FLAG_BODY = Struct(">i8xii")
 _HEAD_SIZE = 20
@@ -28,8 +28,8 @@ WORTH = 4
 """From this many messages on it pays to look whether they have one shape."""
 _WITHOUT_SIGN = bytes(byte & 0x7F for byte in range(256))
 """The first byte of a checksum as records have it."""
-_CRC_AT, _QUEUE_OFFSET_AT, _PLACE_AT, _AFTER_OFFSETS_AT, _BORN_AT = 8, 20, 28, 36, 40
-"""Where the checksum, the two offsets and what follows them are in a record, and when and where it was born."""
+_CRC_AT, _BORN_AT = 8, 40
+"""Where the checksum is in a record, and when and where it was born."""
 _TAIL, _PREPARED_AT = 16, -12
 """The bytes of the fixed part of a record behind the hosts; where among them, from their end, the place of the half
 message is."""
@@ -209,7 +209,7 @@ def _shape(flag: int, bodies: Column, texts: Sequence[Column], properties: bytes
 def _stored(sizes: tuple[int, ...], count: int) -> Struct:
     """Of each record what is before its checksum and before its offsets, these, and parts of such sizes."""
     parts = "".join(f"{size}s" for size in sizes)
-    return Struct(">" + f"{_CRC_AT}s4x{_QUEUE_OFFSET_AT - _CRC_AT - 4}sqq{parts}" * count)
+    return Struct(">" + f"{_CRC_AT}s4x{QUEUE_OFFSET_AT - _CRC_AT - 4}sqq{parts}" * count)
 
 
 class _Found(NamedTuple):
@@ -294,7 +294,7 @@ def encode_same_shape(
     """
     bodies, count, size = shape.bodies, len(shape.bodies), int.from_bytes(head[:4], "big")
     offsets, places = columns.progression(queue_offset, 1, count), columns.progression(physical, size, count)
-    first = head[:_QUEUE_OFFSET_AT] + offsets[:8] + places[:8] + head[_AFTER_OFFSETS_AT:]
+    first = head[:QUEUE_OFFSET_AT] + offsets[:8] + places[:8] + head[SYS_FLAG_AT:]
     constants = [topic_part + shape.properties_size.to_bytes(2, "big") + shape.fillers[0], *shape.fillers[1:]]
     constants[-1] += first  # of the record behind
     records = _join_by_turns(first, (bodies, *shape.keys), constants)
@@ -302,8 +302,8 @@ def encode_same_shape(
     checksums = pack(f">{count}I", *map(crc32, bodies))
     columns.put(records, _CRC_AT, size, checksums, 4)
     records[_CRC_AT::size] = checksums[::4].translate(_WITHOUT_SIGN)
-    columns.put_ascending(records, _QUEUE_OFFSET_AT, size, offsets)
-    columns.put_ascending(records, _PLACE_AT, size, places)
+    columns.put_ascending(records, QUEUE_OFFSET_AT, size, offsets)
+    columns.put_ascending(records, PHYSICAL_OFFSET_AT, size, places)
     if born:
         columns.put(records, _BORN_AT, size, b"".join(born), len(born[0]))
     if prepared:

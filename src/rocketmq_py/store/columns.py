@@ -10,11 +10,11 @@ from functools import lru_cache
 from struct import Struct
 
 _WIDTH = 8
-_LANE = 8 * _WIDTH
 
 
 @lru_cache(maxsize=64)
-def _ones(count: int) -> int:
+def ones(count: int) -> int:
+    """The number that has a 1 in each of so many times 64 bits."""
     return int.from_bytes((1).to_bytes(_WIDTH, "big") * count, "big")
 
 
@@ -25,7 +25,7 @@ def _positions(count: int) -> int:
 
 def progression(first: int, step: int, count: int) -> bytes:
     """``first``, ``first + step`` and so on as 64-bit numbers, big-endian; none is negative or beyond 63 bits."""
-    return (_ones(count) * first + _positions(count) * step).to_bytes(_WIDTH * count, "big")
+    return (ones(count) * first + _positions(count) * step).to_bytes(_WIDTH * count, "big")
 
 
 def put(records: bytearray, at: int, size: int, values: bytes, width: int) -> None:

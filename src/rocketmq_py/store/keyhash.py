@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
 
+from rocketmq_py.store.columns import ones
 from rocketmq_py.wire.javahash import string_hash
 
 _MASK = 0xFFFFFFFF
@@ -32,20 +33,15 @@ def _lanes(count: int) -> Struct:
     return Struct("<" + "I4x" * count)
 
 
-@lru_cache(maxsize=64)
-def _ones(count: int) -> int:
-    return int.from_bytes(_lanes(count).pack(*[1] * count), "little")
-
-
 def _positive(lanes: int, count: int) -> list[int]:
     """Hashes as an index file has them: absolute values of signed 32-bit numbers, 0 for the smallest.
 
     :param lanes: the numbers, each in the low half of its own 64 bits; what is in the high half does not matter.
     """
-    ones = _ones(count)
-    values = lanes & ones * _MASK
-    signs = values >> 31 & ones
-    values = (values ^ signs * _MASK) + signs & ones * (_SIGN - 1)
+    each = ones(count)
+    values = lanes & each * _MASK
+    signs = values >> 31 & each
+    values = (values ^ signs * _MASK) + signs & each * (_SIGN - 1)
     return list(_lanes(count).unpack(values.to_bytes(8 * count, "little")))
 
 
@@ -78,7 +74,7 @@ def _equal_length(prefixes: Sequence[int], keys: Sequence[bytes], length: int) -
         return list(map(key_hash, prefixes, keys))
     power = _power(length)
     if prefixes.count(prefixes[0]) == count:
-        first = (prefixes[0] * power & _MASK) * _ones(count)
+        first = (prefixes[0] * power & _MASK) * ones(count)
     else:
         first = int.from_bytes(_lanes(count).pack(*[prefix * power & _MASK for prefix in prefixes]), "little")
     return _positive(first + _polynomials(text, count, length), count)
@@ -95,4 +91,4 @@ def _polynomials(text: bytes, count: int, length: int) -> int:
         else:
             spread[0::8] = column
             total += int.from_bytes(spread, "little") * _power(length - 1 - i)
-    return total + same * _ones(count)
+    return total + same * ones(count)
