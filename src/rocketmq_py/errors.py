@@ -22,6 +22,10 @@ class ConfigError(RocketMQError, ValueError):
     """An option, a name or a combination of options that can never work."""
 
 
+class NameIllegal(ConfigError):
+    """A name that cannot be that of one file or folder: it would lead out of the folder it belongs into."""
+
+
 class SqlIllegal(ConfigError):
     """An SQL92 expression that no broker accepts.
 

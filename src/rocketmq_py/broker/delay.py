@@ -14,6 +14,7 @@ from rocketmq_py.broker.javafiles import bean, int_keys, version_of
 from rocketmq_py.broker.stamping import encode
 from rocketmq_py.broker.stored import Stored, read_stored
 from rocketmq_py.core.delay import DelayLevels, queue_of
+from rocketmq_py.core.paths import component_fault
 from rocketmq_py.errors import CorruptRecord, StoreError
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol import names
@@ -207,7 +208,7 @@ def restored(stored: Stored) -> NewRecord | None:
     """
     properties = decode_properties(stored.properties)
     topic = properties.get("REAL_TOPIC")
-    if not topic or topic == names.HALF_TOPIC:
+    if not topic or topic == names.HALF_TOPIC or component_fault(topic) is not None:
         _log.error("the delayed message at %d has no real topic and is dropped", stored.head.physical_offset)
         return None
     head = stored.head

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 
 from rocketmq_py.broker.config import BrokerConfig
 from rocketmq_py.broker.javafiles import bean, version_of
+from rocketmq_py.broker.validator import without_unsafe
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupTable
@@ -52,7 +53,7 @@ class Groups:
             return
         stored = SubscriptionGroupTable.convert(tree)
         self.version = version_of(tree, self.version)
-        self.table |= stored.subscription_group_table
+        self.table |= without_unsafe(f"groups of {self._file.path}", stored.subscription_group_table)
         self.forbidden = stored.forbidden_table
         self.catch_up()
 
@@ -98,7 +99,8 @@ class Groups:
     def take_over(self, told: SubscriptionGroupTable) -> None:
         """Have what a master has, if that is another version; what it has not is gone. Written to disk."""
         if told.data_version != self.version:
-            self.version, self.table = told.data_version, told.subscription_group_table
+            self.version = told.data_version
+            self.table = without_unsafe("groups of the master", told.subscription_group_table)
             self.forbidden = told.forbidden_table
             self.persist()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from rocketmq_py.broker.halves import QUEUE, real_place
 from rocketmq_py.broker.stamping import Stamper
 from rocketmq_py.broker.targets import SendHeader, SendTarget
+from rocketmq_py.core.paths import component_fault
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.sysflag import HOSTS_V6, TRANSACTION_COMMIT, TRANSACTION_MASK
@@ -56,7 +57,8 @@ def real_batch(raw: bytes, places: range, group: str) -> NewAlike | None:
     if not _LOOKED_AT.isdisjoint(properties) or any(name.startswith(_TIMER) for name in properties):
         return None
     topic, queue_id = properties.get(Property.REAL_TOPIC, ""), properties.get(Property.REAL_QUEUE_ID, "")
-    shape = found.shape.shortened(real_place(topic, queue_id)) if topic and queue_id.isdecimal() else None
+    is_place = component_fault(topic) is None and queue_id.isdecimal()
+    shape = found.shape.shortened(real_place(topic, queue_id)) if is_place else None
     if shape is None:
         return None
     head = found.head

@@ -19,6 +19,7 @@ from rocketmq_py.broker.popchecks import PopChecks
 from rocketmq_py.broker.popparts import PopParts
 from rocketmq_py.broker.popreading import PopReading, as_popped, offsets_of
 from rocketmq_py.broker.revivelog import ReviveLog, revive_queue
+from rocketmq_py.core.paths import MAX_BYTES, component_fault
 from rocketmq_py.core.polls import Poll, PollKey, PollTable
 from rocketmq_py.core.poporder import OrderKey, OrderTable
 from rocketmq_py.core.subscription import Accepts, Wants, is_tag_type, parse_subscription, sql_filter, tag_filter
@@ -28,7 +29,8 @@ from rocketmq_py.protocol.bodies import TopicConfig
 from rocketmq_py.protocol.checkpoints import CheckPoint
 from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.protocol.headers_pop import Notification, PopMessage, PopResponse
-from rocketmq_py.protocol.popinfo import ExtraInfo
+from rocketmq_py.protocol.names import RETRY_PREFIX, is_retry_topic
+from rocketmq_py.protocol.popinfo import ExtraInfo, pop_retry_topic
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Hold, Peer, Reply
 from rocketmq_py.server.reply import Buffer
@@ -39,6 +41,8 @@ NOTHING = PopResponse(pop_time=0, invisible_time=0, revive_qid=0, rest_num=0)
 """What an answer tells that has looked nowhere."""
 
 _LATE_MS = 500
+_SHORT_NAMES = MAX_BYTES - len(RETRY_PREFIX) - 1
+"""Characters of topic and group whose retry topic is not too long."""
 _PASSED_OVER = (GetStatus.NO_MATCHED_MESSAGE, GetStatus.OFFSET_FOUND_NULL, GetStatus.MESSAGE_WAS_REMOVING)
 
 
@@ -138,7 +142,18 @@ class Popper:
         if header.max_msg_nums > MAX_MESSAGES:
             said = f"the broker[{ip}] pop message's num is greater than {MAX_MESSAGES}"
             raise BrokerError.of(Code.INVALID_PARAMETER, said)
-        return self._checks.reading(peer, header)
+        topic = self._checks.reading(peer, header)
+        self._check_return(header)
+        return topic
+
+    def _check_return(self, header: PopMessage) -> None:
+        """Refuse to pop what could not come back: names of topic and group that together are too long for a folder."""
+        if header.order or len(header.topic) + len(header.consumer_group) <= _SHORT_NAMES:
+            return
+        fault = component_fault(pop_retry_topic(header.topic, header.consumer_group, v2=False))
+        if fault is not None and not is_retry_topic(header.topic):
+            said = f"the retry topic of topic[{header.topic}] and group[{header.consumer_group}] is illegal: {fault}"
+            raise BrokerError.of(Code.INVALID_PARAMETER, said)
 
     def _revive_queue(self, invisible_ms: int) -> int:
         return revive_queue(invisible_ms, self._config.revive_queue_num)

@@ -16,6 +16,7 @@ from rocketmq_py.broker.popparts import PopParts
 from rocketmq_py.broker.revivelog import ReviveLog
 from rocketmq_py.broker.stamping import encode
 from rocketmq_py.broker.stored import read_stored
+from rocketmq_py.core.paths import component_fault
 from rocketmq_py.core.popledger import Outstanding
 from rocketmq_py.errors import CorruptRecord, StoreError
 from rocketmq_py.properties import Property, decode_properties
@@ -119,7 +120,11 @@ class Reviver:
 
     def _put(self, ck: CheckPoint, offset: int, raw: bytes | None) -> None:
         record = self.again(ck, offset, raw)
-        if record is not None:
+        fault = None if record is None else component_fault(record.topic)
+        if fault is not None:
+            _log.error("message %d of topic %s queue %d cannot come back: the name of its retry topic is illegal, %s",
+                       offset, ck.topic, ck.queue_id, fault)  # fmt: skip
+        elif record is not None:
             self._create_topic(ck.group, record.topic)
             self._store.append(record)
 

@@ -22,14 +22,23 @@ from rocketmq_py.store import FileSystem, OsFileSystem, StoreConfig
 
 _log = logging.getLogger(__name__)
 
-_NEVER_FROM_AFAR = frozenset({"configBlackList", "brokerConfigPath"})
+_NEVER_FROM_AFAR = frozenset({"configBlackList", "rocketmqHome", "rocketmq.acl.plain.file"})
+
+
+def is_kept_from(key: str, black_list: str) -> bool:
+    """Whether a setting may not be changed from afar: who may decides where a broker reads and writes files.
+
+    :param black_list: keys an administrator has added, between semicolons.
+    """
+    return key in _NEVER_FROM_AFAR or "path" in key.lower() or key in black_list.split(";")
+
 
 AT_START = frozenset({
     "broker_name", "broker_cluster_name", "broker_role", "broker_id", "broker_ip2",
     "ha_listen_port", "ha_master_address", "total_replicas", "enable_slave_acting_master", "broker_heartbeat_interval",
     "sync_broker_member_group_period",
     "listen_port", "bind_address", "broker_ip1",
-    "store_path_root_dir", "region_id", "trace_on", "default_topic_queue_nums", "cluster_topic_enable",
+    "region_id", "trace_on", "default_topic_queue_nums", "cluster_topic_enable",
     "broker_topic_enable", "trace_topic_enable", "msg_trace_topic_name", "revive_queue_num",
     "filter_data_clean_time_span", "consumer_offset_update_version_step", "delay_offset_update_version_step",
     "flush_consumer_offset_interval", "flush_delay_offset_interval", "register_name_server_period",
@@ -97,7 +106,7 @@ class Settings:
             known or a value it cannot have: nothing is changed then.
         """
         changes = read_properties(text.splitlines(), strict=False)
-        if changes.keys() & (_NEVER_FROM_AFAR | set(self._broker.config_black_list.split(";"))):
+        if any(is_kept_from(key, self._broker.config_black_list) for key in changes):
             raise BrokerError.of(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
         broker, store = self._checked(changes)
         later = self._take_over(self._broker, broker, changes) | self._take_over(self._store, store, changes)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from rocketmq_py.core.paths import component_fault
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol.names import NOT_ALLOWED_TO_SEND, TIMER_TOPIC
 from rocketmq_py.protocol.sysflag import HOSTS_V6
@@ -46,6 +47,7 @@ def together(raws: Sequence[bytes], written_ms: Sequence[int], now_ms: int) -> l
         or value_span(text, _DEQUEUED) is not None
         or not topic
         or topic in NOT_ALLOWED_TO_SEND
+        or component_fault(topic) is not None
         or topics.count(topics[0]) != len(topics)
         or not all(map(bytes.isdigit, queue_ids))
         or len(set(map(len, written))) != 1

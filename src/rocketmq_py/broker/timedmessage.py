@@ -12,6 +12,7 @@ import msgspec
 
 from rocketmq_py.broker.stamping import encode
 from rocketmq_py.broker.stored import read_stored
+from rocketmq_py.core.paths import component_fault
 from rocketmq_py.core.timers import ASKING
 from rocketmq_py.model import RecordHead
 from rocketmq_py.properties import Property, decode_properties
@@ -114,6 +115,8 @@ def read_timed(raw: bytes) -> TimedMessage | None:
     else:  # stored by a Java broker, in whatever order
         out_ms, topic, queue_id = (_value(text, start) or "" for start in (_OUT, _TOPIC, _QUEUE_ID))
     if not topic or topic in NOT_ALLOWED_TO_SEND or not (queue_id.isdecimal() and out_ms.isdecimal()):
+        return None
+    if component_fault(topic) is not None:
         return None
     key = _value(text, _KEY) or ""
     return TimedMessage(stored.head, stored.body, text, topic, int(queue_id), int(out_ms), key)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from rocketmq_py.broker.config import BrokerConfig
 from rocketmq_py.broker.javafiles import bean, version_of
 from rocketmq_py.broker.topicattributes import has_batch_queues
+from rocketmq_py.broker.validator import without_unsafe
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies import DataVersion, TopicConfig, TopicConfigTable
 from rocketmq_py.protocol.sysflag import PERM_INHERIT, PERM_READ, PERM_RW, PERM_WRITE
@@ -56,7 +57,8 @@ class Topics:
         if tree is None:
             return False
         self.version = version_of(tree, self.version)
-        self.table |= TopicConfigTable.convert({_TABLE: tree.get(_TABLE)}).topic_config_table
+        stored = TopicConfigTable.convert({_TABLE: tree.get(_TABLE)}).topic_config_table
+        self.table |= without_unsafe(f"topics of {self._file.path}", stored)
         return True
 
     def has_batch_queues(self, topic: str) -> bool:
@@ -131,6 +133,7 @@ class Topics:
         """Have what a master has, if that is another version; what it has not is gone. Written to disk."""
         if version == self.version:
             return
+        table = without_unsafe("topics of the master", table)
         changed = [topic for name, topic in table.items() if self.table.get(name) != topic]
         self.version, self.table = version, dict(table)
         self.persist()

@@ -20,6 +20,7 @@ from rocketmq_py.broker.offsets import NOT_FOUND, Offsets
 from rocketmq_py.broker.stamping import encode
 from rocketmq_py.broker.stored import Stored, read_stored
 from rocketmq_py.broker.transactionrecovery import committed
+from rocketmq_py.core.paths import component_fault
 from rocketmq_py.core.transactions import (
     COMMIT,
     OPEN,
@@ -373,7 +374,7 @@ class Transactions:
         """The real message: topic, queue and flags restored, all other properties as they are."""
         properties = decode_properties(half.properties)
         topic, queue_id = properties.pop(Property.REAL_TOPIC, None), properties.pop(Property.REAL_QUEUE_ID, "")
-        if not topic or not queue_id.isdecimal():
+        if not topic or not queue_id.isdecimal() or component_fault(topic) is not None:
             raise _refusal(f"The half message at {half.head.physical_offset} does not say what it is half of")
         record = copy_of(half, properties, topic, int(queue_id))
         record.sys_flag = record.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT

@@ -17,6 +17,7 @@ import msgspec
 
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.offsets import Offsets
+from rocketmq_py.core.paths import below
 from rocketmq_py.errors import StoreError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.wire import fastjson
@@ -31,6 +32,7 @@ class LocalOffsets(Offsets):
     """Offsets in ``<directory>/<client id>/<group>/offsets.json``, with the state before in ``offsets.json.bak``.
 
     :param directory: ``~/.rocketmq_offsets`` by default.
+    :raises NameIllegal: client id or group cannot be the name of a folder.
     """
 
     __slots__ = ("path",)
@@ -38,7 +40,7 @@ class LocalOffsets(Offsets):
     def __init__(self, instance: ClientInstance, group: str, directory: str | os.PathLike[str] | None = None) -> None:
         super().__init__(instance)
         root = Path.home() / FOLDER if directory is None else Path(directory)
-        self.path = root / instance.client_id / group / "offsets.json"
+        self.path = below(below(root, instance.client_id), group) / "offsets.json"
 
     async def fetch(self, queue: MessageQueue) -> int | None:
         """The offset in the file, None when it has none.

@@ -25,6 +25,8 @@ from typing import Any
 from py4j.java_gateway import GatewayClient, GatewayParameters, JavaGateway
 from py4j.protocol import Py4JError, Py4JJavaError
 
+from rocketmq_py.core.paths import component
+
 _JAVA_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 """A JVM that starts fast and lives for a second."""
 _TOLD = 2000
@@ -74,7 +76,7 @@ class HadoopPlace:
             client.files.delete(self._path(client, name), False)
 
     def _path(self, client: _Client, name: str) -> Any:
-        return client.path(f"{self._location.rstrip('/')}/{name}")
+        return client.path(f"{self._location.rstrip('/')}/{component(name)}")
 
     @contextlib.contextmanager
     def _client(self) -> Iterator[_Client]:

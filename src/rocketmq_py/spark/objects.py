@@ -16,6 +16,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import ObjectStore, from_url
 
+from rocketmq_py.core.paths import component
 from rocketmq_py.errors import ConfigError
 
 
@@ -45,15 +46,15 @@ class ObjectPlace:
 
     def read(self, name: str) -> bytes:
         with _told():
-            return bytes(obstore.get(self._store, name).bytes())
+            return bytes(obstore.get(self._store, component(name)).bytes())
 
     def create(self, name: str, content: bytes) -> None:
         with _told():
-            obstore.put(self._store, name, content, mode="create")
+            obstore.put(self._store, component(name), content, mode="create")
 
     def remove(self, name: str) -> None:
         with _told(), contextlib.suppress(FileNotFoundError):
-            obstore.delete(self._store, name)
+            obstore.delete(self._store, component(name))
 
 
 @contextlib.contextmanager

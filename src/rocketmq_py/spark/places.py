@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Protocol
 from xml.etree import ElementTree
 
+from rocketmq_py.core.paths import below
 from rocketmq_py.errors import ConfigError
 
 OBJECT_STORES = frozenset({"s3", "s3a", "s3n", "gs", "abfs", "abfss"})
@@ -28,7 +29,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?://)?")
 
 
 class Place(Protocol):
-    """A directory for records. Everything raises OSError."""
+    """A directory for records. Everything raises OSError, and NameIllegal for a name that would lead out of it."""
 
     def names(self) -> list[str]:
         """What is there; nothing, if the directory is certainly not there yet."""
@@ -69,9 +70,10 @@ class LocalPlace:
         return [entry.name for entry in self._path.iterdir()] if self._path.is_dir() else []
 
     def read(self, name: str) -> bytes:
-        return (self._path / name).read_bytes()
+        return below(self._path, name).read_bytes()
 
     def create(self, name: str, content: bytes) -> None:
+        target = below(self._path, name)
         self._path.mkdir(parents=True, exist_ok=True)
         draft = self._path / f".{name}.{secrets.token_hex(4)}"
         try:
@@ -79,13 +81,13 @@ class LocalPlace:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            os.link(draft, self._path / name)  # unlike a rename, this does not replace what is there
+            os.link(draft, target)  # unlike a rename, this does not replace what is there
         finally:
             draft.unlink(missing_ok=True)
         self._sync()
 
     def remove(self, name: str) -> None:
-        (self._path / name).unlink(missing_ok=True)
+        below(self._path, name).unlink(missing_ok=True)
 
     def _sync(self) -> None:
         descriptor = os.open(self._path, os.O_RDONLY)

@@ -96,8 +96,14 @@ class FileSystem(Protocol):
     def remove(self, path: Path) -> None:
         """Remove a file; nothing happens when it is absent."""
 
+    def remove_empty(self, directory: Path) -> None:
+        """Remove a directory; nothing happens when it is absent or has something in it."""
+
     def remove_tree(self, path: Path) -> None:
-        """Remove a directory and what is in it; nothing happens when it is absent."""
+        """Remove a directory and what is in it; nothing happens when it is absent.
+
+        For fixed parts of a layout only: a path made of a name that came from outside is never removed as a tree.
+        """
 
     def lock(self, path: Path) -> Lock:
         """Lock a file (created when absent) for this process; ``BlockingIOError`` when somebody holds it."""

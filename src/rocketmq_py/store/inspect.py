@@ -59,7 +59,7 @@ def queues(store: OfflineStore, topic: str | None = None) -> list[Row]:
     :raises StoreError: there is no such topic.
     """
     found = [view for key, view in sorted(store.queues.items()) if topic in (None, key[0])]
-    if topic is not None and store.fs.is_directory(store.layout.batch_consume_queue / topic):
+    if topic is not None and store.has_batch_queues(topic):
         raise StoreError(f"topic {topic!r} has batch consume queues, which cannot be shown yet; its records can")
     if topic is not None and not found:
         known = ", ".join(sorted({name for name, _ in store.queues})) or "none"

@@ -8,6 +8,8 @@ from __future__ import annotations
 import datetime
 from pathlib import Path
 
+from rocketmq_py.core.paths import below
+
 NAME_DIGITS = 20
 
 
@@ -28,11 +30,26 @@ class StoreLayout:
         self.abort = root / "abort"
         self.lock = root / "lock"
 
+    def topic_directories(self, topic: str) -> tuple[Path, Path]:
+        """Where the consume queues of a topic are, and where its batch consume queues.
+
+        :raises NameIllegal: the topic cannot be the name of a folder.
+        """
+        return below(self.consume_queue, topic), below(self.batch_consume_queue, topic)
+
     def queue_directory(self, topic: str, queue_id: int) -> Path:
-        return self.consume_queue / topic / str(queue_id)
+        """The files of a consume queue.
+
+        :raises NameIllegal: the topic cannot be the name of a folder.
+        """
+        return below(self.consume_queue, topic) / str(queue_id)
 
     def batch_queue_directory(self, topic: str, queue_id: int) -> Path:
-        return self.batch_consume_queue / topic / str(queue_id)
+        """The files of a batch consume queue.
+
+        :raises NameIllegal: the topic cannot be the name of a folder.
+        """
+        return below(self.batch_consume_queue, topic) / str(queue_id)
 
 
 def segment_name(start: int) -> str:

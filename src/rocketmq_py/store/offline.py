@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from rocketmq_py.core.paths import component_fault
 from rocketmq_py.errors import StoreError
 from rocketmq_py.store.commitlog import CommitLog
 from rocketmq_py.store.config import CONSUME_QUEUE_ENTRY as ENTRY
@@ -226,6 +227,10 @@ class OfflineStore:
     def _queues(self) -> Iterator[tuple[str, str]]:
         root = self.layout.consume_queue
         for topic in self.fs.names(root):
+            fault = component_fault(topic)
+            if fault is not None:
+                self.odd.append(Odd(root / topic, f"is the folder of no topic: {fault}"))
+                continue
             for name in self.fs.names(root / topic) if self.fs.is_directory(root / topic) else ():
                 if name.isascii() and name.isdecimal():
                     yield topic, name
@@ -243,6 +248,13 @@ class OfflineStore:
                 self.odd.append(Odd(path, f"has {size} bytes: tell maxHashSlotNum by --hash-slots"))
             else:
                 yield IndexFile(self.fs.open(path, size), shape, entries)
+
+    def has_batch_queues(self, topic: str, queue_id: int | None = None) -> bool:
+        """Whether a topic has batch consume queues, or the one with this id."""
+        if component_fault(topic) is not None:
+            return False
+        _, folder = self.layout.topic_directories(topic)
+        return self.fs.is_directory(folder if queue_id is None else folder / str(queue_id))
 
     # -- looking at records
 

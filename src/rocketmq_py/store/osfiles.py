@@ -183,6 +183,16 @@ class OsFileSystem:
     def remove(self, path: Path) -> None:
         path.unlink(missing_ok=True)
 
+    def remove_empty(self, directory: Path) -> None:
+        try:
+            directory.rmdir()
+        except FileNotFoundError:
+            pass
+        except OSError:
+            # Systems differ in how they call a directory that is not empty.
+            if not self.names(directory):
+                raise
+
     def remove_tree(self, path: Path) -> None:
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(path)

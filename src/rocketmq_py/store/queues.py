@@ -9,11 +9,13 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from rocketmq_py.core.paths import component_fault, shown
+from rocketmq_py.errors import MessageIllegal
 from rocketmq_py.store.batchqueue import BatchConsumeQueue
 from rocketmq_py.store.config import StoreConfig
 from rocketmq_py.store.consumequeue import ConsumeQueue
 from rocketmq_py.store.filesystem import FileSystem
-from rocketmq_py.store.layout import StoreLayout
+from rocketmq_py.store.layout import StoreLayout, segment_start
 from rocketmq_py.store.openfiles import OpenFiles
 from rocketmq_py.store.unconfirmed import Entries
 
@@ -48,7 +50,11 @@ class QueueTable:
         """A new, empty queue of the kind its topic wants; its directory appears with its first file.
 
         :param batched: it is known to be a batch consume queue, whatever became of its topic.
+        :raises MessageIllegal: the topic cannot be the name of a folder.
         """
+        fault = component_fault(topic)
+        if fault is not None:
+            raise MessageIllegal(f"topic {shown(topic)} cannot have a consume queue: {fault}")
         queue = self._make(topic, queue_id, batched=batched or self._is_batched(topic))
         self._add(queue)
         return queue
@@ -93,6 +99,10 @@ class QueueTable:
 
     def _below(self, root: Path) -> Iterator[tuple[str, int]]:
         for topic in self._fs.names(root):
+            fault = component_fault(topic)
+            if fault is not None:
+                _log.warning("folder %s of %s is that of no topic, ignored: %s", shown(topic), root, fault)
+                continue
             for name in self._fs.names(root / topic) if self._fs.is_directory(root / topic) else ():
                 if name.isascii() and name.isdecimal():
                     yield topic, int(name)
@@ -146,12 +156,28 @@ class QueueTable:
         return [self.by_key[topic, queue_id] for queue_id in sorted(self._ids.get(topic, ()))]
 
     def remove_topic(self, topic: str) -> None:
-        """Remove the queues of a topic with their files; the commit log keeps its records until they expire."""
-        queues = [self.by_key.pop((topic, queue_id)) for queue_id in self._ids.pop(topic, ())]
-        for queue in queues:
-            queue.remove_files()
-        self._fs.remove_tree(self._layout.consume_queue / topic)
-        self._fs.remove_tree(self._layout.batch_consume_queue / topic)
+        """Remove the queues of a topic with their files; the commit log keeps its records until they expire.
+
+        Nothing is removed of a topic that has no queue here, and no file that is not one of a queue.
+        """
+        ids = self._ids.pop(topic, None)
+        if ids is None:
+            return
+        for queue_id in ids:
+            self.by_key.pop((topic, queue_id)).remove_files()
+        for folder in self._layout.topic_directories(topic):
+            for queue_id in ids:
+                self._remove_rest(folder / str(queue_id))
+            self._fs.remove_empty(folder)
+
+    def _remove_rest(self, directory: Path) -> None:
+        """Remove the folder of a queue with files that the queue did not use, such as those of a kind it was before."""
+        for name in self._fs.names(directory):
+            if segment_start(name) is not None:
+                self._fs.remove(directory / name)
+            else:
+                _log.warning("%s is no consume queue file and stays", directory / name)
+        self._fs.remove_empty(directory)
 
     def clear(self) -> None:
         """Remove every queue."""

@@ -75,6 +75,9 @@ class ReadOnlyFileSystem(OsFileSystem):
     def remove(self, path: Path) -> NoReturn:
         _refuse(path)
 
+    def remove_empty(self, directory: Path) -> NoReturn:
+        _refuse(directory)
+
     def remove_tree(self, path: Path) -> NoReturn:
         _refuse(path)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from rocketmq_py.core.paths import component_fault
 from rocketmq_py.store import fields
 from rocketmq_py.store.config_journal import JournaledFile
 from rocketmq_py.store.findings import Findings
@@ -57,7 +58,7 @@ class QueueCheck:
         queue = self._queues.get(key)
         if queue is None:
             queue = self._queues[key] = _Queue(key, self._store.queues.get(key), found.queue_offset)
-            queue.is_batched = fields.is_inner_batch(found.sys_flag) or self._has_units(key)
+            queue.is_batched = fields.is_inner_batch(found.sys_flag) or self._store.has_batch_queues(*key)
             if queue.is_batched:
                 queue.view = None
                 self._findings.note(queue.place, "is a batch consume queue: its units are not checked")
@@ -70,9 +71,6 @@ class QueueCheck:
         queue.expected.append((found.physical_offset, found.size, _code(found, properties)))
         if len(queue.expected) >= _AT_ONCE:
             self._compare(queue)
-
-    def _has_units(self, key: Key) -> bool:
-        return self._store.fs.is_directory(self._store.layout.batch_queue_directory(*key))
 
     def _jump(self, queue: _Queue, found: Found) -> None:
         """The log goes on with another offset than the next one."""
@@ -160,7 +158,10 @@ class QueueCheck:
             if key in self._store.queues or queue.view is not None or queue.is_batched:
                 continue
             what = f"has no files, and the log has its offsets {queue.first} to {queue.next - 1}"
-            if key[0] in topics or not self._store.is_settled:
+            fault = component_fault(key[0])
+            if fault is not None:
+                self._findings.note(queue.place, f"{what}: its topic cannot be the name of a folder, {fault}")
+            elif key[0] in topics or not self._store.is_settled:
                 self._findings.unfinished(queue.place, what)
             else:
                 self._findings.note(queue.place, f"{what}: there is no such topic any more")

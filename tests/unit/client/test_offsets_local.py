@@ -6,7 +6,7 @@ import pytest
 
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.offsets_local import LocalOffsets, decode, encode, load
-from rocketmq_py.errors import StoreError
+from rocketmq_py.errors import ConfigError, StoreError
 from rocketmq_py.model import MessageQueue
 
 A0, A1, B0 = MessageQueue("t", "broker-a", 0), MessageQueue("t", "broker-a", 1), MessageQueue("t", "broker-b", 0)
@@ -119,3 +119,28 @@ def test_offsets_that_cannot_be_read_are_an_error_and_are_not_written_over(tmp_p
         assert offsets.path.read_bytes() == b"{"
 
     scenario(tmp_path, test)
+
+
+@pytest.mark.parametrize("name", ["../../victim", "..", "/abs", "a/b", "a\\b", ""])
+def test_neither_group_nor_client_leads_out_of_the_directory(tmp_path, name):
+    async def run():
+        instance = ClientInstance("127.0.0.1:1", instance_name="DEFAULT")
+        with pytest.raises(ConfigError, match="cannot be the name of a file or folder"):
+            LocalOffsets(instance, name, tmp_path)
+        instance.client_id = name
+        with pytest.raises(ConfigError, match="cannot be the name of a file or folder"):
+            LocalOffsets(instance, "g", tmp_path)
+        await instance.stop()
+
+    asyncio.run(run())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_client_whose_instance_name_leads_elsewhere_does_not_start_to_broadcast(tmp_path):
+    async def run():
+        instance = ClientInstance("127.0.0.1:1", instance_name="x/../../../victim")
+        with pytest.raises(ConfigError, match="path separator"):
+            LocalOffsets(instance, "g", tmp_path)
+        await instance.stop()
+
+    asyncio.run(run())

@@ -10,7 +10,7 @@ from rocketmq_py.broker.registration import Registration
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.broker.topicattributes import alter, parse_changes, refuse_mixed
 from rocketmq_py.broker.topics import Topics
-from rocketmq_py.broker.validator import topic_fault
+from rocketmq_py.broker.validator import folder_fault, topic_fault
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies import DataVersion, TopicConfig, TopicConfigList, TopicList
@@ -76,8 +76,9 @@ class TopicHandlers:
         """Forget a topic, its queues and the offsets of its groups, and where these groups' POP retries of it went."""
         del peer, body
         topic: str = request.header.topic
-        if not topic or topic.isspace():
-            raise BrokerError.of(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
+        fault = folder_fault(topic)
+        if fault is not None:
+            raise BrokerError.of(ResponseCode.INVALID_PARAMETER, fault)
         self._check_system(topic)
         for name in (topic, *self._retry_topics(topic)):
             self._topics.delete(name)
