@@ -122,7 +122,7 @@ _SHORT = 1024
 """Bytes of a JSON header that cannot be nested so deeply that a decoder gives up: every level takes two of them."""
 
 _BRACKETS = _SHORT // 2
-"""The levels a longer header may have at the most in the hot path; fastjson, too, gives up at 512."""
+"""The levels a longer header may have at the most in the hot path; all decoders here cope with that many."""
 
 
 class BadRequest(BadHeader):
