@@ -117,7 +117,8 @@ def encode_json_header(command: Command) -> bytes:
 def decode_json_header(header: bytes, body: bytes = b"") -> Command:
     """The command of a JSON header; tolerant as fastjson is (numbers as field values, a language as its ordinal).
 
-    Bytes that are no UTF-8 are read as U+FFFD, which fastjson 1 does and fastjson 2 refuses to. Of members that are there twice, the last counts.
+    Bytes that are no UTF-8 are read as U+FFFD: fastjson 1 does so, too, fastjson 2 refuses them in fields it reads. Of
+    members that are there twice, the last counts.
     """
     try:
         raw = _decode_json(header)
