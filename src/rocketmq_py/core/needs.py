@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from rocketmq_py.core.access import Action, Kind, Need, Resource, group, topic
 from rocketmq_py.errors import BadHeader
 from rocketmq_py.protocol.bodies import CheckClientConfig, HeartbeatData, LockBatchRequest
 from rocketmq_py.protocol.bodies_pop import BatchAckRequest, QueryAssignmentRequest
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.names import is_retry_topic
+from rocketmq_py.protocol.requests import REQUEST_HEADERS
 from rocketmq_py.wire import fastjson
 
 Fields = Mapping[str, str]
@@ -57,7 +60,7 @@ _BY_FIELDS: dict[int, tuple[tuple[Action, ...], tuple[str, ...], tuple[str, ...]
     Code.GET_CONSUMER_CONNECTION_LIST: (_GET, (), ("consumerGroup",)),
     Code.GET_CONSUMER_RUNNING_INFO: (_GET, (), ("consumerGroup",)),
     Code.QUERY_TOPICS_BY_CONSUMER: (_GET, (), ("group",)),
-    Code.GET_CONSUME_STATS: (_GET, ("topic",), ("consumerGroup",)),
+    Code.GET_CONSUME_STATS: (_GET, ("topic", "topicList"), ("consumerGroup",)),
     Code.QUERY_CONSUME_TIME_SPAN: (_GET, ("topic",), ("group",)),
     Code.QUERY_CONSUME_QUEUE: (_GET, ("topic",), ("consumerGroup",)),
     Code.QUERY_SUBSCRIPTION_BY_CONSUMER: (_GET, ("topic",), ("group",)),
@@ -69,6 +72,15 @@ _BY_FIELDS: dict[int, tuple[tuple[Action, ...], tuple[str, ...], tuple[str, ...]
     Code.UPDATE_AND_GET_GROUP_FORBIDDEN: (_UPDATE, ("topic",), ("group",)),
 }
 """One of the actions is needed on the topics and groups these header fields name."""
+
+_SEVERAL = {"topicList": ";"}
+"""Fields that name several, and what stands between them."""
+
+_REQUIRED = {
+    code: {field.encode_name for field in msgspec.structs.fields(REQUEST_HEADERS[Code(code)]) if field.required}
+    for code in _BY_FIELDS
+}
+"""Fields whose handlers use an empty name as it is; that of an optional field stands for none."""
 
 _CLUSTER_GET = frozenset({
     Code.GET_ALL_TOPIC_CONFIG, Code.GET_BROKER_CONFIG, Code.GET_BROKER_RUNTIME_INFO,
@@ -122,9 +134,17 @@ def _of_cluster(code: int, cluster: str) -> list[Need]:
 
 def _of_fields(code: int, ext: Fields) -> list[Need]:
     actions, topics, groups = _BY_FIELDS[code]
-    found = [Need(topic(ext[field]), actions) for field in topics if ext.get(field)]
-    found += [Need(group(ext[field]), actions) for field in groups if ext.get(field)]
+    found = [Need(topic(name), actions) for field in topics for name in _named(code, ext, field)]
+    found += [Need(group(name), actions) for field in groups for name in _named(code, ext, field)]
     return list(dict.fromkeys(found))
+
+
+def _named(code: int, ext: Fields, field: str) -> list[str]:
+    """The names in a header field."""
+    text = ext.get(field)
+    if text is None or not (text or field in _REQUIRED[code]):
+        return []
+    return [name for name in text.split(_SEVERAL[field]) if name] if field in _SEVERAL else [text]
 
 
 def _heartbeat(body: bytes) -> Iterator[Need]:

@@ -32,6 +32,8 @@ class Body(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=False):
             return cls.convert(fastjson.loads(data))
         except ValueError as e:
             raise BadHeader(f"body of {len(data)} bytes is no {cls.__name__}: {e}") from e
+        except RecursionError as e:
+            raise BadHeader(f"body of {len(data)} bytes is no {cls.__name__}: it is nested too deeply") from e
 
     @classmethod
     def convert(cls, tree: Any) -> Self:

@@ -172,16 +172,19 @@ class AccessControl:
         return Reply(ResponseCode.NO_PERMISSION, why)
 
     def _refusal(self, peer: Peer, request: Command) -> str | None:
-        settings = self._settings
-        user = None
-        if request.code not in settings.authentication_whitelist:
-            found = self._signed_by(request)
-            if isinstance(found, str):
-                return found
-            user = found
-        if not settings.authorization_enabled or request.code in settings.authorization_whitelist or user is None:
+        settings, code = self._settings, request.code
+        is_open = not settings.authorization_enabled or code in settings.authorization_whitelist
+        may_be_unsigned = code in settings.authentication_whitelist
+        if is_open and may_be_unsigned:
             return None
-        wanted = needs(request.code, request.ext, request.body, self._cluster)
+        user = self._signed_by(request)
+        if isinstance(user, str) and not may_be_unsigned:
+            return user
+        if is_open:
+            return None
+        wanted = needs(code, request.ext, request.body, self._cluster)
+        if isinstance(user, str):
+            return user if wanted else None  # nobody has a permission
         return access.refusal(user, self._acls.get(user.name), wanted, peer.address.rpartition(":")[0].strip("[]"))
 
     def _signed_by(self, request: Command) -> User | str:

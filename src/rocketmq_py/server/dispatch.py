@@ -13,22 +13,24 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from time import monotonic
 from typing import NamedTuple, cast
 
-from rocketmq_py.errors import BadHeader, CorruptFrame
+from rocketmq_py.errors import CorruptFrame
 from rocketmq_py.protocol.codes import ResponseCode
-from rocketmq_py.protocol.requests import Request, RequestDecoder
+from rocketmq_py.protocol.requests import BadRequest, Request, RequestDecoder
 from rocketmq_py.server.failures import failure, overloaded, unsupported
 from rocketmq_py.server.farewell import Farewell
 from rocketmq_py.server.lanes import Lane, LaneLimit, Lanes
 from rocketmq_py.server.peer import Peer, Responder
 from rocketmq_py.server.reply import Buffer, Hold, Reply, encode_reply, reply_buffers
 from rocketmq_py.server.router import Outcome, Route, Router
-from rocketmq_py.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, decode_command
+from rocketmq_py.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, decode_command
 from rocketmq_py.wire.frame import Frame
 
 log = logging.getLogger(__name__)
 
 OnHold = Callable[[Hold, Responder], None]
 
+Guard = Callable[[Peer, Command], Reply | None]
+"""Says why a request is not let in; None when it is."""
 
 _BODIES = 32
 """Answers with a body that are made at one go. A body may be hundreds of KiB (a pull's), and one read may ask for
@@ -54,6 +56,8 @@ class Dispatcher:
         are written. If it raises, every one of these answers becomes that error.
     :param on_hold: keeps what handlers want to answer later.
     :param lanes: limits of asynchronous work by lane name.
+    :param guard: asked before each request; a server without access control has none. What it sees is what the handler
+        gets: each frame is decoded once.
     """
 
     def __init__(
@@ -63,12 +67,14 @@ class Dispatcher:
         after_read: Callable[[], None] | None = None,
         on_hold: OnHold | None = None,
         lanes: Mapping[str, LaneLimit] | None = None,
+        guard: Guard | None = None,
     ) -> None:
         self._all_routes = self._routes = {int(route.code): route for route in router.routes}
         self._decoder = RequestDecoder(router.codes)
         self._decode = self._decoder.decode
         self._after_read = after_read
         self._on_hold = on_hold
+        self._guard = guard
         self._settle_store = after_read
         self.lanes = Lanes(lanes)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -83,16 +89,20 @@ class Dispatcher:
         fault = None
         rest: Sequence[Frame] = ()
         room = _BODIES
+        guarded = self._guard is not None
+        request: Request | Command
         left = iter(frames)
         for frame in left:
             try:
-                request = self._read(peer, frame) if peer.calls else self._decode(frame)
-                if request is None or request.flag & RESPONSE_FLAG:
-                    continue
-                reply = self._call(peer, request, frame.body)
-            except BadHeader as e:
-                self._refuse(peer, frame, e, answers)
-                continue
+                if guarded or peer.calls:
+                    request, reply = self._look_at(peer, decode_command(frame))
+                else:
+                    request = self._decode(frame)
+                    reply = None if request.flag & RESPONSE_FLAG else self._call(peer, request, frame.body)
+            except BadRequest as e:
+                request = e.command
+                is_answer = request.flag & RESPONSE_FLAG
+                reply = None if is_answer else failure(e, f"request {request.code}", peer.address)
             except CorruptFrame as e:
                 fault = e
                 break
@@ -160,19 +170,18 @@ class Dispatcher:
 
     # -- one request
 
-    def _read(self, peer: Peer, frame: Frame) -> Request | None:
-        """The request of a frame from a peer that owes answers; an answer goes to its waiter."""
-        command = decode_command(frame)
+    def _look_at(self, peer: Peer, command: Command) -> tuple[Request | Command, Reply | None]:
+        """Handle what the guard lets in, and give an answer to its waiter; returns what came and its answer."""
         if command.is_response:
             peer.answered(command)
-            return None
-        return self._decoder.convert(command)
-
-    def _refuse(self, peer: Peer, frame: Frame, error: BadHeader, answers: list[tuple[int, Reply]]) -> None:
-        """Answer a request whose header is not what its code asks for."""
-        command = decode_command(frame)
-        if not command.flag & (RESPONSE_FLAG | ONEWAY_FLAG):
-            answers.append((command.opaque, failure(error, f"request {command.code}", peer.address)))
+            return command, None
+        refusal = self._guard(peer, command) if self._guard is not None else None
+        if refusal is not None:
+            if command.is_oneway:
+                log.warning("one-way request %d of %s is dropped: %s", command.code, peer.address, refusal.remark)
+            return command, refusal
+        request = self._decoder.convert(command)
+        return request, self._call(peer, request, command.body)
 
     def _call(self, peer: Peer, request: Request, body: bytes) -> Reply | None:
         route = self._routes.get(request.code)

@@ -15,10 +15,9 @@ from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.server.buffers import Buffers
 from rocketmq_py.server.connection import Connection
-from rocketmq_py.server.dispatch import Dispatcher, OnHold
+from rocketmq_py.server.dispatch import Dispatcher, Guard, OnHold
 from rocketmq_py.server.doorway import Doorway
 from rocketmq_py.server.farewell import Farewell
-from rocketmq_py.server.guard import Guard, GuardedDispatcher
 from rocketmq_py.server.lanes import LaneLimit
 from rocketmq_py.server.pace import Pace
 from rocketmq_py.server.peer import Peer
@@ -78,10 +77,7 @@ class Server:
         tls: TlsSettings | None = None,
         guard: Guard | None = None,
     ) -> None:
-        if guard is None:
-            self.dispatcher = Dispatcher(router, after_read=after_read, on_hold=on_hold, lanes=lanes)
-        else:
-            self.dispatcher = GuardedDispatcher(router, guard, after_read=after_read, on_hold=on_hold, lanes=lanes)
+        self.dispatcher = Dispatcher(router, after_read=after_read, on_hold=on_hold, lanes=lanes, guard=guard)
         self.buffers = Buffers(buffer_limit)
         self._pace = Pace(self.dispatcher, full_lanes, writing_limit_ms)
         self.host = host

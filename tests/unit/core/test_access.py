@@ -2,12 +2,14 @@
 
 import json
 
+import msgspec
 import pytest
 
 from rocketmq_py.core.access import Acl, Action, Entry, Need, Resource, User, group, refusal, topic
-from rocketmq_py.core.needs import needs
+from rocketmq_py.core.needs import _BY_FIELDS as BY_FIELDS, _SENDS as SENDS, needs
 from rocketmq_py.errors import BadHeader, ConfigError
 from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.protocol.requests import REQUEST_HEADERS
 
 WHO = User(name="anna", password="s3cret")
 
@@ -144,3 +146,39 @@ def test_bodies_nobody_understands_are_never_let_through_in_silence(code, body):
     except BadHeader:
         return
     assert found or code == Code.BATCH_ACK_MESSAGE, found
+
+
+def test_the_names_that_permissions_are_about_are_those_the_handlers_use():
+    """The field a permission is computed from is one the request's header has, with the same spelling."""
+    letters = {"a": "g", "b": "hidden", "topic": "open", "producerGroup": "g"}
+    assert wanted(Code.SEND_MESSAGE_V2, letters) == ["Pub Topic:hidden"]
+    assert wanted(Code.SEND_BATCH_MESSAGE, letters) == ["Pub Topic:hidden"]
+    assert wanted(Code.SEND_MESSAGE, letters) == ["Pub Topic:open"]
+    fields = {code: (*topics, *groups) for code, (_, topics, groups) in BY_FIELDS.items()}
+    for code, names in (fields | {code: names[:1] for code, names in SENDS.items()}).items():
+        known = {field.encode_name: field for field in msgspec.structs.fields(REQUEST_HEADERS[code])}
+        assert set(names) <= set(known), Code(code).name
+        assert all(known[name].type in (str, str | None) for name in names), Code(code).name
+
+
+def test_every_topic_of_a_list_is_asked_for():
+    listed = {"consumerGroup": "g", "topicList": "t;;u"}
+    assert wanted(Code.GET_CONSUME_STATS, listed) == ["Get Topic:t", "Get Topic:u", "Get Group:g"]
+    assert wanted(Code.GET_CONSUME_STATS, {"consumerGroup": "g", "topicList": ""}) == ["Get Group:g"]
+
+
+def test_an_empty_name_in_a_required_field_is_a_name():
+    assert wanted(Code.PULL_MESSAGE, {"consumerGroup": "", "topic": ""}) == ["Sub Topic:", "Sub Group:"]
+    assert wanted(Code.DELETE_TOPIC_IN_BROKER, {"topic": ""}) == ["Delete Topic:"]
+    assert wanted(Code.UNREGISTER_CLIENT, {"clientID": "c", "consumerGroup": ""}) == []
+    assert refusal(WHO, None, needs(Code.DELETE_TOPIC_IN_BROKER, {"topic": ""}, b"", "c"), "::1") is not None
+
+
+@pytest.mark.parametrize("code", [Code.HEART_BEAT, Code.LOCK_BATCH_MQ, Code.UPDATE_AND_CREATE_TOPIC_LIST])
+@pytest.mark.parametrize("depth", [400, 600, 900, 50_000])
+def test_the_depth_of_a_body_raises_nothing_but_a_refusal(code, depth):
+    body = b'{"clientID":"c","x":' + b"[" * depth + b"]" * depth + b"}"
+    try:
+        assert needs(code, {}, body, "c") == ([Need(group(""), (Action.SUB,))] if code == Code.LOCK_BATCH_MQ else [])
+    except BadHeader as e:
+        assert "nested too deeply" in str(e)  # noqa: PT017 - either will do, depending on the interpreter

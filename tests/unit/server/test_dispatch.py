@@ -6,9 +6,10 @@ import logging
 import pytest
 
 from rocketmq_py.errors import BrokerError, ConnectionLost, MessageIllegal, StoreNotWritable
-from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.protocol import requests as requests_module
+from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers import OffsetResponse
-from rocketmq_py.server import Hold, LaneLimit, Peer, Reply, Router, handles
+from rocketmq_py.server import Hold, LaneLimit, Peer, Reply, Router, dispatch, handles
 from rocketmq_py.server.dispatch import Dispatcher
 from rocketmq_py.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, decode_command, encode_command
 from rocketmq_py.wire.frame import JSON, ROCKETMQ, FrameDecoder, encode_frame
@@ -348,3 +349,92 @@ def test_a_read_that_asks_for_many_bodies_is_served_in_parts():
 def test_answers_without_a_body_all_leave_at_once():
     harness = Harness()
     assert len(harness.serve(*(Command(30, opaque=n, ext=QUEUE) for n in range(70)))) == 70
+
+
+# -- a guard
+
+
+def refuse_all(peer, command):
+    del peer
+    return Reply(ResponseCode.NO_PERMISSION, f"code {command.code}")
+
+
+def raw(header, body=b""):
+    return encode_frame(header, body)
+
+
+DEEP = b"[" * 70 + b"]" * 70
+
+
+def test_the_handler_gets_the_very_command_the_guard_has_seen():
+    seen = []
+    harness = Harness(guard=lambda _, command: seen.append(command))
+    answer = harness.ask(30, QUEUE, body=b"x", opaque=8)
+    assert (answer.opaque, answer.ext) == (8, {"offset": "3"})
+    ((command, calls),) = zip(seen, harness.handlers.calls, strict=True)
+    assert (command.ext["queueId"], command.body) == ("3", b"x")
+    assert calls == (3, b"x")
+
+
+@pytest.mark.parametrize("header", [
+    b'{"code":30,"opaque":7,"extFields":{"topic":"t","queueId":"3","x":"\xff","y":' + DEEP + b"}}",
+    b'{"code":30,"opaque":7,"x":"\xff","y":' + DEEP + b',"extFields":{"topic":"t","queueId":"3"}}',
+    b'{"code":30,"opaque":7,"language":"\xc2\xb2","extFields":{"topic":"t","queueId":"3"}}',
+    b'{"code":1,"code":30,"opaque":7,"extFields":{"topic":"t","queueId":"3"}}',
+])  # fmt: skip
+def test_no_header_gets_past_the_guard(header):
+    harness = Harness(guard=refuse_all)
+    (answer,) = harness.serve(data=raw(header))
+    assert (answer.opaque, answer.code, answer.remark) == (7, ResponseCode.NO_PERMISSION, "code 30")
+    assert harness.handlers.calls == []
+
+
+@pytest.mark.parametrize("guard", [None, refuse_all, lambda *_: None])
+def test_a_corrupt_frame_ends_the_connection_whatever_the_guard_says(guard):
+    harness = Harness(guard=guard)
+    corrupt = raw(b'{"code":30,"extFields":{"topic":"t","queueId":"3"},"x":' + b"[" * 5000 + b"]" * 5000 + b"}")
+    answers = harness.serve(Command(99_999, opaque=1), data=corrupt + encode_command(Command(30, ext=QUEUE)))
+    assert [answer.opaque for answer in answers] == [1]
+    assert harness.served.fault is not None
+    assert harness.handlers.calls == []
+
+
+def test_what_is_refused_is_answered_in_its_turn_and_one_way_requests_are_dropped(caplog):
+    harness = Harness(guard=lambda peer, command: refuse_all(peer, command) if command.opaque % 2 else None)
+    requests = [Command(30, opaque=n, ext=QUEUE) for n in range(4)]
+    answers = harness.serve(*requests, Command(30, opaque=5, ext=QUEUE, flag=ONEWAY_FLAG))
+    assert [(answer.opaque, answer.code) for answer in answers] == [(0, 0), (1, 16), (2, 0), (3, 16)]
+    assert "one-way request 30 of 10.0.0.9:5 is dropped: code 30" in caplog.text
+
+
+def test_the_guard_is_asked_once_though_answers_have_to_wait():
+    seen = []
+    harness = Harness(guard=lambda _, command: seen.append(command.opaque))
+    harness.serve(*(Command(30, opaque=n, ext=QUEUE, body=b"x") for n in range(40)))
+    assert seen == list(range(32))
+    harness.dispatcher.serve(harness.peer, list(harness.served.rest))
+    assert seen == list(range(40))
+
+
+def test_the_guard_is_asked_on_a_connection_that_owes_answers():
+    async def run():
+        harness = Harness(guard=refuse_all)
+        waiter = asyncio.ensure_future(harness.peer.invoke(Command(39), 60))
+        await asyncio.sleep(0)
+        assert harness.ask(30, QUEUE).code == ResponseCode.NO_PERMISSION
+        assert harness.serve(Command(0, opaque=0, flag=RESPONSE_FLAG, remark="mine")) == []
+        assert (await waiter).remark == "mine"
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("guard", [None, lambda *_: None])
+def test_a_request_is_decoded_once_also_when_its_fields_are_refused(guard, monkeypatch):
+    decoded = []
+    for place in (dispatch, requests_module):
+        monkeypatch.setattr(place, "decode_command", lambda frame: decoded.append(frame) or decode_command(frame))
+    harness = Harness(guard=guard)
+    answer = harness.ask(30, {"topic": "t"}, opaque=6)
+    assert (answer.opaque, answer.code) == (6, ResponseCode.SYSTEM_ERROR)
+    assert "missing required field `queueId`" in answer.remark
+    assert len(decoded) == 1
