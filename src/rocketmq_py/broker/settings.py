@@ -14,7 +14,7 @@ import msgspec
 
 from rocketmq_py.broker.config import BrokerConfig, configure, java_key, java_settings
 from rocketmq_py.broker.javakeys import JAVA_DEFAULTS, UNSET
-from rocketmq_py.core.javaconf import decoded, read_properties, write_properties
+from rocketmq_py.core.javaconf import PATH_KEYS, decoded, lines_of, read_properties, shown, write_properties
 from rocketmq_py.errors import BrokerError, ConfigError
 from rocketmq_py.protocol.bodies import DataVersion
 from rocketmq_py.protocol.codes import ResponseCode
@@ -22,14 +22,14 @@ from rocketmq_py.store import FileSystem, OsFileSystem, StoreConfig
 
 _log = logging.getLogger(__name__)
 
-_NEVER_FROM_AFAR = frozenset({"configBlackList", "brokerConfigPath"})
+_NEVER_FROM_AFAR = PATH_KEYS | {"configBlackList"}
 
 AT_START = frozenset({
     "broker_name", "broker_cluster_name", "broker_role", "broker_id", "broker_ip2",
     "ha_listen_port", "ha_master_address", "total_replicas", "enable_slave_acting_master", "broker_heartbeat_interval",
     "sync_broker_member_group_period",
     "listen_port", "bind_address", "broker_ip1",
-    "store_path_root_dir", "region_id", "trace_on", "default_topic_queue_nums", "cluster_topic_enable",
+    "region_id", "trace_on", "default_topic_queue_nums", "cluster_topic_enable",
     "broker_topic_enable", "trace_topic_enable", "msg_trace_topic_name", "revive_queue_num",
     "filter_data_clean_time_span", "consumer_offset_update_version_step", "delay_offset_update_version_step",
     "flush_consumer_offset_interval", "flush_delay_offset_interval", "register_name_server_period",
@@ -96,7 +96,7 @@ class Settings:
         :raises BrokerError: NO_PERMISSION, a key may not be changed from afar; INVALID_PARAMETER, a key that is not
             known or a value it cannot have: nothing is changed then.
         """
-        changes = read_properties(text.splitlines(), strict=False)
+        changes = read_properties(lines_of(text), strict=False)
         if changes.keys() & (_NEVER_FROM_AFAR | set(self._broker.config_black_list.split(";"))):
             raise BrokerError.of(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
         broker, store = self._checked(changes)
@@ -105,7 +105,7 @@ class Settings:
         self._waiting |= {key: changes[key] for key in later}
         self.version = self.version.bump(self._clock())
         self._keep(changes)
-        _log.info("settings changed: %s%s", ", ".join(f"{key}={changes[key]}" for key in sorted(changes)),
+        _log.info("settings changed: %s%s", ", ".join(shown(f"{key}={changes[key]}") for key in sorted(changes)),
                   f"; from the next start on: {', '.join(sorted(later))}" if later else "")  # fmt: skip
         self.on_change(frozenset(changes.keys() - later))
         return frozenset(later)

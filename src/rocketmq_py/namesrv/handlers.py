@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from rocketmq_py.errors import BrokerError
+from rocketmq_py.core.javaconf import shown
+from rocketmq_py.errors import BrokerError, shortened
 from rocketmq_py.namesrv.answers import encode_cluster_info, encode_members, encode_route
 from rocketmq_py.namesrv.kvconfig import ORDER_TOPICS, KvConfig
 from rocketmq_py.namesrv.registration import checksum, decode_registration
@@ -220,14 +221,15 @@ class ConfigHandlers:
 
     @handles(RequestCode.UPDATE_NAMESRV_CONFIG)
     def update_settings(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        log.info("%s changes settings: %s", peer.address, body.decode(errors="replace"))
-        self._settings.update(body.decode())
+        text = body.decode("utf-8", "replace")
+        log.info("%s changes settings: %s", peer.address, shown(shortened(text, 1_000)))
+        self._settings.update(text)
         return Reply()
 
     @handles(RequestCode.GET_NAMESRV_CONFIG)
     def settings(self, peer: Peer, request: Request, body: bytes) -> Reply:
         table = self._settings.current.table()
-        return Reply(body="".join(f"{key}={table[key]}\n" for key in sorted(table)).encode())
+        return Reply(body="".join(f"{key}={shown(table[key])}\n" for key in sorted(table)).encode())
 
 
 def _topics(topics: TopicList, *, allowed: bool = True) -> Reply:
