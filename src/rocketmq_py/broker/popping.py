@@ -306,4 +306,4 @@ def pop_filters(header: PopMessage | Notification) -> tuple[Accepts | None, Want
     except (BadHeader, ConfigError) as e:
         said = f"parse the consumer's subscription failed: {e}"
         raise BrokerError.of(Code.SUBSCRIPTION_PARSE_FAILED, said) from None
-    return None, sql_filter(lambda _: compiled)
+    return None, sql_filter(lambda _: compiled, compiled.cost)
