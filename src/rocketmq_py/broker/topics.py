@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from rocketmq_py.broker.config import BrokerConfig
 from rocketmq_py.broker.javafiles import bean, version_of
 from rocketmq_py.broker.topicattributes import has_batch_queues
+from rocketmq_py.core.queuelimits import topic_queues_fault, within_limits
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies import DataVersion, TopicConfig, TopicConfigTable
 from rocketmq_py.protocol.sysflag import PERM_INHERIT, PERM_READ, PERM_RW, PERM_WRITE
@@ -56,7 +57,8 @@ class Topics:
         if tree is None:
             return False
         self.version = version_of(tree, self.version)
-        self.table |= TopicConfigTable.convert({_TABLE: tree.get(_TABLE)}).topic_config_table
+        table = TopicConfigTable.convert({_TABLE: tree.get(_TABLE)}).topic_config_table
+        self.table |= _within_limits(table, "its file")
         return True
 
     def has_batch_queues(self, topic: str) -> bool:
@@ -131,6 +133,7 @@ class Topics:
         """Have what a master has, if that is another version; what it has not is gone. Written to disk."""
         if version == self.version:
             return
+        table = _within_limits(table, "the master")
         changed = [topic for name, topic in table.items() if self.table.get(name) != topic]
         self.version, self.table = version, dict(table)
         self.persist()
@@ -163,6 +166,20 @@ class Topics:
             step[deleted] = None
         self._file.change(bean(self.version), {_TABLE: step}, self._tree)
         self.on_change(topics)
+
+
+def _within_limits(table: dict[str, TopicConfig], teller: str) -> dict[str, TopicConfig]:
+    """The topics somebody tells of, none with more queues than a topic may have: nobody is there to refuse them to."""
+    for name, topic in table.items():
+        fault = topic_queues_fault(name, topic.read_queue_nums, topic.write_queue_nums)
+        if fault is not None:
+            topic.read_queue_nums = within_limits(topic.read_queue_nums)
+            topic.write_queue_nums = within_limits(topic.write_queue_nums)
+            _log.warning(
+                "%s says that %s; the broker goes on with %d to read and %d to write", teller, fault,
+                topic.read_queue_nums, topic.write_queue_nums,
+            )  # fmt: skip
+    return table
 
 
 def _topic(name: str, queues: int, perm: int = PERM_RW) -> TopicConfig:

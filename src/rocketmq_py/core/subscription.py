@@ -19,7 +19,7 @@ ALL = "*"
 TAG = "TAG"
 SQL92 = "SQL92"
 
-_COST_OF_A_READ = 100_000
+_COST_OF_A_REQUEST = 100_000
 """About 30 ms: a read of 800 messages, the most Java's brokers look at, asks about 125 nodes each."""
 
 Accepts = Callable[[int], bool]
@@ -91,16 +91,28 @@ def wants_any(accepts: Accepts | None, tags_codes: Iterable[int]) -> bool:
 class SqlRecords:
     """A filter of records by expression; see :func:`sql_filter`.
 
-    :ivar most_records: how many records one read may ask about. What it has not come to is left for the next one.
+    A filter is made for one request, and counts what it has cost: a pop reads many queues with one filter.
     """
 
-    __slots__ = ("_find", "most_records")
+    __slots__ = ("_cost", "_find", "_left")
 
     def __init__(self, find: Callable[[Mapping[str, str]], SqlFilter | None], cost: int) -> None:
         self._find = find
-        self.most_records = max(1, _COST_OF_A_READ // cost)
+        self._cost = cost
+        self._left = _COST_OF_A_REQUEST
+
+    @property
+    def most_records(self) -> int:
+        """How many more records a read may ask about, at least one; what it has not come to is left for the next."""
+        return max(1, self._left // self._cost)
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the request has asked about as many records as it may."""
+        return self._left < self._cost
 
     def __call__(self, record: bytes) -> bool:
+        self._left -= self._cost
         try:
             properties = decode_properties(record_properties(record))
         except CorruptRecord:

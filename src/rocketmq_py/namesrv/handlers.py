@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 
 from rocketmq_py.core.javaconf import shown
+from rocketmq_py.core.queuelimits import topic_queues_fault
 from rocketmq_py.errors import BrokerError, shortened
 from rocketmq_py.namesrv.answers import encode_cluster_info, encode_members, encode_route
 from rocketmq_py.namesrv.kvconfig import ORDER_TOPICS, KvConfig
@@ -159,7 +160,14 @@ class TopicHandlers:
     def register_topic(self, peer: Peer, request: Request, body: bytes) -> Reply:
         header: h.TopicName = request.header
         if body:
-            self._registry.add_topic(header.topic, TopicRouteData.decode(body).queue_datas)
+            queues = TopicRouteData.decode(body).queue_datas
+            for one in queues:
+                fault = topic_queues_fault(header.topic, one.read_queue_nums, one.write_queue_nums)
+                if fault is not None:
+                    raise BrokerError.of(
+                        ResponseCode.INVALID_PARAMETER, f"broker {shortened(one.broker_name)}: {fault}"
+                    )
+            self._registry.add_topic(header.topic, queues)
         return Reply()
 
     @handles(RequestCode.DELETE_TOPIC_IN_NAMESRV)

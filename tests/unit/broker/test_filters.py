@@ -11,13 +11,13 @@ import pytest
 
 from rocketmq_py.broker.filters import ConsumerFilters, bloom_data
 from rocketmq_py.core.sql92 import SqlFilter, compile_sql
-from rocketmq_py.protocol.bodies import CheckClientConfig, ConsumerData, HeartbeatData, SubscriptionData
+from rocketmq_py.protocol.bodies import CheckClientConfig, ConsumerData, HeartbeatData, SubscriptionData, TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers import UnregisterClient
 from rocketmq_py.store.config_files import ConfigFile
 from rocketmq_py.wire.record import decode_records
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker
-from tests.unit.broker.requests import heartbeat, pull, send
+from tests.unit.broker.requests import heartbeat, pop, pull, send
 
 DAY = 86_400_000
 WAIT = 2
@@ -409,3 +409,23 @@ def test_an_emptied_table_empties_the_file(tmp_path: Path) -> None:
     filters = table(tmp_path, entry)
     filters.persist()
     assert json.loads((tmp_path / "consumerFilter.json").read_bytes()) == {"filterDataByTopic": {}}
+
+
+def test_a_pop_of_many_queues_asks_an_expensive_expression_about_few_messages(
+    running: InProcess, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What each queue may take would add up."""
+    asked: list[object] = []
+    original = SqlFilter.matches
+
+    def counting(self: SqlFilter, properties: Any) -> bool:
+        asked.append(self)
+        return original(self, properties)
+
+    running.services.topics.put([TopicConfig(topic_name="many", read_queue_nums=40, write_queue_nums=40)])
+    for queue_id in range(40):
+        header = send("many", queue_id=queue_id, properties={"a": "1"})
+        assert client.ask(Code.SEND_MESSAGE_V2, header, b"x").code == 0
+    monkeypatch.setattr(SqlFilter, "matches", counting)
+    client.call(Code.POP_MESSAGE, pop("many", exp="b CONTAINS 'y' OR " * 1_000 + "a = 99", exp_type="SQL92"))
+    assert 1 <= len(asked) <= 10
