@@ -43,6 +43,11 @@ class SqlIllegal(ConfigError):
         return type(self), (self.expression, self.position, self.reason)
 
 
+def shortened(text: str, most: int = 100) -> str:
+    """A text for a message or a log line: its begin and dots, where it has more than ``most`` characters."""
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
 def _around(text: str, position: int, room: int = 60) -> str:
     """What stands near a position, with dots for what is left out."""
     start, end = max(0, position - room), position + room

@@ -18,6 +18,7 @@ from rocketmq_py.broker.javakeys import JAVA_DEFAULTS
 from rocketmq_py.core import javaconf
 from rocketmq_py.core.address import parse_address
 from rocketmq_py.core.javaconf import read_properties
+from rocketmq_py.core.queuelimits import MAX_QUEUES
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.sysflag import PERM_RW
 from rocketmq_py.store import StoreConfig
@@ -228,6 +229,10 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
             raise ConfigError(f"listenPort is {self.listen_port}: 0 to 65535 is expected")
         if self.transaction_check_interval < 1:
             raise ConfigError(f"transactionCheckInterval is {self.transaction_check_interval}: at least 1 is expected")
+        for name, least in (("default_topic_queue_nums", 0), ("revive_queue_num", 1)):
+            if not least <= getattr(self, name) <= MAX_QUEUES:
+                said = f"{java_key(name)} is {getattr(self, name)}: {least} to {MAX_QUEUES} is expected"
+                raise ConfigError(said)
         self._check_role()
         for key, name in (("brokerName", self.broker_name), ("brokerClusterName", self.broker_cluster_name)):
             if not re.fullmatch(r"[%|a-zA-Z0-9_-]+", name):

@@ -3,7 +3,8 @@
 Knows Java's rules (ConsumerFilterManager): a group's expression is replaced by newer ones only, stays for a day after
 the group has gone, and is forgotten when a newer one does not compile. Refuses to know tags, and to filter by bloom
 filters: expressions are asked about the messages themselves. A group's bits are in the file for Java brokers, which
-throw a file without them away.
+throw a file without them away. Unlike there, an expression is compiled when the first pull needs it, and not by the
+heartbeat or the start that brings it: neither takes longer for what many groups ask for.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from rocketmq_py.broker.javafiles import bean
-from rocketmq_py.core.sql92 import SqlFilter, compile_sql
+from rocketmq_py.core.sql92 import SqlFilter, check_length, compile_sql
 from rocketmq_py.core.subscription import SQL92, is_tag_type
-from rocketmq_py.errors import BadHeader, ConfigError
+from rocketmq_py.errors import BadHeader, ConfigError, shortened
 from rocketmq_py.protocol.bodies import Body, SubscriptionData
 from rocketmq_py.store.config_files import ConfigFile
 from rocketmq_py.wire.murmur import murmur3_64
@@ -23,6 +24,7 @@ from rocketmq_py.wire.murmur import murmur3_64
 _log = logging.getLogger(__name__)
 
 _INT = 0xFFFFFFFF
+_COST_OF_A_CHARACTER = 2
 _ABSENT_MS = 30_000
 """How long before a start its groups are taken to have gone."""
 _BLOOM_BITS, _BLOOM_HASHES = 112, 3
@@ -54,9 +56,15 @@ def compile_filter(expression_type: str, expression: str) -> SqlFilter:
 
     :raises ConfigError: the type is not known, or the expression is illegal.
     """
-    if expression_type != SQL92:
-        raise ConfigError(f"expression type {expression_type!r} is not known; TAG and SQL92 are")
+    _check(expression_type, expression)
     return compile_sql(expression)
+
+
+def _check(expression_type: str, expression: str) -> None:
+    """Refuses what can be refused without reading the expression."""
+    if expression_type != SQL92:
+        raise ConfigError(f"expression type {shortened(expression_type)!r} is not known; TAG and SQL92 are")
+    check_length(expression)
 
 
 def bloom_data(group: str, topic: str) -> dict[str, Any]:
@@ -103,7 +111,7 @@ class ConsumerFilters:
     def _take_over(self, topic: str, group: str, entry: Any) -> None:
         try:
             data = FilterData.convert(entry)
-            compile_filter(data.expression_type, data.expression)
+            _check(data.expression_type, data.expression)
         except (BadHeader, ConfigError) as e:
             _log.warning("what group %s filters in topic %s is not taken over: %s", group, topic, e)
             return
@@ -140,8 +148,28 @@ class ConsumerFilters:
     # -- who asks for what
 
     def get(self, topic: str, group: str) -> FilterData | None:
-        """What a group asks for in a topic; None when it filters by tag or its expression is illegal."""
+        """What a group asks for in a topic; None when it filters by tag or its expression is known to be illegal."""
         return self.table.get(topic, {}).get(group)
+
+    def compiled(self, topic: str, group: str) -> SqlFilter | None:
+        """The filter of what a group asks for in a topic; None when it filters by tag.
+
+        An illegal expression is forgotten, as Java's brokers forget it when they hear of it.
+        """
+        data = self.get(topic, group)
+        if data is None:
+            return None
+        try:
+            return compile_filter(data.expression_type, data.expression)
+        except ConfigError as e:
+            _log.warning("group %s cannot filter topic %s: %s", group, topic, e)
+            del self.table[topic][group]
+            return None
+
+    def most_cost(self, group: str) -> int:
+        """The most an expression of a group may cost, whichever of its topics it is of, from the longest text."""
+        found = (groups[group] for groups in self.table.values() if group in groups)
+        return max((_COST_OF_A_CHARACTER * len(data.expression) for data in found), default=1)
 
     def register(self, group: str, subscriptions: Iterable[SubscriptionData]) -> None:
         """Take in the subscriptions of a heartbeat, which are all the group has."""
@@ -172,12 +200,12 @@ class ConsumerFilters:
     def _put(self, group: str, wanted: SubscriptionData) -> None:
         topic = wanted.topic
         try:
-            compile_filter(wanted.expression_type, wanted.sub_string)
+            _check(wanted.expression_type, wanted.sub_string)
         except ConfigError as e:
             _log.warning("group %s cannot filter topic %s: %s", group, topic, e)
             self.table.get(topic, {}).pop(group, None)
             return
-        _log.info("group %s filters topic %s by %s", group, topic, wanted.sub_string)
+        _log.info("group %s filters topic %s by %s", group, topic, shortened(wanted.sub_string))
         self.table.setdefault(topic, {})[group] = FilterData(
             topic=topic, consumer_group=group, expression=wanted.sub_string, expression_type=wanted.expression_type,
             client_version=wanted.sub_version, born_time=self._clock(), bloom_filter_data=bloom_data(group, topic),

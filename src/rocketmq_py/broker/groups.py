@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from rocketmq_py.broker.config import BrokerConfig
 from rocketmq_py.broker.javafiles import bean, version_of
 from rocketmq_py.broker.validator import without_unsafe
+from rocketmq_py.core.queuelimits import retry_queues_fault, within_limits
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupTable
@@ -53,7 +54,8 @@ class Groups:
             return
         stored = SubscriptionGroupTable.convert(tree)
         self.version = version_of(tree, self.version)
-        self.table |= without_unsafe(f"groups of {self._file.path}", stored.subscription_group_table)
+        table = without_unsafe(f"groups of {self._file.path}", stored.subscription_group_table)
+        self.table |= _within_limits(table, "its file")
         self.forbidden = stored.forbidden_table
         self.catch_up()
 
@@ -99,8 +101,8 @@ class Groups:
     def take_over(self, told: SubscriptionGroupTable) -> None:
         """Have what a master has, if that is another version; what it has not is gone. Written to disk."""
         if told.data_version != self.version:
-            self.version = told.data_version
-            self.table = without_unsafe("groups of the master", told.subscription_group_table)
+            table = without_unsafe("groups of the master", told.subscription_group_table)
+            self.version, self.table = told.data_version, _within_limits(table, "the master")
             self.forbidden = told.forbidden_table
             self.persist()
 
@@ -125,3 +127,13 @@ class Groups:
     def _changed(self, step: Step) -> None:
         self.version = self.version.bump(self._clock())
         self._file.change(bean(self.version), step, self._tree)
+
+
+def _within_limits(table: dict[str, SubscriptionGroupConfig], teller: str) -> dict[str, SubscriptionGroupConfig]:
+    """The groups somebody tells of, none with more retry queues than a topic may have."""
+    for name, group in table.items():
+        fault = retry_queues_fault(name, group.retry_queue_nums)
+        if fault is not None:
+            group.retry_queue_nums = within_limits(group.retry_queue_nums)
+            _log.warning("%s says that %s; the broker goes on with %d", teller, fault, group.retry_queue_nums)
+    return table

@@ -22,7 +22,7 @@ from rocketmq_py.broker.revivelog import ReviveLog, revive_queue
 from rocketmq_py.core.paths import MAX_BYTES, component_fault
 from rocketmq_py.core.polls import Poll, PollKey, PollTable
 from rocketmq_py.core.poporder import OrderKey, OrderTable
-from rocketmq_py.core.subscription import Accepts, Wants, is_tag_type, parse_subscription, sql_filter, tag_filter
+from rocketmq_py.core.subscription import Accepts, SqlRecords, is_tag_type, parse_subscription, sql_filter, tag_filter
 from rocketmq_py.errors import BadHeader, BrokerError, ConfigError
 from rocketmq_py.protocol import popinfo
 from rocketmq_py.protocol.bodies import TopicConfig
@@ -69,7 +69,7 @@ class _Work(msgspec.Struct):
     peer: Peer
     header: PopMessage
     accepts: Accepts | None
-    wants: Wants | None
+    wants: SqlRecords | None
     pop_time: int
     revive_queue: int
     count: int = 0
@@ -198,8 +198,9 @@ class Popper:
             key = OrderKey(topic, group, queue_id)
             if self._orders.is_blocked(key, header.attempt_id, work.pop_time, header.invisible_time):
                 return
-        if work.is_full:
+        if work.is_full or (work.wants is not None and work.wants.is_spent):
             work.rest += self._store.queue_range(topic, queue_id)[1] - start
+            work.passed_over |= not work.is_full
             return
         wanted = header.max_msg_nums - work.count
         begun, found = self._reading.get(topic, queue_id, start, wanted, work.accepts, work.wants)
@@ -306,7 +307,7 @@ def wait_refusal(
     return Code.POLLING_TIMEOUT if left_ms <= 0 else None
 
 
-def pop_filters(header: PopMessage | Notification) -> tuple[Accepts | None, Wants | None]:
+def pop_filters(header: PopMessage | Notification) -> tuple[Accepts | None, SqlRecords | None]:
     """The filters of tags codes and of records a pop asks for.
 
     :raises BrokerError: the expression is illegal.
@@ -321,4 +322,4 @@ def pop_filters(header: PopMessage | Notification) -> tuple[Accepts | None, Want
     except (BadHeader, ConfigError) as e:
         said = f"parse the consumer's subscription failed: {e}"
         raise BrokerError.of(Code.SUBSCRIPTION_PARSE_FAILED, said) from None
-    return None, sql_filter(lambda _: compiled)
+    return None, sql_filter(lambda _: compiled, compiled.cost)

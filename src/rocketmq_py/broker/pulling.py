@@ -207,23 +207,33 @@ class Puller:
                 raise Refused(Code.FILTER_DATA_NOT_EXIST, remarks.NO_FILTER_DATA)
             if known.client_version < header.sub_version:
                 raise Refused(Code.FILTER_DATA_NOT_LATEST, "the consumer's consumer filter data not latest")
-            kind, expression = known.expression_type, known.expression
-        try:
-            compiled = compile_filter(kind, expression)
-        except ConfigError as e:
-            raise Refused(Code.SUBSCRIPTION_PARSE_FAILED, f"parse the consumer's subscription failed: {e}") from None
+            kind = known.expression_type
         if not self._config.enable_property_filter:
             raise Refused(Code.SYSTEM_ERROR, remarks.no_filter(kind))
+        compiled = self._compiled(header, expression, kind)
         if subscription.class_filter_mode:
             return None
         if self._config.filter_support_retry and names.is_retry_topic(header.topic):
-            return sql_filter(partial(self._of_first_topic, header.consumer_group))
-        return sql_filter(lambda _: compiled)
+            group = header.consumer_group
+            return sql_filter(partial(self._of_first_topic, group), self._filters.most_cost(group))
+        return sql_filter(lambda _: compiled, compiled.cost)
+
+    def _compiled(self, header: PullMessage, expression: str, kind: str) -> SqlFilter:
+        """What the pull brings along, or what its group has registered."""
+        if header.sys_flag & PULL_SUBSCRIPTION:
+            try:
+                return compile_filter(kind, expression)
+            except ConfigError as e:
+                said = f"parse the consumer's subscription failed: {e}"
+                raise Refused(Code.SUBSCRIPTION_PARSE_FAILED, said) from None
+        compiled = self._filters.compiled(header.topic, header.consumer_group)
+        if compiled is None:
+            raise Refused(Code.FILTER_DATA_NOT_EXIST, remarks.NO_FILTER_DATA)
+        return compiled
 
     def _of_first_topic(self, group: str, properties: Mapping[str, str]) -> SqlFilter | None:
         """What a group asks for in the topic a retried message was first sent to."""
-        known = self._filters.get(properties.get(Property.RETRY_TOPIC, ""), group)
-        return None if known is None else compile_filter(known.expression_type, known.expression)
+        return self._filters.compiled(properties.get(Property.RETRY_TOPIC, ""), group)
 
     # -- what is answered
 

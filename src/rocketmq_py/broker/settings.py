@@ -14,7 +14,7 @@ import msgspec
 
 from rocketmq_py.broker.config import BrokerConfig, configure, java_key, java_settings
 from rocketmq_py.broker.javakeys import JAVA_DEFAULTS, UNSET
-from rocketmq_py.core.javaconf import decoded, read_properties, write_properties
+from rocketmq_py.core.javaconf import PATH_KEYS, decoded, lines_of, read_properties, shown, write_properties
 from rocketmq_py.errors import BrokerError, ConfigError
 from rocketmq_py.protocol.bodies import DataVersion
 from rocketmq_py.protocol.codes import ResponseCode
@@ -22,7 +22,7 @@ from rocketmq_py.store import FileSystem, OsFileSystem, StoreConfig
 
 _log = logging.getLogger(__name__)
 
-_NEVER_FROM_AFAR = frozenset({"configBlackList", "rocketmqHome", "rocketmq.acl.plain.file"})
+_NEVER_FROM_AFAR = PATH_KEYS | {"configBlackList"}
 
 
 def is_kept_from(key: str, black_list: str) -> bool:
@@ -105,7 +105,7 @@ class Settings:
         :raises BrokerError: NO_PERMISSION, a key may not be changed from afar; INVALID_PARAMETER, a key that is not
             known or a value it cannot have: nothing is changed then.
         """
-        changes = read_properties(text.splitlines(), strict=False)
+        changes = read_properties(lines_of(text), strict=False)
         if any(is_kept_from(key, self._broker.config_black_list) for key in changes):
             raise BrokerError.of(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
         broker, store = self._checked(changes)
@@ -114,7 +114,7 @@ class Settings:
         self._waiting |= {key: changes[key] for key in later}
         self.version = self.version.bump(self._clock())
         self._keep(changes)
-        _log.info("settings changed: %s%s", ", ".join(f"{key}={changes[key]}" for key in sorted(changes)),
+        _log.info("settings changed: %s%s", ", ".join(shown(f"{key}={changes[key]}") for key in sorted(changes)),
                   f"; from the next start on: {', '.join(sorted(later))}" if later else "")  # fmt: skip
         self.on_change(frozenset(changes.keys() - later))
         return frozenset(later)

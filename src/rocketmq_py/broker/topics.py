@@ -13,6 +13,7 @@ from rocketmq_py.broker.config import BrokerConfig
 from rocketmq_py.broker.javafiles import bean, version_of
 from rocketmq_py.broker.topicattributes import has_batch_queues
 from rocketmq_py.broker.validator import without_unsafe
+from rocketmq_py.core.queuelimits import topic_queues_fault, within_limits
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies import DataVersion, TopicConfig, TopicConfigTable
 from rocketmq_py.protocol.sysflag import PERM_INHERIT, PERM_READ, PERM_RW, PERM_WRITE
@@ -58,7 +59,8 @@ class Topics:
             return False
         self.version = version_of(tree, self.version)
         stored = TopicConfigTable.convert({_TABLE: tree.get(_TABLE)}).topic_config_table
-        self.table |= without_unsafe(f"topics of {self._file.path}", stored)
+        table = without_unsafe(f"topics of {self._file.path}", stored)
+        self.table |= _within_limits(table, "its file")
         return True
 
     def has_batch_queues(self, topic: str) -> bool:
@@ -133,7 +135,7 @@ class Topics:
         """Have what a master has, if that is another version; what it has not is gone. Written to disk."""
         if version == self.version:
             return
-        table = without_unsafe("topics of the master", table)
+        table = _within_limits(without_unsafe("topics of the master", table), "the master")
         changed = [topic for name, topic in table.items() if self.table.get(name) != topic]
         self.version, self.table = version, dict(table)
         self.persist()
@@ -166,6 +168,20 @@ class Topics:
             step[deleted] = None
         self._file.change(bean(self.version), {_TABLE: step}, self._tree)
         self.on_change(topics)
+
+
+def _within_limits(table: dict[str, TopicConfig], teller: str) -> dict[str, TopicConfig]:
+    """The topics somebody tells of, none with more queues than a topic may have: nobody is there to refuse them to."""
+    for name, topic in table.items():
+        fault = topic_queues_fault(name, topic.read_queue_nums, topic.write_queue_nums)
+        if fault is not None:
+            topic.read_queue_nums = within_limits(topic.read_queue_nums)
+            topic.write_queue_nums = within_limits(topic.write_queue_nums)
+            _log.warning(
+                "%s says that %s; the broker goes on with %d to read and %d to write", teller, fault,
+                topic.read_queue_nums, topic.write_queue_nums,
+            )  # fmt: skip
+    return table
 
 
 def _topic(name: str, queues: int, perm: int = PERM_RW) -> TopicConfig:

@@ -36,7 +36,7 @@ def command(
 
     Prints READY namesrv=HOST:PORT once it serves.
     """
-    from rocketmq_py.core.javaconf import decoded
+    from rocketmq_py.core.javaconf import decoded, lines_of
     from rocketmq_py.namesrv.config import NamesrvConfig, read_lines
     from rocketmq_py.server import access, tls
     from rocketmq_py.server.running import run
@@ -44,7 +44,7 @@ def command(
     log_as(log_level, log_format)
     settings = {"bindAddress": host, "kvConfigPath": "~/namesrv/kvConfig.json"}
     if config_file is not None:
-        settings |= read_lines(decoded(config_file.read_bytes())[0].splitlines())
+        settings |= read_lines(lines_of(decoded(config_file.read_bytes())[0]))
         settings["configStorePath"] = str(config_file)
     settings |= assigned(assignments) | tls_assignments
     if port is not None:

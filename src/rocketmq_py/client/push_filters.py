@@ -11,7 +11,7 @@ from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.core.route import pick_address
 from rocketmq_py.core.sql92 import compile_sql
 from rocketmq_py.core.subscription import ALL, SQL92, is_tag_type
-from rocketmq_py.errors import BadHeader, BrokerError, ConfigError, NetworkError, NoRouteError
+from rocketmq_py.errors import BadHeader, BrokerError, ConfigError, NetworkError, NoRouteError, shortened
 from rocketmq_py.protocol.bodies import CheckClientConfig, SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode, Version, version_name
 
@@ -32,12 +32,13 @@ def make_subscription(topic: str, tags: str | None, sql: str | None, version: in
             raise ConfigError(f"the subscription of topic {topic}: {e}") from e
     if tags not in (None, "", ALL):
         raise ConfigError(
-            f"topic {topic} is to be filtered by tags ({tags!r}) and by SQL ({sql!r}): choose one; in SQL the tag of a "
-            "message is the property TAGS"
+            f"topic {topic} is to be filtered by tags ({shortened(str(tags))!r}) and by SQL ({shortened(sql)!r}): "
+            "choose one; in SQL the tag of a message is the property TAGS"
         )
     unread = compile_sql(sql).unread.strip()
     if unread:
-        _log.warning("the subscription of topic %s is %r: brokers do not read the end of it, %r", topic, sql, unread)
+        said = shortened(sql), shortened(unread)
+        _log.warning("the subscription of topic %s is %r: brokers do not read the end of it, %r", topic, *said)
     return SubscriptionData(topic=topic, sub_string=sql, sub_version=version, expression_type=SQL92)
 
 
@@ -72,7 +73,7 @@ async def _check(instance: ClientInstance, group: str, subscription: Subscriptio
                 "enablePropertyFilter=true in its broker.conf, or subscribe by tags"
             ) from e
         if e.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED:
-            raise ConfigError(f"broker {address} refuses {subscription.sub_string!r}: {e.remark}") from e
+            raise ConfigError(f"broker {address} refuses {shortened(subscription.sub_string)!r}: {e.remark}") from e
         raise
 
 

@@ -91,7 +91,7 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     def forbidden(self, settings: Mapping[str, str]) -> set[str]:
         """Those of the keys that nobody may change from afar."""
-        return settings.keys() & {"configBlackList", "configStorePath", "kvConfigPath", *self._black_list()}
+        return settings.keys() & {"configBlackList", *javaconf.PATH_KEYS, *self._black_list()}
 
     def _black_list(self) -> list[str]:
         return self.config_black_list.split(";")

@@ -9,7 +9,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from rocketmq_py.errors import BrokerError
+from rocketmq_py.core.javaconf import shown
+from rocketmq_py.core.queuelimits import topic_queues_fault
+from rocketmq_py.errors import BrokerError, shortened
 from rocketmq_py.namesrv.answers import encode_cluster_info, encode_members, encode_route
 from rocketmq_py.namesrv.kvconfig import ORDER_TOPICS, KvConfig
 from rocketmq_py.namesrv.registration import checksum, decode_registration
@@ -158,7 +160,14 @@ class TopicHandlers:
     def register_topic(self, peer: Peer, request: Request, body: bytes) -> Reply:
         header: h.TopicName = request.header
         if body:
-            self._registry.add_topic(header.topic, TopicRouteData.decode(body).queue_datas)
+            queues = TopicRouteData.decode(body).queue_datas
+            for one in queues:
+                fault = topic_queues_fault(header.topic, one.read_queue_nums, one.write_queue_nums)
+                if fault is not None:
+                    raise BrokerError.of(
+                        ResponseCode.INVALID_PARAMETER, f"broker {shortened(one.broker_name)}: {fault}"
+                    )
+            self._registry.add_topic(header.topic, queues)
         return Reply()
 
     @handles(RequestCode.DELETE_TOPIC_IN_NAMESRV)
@@ -220,14 +229,15 @@ class ConfigHandlers:
 
     @handles(RequestCode.UPDATE_NAMESRV_CONFIG)
     def update_settings(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        log.info("%s changes settings: %s", peer.address, body.decode(errors="replace"))
-        self._settings.update(body.decode())
+        text = body.decode("utf-8", "replace")
+        log.info("%s changes settings: %s", peer.address, shown(shortened(text, 1_000)))
+        self._settings.update(text)
         return Reply()
 
     @handles(RequestCode.GET_NAMESRV_CONFIG)
     def settings(self, peer: Peer, request: Request, body: bytes) -> Reply:
         table = self._settings.current.table()
-        return Reply(body="".join(f"{key}={table[key]}\n" for key in sorted(table)).encode())
+        return Reply(body="".join(f"{key}={shown(table[key])}\n" for key in sorted(table)).encode())
 
 
 def _topics(topics: TopicList, *, allowed: bool = True) -> Reply:

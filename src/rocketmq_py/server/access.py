@@ -113,7 +113,7 @@ def _plain(settings: Mapping[str, str]) -> PlainAcl:
         raise ConfigError(f"{_PLAIN} is set, but nothing says where the permissions are: set {_PLAIN_FILE}")
     path = Path(named).expanduser()
     try:
-        return read_plain_acl(path.read_text().splitlines())
+        return read_plain_acl(javaconf.lines_of(path.read_text()))
     except OSError as e:
         raise ConfigError(f"{_PLAIN_FILE}: {path} cannot be read: {e.strerror}") from e
     except ConfigError as e:

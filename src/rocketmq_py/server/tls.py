@@ -188,7 +188,7 @@ def _from_file(named: str | None) -> dict[str, str]:
     if named is None and not path.is_file():
         return {}
     try:
-        found = javaconf.read_properties(javaconf.decoded(path.read_bytes())[0].splitlines(), strict=False)
+        found = javaconf.read_properties(javaconf.lines_of(javaconf.decoded(path.read_bytes())[0]), strict=False)
     except OSError as e:
         raise ConfigError(f"{CONFIG_FILE}: {path} cannot be read: {e.strerror}") from e
     return {key: text for key, text in found.items() if key not in _NOT_IN_FILE}

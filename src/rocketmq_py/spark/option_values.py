@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from rocketmq_py.errors import BadHeader, ConfigError
+from rocketmq_py.errors import BadHeader, ConfigError, shortened
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies import SubscriptionData
 from rocketmq_py.protocol.names import check_topic
@@ -174,7 +174,7 @@ def sql(text: str) -> str:
 
     unread = compile_sql(words(text)).unread.strip()
     if unread:
-        raise ConfigError(f"brokers do not read its end, {unread!r}")
+        raise ConfigError(f"brokers do not read its end, {shortened(unread)!r}")
     return text
 
 

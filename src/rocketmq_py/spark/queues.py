@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from rocketmq_py.core.route import check_queues
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies import QueueData, TopicRouteData
 from rocketmq_py.protocol.sysflag import PERM_READ, PERM_WRITE
@@ -59,7 +60,11 @@ def writable_number(data: QueueData) -> int:
 
 
 def of_route(topic: str, route: TopicRouteData, number: Callable[[QueueData], int]) -> Mapping[MessageQueue, Addresses]:
-    """The queues of a topic, as many of each broker as ``number`` says."""
+    """The queues of a topic, as many of each broker as ``number`` says.
+
+    :raises BadHeader: more than a topic may have.
+    """
+    check_queues(topic, route)
     brokers = {
         broker.broker_name: Addresses(
             broker.broker_addrs.get(0), tuple((i, broker.broker_addrs[i]) for i in sorted(broker.broker_addrs) if i)

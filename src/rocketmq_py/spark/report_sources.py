@@ -81,7 +81,7 @@ def _planned(file: Path) -> _Planned | None:
     """What an offsets file says: a version, a line about the micro-batch, a line for each source."""
     if not file.name.isdecimal():
         return None
-    _, about, *sources = file.read_text(encoding="utf-8").splitlines()
+    _, about, *sources = file.read_text(encoding="utf-8").split("\n")  # JSON may hold other line separators
     offsets: Offsets = {}
     for line in sources:
         offsets.update(_offsets(line))

@@ -30,6 +30,7 @@ _WORTH_LENDING = 16 * 1024
 
 Accepts = Callable[[int], bool]
 MessageFilter = Callable[[bytes], bool]
+"""Says of a record whether it is wanted. A read asks about its ``most_records`` at most, if it has that."""
 
 
 class Reader:
@@ -126,7 +127,7 @@ class Reader:
         records: list[bytes] = []
         size_so_far = last_seen = removed_before = 0
         following = offset
-        scanned = max(self._config.max_filter_message_size // CONSUME_QUEUE_ENTRY, max_count, 1)
+        scanned = self._looked_at(CONSUME_QUEUE_ENTRY, max_count, message_filter)
         for physical, size, code in queue.entries(offset, scanned):
             if records and self._is_full(len(records), size_so_far, size, max_count, limit, log_end - physical, bulk):
                 break
@@ -166,7 +167,7 @@ class Reader:
         records: list[bytes] = []
         size_so_far = count_so_far = last_seen = 0
         following = offset
-        scanned = max(self._config.max_filter_message_size // BATCH_QUEUE_UNIT, max_count, 1)
+        scanned = self._looked_at(BATCH_QUEUE_UNIT, max_count, message_filter)
         for unit in queue.units(offset, scanned):
             if unit.base - offset >= scanned:
                 break
@@ -193,6 +194,11 @@ class Reader:
         behind = log_end - last_seen > self._near
         body = b"".join(records)
         return GetResult(status, body, len(records), following, queue.min_offset, queue.max_offset, behind)
+
+    def _looked_at(self, entry_size: int, max_count: int, message_filter: MessageFilter | None) -> int:
+        """How many messages a read may look at; filters that take long say so themselves."""
+        most = max(self._config.max_filter_message_size // entry_size, max_count, 1)
+        return min(most, getattr(message_filter, "most_records", most))
 
     def _is_full(
         self, count: int, total: int, size: int, max_count: int, limit: int, distance: int, bulk: bool

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from rocketmq_py.broker.filters import ConsumerFilters, bloom_data
-from rocketmq_py.protocol.bodies import CheckClientConfig, ConsumerData, HeartbeatData, SubscriptionData
+from rocketmq_py.core.sql92 import SqlFilter, compile_sql
+from rocketmq_py.protocol.bodies import CheckClientConfig, ConsumerData, HeartbeatData, SubscriptionData, TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers import UnregisterClient
 from rocketmq_py.store.config_files import ConfigFile
 from rocketmq_py.wire.record import decode_records
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker
-from tests.unit.broker.requests import heartbeat, pull, send
+from tests.unit.broker.requests import heartbeat, pop, pull, send
 
 DAY = 86_400_000
 WAIT = 2
@@ -204,11 +205,94 @@ def test_with_retry_support_the_expression_of_the_first_topic_is_asked(tmp_path:
         assert values(client, registered()) == [b"10"]
 
 
+# -- what is compiled, and when
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The expressions that are read from here on."""
+    found: list[str] = []
+
+    def reading(expression: str) -> SqlFilter:
+        found.append(expression)
+        return compile_sql(expression)
+
+    monkeypatch.setattr("rocketmq_py.broker.filters.compile_sql", reading)
+    return found
+
+
+def test_a_broker_that_does_not_filter_compiles_nothing(tmp_path: Path, compiled: list[str]) -> None:
+    for _ in range(2):  # the second time it has the file of the first
+        with broker(tmp_path / "store") as plain:
+            client = plain.connect()
+            put(client, 1)
+            beat(client, subscription("a = 1 OR " * 500 + "a = 1"))
+            assert check(client, "a > 'x'")[0] == 1
+            assert client.ask(Code.PULL_MESSAGE, with_sql("a = 2")).code == 1
+            assert client.ask(Code.PULL_MESSAGE, registered()).code == 1
+    assert compiled == []
+
+
+def test_heartbeats_and_the_start_compile_nothing_and_the_first_pull_does(tmp_path: Path, compiled: list[str]) -> None:
+    wanted = [subscription(f"a > {number}", topic=f"t{number}") for number in range(100)]
+    for _ in range(2):
+        with broker(tmp_path / "store", enable_property_filter=True) as running:
+            client = running.connect()
+            put(client, 7, topic="t6")
+            beat(client, *wanted)
+            assert compiled == []
+            assert client.ask(Code.PULL_MESSAGE, registered(topic="t6")).code == 0
+            assert set(compiled) == {"a > 6"}
+            compiled.clear()
+
+
+def test_expressions_that_are_too_long_are_refused_wherever_they_come_in(
+    tmp_path: Path, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(client, 1)
+    long = "a = '" + "x" * 70_000 + "'"
+    code, remark = check(client, long)
+    assert code == 23
+    assert "70006 characters, more than the 65536" in str(remark)
+    assert client.ask(Code.PULL_MESSAGE, with_sql(long)).code == 23
+    beat(client, subscription(long))
+    assert client.ask(Code.PULL_MESSAGE, registered()).code == 27
+    entry = {"topic": "t", "consumerGroup": "g", "expression": long, "expressionType": "SQL92"}
+    assert table(tmp_path, entry).table == {}
+    assert len(caplog.messages) >= 2
+    assert max(map(len, caplog.messages)) < 500
+
+
+def test_a_read_asks_an_expensive_expression_about_few_messages(running: InProcess, client: Client) -> None:
+    """A pull of 800 messages would otherwise hold everybody for seconds."""
+    put(client, *range(100))
+    expression = "b CONTAINS 'y' OR " * 1_000 + "a = 99"
+    answer = client.ask(Code.PULL_MESSAGE, with_sql(expression))
+    assert (answer.code, answer.remark) == (20, "NO_MATCHED_MESSAGE")
+    following = int(answer.ext["nextBeginOffset"])
+    assert 1 <= following <= 10
+    while answer.code == 20:
+        answer = client.ask(Code.PULL_MESSAGE, with_sql(expression, offset=following))
+        following = int(answer.ext["nextBeginOffset"])
+    assert [message.body for message in decode_records(answer.body)] == [b"99"]
+    del running
+
+
+def test_retried_messages_are_asked_about_by_what_their_groups_expressions_cost(tmp_path: Path) -> None:
+    with broker(tmp_path / "store", enable_property_filter=True, filter_support_retry=True) as running:
+        client = running.connect()
+        beat(client, subscription("b CONTAINS 'y' OR " * 1_000 + "a = 99"), SubscriptionData(topic=RETRY))
+        put(client, *range(100), topic=RETRY, RETRY_TOPIC="t")
+        answer = client.ask(Code.PULL_MESSAGE, with_sql("a < 5", topic=RETRY))
+        assert 1 <= int(answer.ext["nextBeginOffset"]) <= 10
+
+
 # -- what is remembered
 
 
 def test_newer_expressions_replace_older_ones(running: InProcess, client: Client) -> None:
     found = running.services.filters.get
+    put(client, 1)
     beat(client, subscription("a > 5", version=2))
     beat(client, subscription("a > 6", version=2))
     beat(client, subscription("a > 7", version=1))
@@ -220,6 +304,7 @@ def test_newer_expressions_replace_older_ones(running: InProcess, client: Client
     beat(client, subscription("a > 8", version=4))
     assert (found("t", "g").expression, found("t", "g").born_time) == ("a > 8", born + 5)
     beat(client, subscription("a >", version=5))
+    assert client.ask(Code.PULL_MESSAGE, registered(sub_version=5)).code == 27
     assert found("t", "g") is None
 
 
@@ -307,6 +392,7 @@ def test_a_file_of_java_is_taken_over(tmp_path: Path) -> None:
     entry = {"topic": "t", "consumerGroup": "g", "expression": "a > 5", "expressionType": "SQL92", "bornTime": 5,
              "deadTime": 0, "clientVersion": 3, "bloomFilterData": {"bitNum": 112, "bitPos": [1, 2, 3]}}  # fmt: skip
     filters = table(tmp_path, entry, entry | {"deadTime": 9}, entry | {"expression": "a >"}, {"topic": "t"}, None)
+    assert filters.compiled("t", "g2") is None  # illegal, which is seen when somebody pulls by it
     assert list(filters.table["t"]) == ["g0", "g1"]
     assert [data.dead_time for data in filters.table["t"].values()] == [START_MS - 30_000, 9]
     kept = filters.tree()["filterDataByTopic"]["t"]["groupFilterData"]["g0"]
@@ -323,3 +409,23 @@ def test_an_emptied_table_empties_the_file(tmp_path: Path) -> None:
     filters = table(tmp_path, entry)
     filters.persist()
     assert json.loads((tmp_path / "consumerFilter.json").read_bytes()) == {"filterDataByTopic": {}}
+
+
+def test_a_pop_of_many_queues_asks_an_expensive_expression_about_few_messages(
+    running: InProcess, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What each queue may take would add up."""
+    asked: list[object] = []
+    original = SqlFilter.matches
+
+    def counting(self: SqlFilter, properties: Any) -> bool:
+        asked.append(self)
+        return original(self, properties)
+
+    running.services.topics.put([TopicConfig(topic_name="many", read_queue_nums=40, write_queue_nums=40)])
+    for queue_id in range(40):
+        header = send("many", queue_id=queue_id, properties={"a": "1"})
+        assert client.ask(Code.SEND_MESSAGE_V2, header, b"x").code == 0
+    monkeypatch.setattr(SqlFilter, "matches", counting)
+    client.call(Code.POP_MESSAGE, pop("many", exp="b CONTAINS 'y' OR " * 1_000 + "a = 99", exp_type="SQL92"))
+    assert 1 <= len(asked) <= 10

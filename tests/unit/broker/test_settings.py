@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,12 @@ import pytest
 from rocketmq_py.broker.config import BrokerConfig, configure, java_key, own_keys
 from rocketmq_py.broker.javakeys import JAVA_DEFAULTS, UNSET
 from rocketmq_py.broker.settings import AT_START, Settings, kept_in
-from rocketmq_py.core.javaconf import read_properties
+from rocketmq_py.core.javaconf import PATH_KEYS, lines_of, read_properties
+from rocketmq_py.namesrv import javakeys as namesrv
+from rocketmq_py.namesrv.config import NamesrvConfig
 from rocketmq_py.protocol.bodies import SubscriptionGroupConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.server import tls
 from rocketmq_py.store import StoreConfig
 from rocketmq_py.wire import fastjson
 from rocketmq_py.wire.command import Command
@@ -86,6 +90,12 @@ def test_a_setting_without_effect_is_taken_and_told(client: Client) -> None:
     ("settings", "code", "words"),
     [
         ({"brokerConfigPath": "/x"}, 16, "Can not update config in black list."),
+        ({"rocketmqHome": "/x"}, 16, "Can not update config in black list."),
+        ({"storePathRootDir": "/x"}, 16, "Can not update config in black list."),
+        ({"storePathCommitLog": "/x"}, 16, "Can not update config in black list."),
+        ({"rocketmq.acl.plain.file": "/x"}, 16, "Can not update config in black list."),
+        ({"tls.server.keyPath": "/x"}, 16, "Can not update config in black list."),
+        ({"broker\\u0043onfigPath": "/x"}, 16, "Can not update config in black list."),
         ({"configBlackList": ""}, 16, "Can not update config in black list."),
         ({"deleteWhen": "05"}, 16, "Can not update config in black list."),
         ({"fileReservedTime": "abc"}, 29, "fileReservedTime is 'abc': a whole number is expected"),
@@ -151,6 +161,34 @@ def test_a_file_that_cannot_be_written_does_not_undo_the_change(
     settings.update("fileReservedTime=5\n")
     assert store_config.file_reserved_time == 5
     assert "the changed settings hold until the broker ends" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "end", ["\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\\n", "\\r", "\\u0085"]
+)
+def test_a_value_is_one_setting_at_the_next_start_too(running: InProcess, client: Client, end: str) -> None:
+    assert update(client, regionId=f"a{end}brokerConfigPath=/x").code == 0
+    path = kept_in("", running.config.store_root)
+    assert len(path.read_text().splitlines()) == 1
+    [(key, value)] = read_properties(lines_of(path.read_text())).items()
+    assert key == "regionId"
+    assert value.startswith("a")
+    assert value.endswith("brokerConfigPath=/x")
+    told = client.ask(Code.GET_BROKER_CONFIG).body.decode().splitlines()
+    assert not [line for line in told if line.startswith("brokerConfigPath=/x")]
+
+
+def test_settings_that_are_no_utf_8_are_no_traceback(client: Client) -> None:
+    assert client.ask_task(Code.UPDATE_BROKER_CONFIG, body=b"regionId=a\xff\xfe\\ud800").code == 0
+    assert client.ask(Code.GET_BROKER_CONFIG).code == 0
+    assert client.ask_task(Code.UPDATE_BROKER_CONFIG, body=b"regionId\\ ").code == 29
+
+
+def test_every_key_that_names_a_place_on_disk_is_known_as_one() -> None:
+    """A new key with such a name joins ``PATH_KEYS`` or this list."""
+    keys = {*JAVA_DEFAULTS, *own_keys(), *namesrv.JAVA_DEFAULTS, *NamesrvConfig.keys(), *tls._KEYS}
+    named = {key for key in keys if re.search(r"[pP]ath|Dir$|[hH]ome$|\.file$|abortFile|Checkpoint$", key)}
+    assert named - PATH_KEYS == {"useSeparateStorePathForRocksdbCQ"}
 
 
 def test_what_is_read_at_the_start_exists() -> None:

@@ -8,11 +8,15 @@ from typing import Any
 
 import pytest
 
+from rocketmq_py.broker.config import BrokerConfig
 from rocketmq_py.broker.topics import initial_topics
+from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.bodies import (
+    DataVersion,
     GroupList,
     SubscriptionGroupConfig,
     SubscriptionGroupList,
+    SubscriptionGroupTable,
     TopicConfig,
     TopicConfigList,
     TopicList,
@@ -26,14 +30,17 @@ from rocketmq_py.protocol.headers import (
     GroupAndTopic,
     GroupForbidden,
     GroupName,
+    ResetOffset,
     TopicName,
 )
+from rocketmq_py.protocol.headers_admin import QueryConsumeTimeSpan
+from rocketmq_py.protocol.headers_pop import Notification, PeekMessage
 from rocketmq_py.wire import fastjson
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import decode_record
 from tests.unit.broker.harness import Client, InProcess, broker
-from tests.unit.broker.requests import heartbeat, pull, send
+from tests.unit.broker.requests import heartbeat, pop, pull, send
 
 
 def ask(client: Client, code: Code, header: Any = None, body: bytes = b"") -> Command:
@@ -322,3 +329,116 @@ def test_what_a_group_wants_of_a_topic(client: Client) -> None:
         answer = client.ask(Code.QUERY_SUBSCRIPTION_BY_CONSUMER, GroupAndTopic(group="g", topic=topic))
         found = fastjson.loads(answer.body).get("subscriptionData")
         assert (found and found["tagsSet"]) == tags
+
+
+# -- how many queues there may be
+
+
+NUMBERS = [({"read_queue_nums": 2**31 - 1}, "readQueueNums of topic t is 2147483647: 0 to 8192 is expected"),
+           ({"write_queue_nums": 8_193}, "writeQueueNums of topic t is 8193: 0 to 8192 is expected"),
+           ({"read_queue_nums": -1}, "readQueueNums of topic t is -1: 0 to 8192 is expected"),
+           ({"perm": 8}, "perm of topic t is 8: 0 to 7 is expected"),
+           ({"perm": -1}, "perm of topic t is -1: 0 to 7 is expected")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("numbers", "said"), NUMBERS)
+def test_topics_with_numbers_that_cannot_be_are_refused(
+    running: InProcess, client: Client, numbers: dict[str, int], said: str
+) -> None:
+    header = create()
+    for name, number in numbers.items():
+        setattr(header, name, number)
+    answer = ask(client, Code.UPDATE_AND_CREATE_TOPIC, header)
+    assert (answer.code, answer.remark) == (29, said)
+    body = TopicConfigList(topic_config_list=[TopicConfig(topic_name="ok"), TopicConfig(topic_name="t", **numbers)])
+    answer = ask(client, Code.UPDATE_AND_CREATE_TOPIC_LIST, body=body.encode())
+    assert (answer.code, answer.remark) == (29, said)
+    assert not {"t", "ok"} & running.services.topics.table.keys()
+
+
+def test_a_topic_may_have_as_many_queues_as_the_limit_or_none(client: Client) -> None:
+    assert ask(client, Code.UPDATE_AND_CREATE_TOPIC, create(queues=8_192)).code == 0
+    assert ask(client, Code.UPDATE_AND_CREATE_TOPIC, create(queues=0)).code == 0
+
+
+@pytest.mark.parametrize("number", [2**31 - 1, -1])
+def test_groups_with_too_many_retry_queues_are_refused(running: InProcess, client: Client, number: int) -> None:
+    group = SubscriptionGroupConfig(group_name="many", retry_queue_nums=number)
+    answer = client.ask(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=group.encode())
+    said = f"retryQueueNums of group many is {number}: 0 to 8192 is expected"
+    assert (answer.code, answer.remark) == (29, said)
+    body = SubscriptionGroupList(group_config_list=[group]).encode()
+    assert client.ask(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, body=body).code == 29
+    assert "many" not in running.services.groups.table
+
+
+def test_a_sender_does_not_say_how_many_queues_a_topic_gets_beyond_those_of_its_model(
+    running: InProcess, client: Client
+) -> None:
+    assert client.ask(Code.SEND_MESSAGE_V2, send("new", default_topic_queue_nums=2**31 - 1), b"x").code == 0
+    assert running.services.topics.table["new"].write_queue_nums == 8
+
+
+@pytest.mark.parametrize(("key", "value"), [("defaultTopicQueueNums", 8_193), ("defaultTopicQueueNums", -1),
+                                            ("reviveQueueNum", 2**31 - 1), ("reviveQueueNum", 0)])  # fmt: skip
+def test_settings_give_topics_no_more_queues_either(key: str, value: int) -> None:
+    with pytest.raises(ConfigError, match=f"{key} is {value}: . to 8192 is expected"):
+        BrokerConfig.from_properties({key: str(value)})
+
+
+def test_files_with_too_many_queues_are_taken_over_within_the_limit(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with broker(tmp_path) as running:
+        running.services.topics.put([TopicConfig(topic_name="t", read_queue_nums=2**31 - 1, write_queue_nums=-5)])
+        running.services.groups.put([SubscriptionGroupConfig(group_name="g", retry_queue_nums=2**31 - 1)])
+    with broker(tmp_path) as running:
+        topic = running.services.topics.table["t"]
+        assert (topic.read_queue_nums, topic.write_queue_nums) == (8_192, 0)
+        assert running.services.groups.table["g"].retry_queue_nums == 8_192
+        client = running.connect()
+        client.ask(Code.HEART_BEAT, body=heartbeat(t="*"))
+        for code, header in QUEUE_BY_QUEUE:
+            assert client.call(code, header) is not None
+    assert "its file says that readQueueNums of topic t is 2147483647: 0 to 8192 is expected" in caplog.text
+    assert "its file says that retryQueueNums of group g is 2147483647" in caplog.text
+
+
+QUEUE_BY_QUEUE: list[tuple[Code, Any]] = [
+    (Code.GET_TOPIC_STATS_INFO, TopicName(topic="t")),
+    (Code.GET_CONSUME_STATS, GetConsumeStats(consumer_group="g", topic="t")),
+    (Code.QUERY_CONSUME_TIME_SPAN, QueryConsumeTimeSpan(group="g", topic="t")),
+    (Code.INVOKE_BROKER_TO_RESET_OFFSET, ResetOffset(group="g", topic="t", timestamp=-1, is_force=True)),
+    (Code.POP_MESSAGE, pop()),
+    (Code.PEEK_MESSAGE, PeekMessage(consumer_group="g", topic="t", queue_id=-1, max_msg_nums=1)),
+    (Code.NOTIFICATION, Notification(consumer_group="g", topic="t", queue_id=-1, poll_time=0)),
+]
+"""Requests that look at every queue of a topic."""
+
+
+def test_a_slave_takes_over_no_more_queues_than_there_may_be(
+    running: InProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = {"t": TopicConfig(topic_name="t", read_queue_nums=2**31 - 1)}
+    running.services.topics.take_over(DataVersion(counter=99), table)
+    assert running.services.topics.table["t"].read_queue_nums == 8_192
+    groups = {"g": SubscriptionGroupConfig(group_name="g", retry_queue_nums=2**31 - 1)}
+    told = SubscriptionGroupTable(subscription_group_table=groups, data_version=DataVersion(counter=99))
+    running.services.groups.take_over(told)
+    assert running.services.groups.table["g"].retry_queue_nums == 8_192
+    assert "the master says that readQueueNums of topic t is 2147483647" in caplog.text
+
+
+def test_a_topic_listed_again_and_again_is_looked_at_once(running: InProcess, client: Client) -> None:
+    ask(client, Code.UPDATE_AND_CREATE_TOPIC, create())
+    looked_at: list[int] = []
+    original = running.services.store.queue_range
+
+    def counting(topic: str, queue_id: int) -> tuple[int, int]:
+        looked_at.append(queue_id)
+        return original(topic, queue_id)
+
+    running.services.store.queue_range = counting  # type: ignore[method-assign]
+    header = GetConsumeStats(consumer_group="g", topic_list=";".join(["t"] * 1_000))
+    assert client.ask(Code.GET_CONSUME_STATS, header).code == 0
+    assert looked_at == [0, 1, 2]

@@ -11,6 +11,7 @@ import pytest
 
 from rocketmq_py.aio import ClientInstance, Producer
 from rocketmq_py.errors import (
+    BadHeader,
     BrokerError,
     ClosedError,
     ConfigError,
@@ -436,3 +437,22 @@ def test_what_is_merely_stored_is_not_sent_again_by_default_nor_to_another_queue
 
     for options in ({}, {"retry_another_broker_when_not_store_ok": True}):
         with_producer(body, without_slaves("a:1"), **options)
+
+
+def test_a_route_with_billions_of_queues_is_an_error_at_once_and_no_list() -> None:
+    topics = {"t": {"a": 2**31 - 1}}
+
+    async def body(producer: Producer, network: ScriptedNetwork) -> None:
+        with pytest.raises(BadHeader, match="topic 't' has 2147483647 queues on broker 'a': at most 8192 are possible"):
+            await producer.send(message())
+        with pytest.raises(BadHeader, match="2147483647 queues on broker 'a'"):
+            await producer.queues("t")
+        topics["t"] = {"a": 2}
+        await producer.send(message())
+        topics["t"] = {"a": 2**31 - 1}
+        with pytest.raises(BadHeader):
+            await producer.sender._routes.refresh("t")
+        await producer.send(message())  # what is known stays in use
+        assert len(network.sent()) == 2
+
+    with_producer(body, cluster(topics))

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from rocketmq_py.core.javaconf import fault, kind_of, read_properties, table, unknown, write_properties
+from rocketmq_py.core.javaconf import (
+    fault,
+    kind_of,
+    lines_of,
+    read_properties,
+    shown,
+    table,
+    unknown,
+    write_properties,
+)
 from rocketmq_py.errors import ConfigError
 
 
@@ -24,6 +33,12 @@ from rocketmq_py.errors import ConfigError
         (["a=1", "a=2"], {"a": "2"}),
         (["a="], {"a": ""}),
         (["last=\\"], {"last": ""}),
+        (["a=b\\ "], {"a": "b "}),
+        (["a=\\ b  "], {"a": " b"}),
+        (["a\\ "], {"a ": ""}),
+        (["a=\x85b\u2003"], {"a": "\x85b\u2003"}),
+        (["\x0ba\x1c=b"], {"\x0ba\x1c": "b"}),
+        (["face=\\ud83d\\uDE00 \\ud83d"], {"face": "\U0001f600 \ufffd"}),
     ],
 )
 def test_lines_as_java_reads_them(lines: list[str], settings: dict[str, str]) -> None:
@@ -42,6 +57,41 @@ def test_a_file_keeps_what_is_not_changed() -> None:
     assert after == "# the daily clean-up\nfileReservedTime=48\n\nbrokerName=b\nlevels=5s\ntraceOn=false\n"
     assert write_properties("", {"path": "C:\\x"}) == "path=C:\\\\x\n"
     assert read_properties(write_properties("", {"a": "b\\c"}).splitlines()) == {"a": "b\\c"}
+
+
+OTHER_ENDS = ("\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")
+"""What ``str.splitlines`` takes for the end of a line and Java does not."""
+
+
+def test_lines_end_where_java_ends_them() -> None:
+    assert lines_of("a\nb\rc\r\nd\n\n") == ["a", "b", "c", "d", ""]
+    assert lines_of("") == []
+    for end in OTHER_ENDS:
+        assert lines_of(f"a=b{end}c=d\n") == [f"a=b{end}c=d"]
+
+
+@pytest.mark.parametrize("end", [*OTHER_ENDS, "\n", "\r", "\r\n"])
+def test_a_value_writes_no_line_of_its_own(end: str) -> None:
+    value = f"a{end}brokerConfigPath=/x"
+    text = write_properties("fileReservedTime=72\n", {"regionId": value})
+    assert len(text.splitlines()) == 2
+    assert text.isascii()
+    assert read_properties(lines_of(text)) == {"fileReservedTime": "72", "regionId": value}
+    assert len(shown(value).splitlines()) == 1
+
+
+def test_settings_are_shown_as_they_are_but_on_one_line() -> None:
+    assert shown("C:\\store, Gr\u00fc\u00dfe") == "C:\\store, Gr\u00fc\u00dfe"
+    assert shown("a\nb\u2028") == "a\\nb\\u2028"
+
+
+def test_what_is_added_does_not_continue_the_last_line() -> None:
+    assert read_properties(lines_of(write_properties("a=1\\", {"b": "2"}))) == {"a": "1", "b": "2"}
+
+
+def test_a_comment_that_ends_in_a_backslash_is_no_part_of_the_next_line() -> None:
+    before = "# in C:\\store\\\na=1\n"
+    assert write_properties(before, {"a": "2"}) == "# in C:\\store\\\na=2\n"
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,9 @@ def test_settings_may_be_changed_while_running():
     assert seen == [settings.current]
 
 
-@pytest.mark.parametrize("key", ["kvConfigPath", "configStorePath", "configBlackList", "listenPort"])
+@pytest.mark.parametrize(
+    "key", ["kvConfigPath", "configStorePath", "rocketmqHome", "tls.server.keyPath", "configBlackList", "listenPort"]
+)
 def test_black_listed_settings_stay(key):
     settings = Settings(NamesrvConfig(config_black_list="listenPort"))
     with pytest.raises(BrokerError, match="black list") as caught:

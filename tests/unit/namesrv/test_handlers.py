@@ -189,3 +189,22 @@ def test_the_key_value_table(desk):
 def test_settings_are_shown_and_changed(desk):
     desk.ask(desk.config.update_settings, body=b"enableTopicList=false")
     assert b"enableTopicList=false\n" in desk.ask(desk.config.settings).body
+
+
+def test_a_topic_with_too_many_queues_is_not_registered(desk, site):
+    queues = QueueData(broker_name="broker-a", read_queue_nums=4, write_queue_nums=2**31 - 1, perm=6)
+    body = TopicRouteData(queue_datas=[queues]).encode()
+    with pytest.raises(
+        BrokerError, match="broker broker-a: writeQueueNums of topic N is 2147483647: 0 to 8192"
+    ) as caught:
+        desk.ask(desk.topics.register_topic, h.TopicName(topic="N"), body)
+    assert caught.value.code == 29
+    assert site.queues("N") is None
+
+
+def test_settings_that_are_no_utf_8_are_no_traceback_and_their_log_line_is_one(desk, caplog):
+    caplog.set_level("INFO")
+    desk.ask(desk.config.update_settings, None, b"a=\xff\x0b" + "\u2028b".encode() + b"c" * 5_000)
+    [line] = [message for message in caplog.messages if "changes settings" in message]
+    assert len(line.splitlines()) == 1
+    assert len(line) < 1_200

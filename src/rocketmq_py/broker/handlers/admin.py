@@ -9,6 +9,7 @@ from rocketmq_py.broker.registration import Registration
 from rocketmq_py.broker.runtimeinfo import RuntimeInfo
 from rocketmq_py.broker.settings import Settings
 from rocketmq_py.broker.topics import Topics
+from rocketmq_py.core.javaconf import shown
 from rocketmq_py.protocol.bodies import KvTable
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers import VersionResponse
@@ -48,7 +49,7 @@ class AdminHandlers:
         del peer, request
         if not body:
             return Reply()
-        later = ", ".join(sorted(self._settings.update(body.decode())))
+        later = ", ".join(sorted(self._settings.update(body.decode("utf-8", "replace"))))
         await self._registration.flush()
         return Reply(remark=f"in force from the next start on: {later}" if later else None)
 
@@ -58,7 +59,9 @@ class AdminHandlers:
         del peer, request, body
         header = VersionResponse(version=self._settings.version.encode().decode())
         table = self._settings.table()
-        return Reply(header=header, body="".join(f"{key}={table[key]}\n" for key in sorted(table)).encode())
+        return Reply(
+            header=header, body="".join(f"{shown(key)}={shown(table[key])}\n" for key in sorted(table)).encode()
+        )
 
     @handles(Code.GET_BROKER_RUNTIME_INFO)
     def runtime_info(self, peer: Peer, request: Request, body: bytes) -> Reply:

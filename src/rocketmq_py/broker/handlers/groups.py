@@ -11,6 +11,7 @@ from rocketmq_py.broker.pages import page
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.broker.topics import Topics
 from rocketmq_py.broker.validator import group_fault
+from rocketmq_py.core.queuelimits import retry_queues_fault
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.bodies import GroupList, SubscriptionGroupConfig, SubscriptionGroupList, TopicList
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
@@ -63,7 +64,7 @@ class GroupHandlers:
 
     def _put(self, wanted: list[SubscriptionGroupConfig]) -> None:
         for group in wanted:
-            fault = group_fault(group.group_name)
+            fault = group_fault(group.group_name) or retry_queues_fault(group.group_name, group.retry_queue_nums)
             if fault is not None:
                 raise BrokerError.of(ResponseCode.INVALID_PARAMETER, fault)
         if wanted:
@@ -119,7 +120,7 @@ class GroupHandlers:
         return Reply(body=dumps_java({"consumeTps": rate, "offsetTable": table}))
 
     def _wanted_topics(self, header: GetConsumeStats) -> list[str]:
-        listed = [topic for topic in (header.topic_list or "").split(";") if topic]
+        listed = list(dict.fromkeys(filter(None, (header.topic_list or "").split(";"))))
         if listed:
             return listed
         group = header.consumer_group

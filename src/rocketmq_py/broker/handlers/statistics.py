@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
+from functools import cache
 
 from rocketmq_py.broker.clients import Clients
 from rocketmq_py.broker.config import BrokerConfig
@@ -66,10 +67,11 @@ class StatisticsHandlers:
         topic = self._topics.get(header.topic)
         if topic is None:
             raise BrokerError.of(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")
-        spans = [self._span(header.group, header.topic, queue) for queue in range(topic.write_queue_nums)]
+        local = cache(_local)  # queues without messages have the same times
+        spans = [self._span(header.group, header.topic, queue, local) for queue in range(topic.write_queue_nums)]
         return Reply(body=dumps_java({"consumeTimeSpanSet": spans}))
 
-    def _span(self, group: str, topic: str, queue_id: int) -> dict[str, object]:
+    def _span(self, group: str, topic: str, queue_id: int, local: Callable[[int], str]) -> dict[str, object]:
         store = self._store
         oldest = store.earliest_store_time(topic, queue_id)
         _, end = store.queue_range(topic, queue_id)
@@ -84,7 +86,7 @@ class StatisticsHandlers:
             "delayTime": self._clock() - waiting_since if consumed < end else 0,
             "messageQueue": dict(self._queue(topic, queue_id)),
             **times,
-            **{f"{name}Str": _local(time) for name, time in times.items()},
+            **{f"{name}Str": local(time) for name, time in times.items()},
         }
 
     @handles(Code.GET_BROKER_CONSUME_STATS)

@@ -11,6 +11,7 @@ from rocketmq_py.broker.stats import Stats
 from rocketmq_py.broker.topicattributes import alter, parse_changes, refuse_mixed
 from rocketmq_py.broker.topics import Topics
 from rocketmq_py.broker.validator import folder_fault, topic_fault
+from rocketmq_py.core.queuelimits import perm_fault, topic_queues_fault
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies import DataVersion, TopicConfig, TopicConfigList, TopicList
@@ -48,6 +49,7 @@ class TopicHandlers:
         del peer, body
         header: CreateTopic = request.header
         self._check_name(header.topic)
+        _check_numbers(header.topic, header.read_queue_nums, header.write_queue_nums, header.perm)
         changes = parse_changes(header.attributes)
         refuse_mixed(changes, allowed=self._config.enable_mixed_message_type)
         wanted = TopicConfig(
@@ -65,6 +67,7 @@ class TopicHandlers:
         wanted = TopicConfigList.decode(body).topic_config_list
         for topic in wanted:
             self._check_name(topic.topic_name)
+            _check_numbers(topic.topic_name, topic.read_queue_nums, topic.write_queue_nums, topic.perm)
             refuse_mixed(topic.attributes, allowed=self._config.enable_mixed_message_type)
         for topic in wanted:
             topic.attributes = alter(self._attributes(topic.topic_name), topic.attributes)
@@ -165,3 +168,9 @@ class TopicHandlers:
 
     def _queue(self, topic: str, queue_id: int) -> tuple[tuple[str, object], ...]:
         return (("brokerName", self._config.broker_name), ("queueId", queue_id), ("topic", topic))
+
+
+def _check_numbers(topic: str, read: int, write: int, perm: int) -> None:
+    fault = topic_queues_fault(topic, read, write) or perm_fault(topic, perm)
+    if fault is not None:
+        raise BrokerError.of(ResponseCode.INVALID_PARAMETER, fault)
