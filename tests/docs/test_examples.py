@@ -12,7 +12,7 @@ import pytest
 from rocketmq_py.testing import Cluster
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -29,7 +29,7 @@ def examples() -> list[tuple[Path, list[tuple[int, str]]]]:
 
 @pytest.mark.spark
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("path", "blocks"), examples(), ids=lambda v: v.name if isinstance(v, Path) else "")
+@pytest.mark.parametrize(("path", "blocks"), examples(), ids=lambda value: _name(value))
 def test_the_examples_run(path: Path, blocks: list[tuple[int, str]], tmp_path: Path) -> None:
     """In a process of their own: an example that stops its Spark session would stop that of other tests."""
     with Cluster() as cluster:
@@ -40,6 +40,11 @@ def test_the_examples_run(path: Path, blocks: list[tuple[int, str]], tmp_path: P
             check=False,
         )  # fmt: skip
     assert done.returncode == 0, done.stdout
+
+
+def _name(value: object) -> str:
+    """The id of a page in the test's name; its blocks have none."""
+    return value.relative_to(ROOT).as_posix() if isinstance(value, Path) else ""
 
 
 def _program(blocks: list[tuple[int, str]]) -> str:
