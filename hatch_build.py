@@ -1,8 +1,8 @@
 """Build hook: the project's URLs, and the README with absolute links, from the address of the repository.
 
-A package index shows the README outside of the repository, where relative links lead nowhere. The source does not contain
-the address: the environment variable REPO_URL names it, and the release workflow sets it. Without it the README stays as
-it is and the package has no URLs. A build from an sdist takes the metadata of the sdist.
+A package index shows the README outside of the repository, where relative links lead nowhere. The source does not
+contain the address: the environment variable REPO_URL names it, and the release workflow sets it. Without it the README
+stays as it is and the package has no URLs. A build from an sdist takes the metadata of the sdist.
 """
 
 from __future__ import annotations

@@ -27,9 +27,14 @@ def examples() -> list[tuple[Path, list[tuple[int, str]]]]:
     return found
 
 
+def _name(value: object) -> str:
+    """The id of a page in the test's name; its blocks have none."""
+    return value.relative_to(ROOT).as_posix() if isinstance(value, Path) else ""
+
+
 @pytest.mark.spark
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("path", "blocks"), examples(), ids=lambda value: _name(value))
+@pytest.mark.parametrize(("path", "blocks"), examples(), ids=_name)
 def test_the_examples_run(path: Path, blocks: list[tuple[int, str]], tmp_path: Path) -> None:
     """In a process of their own: an example that stops its Spark session would stop that of other tests."""
     with Cluster() as cluster:
@@ -40,11 +45,6 @@ def test_the_examples_run(path: Path, blocks: list[tuple[int, str]], tmp_path: P
             check=False,
         )  # fmt: skip
     assert done.returncode == 0, done.stdout
-
-
-def _name(value: object) -> str:
-    """The id of a page in the test's name; its blocks have none."""
-    return value.relative_to(ROOT).as_posix() if isinstance(value, Path) else ""
 
 
 def _program(blocks: list[tuple[int, str]]) -> str:
