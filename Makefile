@@ -22,6 +22,10 @@ help: ## list the targets
 demo: $(VENV)/.demo ## a day of work: 336,776 departures through broker, consumer and Spark (ARGS="--rate 5000 --fresh")
 	$(BIN)/python -m demo $(ARGS)
 
+.PHONY: unit
+unit: $(VENV)/.dev ## the tests without servers and Spark, on all cores
+	$(BIN)/python -m pytest -m "not spark and not long" --numprocesses auto tests/unit tests/property $(ARGS)
+
 .PHONY: test
 test: $(VENV)/.dev ## all tests but the long ones (ARGS="tests/unit -k wire" for some of them)
 ifneq ($(ARGS),)
@@ -47,6 +51,11 @@ check: $(VENV)/.dev ## style, types, import layers, coverage of the pure package
 		$(addprefix tests/property/test_,allocation.py peer.py processqueue.py sql92.py trace.py)
 	$(BIN)/coverage report
 
+.PHONY: docs
+docs: $(VENV)/.docs ## the documentation into site/; broken links and undocumented public names are errors
+	$(BIN)/python -m pytest -q tests/docs/test_public_names.py tests/docs/test_site.py
+	$(BIN)/mkdocs build --strict
+
 .PHONY: bench
 bench: $(VENV)/.dev ## the figures against the Java peer (ONLY=send-1 for one row)
 	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
@@ -66,7 +75,7 @@ format: $(VENV)/.dev ## sort imports and format
 
 .PHONY: clean
 clean: ## remove the environment, caches and what demo and bench wrote
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage* dist build \
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage* dist build site \
 		demo-data bench-results spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -90,4 +99,8 @@ $(VENV)/.demo: $(VENV)/.venv pyproject.toml constraints.txt
 $(VENV)/.dev: $(VENV)/.venv pyproject.toml constraints.txt $(wildcard native/*.py native/src/*/*.[cp]*)
 	$(INSTALL) --editable . --group dev
 	@$(INSTALL) ./native || echo "no compiled decoder: it needs a C compiler; NumPy decodes, and tests of the other skip"
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.dev
+	$(INSTALL) --group docs
 	@touch $@

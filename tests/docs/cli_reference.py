@@ -1,4 +1,4 @@
-"""Makes the reference in docs/cli.md from the commands themselves: ``python -m tests.docs.cli_reference``."""
+"""Makes the reference in docs/reference/cli.md from the commands themselves: ``python -m tests.docs.cli_reference``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 from rocketmq_py.cli import main
 from rocketmq_py.cli.root import VERBS
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "cli.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
 MARK = re.compile(r"^<!-- What follows is made .*-->\n", re.MULTILINE)
 ELSEWHERE = {"namesrv", "serve", "store"}
 """Verbs of servers and their stores, which have documents of their own."""

@@ -1,4 +1,4 @@
-"""Writes docs/requests.md from what broker and name server handle: ``python -m tests.docs.requests_table``."""
+"""Writes docs/reference/requests.md from the routes of the servers: ``python -m tests.docs.requests_table``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rocketmq_py.server import Route
 from rocketmq_py.server.access import AccessControl, AccessSettings
 from tests.unit.broker.harness import broker
 
-PAGE = Path(__file__).parents[2] / "docs" / "requests.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "requests.md"
 COMMAND = "python -m tests.docs.requests_table"
 
 HEAD = f"""# Requests

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rocketmq_py.testing.scenarios import ALL, PAIRED
 
-PAGE = (Path(__file__).parents[2] / "docs" / "chaos.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "chaos.md").read_text()
 
 
 def test_every_scenario_is_told_of() -> None:

@@ -12,7 +12,7 @@ import pytest
 from rocketmq_py.testing import Cluster
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -27,9 +27,14 @@ def examples() -> list[tuple[Path, list[tuple[int, str]]]]:
     return found
 
 
+def _name(value: object) -> str:
+    """The id of a page in the test's name; its blocks have none."""
+    return value.relative_to(ROOT).as_posix() if isinstance(value, Path) else ""
+
+
 @pytest.mark.spark
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("path", "blocks"), examples(), ids=lambda v: v.name if isinstance(v, Path) else "")
+@pytest.mark.parametrize(("path", "blocks"), examples(), ids=_name)
 def test_the_examples_run(path: Path, blocks: list[tuple[int, str]], tmp_path: Path) -> None:
     """In a process of their own: an example that stops its Spark session would stop that of other tests."""
     with Cluster() as cluster:

@@ -13,7 +13,7 @@ from rocketmq_py.broker.config import java_key
 from rocketmq_py.cli import main
 from rocketmq_py.store import MessageStore, NewRecord, StoreConfig
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+GUIDE = (Path(__file__).parents[2] / "docs" / "operations" / "index.md").read_text()
 COMMANDS = re.findall(r"^rocketmq (store .*)$", GUIDE, re.MULTILINE)
 
 

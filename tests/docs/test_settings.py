@@ -15,7 +15,7 @@ from rocketmq_py.cli import main
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.store import StoreConfig
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "settings.md").read_text()
+GUIDE = (Path(__file__).parents[2] / "docs" / "operations" / "settings.md").read_text()
 
 
 def test_the_keys_that_wait_for_the_next_start() -> None:
