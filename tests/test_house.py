@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 import importlib
 import itertools
 import pkgutil
@@ -28,15 +27,11 @@ FUNCTION_LINES = 60
 MEDIAN_FUNCTION_LINES = 10
 OUTSIDE = re.compile(r"/work/|/root/|/home/\w|/opt/|TODO|FIXME|XXX\b(?<!TOPIC_XXXX)|pypi\.org|repo1?\.maven")
 """Paths of one machine, registry hosts, and words of unfinished work."""
+DOCSTRING = re.compile(r'(#.*\n|\s)*r?"""')
 
 
 def name(path: Path) -> str:
     return str(path.relative_to(ROOT))
-
-
-@functools.cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
 
 
 def statements(node: ast.AST) -> Iterator[ast.AST]:
@@ -49,7 +44,7 @@ def statements(node: ast.AST) -> Iterator[ast.AST]:
 
 def functions(path: Path) -> Iterator[tuple[str, int]]:
     """Name and length of every function, docstring lines not counted."""
-    for node in statements(parsed(path)):
+    for node in statements(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             if ast.get_docstring(node) is not None:
@@ -70,22 +65,15 @@ def test_a_file_can_be_read_in_one_sitting() -> None:
     assert not long, "\n".join(long)
 
 
-def test_no_function_is_long() -> None:
-    long = [
-        f"{function} has {lines} lines"
-        for path in SOURCES
-        for function, lines in functions(path)
-        if lines > FUNCTION_LINES
-    ]
+def test_functions_are_short() -> None:
+    lengths = [each for path in SOURCES for each in functions(path)]
+    long = [f"{function} has {lines} lines" for function, lines in lengths if lines > FUNCTION_LINES]
     assert not long, "\n".join(long)
-
-
-def test_most_functions_are_short() -> None:
-    assert statistics.median(lines for path in SOURCES for _, lines in functions(path)) < MEDIAN_FUNCTION_LINES
+    assert statistics.median(lines for _, lines in lengths) < MEDIAN_FUNCTION_LINES
 
 
 def test_every_module_says_what_it_knows() -> None:
-    silent = [name(path) for path in SOURCES if not ast.get_docstring(parsed(path))]
+    silent = [name(path) for path in SOURCES if not DOCSTRING.match(path.read_text())]
     assert not silent, "no module docstring:\n" + "\n".join(silent)
 
 
