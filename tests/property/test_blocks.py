@@ -17,6 +17,7 @@ from rocketmq_py.spark.badrecords import Bad, Mode
 from rocketmq_py.spark.blocks import Block, BlockWriter, Ints
 from rocketmq_py.spark.rows import Outgoing, RowStamp, RowWriter
 from rocketmq_py.wire.batch import decode_batch
+from tests.examples import examples
 
 TEXT = st.text(st.sampled_from("ab é\x01\x02"), max_size=3) | st.text("ab", min_size=1, max_size=3) | st.none()
 KINDS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
@@ -79,7 +80,7 @@ def placed(found: Iterable[Block | Outgoing]) -> dict[Where, list[tuple[bytes, d
     return places
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(frame=frames(), cut=st.integers(0, 5))
 def test_columns_say_what_rows_say(frame: tuple[list[str], list[list[Any]]], cut: int) -> None:
     names, rows = frame

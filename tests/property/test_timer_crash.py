@@ -30,6 +30,7 @@ from rocketmq_py.properties import Property
 from rocketmq_py.store import ASYNC_FLUSH, SYNC_FLUSH, MessageStore, NewRecord, StoreConfig, message_store
 from rocketmq_py.store.config_files import ConfigFile
 from rocketmq_py.store.flusher import Flusher
+from tests.examples import examples
 from tests.unit.store.helpers import CLIENT, HOST, NOW, Clock, read_queue
 from tests.unit.store.memoryfs import MemoryFileSystem
 
@@ -234,7 +235,7 @@ killed = st.lists(step | st.tuples(st.just("kill"), st.just(0), st.just(0)), max
 operations = st.lists(st.integers(1, 120), min_size=3, max_size=3)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(script=killed)
 def test_a_kill_costs_nothing_and_doubles_nothing(script: list[tuple[str, int, int]]) -> None:
     world = World()
@@ -243,7 +244,7 @@ def test_a_kill_costs_nothing_and_doubles_nothing(script: list[tuple[str, int, i
     world.check(world.finish())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     scripts=st.tuples(steps, steps, steps), seed=st.integers(0, 1 << 32), at=operations,
     flush=st.sampled_from([SYNC_FLUSH, SYNC_FLUSH, ASYNC_FLUSH]),

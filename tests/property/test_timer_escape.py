@@ -18,6 +18,7 @@ from rocketmq_py.core.timers import Entry
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.store import MessageStore
 from rocketmq_py.store.config_files import ConfigFile
+from tests.examples import examples
 from tests.property.test_timer_crash import (
     LONGEST_MS,
     ROOT,
@@ -231,7 +232,7 @@ step = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(script=st.lists(step, max_size=25))
 def test_no_timer_is_lost_or_early_whoever_is_there(script: list[tuple[str, int, int]]) -> None:
     pair = Pair()

@@ -6,6 +6,7 @@ from hypothesis import example, given, settings, strategies as st
 
 from rocketmq_py.broker.stamping import Stamper, decode
 from rocketmq_py.wire.javahash import tags_code
+from tests.examples import examples
 
 NAMES = st.sampled_from(
     [
@@ -37,7 +38,7 @@ def stamper() -> Stamper:
 
 
 @given(ENTRIES, st.booleans())
-@settings(max_examples=1_000)
+@settings(max_examples=examples(1_000))
 @example([("UNIQ_KEY", "1", "\x01"), ("KEYS", "k1 k2", "\x01")], True)
 @example([("X", "1", "\x01"), ("UNIQ_KEY", "1", "\x01"), ("KEYS", "1", "\x01")], False)
 def test_both_ways_say_the_same(entries: list[tuple[str, str, str]], ends: bool) -> None:

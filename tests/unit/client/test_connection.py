@@ -81,7 +81,7 @@ def test_each_request_has_its_own_deadline() -> None:
     async def main() -> None:
         connections, _ = made(lambda *_: None)
         connection = await connections.get("h:1")
-        times = (0.6, 0.2, 0.4)
+        times = (0.3, 0.1, 0.2)
         done: list[float] = []
 
         async def call(timeout: float) -> None:

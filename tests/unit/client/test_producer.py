@@ -204,7 +204,7 @@ def test_no_answer_in_time_says_that_the_message_may_be_stored() -> None:
     async def body(producer: Producer, network: ScriptedNetwork) -> None:
         for _ in range(2):  # first the long way, then the short one
             with pytest.raises(RequestTimeout, match=r"broker a at a:1 did not answer the send to t@a:0.*may have"):
-                await producer.send(message(), timeout=0.5)
+                await producer.send(message(), timeout=0.2)
         assert len(network.sent()) == 2
 
     with_producer(body, silent)
@@ -346,7 +346,7 @@ def test_a_cancelled_send_does_not_keep_the_producer_from_closing() -> None:
         return None if request.code == RequestCode.SEND_MESSAGE_V2 else cluster(t={"a": 1})(where, request)
 
     async def body(producer: Producer, _: ScriptedNetwork) -> None:
-        task = asyncio.ensure_future(producer.send(message(), timeout=1.5))
+        task = asyncio.ensure_future(producer.send(message(), timeout=0.4))
         await asyncio.sleep(0.01)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

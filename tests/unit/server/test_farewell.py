@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.server import farewell as farewell_module
 from rocketmq_py.server.farewell import V5_3_1, Farewell
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command
 from tests.unit.server.test_dispatch import QUEUE, Harness
@@ -49,11 +50,13 @@ def test_a_server_that_falls_behind_meanwhile_does_not_forget() -> None:
     assert harness.ask(30, QUEUE).code == GONE
 
 
-def test_it_ends_when_nobody_asks_any_more() -> None:
+def test_it_ends_when_nobody_asks_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(farewell_module, "_QUIET_SECONDS", 0.2)
+
     async def main() -> None:
         loop = asyncio.get_running_loop()
         farewell = Farewell(CODES)
-        until = loop.time() + 0.5
+        until = loop.time() + 0.2
 
         async def ask() -> None:
             while loop.time() < until:
@@ -62,7 +65,7 @@ def test_it_ends_when_nobody_asks_any_more() -> None:
 
         asking = asyncio.create_task(ask())
         await farewell.said(60)
-        assert loop.time() >= until + 0.5
+        assert loop.time() >= until + 0.2
         await asking
 
     asyncio.run(main())

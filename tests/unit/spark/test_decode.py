@@ -17,6 +17,7 @@ from rocketmq_py.spark.decode.layout import Irregular, Layout, record_starts
 from rocketmq_py.spark.pieces import Piece, Way
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.record import decode_records, encode_record, pack_host
+from tests.examples import examples
 
 SCHEMA = pa.schema([(name, column.kind) for name, column in COLUMNS.items()])
 V4, V6 = pack_host("127.0.0.1", 10911), pack_host("::1", 10911)
@@ -125,7 +126,7 @@ def test_regular_records_are_decoded_at_once_and_equal_the_plain_codec(records: 
 
 
 @given(runs(st.one_of(regular, odd), [0, COMPRESSED, BORN_V6, STORE_V6, BORN_V6 | STORE_V6], ["orders", "t" * 200]))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_any_records_equal_the_plain_codec(records: list[bytes]) -> None:
     assert rows(decode(records)) == expected(records)
 
@@ -233,7 +234,7 @@ def test_bytes_that_are_no_records_are_an_error_not_rows(raw: bytes) -> None:
 
 
 @given(st.binary(max_size=400))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_garbage_never_becomes_rows_or_another_error(raw: bytes) -> None:
     try:
         batches = list(by_numpy().decode([Piece(raw, 0, 10)]))
@@ -243,7 +244,7 @@ def test_garbage_never_becomes_rows_or_another_error(raw: bytes) -> None:
 
 
 @given(st.integers(0, 120), st.integers(0, 255))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_one_wrong_byte_never_crosses_a_records_border(at: int, value: int) -> None:
     good = record(0, properties=b"TAGS\x01A\x02KEYS\x01k\x02")
     bad = bytearray(good)

@@ -16,6 +16,7 @@ from rocketmq_py.spark.decode.compiled import CompiledDecoder, installed
 from rocketmq_py.spark.decode.layout import Irregular
 from rocketmq_py.spark.pieces import Piece, Way
 from rocketmq_py.wire.batch import encode_batch
+from tests.examples import examples
 from tests.unit.spark.test_decode import (
     BORN_V6,
     COMPRESSED,
@@ -65,7 +66,7 @@ def test_any_columns_in_any_order(records: list[bytes], wanted: list[str]) -> No
 
 
 @given(runs(st.one_of(regular, odd), [*V6_FLAGS, COMPRESSED], TOPICS))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_whatever_it_does_not_refuse_is_right(records: list[bytes]) -> None:
     try:
         found = rows(decode(records))
@@ -75,14 +76,14 @@ def test_whatever_it_does_not_refuse_is_right(records: list[bytes]) -> None:
 
 
 @given(runs(st.one_of(regular, odd), [*V6_FLAGS, COMPRESSED], TOPICS))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_with_numpy_behind_it_nothing_is_missing(records: list[bytes]) -> None:
     (batch,) = Decoder(SCHEMA, "broker-a", way=Way.COMPILED).decode([Piece(b"".join(records), 0, 1 << 40)])
     assert rows(batch) == expected(records)
 
 
 @given(st.binary(max_size=400))
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 def test_garbage_is_refused(raw: bytes) -> None:
     if raw:
         with pytest.raises(Irregular):
@@ -90,7 +91,7 @@ def test_garbage_is_refused(raw: bytes) -> None:
 
 
 @given(st.integers(0, 400), st.integers(0, 255), st.sampled_from([0, BORN_V6, STORE_V6, BORN_V6 | STORE_V6]))
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 def test_a_wrong_byte_is_refused_or_stays_in_its_record(at: int, value: int, flags: int) -> None:
     good = record(0, properties=b"TAGS\x01A\x02KEYS\x01k\x02", sys_flag=flags)
     bad = bytearray(good)

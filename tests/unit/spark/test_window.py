@@ -8,6 +8,7 @@ from collections import deque
 from hypothesis import given, settings, strategies as st
 
 from rocketmq_py.spark.window import Pull, Window
+from tests.examples import examples
 
 
 def covered(pull: Pull, number: int) -> tuple[bytes, int]:
@@ -16,7 +17,7 @@ def covered(pull: Pull, number: int) -> tuple[bytes, int]:
     return bytes(offset % 251 for offset in range(pull.offset, stop)), stop
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(
     start=st.integers(0, 10),
     length=st.integers(0, 200),
@@ -102,7 +103,7 @@ def test_large_answers_leave_room_for_fewer_pulls() -> None:
 
 
 @given(st.integers(0, 1 << 30))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_where_bytes_are_the_limit_pulls_ask_for_a_little_less_than_has_room(seed: int) -> None:
     chance, limit, messages = random.Random(seed), 256 * 1024, 200_000
     sizes = [chance.randrange(200, 2000) for _ in range(messages)]

@@ -10,6 +10,7 @@ from rocketmq_py.store import Boundary, GetStatus, StoreConfig
 from rocketmq_py.store.reader import machine_memory
 from rocketmq_py.wire.javahash import tags_code
 from rocketmq_py.wire.record import decode_records
+from tests.examples import examples
 from tests.unit.store.helpers import NOW, SMALL, fill, numbers, read_queue, record
 
 WIDE = StoreConfig(mapped_file_size_commit_log=1 << 20, max_hash_slot_num=97, max_index_num=5000)
@@ -86,7 +87,7 @@ def test_in_bulk_a_read_gives_what_is_asked_for_within_the_same_bytes(stores, co
     assert store.get("T", 0, 5, 2**31 - 1, bulk=True) == result, "as many as anybody may ask for"
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     sizes=st.lists(st.integers(1, 120_000), min_size=1, max_size=12),
     asked=st.integers(1, 12),
