@@ -18,8 +18,8 @@ from pathlib import Path
 import click
 
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers_cluster import ExchangeHaInfo
-from rocketmq_py.server.outward import Outward
+from rocketmq_py.protocol.headers.cluster import ExchangeHaInfo
+from rocketmq_py.remoting.rpc_client import Outward
 from rocketmq_py.testing.chaos import Chaos, Outcome
 from rocketmq_py.testing.ledger import Figures
 from rocketmq_py.testing.machines import OurServers, Servers

@@ -27,16 +27,16 @@ from pathlib import Path
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import ConnectError, ConnectionLost
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers import (
+from rocketmq_py.protocol.headers.common import (
     PullMessage,
     QueryConsumerOffset,
     QueueHeader,
     SendMessageV2,
     UpdateConsumerOffset,
 )
-from rocketmq_py.server.outward import Outward
-from rocketmq_py.store.offline import OfflineStore
-from rocketmq_py.store.verify import verify
+from rocketmq_py.remoting.rpc_client import Outward
+from rocketmq_py.store.tools.offline import OfflineStore
+from rocketmq_py.store.tools.verify import verify
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import decode_records

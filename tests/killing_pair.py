@@ -22,9 +22,9 @@ from rocketmq_py.aio import Admin
 from rocketmq_py.errors import ConnectError, ConnectionLost
 from rocketmq_py.namesrv import NameServer, NamesrvConfig
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.server.outward import Outward
-from rocketmq_py.store.offline import OfflineStore
-from rocketmq_py.store.verify import verify
+from rocketmq_py.remoting.rpc_client import Outward
+from rocketmq_py.store.tools.offline import OfflineStore
+from rocketmq_py.store.tools.verify import verify
 from rocketmq_py.wire.command import Command
 from tests import killing
 from tests.interop.javapeer import free_port_block

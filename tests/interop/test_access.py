@@ -9,10 +9,10 @@ import pytest
 
 from rocketmq_py import Admin, BrokerError, Credentials
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.header import Header
-from rocketmq_py.protocol.headers import EndTransactions, SendMessageV2
-from rocketmq_py.spark.connection import Connection
-from rocketmq_py.spark.security import Security
+from rocketmq_py.protocol.headers.base import Header
+from rocketmq_py.protocol.headers.common import EndTransactions, SendMessageV2
+from rocketmq_py.spark.options.security import Security
+from rocketmq_py.spark.remoting.connection import Connection
 from tests.interop.javapeer import JavaPeer, PeerError
 from tests.interop.ours import OurServer, OurServers
 from tests.interop.side import eventually

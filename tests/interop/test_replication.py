@@ -16,7 +16,7 @@ import pytest
 
 from rocketmq_py import Message, Producer, SendStatus
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.server.outward import Outward
+from rocketmq_py.remoting.rpc_client import Outward
 from rocketmq_py.wire.command import Command
 from tests.interop.javapeer import JavaPeer, JavaProcess, free_port_block
 from tests.interop.ours import OurServer, OurServers

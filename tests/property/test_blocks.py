@@ -13,9 +13,9 @@ from hypothesis import given, settings, strategies as st
 
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import decode_properties
-from rocketmq_py.spark.badrecords import Bad, Mode
-from rocketmq_py.spark.blocks import Block, BlockWriter, Ints
-from rocketmq_py.spark.rows import Outgoing, RowStamp, RowWriter
+from rocketmq_py.spark.decode.bad_records import Bad, Mode
+from rocketmq_py.spark.sink.blocks import Block, BlockWriter, Ints
+from rocketmq_py.spark.sink.rows import Outgoing, RowStamp, RowWriter
 from rocketmq_py.wire.batch import decode_batch
 from tests.examples import examples
 

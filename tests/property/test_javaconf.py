@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from rocketmq_py.core.javaconf import lines_of, read_properties, shown, write_properties
+from rocketmq_py.core.java_config import lines_of, read_properties, shown, write_properties
 
 ODD = "\\ \t\n\r\f\v\0\x1c\x1d\x1e\x7f\x85\xa0\u2028\u2029\ufeff=:#!\U0001f600ab0u"
 texts = st.text(max_size=12) | st.text(alphabet=ODD, max_size=12)

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tests.examples import examples
 from tests.unit.broker.harness import SMALL, InProcess
-from tests.unit.broker.poppers import Popped, ack, change_invisible, extended, make_topic, put, take
+from tests.unit.broker.pop.poppers import Popped, ack, change_invisible, extended, make_topic, put, take
 
 LONG_MS = 10 * 60_000
 """Longer than anything stays invisible here."""

@@ -6,7 +6,7 @@ from collections import Counter
 
 from hypothesis import given, strategies as st
 
-from rocketmq_py.core.popplaces import Place, Places
+from rocketmq_py.core.pop.checkpoint_offsets import Place, Places
 
 PLACE = Place("g", "t", 0)
 STEPS = st.lists(st.tuples(st.sampled_from(["pop", "again", "settle"]), st.integers(0, 30)), max_size=60)

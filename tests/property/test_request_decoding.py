@@ -12,7 +12,7 @@ from rocketmq_py.errors import BadHeader, CorruptFrame
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.requests import REQUEST_HEADERS, RequestDecoder
 from rocketmq_py.server import Peer, Reply, Router, handles
-from rocketmq_py.server.dispatch import Dispatcher
+from rocketmq_py.server.requests.dispatcher import Dispatcher
 from rocketmq_py.wire.command import Command, decode_command, language_name
 from rocketmq_py.wire.frame import JSON, ROCKETMQ, Frame
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
-from rocketmq_py.store.offline import OfflineStore
-from rocketmq_py.store.verify import verify
+from rocketmq_py.store.tools.offline import OfflineStore
+from rocketmq_py.store.tools.verify import verify
 from tests.examples import examples
 from tests.unit.store.helpers import Stores, fill, record
 from tests.unit.store.memoryfs import MemoryFileSystem

@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 from hypothesis import given, settings, strategies as st
 
-from rocketmq_py.broker.delay import DelayService
-from rocketmq_py.broker.slavetimers import HandedOn, SlaveTimers
-from rocketmq_py.broker.timermetrics import TimerMetrics
-from rocketmq_py.core.delay import DelayLevels
-from rocketmq_py.core.timers import Entry
+from rocketmq_py.broker.timer.delay_levels import DelayService
+from rocketmq_py.broker.timer.slave_timers import HandedOn, SlaveTimers
+from rocketmq_py.broker.timer.timer_metrics import TimerMetrics
+from rocketmq_py.core.timer.delay_levels import DelayLevels
+from rocketmq_py.core.timer.timers import Entry
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.store import MessageStore
-from rocketmq_py.store.config_files import ConfigFile
+from rocketmq_py.store.config.config_files import ConfigFile
 from tests.examples import examples
 from tests.property.test_timer_crash import (
     LONGEST_MS,

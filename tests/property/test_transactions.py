@@ -8,16 +8,16 @@ from pathlib import Path
 
 from hypothesis import example, given, settings, strategies as st
 
-from rocketmq_py.broker.stamping import encode
-from rocketmq_py.core.transactions import decode_offsets, encode_places
+from rocketmq_py.broker.send.message_properties import encode
+from rocketmq_py.core.transaction.transactions import decode_offsets, encode_places
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers import EndTransactions
+from rocketmq_py.protocol.headers.common import EndTransactions
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.command import Command
 from tests.examples import examples
 from tests.unit.broker.harness import InProcess
 from tests.unit.broker.requests import send
-from tests.unit.broker.transacting import (
+from tests.unit.broker.transaction.transacting import (
     COMMIT,
     HALF,
     ROLLBACK,

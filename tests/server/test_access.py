@@ -20,14 +20,14 @@ from rocketmq_py import (
     SimpleConsumer,
 )
 from rocketmq_py.cli import main
-from rocketmq_py.client.connections import Connections
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.protocol.bodies_access import AclInfo, EntryInfo, PolicyInfo, UserInfo
+from rocketmq_py.protocol.bodies.access import AclInfo, EntryInfo, PolicyInfo, UserInfo
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.header import NoHeader
-from rocketmq_py.protocol.headers import GetConsumeStats, GetRouteInfo
-from rocketmq_py.protocol.headers_access import DeleteAcl, ListUsers, SubjectHeader, UserHeader
-from rocketmq_py.server.access import AccessSettings
+from rocketmq_py.protocol.headers.access import DeleteAcl, ListUsers, SubjectHeader, UserHeader
+from rocketmq_py.protocol.headers.base import NoHeader
+from rocketmq_py.protocol.headers.common import GetConsumeStats, GetRouteInfo
+from rocketmq_py.remoting.connection_pool import Connections
+from rocketmq_py.server.access_control import AccessSettings
 from rocketmq_py.testing import Cluster
 from rocketmq_py.wire.frame import encode_frame
 from tests.server.rawpeer import RawPeer

@@ -15,10 +15,10 @@ from rocketmq_py.broker import Broker
 from rocketmq_py.broker.broker import wall_clock
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.namesrv import NameServer, NamesrvConfig
-from rocketmq_py.protocol.bodies import KvTable, SubscriptionGroupConfig, TopicConfig, TopicRouteData
+from rocketmq_py.protocol.bodies.common import KvTable, SubscriptionGroupConfig, TopicConfig, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers import GetRouteInfo
-from rocketmq_py.server.outward import Outward
+from rocketmq_py.protocol.headers.common import GetRouteInfo
+from rocketmq_py.remoting.rpc_client import Outward
 from rocketmq_py.wire.command import Command
 from tests.server.test_broker import make, until
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from rocketmq_py.broker import Broker
 from rocketmq_py.broker.broker import wall_clock
-from rocketmq_py.broker.stored import read_stored
+from rocketmq_py.broker.send.stored_record import read_stored
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol import names
-from rocketmq_py.protocol.bodies import SubscriptionGroupConfig, TopicConfig
+from rocketmq_py.protocol.bodies.common import SubscriptionGroupConfig, TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers import SendMessageV2
-from rocketmq_py.protocol.headers_pop import PopMessage
-from rocketmq_py.server.outward import Outward
+from rocketmq_py.protocol.headers.common import SendMessageV2
+from rocketmq_py.protocol.headers.pop import PopMessage
+from rocketmq_py.remoting.rpc_client import Outward
 from rocketmq_py.wire.command import Command
 from tests.server.test_broker import make, name_server, until
 

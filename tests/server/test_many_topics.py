@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from rocketmq_py.broker import Broker, BrokerConfig, registration
+from rocketmq_py.broker import Broker, BrokerConfig
+from rocketmq_py.broker.cluster import registration
 from rocketmq_py.errors import ConnectError, ConnectionLost
 from rocketmq_py.namesrv import NameServer, NamesrvConfig
-from rocketmq_py.protocol.bodies import SubscriptionGroupConfig, TopicList
+from rocketmq_py.protocol.bodies.common import SubscriptionGroupConfig, TopicList
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers import CreateTopic, TopicName
-from rocketmq_py.server.outward import Outward
-from rocketmq_py.server.running import started
+from rocketmq_py.protocol.headers.common import CreateTopic, TopicName
+from rocketmq_py.remoting.rpc_client import Outward
+from rocketmq_py.server.runner import started
 from rocketmq_py.wire.command import Command
 from tests.interop.ours import READY, first_line
 

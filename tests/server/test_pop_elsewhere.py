@@ -10,9 +10,9 @@ from pathlib import Path
 from rocketmq_py.broker import Broker, BrokerConfig
 from rocketmq_py.broker.broker import wall_clock
 from rocketmq_py.namesrv import NameServer
-from rocketmq_py.protocol.bodies import SubscriptionGroupConfig, TopicConfig
-from rocketmq_py.protocol.checkpoints import CheckPoint, CkKey, revive_topic
-from rocketmq_py.server.outward import Outward
+from rocketmq_py.protocol.bodies.common import SubscriptionGroupConfig, TopicConfig
+from rocketmq_py.protocol.pop_checkpoint import CheckPoint, CkKey, revive_topic
+from rocketmq_py.remoting.rpc_client import Outward
 from rocketmq_py.store import StoreConfig
 from tests.server.test_broker import SMALL, name_server, until
 from tests.server.test_escape import bodies, send

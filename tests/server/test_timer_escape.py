@@ -7,11 +7,11 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from rocketmq_py.broker import Broker
-from rocketmq_py.broker.stored import Stored, read_stored
-from rocketmq_py.broker.timers import Timers
-from rocketmq_py.protocol.bodies import TopicConfig
-from rocketmq_py.server.outward import Outward
-from rocketmq_py.store.timerwheel import progress
+from rocketmq_py.broker.send.stored_record import Stored, read_stored
+from rocketmq_py.broker.timer.timers import Timers
+from rocketmq_py.protocol.bodies.common import TopicConfig
+from rocketmq_py.remoting.rpc_client import Outward
+from rocketmq_py.store.timer.timer_wheel import progress
 from tests.server.test_acting_master import trio
 from tests.server.test_broker import make, until
 from tests.server.test_escape import LaterClock, bodies, send

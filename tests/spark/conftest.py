@@ -13,16 +13,16 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rocketmq_py.errors import NoRouteError
 from rocketmq_py.properties import encode_properties
-from rocketmq_py.protocol.bodies import ClusterInfo
+from rocketmq_py.protocol.bodies.common import ClusterInfo
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.header import NoHeader
-from rocketmq_py.protocol.headers import CreateTopic
-from rocketmq_py.spark.cluster import Cluster as View
-from rocketmq_py.spark.connection import Connection
-from rocketmq_py.spark.offsets import Offsets
-from rocketmq_py.spark.retry import Retry
-from rocketmq_py.spark.rows import Outgoing
-from rocketmq_py.spark.sender import Sender, SendSettings
+from rocketmq_py.protocol.headers.base import NoHeader
+from rocketmq_py.protocol.headers.common import CreateTopic
+from rocketmq_py.spark.options.offsets import Offsets
+from rocketmq_py.spark.remoting.cluster import Cluster as View
+from rocketmq_py.spark.remoting.connection import Connection
+from rocketmq_py.spark.remoting.retry import Retry
+from rocketmq_py.spark.sink.rows import Outgoing
+from rocketmq_py.spark.sink.sender import Sender, SendSettings
 
 
 @pytest.fixture(scope="session")

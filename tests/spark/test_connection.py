@@ -19,10 +19,10 @@ from rocketmq_py.errors import (
 )
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.header import NoHeader
-from rocketmq_py.spark.cluster import Cluster
-from rocketmq_py.spark.connection import Connection
-from rocketmq_py.spark.offsets import Bounds
+from rocketmq_py.protocol.headers.base import NoHeader
+from rocketmq_py.spark.options.offsets import Bounds
+from rocketmq_py.spark.remoting.cluster import Cluster
+from rocketmq_py.spark.remoting.connection import Connection
 from rocketmq_py.wire.command import Command
 from tests.spark.scripted import ScriptedPeer, answer, scripted
 

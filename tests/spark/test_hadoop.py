@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rocketmq_py.spark import ensure_java
-from rocketmq_py.spark.hadoop import HadoopPlace, class_path
+from rocketmq_py.spark.decision_store.hadoop import HadoopPlace, class_path
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="Hadoop's client needs native code on Windows")
 

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rocketmq_py.core.transactions import decode_places, encode_offsets
+from rocketmq_py.core.transaction.transactions import decode_places, encode_offsets
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT
-from rocketmq_py.spark.badrecords import Bad, Mode
-from rocketmq_py.spark.blocks import Block
-from rocketmq_py.spark.ends import Ends
-from rocketmq_py.spark.halves import Half, HalfSender, Halves
-from rocketmq_py.spark.rows import Outgoing
-from rocketmq_py.spark.targets import SendSettings
+from rocketmq_py.protocol.sys_flag import TRANSACTION_COMMIT
+from rocketmq_py.spark.decode.bad_records import Bad, Mode
+from rocketmq_py.spark.sink.blocks import Block
+from rocketmq_py.spark.sink.end_transactions import Ends
+from rocketmq_py.spark.sink.half_sender import Half, HalfSender, Halves
+from rocketmq_py.spark.sink.rows import Outgoing
+from rocketmq_py.spark.sink.targets import SendSettings
 from rocketmq_py.wire.batch import decode_batch, encode_batch
 from rocketmq_py.wire.command import Command
 from tests.spark.scripted import ScriptedPeer, answer, scripted

@@ -13,13 +13,13 @@ from pyspark.sql import SparkSession
 from rocketmq_py import Admin, Credentials, TlsOptions
 from rocketmq_py.errors import BrokerError, ConfigError, ConnectError, NetworkError
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.header import NoHeader
-from rocketmq_py.spark.cluster import Cluster as View
-from rocketmq_py.spark.connection import Connection
+from rocketmq_py.protocol.headers.base import NoHeader
 from rocketmq_py.spark.datasource import RocketMQDataSource
-from rocketmq_py.spark.rows import Outgoing
-from rocketmq_py.spark.security import Security
-from rocketmq_py.spark.sender import Sender, SendSettings
+from rocketmq_py.spark.options.security import Security
+from rocketmq_py.spark.remoting.cluster import Cluster as View
+from rocketmq_py.spark.remoting.connection import Connection
+from rocketmq_py.spark.sink.rows import Outgoing
+from rocketmq_py.spark.sink.sender import Sender, SendSettings
 from rocketmq_py.testing import Cluster
 from tests.certificates import Authority
 

@@ -11,12 +11,12 @@ import pytest
 from rocketmq_py.errors import ConfigError, NoRouteError, PermissionDenied, SystemBusy
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.spark.badrecords import Bad, Mode
-from rocketmq_py.spark.rows import Outgoing
-from rocketmq_py.spark.sender import Room, Sender, SendSettings
+from rocketmq_py.spark.decode.bad_records import Bad, Mode
+from rocketmq_py.spark.sink.rows import Outgoing
+from rocketmq_py.spark.sink.sender import Room, Sender, SendSettings
 from rocketmq_py.wire.batch import decode_batch
 from rocketmq_py.wire.command import Command
-from rocketmq_py.wire.javahash import string_hash
+from rocketmq_py.wire.java_hash import string_hash
 from tests.spark.scripted import ScriptedPeer, answer, scripted
 
 

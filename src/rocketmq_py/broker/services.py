@@ -12,17 +12,18 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from rocketmq_py.broker.acting import ActingMaster
-from rocketmq_py.broker.assignment import Assignments
-from rocketmq_py.broker.clients import Clients
-from rocketmq_py.broker.config import BrokerConfig
-from rocketmq_py.broker.confirming import CONFIRMED, Confirming, UnconfirmedSends
-from rocketmq_py.broker.delay import DelayService
-from rocketmq_py.broker.escape import Escape
-from rocketmq_py.broker.fetching import Fetching
-from rocketmq_py.broker.filters import ConsumerFilters
-from rocketmq_py.broker.groups import Groups
-from rocketmq_py.broker.halves import RecentHalves
+from rocketmq_py.broker.acting.acting_master import ActingMaster
+from rocketmq_py.broker.acting.escape_bridge import Escape
+from rocketmq_py.broker.cluster.assignment import Assignments
+from rocketmq_py.broker.cluster.clients import Clients
+from rocketmq_py.broker.cluster.membership import Membership
+from rocketmq_py.broker.cluster.registration import Registration
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.config.live_settings import Settings
+from rocketmq_py.broker.ha.pre_online import take_back
+from rocketmq_py.broker.ha.replication import Replication
+from rocketmq_py.broker.ha.role import Master, Role
+from rocketmq_py.broker.ha.slave_sync import SlaveSync, Tables
 from rocketmq_py.broker.handlers.admin import AdminHandlers
 from rocketmq_py.broker.handlers.assignment import AssignmentHandlers
 from rocketmq_py.broker.handlers.brokers import BrokerHandlers
@@ -41,49 +42,48 @@ from rocketmq_py.broker.handlers.statistics import StatisticsHandlers
 from rocketmq_py.broker.handlers.timers import TimerHandlers
 from rocketmq_py.broker.handlers.topics import TopicHandlers
 from rocketmq_py.broker.handlers.transactions import TransactionHandlers
-from rocketmq_py.broker.holding import PullHolds
-from rocketmq_py.broker.membership import Membership
-from rocketmq_py.broker.offsets import Offsets
-from rocketmq_py.broker.popparts import PopParts
-from rocketmq_py.broker.popservices import PopServices
-from rocketmq_py.broker.popslave import SlaveReviveLog
-from rocketmq_py.broker.preonline import take_back
-from rocketmq_py.broker.pulling import Puller
-from rocketmq_py.broker.recalling import Recalls
-from rocketmq_py.broker.registration import Registration
-from rocketmq_py.broker.replicating import Replication
-from rocketmq_py.broker.replying import Replying
-from rocketmq_py.broker.requestmodes import RequestModes
-from rocketmq_py.broker.retrytopics import RetryTopics
-from rocketmq_py.broker.role import Master, Role
-from rocketmq_py.broker.runtimeinfo import RuntimeInfo
-from rocketmq_py.broker.saver import Saver
-from rocketmq_py.broker.sendback import SendBack
-from rocketmq_py.broker.sending import Sender
-from rocketmq_py.broker.settings import Settings
-from rocketmq_py.broker.slavepulling import SlavePuller
-from rocketmq_py.broker.slavesync import SlaveSync, Tables
-from rocketmq_py.broker.slavetimers import SlaveTimers
-from rocketmq_py.broker.stamping import Stamper
+from rocketmq_py.broker.metadata.file_saver import Saver
+from rocketmq_py.broker.metadata.filters import ConsumerFilters
+from rocketmq_py.broker.metadata.groups import Groups
+from rocketmq_py.broker.metadata.offsets import Offsets
+from rocketmq_py.broker.metadata.request_modes import RequestModes
+from rocketmq_py.broker.metadata.topics import Topics
+from rocketmq_py.broker.pop.parts import PopParts
+from rocketmq_py.broker.pop.remote_fetch import Fetching
+from rocketmq_py.broker.pop.services import PopServices
+from rocketmq_py.broker.pop.slave import SlaveReviveLog
+from rocketmq_py.broker.pull.pull import Puller
+from rocketmq_py.broker.pull.pull_request_hold import PullHolds
+from rocketmq_py.broker.pull.slave_pull import SlavePuller
+from rocketmq_py.broker.runtime_info import RuntimeInfo
+from rocketmq_py.broker.send.ack_waiter import CONFIRMED, Confirming, UnconfirmedSends
+from rocketmq_py.broker.send.message_properties import Stamper
+from rocketmq_py.broker.send.reply_messages import Replying
+from rocketmq_py.broker.send.retry_topics import RetryTopics
+from rocketmq_py.broker.send.send import Sender
+from rocketmq_py.broker.send.send_message_back import SendBack
+from rocketmq_py.broker.send.send_validation import SendTargets
 from rocketmq_py.broker.stats import Stats
-from rocketmq_py.broker.targets import SendTargets
-from rocketmq_py.broker.timerescape import TimerEscape
-from rocketmq_py.broker.timermetrics import TimerMetrics
-from rocketmq_py.broker.timers import Timers
-from rocketmq_py.broker.topics import Topics
-from rocketmq_py.broker.transactioncheck import TransactionCheck
-from rocketmq_py.broker.transactions import Transactions
-from rocketmq_py.core.delay import DelayLevels
-from rocketmq_py.core.locks import LockTable
-from rocketmq_py.core.polls import PollKey
-from rocketmq_py.protocol.bodies import TopicConfig
-from rocketmq_py.protocol.checkpoints import revive_topic
+from rocketmq_py.broker.timer.delay_levels import DelayService
+from rocketmq_py.broker.timer.escape import TimerEscape
+from rocketmq_py.broker.timer.recall import Recalls
+from rocketmq_py.broker.timer.slave_timers import SlaveTimers
+from rocketmq_py.broker.timer.timer_metrics import TimerMetrics
+from rocketmq_py.broker.timer.timers import Timers
+from rocketmq_py.broker.transaction.check import TransactionCheck
+from rocketmq_py.broker.transaction.half_messages import RecentHalves
+from rocketmq_py.broker.transaction.transactions import Transactions
+from rocketmq_py.core.broker.lock_table import LockTable
+from rocketmq_py.core.pop.long_polling import PollKey
+from rocketmq_py.core.timer.delay_levels import DelayLevels
+from rocketmq_py.protocol.bodies.common import TopicConfig
+from rocketmq_py.protocol.pop_checkpoint import revive_topic
+from rocketmq_py.remoting.rpc_client import Outward
 from rocketmq_py.server import Hold, Peer, Responder, Router
-from rocketmq_py.server.outward import Outward
 from rocketmq_py.store import Arrival, FileSystem, MessageStore, OsFileSystem, StoreConfig
-from rocketmq_py.store.config import delay_levels
-from rocketmq_py.store.config_files import ConfigFile
-from rocketmq_py.store.config_journal import JournaledFile
+from rocketmq_py.store.config.config_files import ConfigFile
+from rocketmq_py.store.config.config_journal import JournaledFile
+from rocketmq_py.store.settings import delay_levels
 from rocketmq_py.wire.ids import UniqueKeys
 from rocketmq_py.wire.record import pack_host
 

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from rocketmq_py.errors import BadHeader
-from rocketmq_py.protocol.header import Header
+from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.wire.command import RESPONSE_FLAG, Command, decode_command, decode_ext
 from rocketmq_py.wire.frame import JSON, MAX_FRAME, Frame, FrameDecoder
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 
-from rocketmq_py.core.queuelimits import MAX_QUEUES, MAX_ROUTE_QUEUES
+from rocketmq_py.core.queue_limits import MAX_QUEUES, MAX_ROUTE_QUEUES
 from rocketmq_py.errors import BadHeader, shortened
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies import QueueData, TopicRouteData
-from rocketmq_py.protocol.sysflag import PERM_READ, PERM_WRITE
+from rocketmq_py.protocol.bodies.common import QueueData, TopicRouteData
+from rocketmq_py.protocol.sys_flag import PERM_READ, PERM_WRITE
 
 MASTER_ID = 0
 _MANY_DIGITS = 19

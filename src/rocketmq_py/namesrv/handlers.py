@@ -9,17 +9,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from rocketmq_py.core.javaconf import shown
-from rocketmq_py.core.queuelimits import topic_queues_fault
+from rocketmq_py.core.java_config import shown
+from rocketmq_py.core.queue_limits import topic_queues_fault
 from rocketmq_py.errors import BrokerError, shortened
 from rocketmq_py.namesrv.answers import encode_cluster_info, encode_members, encode_route
-from rocketmq_py.namesrv.kvconfig import ORDER_TOPICS, KvConfig
+from rocketmq_py.namesrv.kv_config import ORDER_TOPICS, KvConfig
 from rocketmq_py.namesrv.registration import checksum, decode_registration
 from rocketmq_py.namesrv.registry import UNIT_FLAG, UNIT_SUB_FLAG, BrokerKey, Leaving, Registry
 from rocketmq_py.namesrv.settings import Settings
-from rocketmq_py.protocol import headers as h
-from rocketmq_py.protocol.bodies import DataVersion, TopicList, TopicRouteData
+from rocketmq_py.protocol.bodies.common import DataVersion, TopicList, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode, Version
+from rocketmq_py.protocol.headers import common as h
 from rocketmq_py.protocol.remarks import FAQ
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from rocketmq_py.namesrv.config import NamesrvConfig
 from rocketmq_py.namesrv.handlers import BrokerHandlers, ConfigHandlers, RouteHandlers, TopicHandlers
-from rocketmq_py.namesrv.kvconfig import KvConfig
+from rocketmq_py.namesrv.kv_config import KvConfig
 from rocketmq_py.namesrv.notifier import Notifier
 from rocketmq_py.namesrv.registry import MinIdChanged, Registry
 from rocketmq_py.namesrv.settings import Settings
 from rocketmq_py.server import Peer, Route, Router, Server
-from rocketmq_py.server.access import AccessControl
+from rocketmq_py.server.access_control import AccessControl
 from rocketmq_py.server.peer import format_address
 from rocketmq_py.server.tls import TlsSettings
 

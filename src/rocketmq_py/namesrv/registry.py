@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rocketmq_py.core.queuelimits import topic_queues_fault
-from rocketmq_py.protocol.bodies import (
+from rocketmq_py.core.queue_limits import topic_queues_fault
+from rocketmq_py.protocol.bodies.common import (
     BrokerData,
     BrokerMemberGroupData,
     ClusterInfo,
@@ -25,7 +25,7 @@ from rocketmq_py.protocol.bodies import (
     TopicList,
     TopicRouteData,
 )
-from rocketmq_py.protocol.headers import RegisterBroker
+from rocketmq_py.protocol.headers.common import RegisterBroker
 
 log = logging.getLogger(__name__)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from rocketmq_py.core.javaconf import decoded, lines_of, write_properties
+from rocketmq_py.core.java_config import decoded, lines_of, write_properties
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.namesrv.config import NamesrvConfig, read_lines
 from rocketmq_py.protocol.codes import ResponseCode
-from rocketmq_py.store.filesystem import FileSystem
-from rocketmq_py.store.osfiles import OsFileSystem
+from rocketmq_py.store.fs.filesystem import FileSystem
+from rocketmq_py.store.fs.os_files import OsFileSystem
 
 
 class Settings:

@@ -15,16 +15,10 @@ from typing import Any
 import msgspec
 
 from rocketmq_py.errors import BadHeader
-from rocketmq_py.protocol import (
-    headers as h,
-    headers_access as access,
-    headers_admin as admin,
-    headers_cluster as cluster,
-    headers_pop as pop,
-)
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.header import Header, NoHeader
-from rocketmq_py.protocol.headers_timer import RecallMessage
+from rocketmq_py.protocol.headers import access, admin, cluster, common as h, pop
+from rocketmq_py.protocol.headers.base import Header, NoHeader
+from rocketmq_py.protocol.headers.timer import RecallMessage
 from rocketmq_py.wire.command import Command, decode_command
 from rocketmq_py.wire.frame import Frame
 

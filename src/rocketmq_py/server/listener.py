@@ -15,14 +15,14 @@ from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.server.buffers import Buffers
 from rocketmq_py.server.connection import Connection
-from rocketmq_py.server.dispatch import Dispatcher, Guard, OnHold
-from rocketmq_py.server.doorway import Doorway
-from rocketmq_py.server.farewell import Farewell
-from rocketmq_py.server.lanes import LaneLimit
-from rocketmq_py.server.pace import Pace
+from rocketmq_py.server.go_away import Farewell
+from rocketmq_py.server.loop_monitor import Pace
 from rocketmq_py.server.peer import Peer
-from rocketmq_py.server.router import Router
+from rocketmq_py.server.requests.dispatcher import Dispatcher, Guard, OnHold
+from rocketmq_py.server.requests.lanes import LaneLimit
+from rocketmq_py.server.requests.router import Router
 from rocketmq_py.server.tls import Certificates, TlsMode, TlsSettings
+from rocketmq_py.server.tls_acceptor import Doorway
 from rocketmq_py.wire.frame import MAX_FRAME
 
 log = logging.getLogger(__name__)

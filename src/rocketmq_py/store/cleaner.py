@@ -12,16 +12,16 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
-from rocketmq_py.store.checkpoint import Checkpoint
-from rocketmq_py.store.commitlog import CommitLog
-from rocketmq_py.store.config import StoreConfig
-from rocketmq_py.store.consumequeue import ConsumeQueue
-from rocketmq_py.store.filesystem import FileSystem
-from rocketmq_py.store.flusher import Flusher
-from rocketmq_py.store.index import MessageIndex
-from rocketmq_py.store.layout import StoreLayout
-from rocketmq_py.store.queues import QueueTable
+from rocketmq_py.store.fs.filesystem import FileSystem
+from rocketmq_py.store.fs.layout import StoreLayout
+from rocketmq_py.store.index.index import MessageIndex
+from rocketmq_py.store.log.checkpoint import Checkpoint
+from rocketmq_py.store.log.commit_log import CommitLog
+from rocketmq_py.store.log.flusher import Flusher
+from rocketmq_py.store.queue.consume_queue import ConsumeQueue
+from rocketmq_py.store.queue.queue_table import QueueTable
 from rocketmq_py.store.retention import Verdict, expired, judge
+from rocketmq_py.store.settings import StoreConfig
 
 _log = logging.getLogger(__name__)
 

@@ -15,21 +15,26 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rocketmq_py.errors import StoreCorrupt, StoreLocked, StoreNotWritable
-from rocketmq_py.store.checkpoint import Checkpoint
 from rocketmq_py.store.cleaner import Cleaner
-from rocketmq_py.store.commitlog import CommitLog
-from rocketmq_py.store.config import SYNC_FLUSH, StoreConfig
-from rocketmq_py.store.consumequeue import ConsumeQueue
-from rocketmq_py.store.dispatching import RecordDispatch
-from rocketmq_py.store.filesystem import FileSystem, Lock
-from rocketmq_py.store.flusher import Flusher
-from rocketmq_py.store.index import MessageIndex
-from rocketmq_py.store.layout import StoreLayout
-from rocketmq_py.store.osfiles import OsFileSystem
-from rocketmq_py.store.queues import QueueTable
-from rocketmq_py.store.reader import Reader
-from rocketmq_py.store.reading import StoreReads
-from rocketmq_py.store.records import (
+from rocketmq_py.store.fs.filesystem import FileSystem, Lock
+from rocketmq_py.store.fs.layout import StoreLayout
+from rocketmq_py.store.fs.os_files import OsFileSystem
+from rocketmq_py.store.index.index import MessageIndex
+from rocketmq_py.store.log.checkpoint import Checkpoint
+from rocketmq_py.store.log.commit_log import CommitLog
+from rocketmq_py.store.log.confirm_offset import Unconfirmed
+from rocketmq_py.store.log.flusher import Flusher
+from rocketmq_py.store.queue.consume_queue import ConsumeQueue
+from rocketmq_py.store.queue.dispatch import RecordDispatch
+from rocketmq_py.store.queue.queue_table import QueueTable
+from rocketmq_py.store.read.reader import Reader
+from rocketmq_py.store.read.reading import StoreReads
+from rocketmq_py.store.recovery import Recovery
+from rocketmq_py.store.replication import Replica
+from rocketmq_py.store.retention import Limits
+from rocketmq_py.store.schedule import FlushSchedule, Readable
+from rocketmq_py.store.settings import SYNC_FLUSH, StoreConfig
+from rocketmq_py.store.write.records import (
     Appended,
     AppendedBatch,
     Arrival,
@@ -37,12 +42,7 @@ from rocketmq_py.store.records import (
     NewBatch,
     NewRecord,
 )  # fmt: skip
-from rocketmq_py.store.recovery import Recovery
-from rocketmq_py.store.replication import Replica
-from rocketmq_py.store.retention import Limits
-from rocketmq_py.store.schedule import FlushSchedule, Readable
-from rocketmq_py.store.unconfirmed import Unconfirmed
-from rocketmq_py.store.writer import Writer
+from rocketmq_py.store.write.writer import Writer
 
 _log = logging.getLogger(__name__)
 

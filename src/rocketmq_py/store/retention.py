@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from rocketmq_py.store.config import StoreConfig
+from rocketmq_py.store.settings import StoreConfig
 
 _HOUR_MS = 3_600_000
 

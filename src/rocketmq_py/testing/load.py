@@ -10,16 +10,16 @@ import contextlib
 import time
 from collections.abc import Coroutine, Sequence
 
-from rocketmq_py.client.admin import Admin
-from rocketmq_py.client.instance import ClientInstance
-from rocketmq_py.client.producer import Producer
+from rocketmq_py.client.admin.admin import Admin
+from rocketmq_py.client.client_instance import ClientInstance
+from rocketmq_py.client.producer.producer import Producer
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import NetworkError, RocketMQError
 from rocketmq_py.model import Message, MessageQueue, SendStatus
-from rocketmq_py.protocol.bodies_admin import ConsumeStatsTable
+from rocketmq_py.protocol.bodies.admin import ConsumeStatsTable
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.headers import GetConsumeStats
-from rocketmq_py.server.outward import Outward
+from rocketmq_py.protocol.headers.common import GetConsumeStats
+from rocketmq_py.remoting.rpc_client import Outward
 from rocketmq_py.testing.ledger import Acknowledged, Committed, Ledger, Mark
 from rocketmq_py.testing.member import FREQUENT
 from rocketmq_py.wire.command import Command

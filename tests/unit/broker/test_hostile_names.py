@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from rocketmq_py.broker.config import configure
-from rocketmq_py.broker.delay import restored
-from rocketmq_py.broker.stored import read_stored
-from rocketmq_py.broker.timedmessage import read_timed
+from rocketmq_py.broker.config.broker_config import configure
+from rocketmq_py.broker.send.stored_record import read_stored
+from rocketmq_py.broker.timer.delay_levels import restored
+from rocketmq_py.broker.timer.timed_message import read_timed
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import RecordHead
-from rocketmq_py.protocol.bodies import (
+from rocketmq_py.protocol.bodies.common import (
     DataVersion,
     SubscriptionGroupConfig,
     SubscriptionGroupTable,
@@ -21,9 +21,9 @@ from rocketmq_py.protocol.bodies import (
     TopicConfigList,
 )  # fmt: skip
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers import ConsumerSendMsgBack, CreateTopic, TopicName
-from rocketmq_py.protocol.headers_timer import RecallMessage
-from rocketmq_py.protocol.recallhandle import RecallHandle
+from rocketmq_py.protocol.headers.common import ConsumerSendMsgBack, CreateTopic, TopicName
+from rocketmq_py.protocol.headers.timer import RecallMessage
+from rocketmq_py.protocol.recall_handle import RecallHandle
 from rocketmq_py.wire.record import encode_record
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker
 from tests.unit.broker.requests import heartbeat, pop, pull, send

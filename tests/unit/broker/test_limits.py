@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from rocketmq_py.broker.config import SYNC_MASTER, BrokerConfig, configure
-from rocketmq_py.broker.confirming import CONFIRMED, Confirming, Unconfirmed, UnconfirmedSends
-from rocketmq_py.broker.lanes import lane_limits
+from rocketmq_py.broker.config.broker_config import SYNC_MASTER, BrokerConfig, configure
+from rocketmq_py.broker.config.lane_limits import lane_limits
+from rocketmq_py.broker.send.ack_waiter import CONFIRMED, Confirming, Unconfirmed, UnconfirmedSends
 from rocketmq_py.errors import StoreNotWritable
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode as Response
 from rocketmq_py.server import Hold, LaneLimit, Peer, Reply, Responder, Route
 from rocketmq_py.store import StoreConfig
-from rocketmq_py.store.config import SYNC_FLUSH
+from rocketmq_py.store.settings import SYNC_FLUSH
 from rocketmq_py.wire.command import decode_command
 from rocketmq_py.wire.frame import FrameDecoder
 from tests.unit.broker.harness import InProcess, broker

@@ -7,8 +7,8 @@ import pytest
 from rocketmq_py.errors import BrokerError, ConfigError
 from rocketmq_py.namesrv import NamesrvConfig
 from rocketmq_py.namesrv.config import read_lines
-from rocketmq_py.namesrv.javakeys import JAVA_DEFAULTS
-from rocketmq_py.namesrv.kvconfig import KvConfig
+from rocketmq_py.namesrv.java_keys import JAVA_DEFAULTS
+from rocketmq_py.namesrv.kv_config import KvConfig
 from rocketmq_py.namesrv.settings import Settings
 
 

@@ -7,12 +7,12 @@ import pytest
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.namesrv import NamesrvConfig
 from rocketmq_py.namesrv.handlers import BrokerHandlers, ConfigHandlers, RouteHandlers, TopicHandlers
-from rocketmq_py.namesrv.kvconfig import ORDER_TOPICS, KvConfig
+from rocketmq_py.namesrv.kv_config import ORDER_TOPICS, KvConfig
 from rocketmq_py.namesrv.registration import checksum
 from rocketmq_py.namesrv.settings import Settings
-from rocketmq_py.protocol import headers as h
-from rocketmq_py.protocol.bodies import DataVersion, QueueData, TopicRouteData
+from rocketmq_py.protocol.bodies.common import DataVersion, QueueData, TopicRouteData
 from rocketmq_py.protocol.codes import Version
+from rocketmq_py.protocol.headers import common as h
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer
 from rocketmq_py.testing import ManualClock

@@ -3,7 +3,7 @@
 import pytest
 
 from rocketmq_py.namesrv.registry import BROKER_EXPIRY_MS, BrokerKey, MinIdChanged
-from rocketmq_py.protocol.bodies import DataVersion, QueueData
+from rocketmq_py.protocol.bodies.common import DataVersion, QueueData
 
 
 def test_a_topic_has_a_route_once_its_broker_is_registered(site):

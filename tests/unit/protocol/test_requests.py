@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from rocketmq_py.errors import BadHeader, CorruptFrame
-from rocketmq_py.protocol import headers as h
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.header import Header, NoHeader
+from rocketmq_py.protocol.headers import common as h
+from rocketmq_py.protocol.headers.base import Header, NoHeader
 from rocketmq_py.protocol.requests import REQUEST_HEADERS, Request, RequestDecoder
 from rocketmq_py.wire.command import Command, decode_command, encode_command
 from rocketmq_py.wire.frame import JSON, ROCKETMQ, Frame, FrameDecoder

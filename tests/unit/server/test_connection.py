@@ -8,7 +8,7 @@ from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.server import Peer, Reply, Router, handles
 from rocketmq_py.server.buffers import Buffers
 from rocketmq_py.server.connection import Connection
-from rocketmq_py.server.dispatch import Dispatcher
+from rocketmq_py.server.requests.dispatcher import Dispatcher
 from rocketmq_py.wire.command import Command, encode_command
 
 

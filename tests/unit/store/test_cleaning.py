@@ -8,7 +8,7 @@ import pytest
 
 from rocketmq_py.errors import ConfigError, StoreNotWritable
 from rocketmq_py.store import GetStatus, StoreConfig
-from rocketmq_py.store.layout import segment_name
+from rocketmq_py.store.fs.layout import segment_name
 from rocketmq_py.store.retention import Limits, expired, judge
 from rocketmq_py.wire.record import decode_records
 from tests.unit.store.helpers import NOW, SMALL, fill, numbers, read_queue, record

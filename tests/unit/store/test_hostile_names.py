@@ -11,10 +11,12 @@ import pytest
 
 from rocketmq_py.core.paths import component_fault
 from rocketmq_py.errors import MessageIllegal, StoreError
-from rocketmq_py.store import OsFileSystem, StoreConfig, layout, queues as store_queues
-from rocketmq_py.store.inspect import queues
-from rocketmq_py.store.offline import OfflineStore
-from rocketmq_py.store.verify import verify
+from rocketmq_py.store import OsFileSystem, StoreConfig
+from rocketmq_py.store.fs import layout
+from rocketmq_py.store.queue import queue_table as store_queues
+from rocketmq_py.store.tools.inspect import queues
+from rocketmq_py.store.tools.offline import OfflineStore
+from rocketmq_py.store.tools.verify import verify
 from tests.unit.store.helpers import Stores, fill, numbers, read_queue, record
 from tests.unit.store.memoryfs import MemoryFileSystem
 from tests.unit.store.test_replication import replicate

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 
-from rocketmq_py.broker.delay import DelayService
-from rocketmq_py.broker.registration import Registration
-from rocketmq_py.broker.runtimeinfo import RuntimeInfo
-from rocketmq_py.broker.settings import Settings
-from rocketmq_py.broker.topics import Topics
-from rocketmq_py.core.javaconf import shown
-from rocketmq_py.protocol.bodies import KvTable
+from rocketmq_py.broker.cluster.registration import Registration
+from rocketmq_py.broker.config.live_settings import Settings
+from rocketmq_py.broker.metadata.topics import Topics
+from rocketmq_py.broker.runtime_info import RuntimeInfo
+from rocketmq_py.broker.timer.delay_levels import DelayService
+from rocketmq_py.core.java_config import shown
+from rocketmq_py.protocol.bodies.common import KvTable
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers import VersionResponse
+from rocketmq_py.protocol.headers.common import VersionResponse
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.store import MessageStore

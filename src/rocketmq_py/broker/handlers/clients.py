@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rocketmq_py.broker import remarks
-from rocketmq_py.broker.clients import Clients
-from rocketmq_py.broker.config import BrokerConfig
-from rocketmq_py.broker.filters import compile_filter
-from rocketmq_py.core.locks import LockTable
-from rocketmq_py.core.registry import Member
-from rocketmq_py.core.subscription import is_tag_type
+from rocketmq_py.broker.cluster.clients import Clients
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.metadata.filters import compile_filter
+from rocketmq_py.core.broker.client_registry import Member
+from rocketmq_py.core.broker.lock_table import LockTable
+from rocketmq_py.core.consumer.subscription import is_tag_type
 from rocketmq_py.errors import BrokerError, ConfigError
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies import (
+from rocketmq_py.protocol.bodies.common import (
     CheckClientConfig,
     Connection,
     ConsumerConnection,

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from rocketmq_py.broker.clients import Clients
-from rocketmq_py.broker.config import BrokerConfig
-from rocketmq_py.broker.groups import Groups
-from rocketmq_py.broker.javafiles import bean
-from rocketmq_py.broker.offsets import Offsets
-from rocketmq_py.broker.pages import page
+from rocketmq_py.broker.cluster.clients import Clients
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.metadata.groups import Groups
+from rocketmq_py.broker.metadata.java_files import bean
+from rocketmq_py.broker.metadata.name_validator import group_fault
+from rocketmq_py.broker.metadata.offsets import Offsets
+from rocketmq_py.broker.metadata.table_pages import page
+from rocketmq_py.broker.metadata.topics import Topics
 from rocketmq_py.broker.stats import Stats
-from rocketmq_py.broker.topics import Topics
-from rocketmq_py.broker.validator import group_fault
-from rocketmq_py.core.queuelimits import retry_queues_fault
+from rocketmq_py.core.queue_limits import retry_queues_fault
 from rocketmq_py.errors import BrokerError
-from rocketmq_py.protocol.bodies import GroupList, SubscriptionGroupConfig, SubscriptionGroupList, TopicList
+from rocketmq_py.protocol.bodies.common import GroupList, SubscriptionGroupConfig, SubscriptionGroupList, TopicList
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers import CloneGroupOffset, GetConsumeStats, GroupAndTopic, GroupForbidden
+from rocketmq_py.protocol.headers.common import CloneGroupOffset, GetConsumeStats, GroupAndTopic, GroupForbidden
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.store import MessageStore

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rocketmq_py.broker.pulling import Puller
+from rocketmq_py.broker.pull.pull import Puller
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Hold, Peer, Reply, handles

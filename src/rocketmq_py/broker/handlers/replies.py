@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rocketmq_py.broker.replying import Replying
+from rocketmq_py.broker.send.reply_messages import Replying
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Hold, Peer, Reply, handles

@@ -6,16 +6,16 @@ import asyncio
 import logging
 from typing import Any
 
-from rocketmq_py.broker.clients import Clients
-from rocketmq_py.broker.config import BrokerConfig
-from rocketmq_py.broker.groups import Groups
-from rocketmq_py.broker.offsets import Offsets
-from rocketmq_py.broker.topics import Topics
-from rocketmq_py.core.registry import Member
+from rocketmq_py.broker.cluster.clients import Clients
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.metadata.groups import Groups
+from rocketmq_py.broker.metadata.offsets import Offsets
+from rocketmq_py.broker.metadata.topics import Topics
+from rocketmq_py.core.broker.client_registry import Member
 from rocketmq_py.errors import BadHeader, BrokerError, NetworkError
-from rocketmq_py.protocol.bodies import TopicConfig
+from rocketmq_py.protocol.bodies.common import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers import ConsumerStatus, ResetOffset
+from rocketmq_py.protocol.headers.common import ConsumerStatus, ResetOffset
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.store import MessageStore

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rocketmq_py.broker.sendback import SendBack
-from rocketmq_py.broker.sending import Sender
+from rocketmq_py.broker.send.send import Sender
+from rocketmq_py.broker.send.send_message_back import SendBack
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Hold, Peer, Reply, handles

@@ -6,17 +6,17 @@ import datetime
 from collections.abc import Callable
 from functools import cache
 
-from rocketmq_py.broker.clients import Clients
-from rocketmq_py.broker.config import BrokerConfig
-from rocketmq_py.broker.groups import Groups
-from rocketmq_py.broker.offsets import Offsets
+from rocketmq_py.broker.cluster.clients import Clients
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.metadata.groups import Groups
+from rocketmq_py.broker.metadata.offsets import Offsets
+from rocketmq_py.broker.metadata.topics import Topics
 from rocketmq_py.broker.stats import Stats
-from rocketmq_py.broker.topics import Topics
-from rocketmq_py.core.stats import DAY, HOUR, MINUTE
+from rocketmq_py.core.broker.stats import DAY, HOUR, MINUTE
 from rocketmq_py.errors import BrokerError
-from rocketmq_py.protocol.bodies import TopicConfig
+from rocketmq_py.protocol.bodies.common import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers_admin import BrokerConsumeStats, QueryConsumeTimeSpan, ViewBrokerStats
+from rocketmq_py.protocol.headers.admin import BrokerConsumeStats, QueryConsumeTimeSpan, ViewBrokerStats
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.store import MessageStore

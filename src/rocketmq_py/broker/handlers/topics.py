@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from rocketmq_py.broker.config import BrokerConfig
-from rocketmq_py.broker.javafiles import bean
-from rocketmq_py.broker.offsets import Offsets
-from rocketmq_py.broker.pages import page
-from rocketmq_py.broker.registration import Registration
+from rocketmq_py.broker.cluster.registration import Registration
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.metadata.java_files import bean
+from rocketmq_py.broker.metadata.name_validator import folder_fault, topic_fault
+from rocketmq_py.broker.metadata.offsets import Offsets
+from rocketmq_py.broker.metadata.table_pages import page
+from rocketmq_py.broker.metadata.topic_attributes import alter, parse_changes, refuse_mixed
+from rocketmq_py.broker.metadata.topics import Topics
 from rocketmq_py.broker.stats import Stats
-from rocketmq_py.broker.topicattributes import alter, parse_changes, refuse_mixed
-from rocketmq_py.broker.topics import Topics
-from rocketmq_py.broker.validator import folder_fault, topic_fault
-from rocketmq_py.core.queuelimits import perm_fault, topic_queues_fault
+from rocketmq_py.core.queue_limits import perm_fault, topic_queues_fault
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol import names
-from rocketmq_py.protocol.bodies import DataVersion, TopicConfig, TopicConfigList, TopicList
+from rocketmq_py.protocol.bodies.common import DataVersion, TopicConfig, TopicConfigList, TopicList
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers import CreateTopic
-from rocketmq_py.protocol.popinfo import pop_retry_topic
+from rocketmq_py.protocol.headers.common import CreateTopic
+from rocketmq_py.protocol.pop_handle import pop_retry_topic
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.store import MessageStore

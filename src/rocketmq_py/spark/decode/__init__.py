@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from rocketmq_py.errors import CorruptRecord
-from rocketmq_py.spark.arrays import texts
+from rocketmq_py.spark.decode.arrays import texts
 from rocketmq_py.spark.decode.checksums import check_crcs
 from rocketmq_py.spark.decode.columns import COLUMNS as COLUMNS, Records
 from rocketmq_py.spark.decode.compiled import CompiledDecoder, installed, required
 from rocketmq_py.spark.decode.layout import Ints, Irregular, Layout, holds_compressed, record_starts
 from rocketmq_py.spark.decode.slices import as_kind, having
-from rocketmq_py.spark.pieces import Piece, Way
+from rocketmq_py.spark.remoting.fetched import Piece, Way
 from rocketmq_py.wire.record import decode_records
 
 _MOST_COMPRESSED = 256 * 1024

@@ -15,12 +15,12 @@ from typing import Any
 import pyarrow as pa
 
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.spark.arrays import repeated, texts
-from rocketmq_py.spark.badrecords import CORRUPT_REASON, CORRUPT_RECORD
+from rocketmq_py.spark.decode.arrays import repeated, texts
+from rocketmq_py.spark.decode.bad_records import CORRUPT_REASON, CORRUPT_RECORD
 from rocketmq_py.spark.decode.columns import COLUMNS
 from rocketmq_py.spark.decode.layout import Irregular
 from rocketmq_py.spark.decode.slices import as_kind, having
-from rocketmq_py.spark.pieces import Piece
+from rocketmq_py.spark.remoting.fetched import Piece
 
 FORMAT = 1
 """The form of buffers that is understood here."""
