@@ -25,7 +25,7 @@ from rocketmq_py import (
 )
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.common import EndTransaction
-from rocketmq_py.remoting.connection_pool import Connections
+from rocketmq_py.remoting.connection_pool import ConnectionPool
 from rocketmq_py.spark.decision_store.decisions import Decisions
 from rocketmq_py.spark.sink.exactly_once import Committer
 from rocketmq_py.wire.command import Command
@@ -115,7 +115,7 @@ def bodies(messages: list[MessageExt]) -> list[str]:
 
 def ask(broker: str, code: RequestCode, header: Any) -> Command:
     async def asked() -> Command:
-        connections = Connections()
+        connections = ConnectionPool()
         try:
             return await connections.invoke(broker, code, header, check=False, timeout=30)
         finally:

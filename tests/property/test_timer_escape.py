@@ -14,7 +14,7 @@ from rocketmq_py.broker.timer.delay_levels import DelayService
 from rocketmq_py.broker.timer.slave_timers import HandedOn, SlaveTimers
 from rocketmq_py.broker.timer.timer_metrics import TimerMetrics
 from rocketmq_py.core.timer.delay_levels import DelayLevels
-from rocketmq_py.core.timer.timers import Entry
+from rocketmq_py.core.timer.timers import TimerEntry
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.store import MessageStore
 from rocketmq_py.store.config.config_files import ConfigFile
@@ -164,7 +164,7 @@ class Pair(World):
             if len(entries) < 5 or self.answer == SILENT:
                 return
 
-    def hand_on_one(self, entry: Entry, now: int) -> None:
+    def hand_on_one(self, entry: TimerEntry, now: int) -> None:
         message = self.slave.handed_on(entry, now)
         if message is None:
             self.slave.taken(entry, None, now)

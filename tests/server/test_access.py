@@ -26,7 +26,7 @@ from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.access import DeleteAcl, ListUsers, SubjectHeader, UserHeader
 from rocketmq_py.protocol.headers.base import NoHeader
 from rocketmq_py.protocol.headers.common import GetConsumeStats, GetRouteInfo
-from rocketmq_py.remoting.connection_pool import Connections
+from rocketmq_py.remoting.connection_pool import ConnectionPool
 from rocketmq_py.server.access_control import AccessSettings
 from rocketmq_py.testing import Cluster
 from rocketmq_py.wire.frame import encode_frame
@@ -56,7 +56,7 @@ def administer(cluster, code, header, body=b"", who=ROOT):
     """What the broker answers to one request of an administrator."""
 
     async def ask():
-        connections = Connections(credentials=who)
+        connections = ConnectionPool(credentials=who)
         try:
             return await connections.invoke(cluster.addresses[0], code, header, body)
         finally:

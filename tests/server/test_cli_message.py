@@ -17,9 +17,9 @@ import pytest
 
 from rocketmq_py import Admin, Message, MessageQueue, Producer, RequestTimeout, SendResult, aio
 from rocketmq_py.cli.dlq import commands, resend
-from rocketmq_py.cli.dlq.resend_lock import Turn
+from rocketmq_py.cli.dlq.resend_lock import ResendLock
 from rocketmq_py.cli.message import send as message_send
-from rocketmq_py.cli.output.failures import Failure, Status
+from rocketmq_py.cli.output.failures import CommandFailure, Status
 from rocketmq_py.testing import Cluster
 from tests.server.cli import Cli, eventually
 
@@ -361,13 +361,13 @@ def test_one_run_at_a_time(cli: Cli, rocketmq: Cluster, rocketmq_topic: str, dea
 def test_what_another_run_has_sent_meanwhile_is_left_out(
     cli: Cli, rocketmq: Cluster, rocketmq_topic: str, dead: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep = Turn.keep
+    keep = ResendLock.keep
 
-    async def late(turn: Turn) -> None:
+    async def late(turn: ResendLock) -> None:
         await resend.mark_resent(turn._admin, MessageQueue(f"%DLQ%{dead}", "broker-a", 0), 2)
         await keep(turn)
 
-    monkeypatch.setattr(Turn, "keep", late)
+    monkeypatch.setattr(ResendLock, "keep", late)
     assert f"sent 1 of 3 dead letters of group {dead} again" in cli("dlq", "resend", dead, "-y").output
     assert bodies(cli, rocketmq_topic) == ["dead 2"]
 
@@ -377,13 +377,13 @@ def test_a_turn_is_renewed_in_time(rocketmq: Cluster, rocketmq_topic: str) -> No
 
     async def main() -> None:
         async with aio.Admin(rocketmq.namesrv) as admin, aio.Admin(rocketmq.namesrv) as other:
-            turn = Turn(admin, [queue], lambda: now[0])
+            turn = ResendLock(admin, [queue], lambda: now[0])
             await turn.keep()
             await admin.unlock_queue("TOOLS_CONSUMER", queue)
             assert await other.lock_queue("TOOLS_CONSUMER", queue)
             await turn.keep()  # not asked about yet
             now[0] = 20.0
-            with pytest.raises(Failure, match="another run"):
+            with pytest.raises(CommandFailure, match="another run"):
                 await turn.keep()
 
     asyncio.run(main())

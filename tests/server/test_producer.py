@@ -32,7 +32,7 @@ from rocketmq_py import (
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.common import PullMessage
 from rocketmq_py.remoting import blocking
-from rocketmq_py.remoting.connection_pool import Connections
+from rocketmq_py.remoting.connection_pool import ConnectionPool
 from rocketmq_py.testing import Cluster, TcpProxy
 from rocketmq_py.wire.record import decode_records
 
@@ -52,7 +52,7 @@ def admin(rocketmq: Cluster) -> Iterator[Admin]:
 def stored(cluster: Cluster, *queues: MessageQueue) -> list[MessageExt]:
     """Every message of the queues, as the broker gives it."""
 
-    async def pull(connections: Connections, queue: MessageQueue) -> list[MessageExt]:
+    async def pull(connections: ConnectionPool, queue: MessageQueue) -> list[MessageExt]:
         header = PullMessage(
             consumer_group="look", topic=queue.topic, queue_id=queue.queue_id, queue_offset=0, max_msg_nums=32,
             sys_flag=4, commit_offset=0, suspend_timeout_millis=0, sub_version=0, subscription="*",
@@ -61,7 +61,7 @@ def stored(cluster: Cluster, *queues: MessageQueue) -> list[MessageExt]:
         return decode_records(answer.body, queue.broker_name)
 
     async def main() -> list[MessageExt]:
-        connections = Connections()
+        connections = ConnectionPool()
         found = [await pull(connections, queue) for queue in queues]
         await connections.close()
         return [message for messages in found for message in messages]

@@ -14,7 +14,7 @@ from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.spark.options.offsets import Boundary, FromGroup
 from rocketmq_py.spark.options.options import ReadOptions
 from rocketmq_py.spark.options.selection import Topics
-from rocketmq_py.spark.remoting.queues import Addresses, Queues
+from rocketmq_py.spark.remoting.queues import Addresses, QueueRoutes
 from rocketmq_py.spark.source.group_offsets import GroupFollower
 from rocketmq_py.spark.source.plan import DataLossError
 from rocketmq_py.spark.source.queue_ends import StreamEnds
@@ -320,11 +320,11 @@ def test_where_tools_cannot_be_shown_a_group_its_offsets_are_committed(caplog: p
         def commit(self, *what: Any) -> None:
             self.committed.append(what)
 
-        def show(self, group: str, queues: Queues) -> None:
+        def show(self, group: str, queues: QueueRoutes) -> None:
             raise PermissionDenied(ResponseCode.NO_PERMISSION, f"no topics for {group} at {queues}")
 
     cluster: Any = Refusing()
-    queues = Queues({QUEUE: Addresses("127.0.0.1:1")})
+    queues = QueueRoutes({QUEUE: Addresses("127.0.0.1:1")})
     follower = GroupFollower("g", lambda: cluster, lambda: queues)
     for offset in (5, 6):
         follower.done({QUEUE: offset})

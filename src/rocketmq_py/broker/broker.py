@@ -20,7 +20,7 @@ from rocketmq_py.broker.services import Services
 from rocketmq_py.broker.ticker import Job, Ticker
 from rocketmq_py.errors import ClosedError, ConfigError
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.remoting.rpc_client import Outward
+from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.server import Server
 from rocketmq_py.server.access_control import AccessControl, AccessSettings
 from rocketmq_py.server.tls import TlsSettings
@@ -115,7 +115,7 @@ class Broker:
             self.port,
             self._clock,
             soon,
-            lambda: Outward(client_tls, access.inner),
+            lambda: RpcClient(client_tls, access.inner),
             self._fs,
         )
         services.open()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 
-from rocketmq_py.broker.config.live_settings import Settings
+from rocketmq_py.broker.config.live_settings import LiveSettings
 from rocketmq_py.broker.ha.role import Role
 from rocketmq_py.broker.stats import Stats, three_rates
 from rocketmq_py.broker.timer.delay_levels import DelayService
@@ -40,7 +40,8 @@ class RuntimeInfo:
     """
 
     def __init__(
-        self, settings: Settings, role: Role, store: MessageStore, stats: Stats, delay: DelayService, timers: Timers,
+        self, settings: LiveSettings, role: Role, store: MessageStore, stats: Stats, delay: DelayService,
+        timers: Timers,
         clock: Callable[[], int],
     ) -> None:  # fmt: skip
         self._settings = settings

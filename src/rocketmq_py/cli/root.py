@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from rocketmq_py import __version__
-from rocketmq_py.cli.output.failures import Failure, Status, failure_of
+from rocketmq_py.cli.output.failures import CommandFailure, Status, failure_of
 from rocketmq_py.errors import RocketMQError
 
 VERBS = {
@@ -79,7 +79,7 @@ class Verbs(click.Group):
         except OSError as e:
             if e.filename is None or ctx.params.get("debug"):
                 raise
-            raise Failure(f"{os.fsdecode(e.filename)} cannot be used: {e.strerror}") from e
+            raise CommandFailure(f"{os.fsdecode(e.filename)} cannot be used: {e.strerror}") from e
 
 
 def _forget_output() -> None:

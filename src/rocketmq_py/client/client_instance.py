@@ -20,7 +20,7 @@ from rocketmq_py.protocol.bodies.common import ConsumerData, HeartbeatData, Prod
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.common import GroupHeader, UnregisterClient
 from rocketmq_py.remoting.connection import Connection
-from rocketmq_py.remoting.connection_pool import Connections
+from rocketmq_py.remoting.connection_pool import ConnectionPool
 from rocketmq_py.tasks import Background
 from rocketmq_py.tls import Tls
 from rocketmq_py.wire.command import Command
@@ -29,7 +29,7 @@ from rocketmq_py.wire.signing import Credentials
 _log = logging.getLogger(__name__)
 
 
-class Member(Protocol):
+class GroupMembership(Protocol):
     """A producer or consumer of an instance."""
 
     @property
@@ -101,14 +101,14 @@ class ClientInstance:
     ) -> None:
         self.client_id = make_client_id(instance_name, unit_name)
         self.timeout = timeout
-        self.connections = Connections(
+        self.connections = ConnectionPool(
             connect_timeout=connect_timeout, address_map=address_map, tls=tls, credentials=credentials, hint=self._hint
         )
         self.name_servers = NameServers(name_servers(namesrv), self.connections, timeout)
         self.routes = Routes(self.name_servers)
         self._intervals = (route_interval, heartbeat_interval, offset_interval)
-        self._producers: dict[str, Member] = {}
-        self._consumers: dict[str, Member] = {}
+        self._producers: dict[str, GroupMembership] = {}
+        self._consumers: dict[str, GroupMembership] = {}
         self.lost: set[str] = set()
         """Names of brokers of which members have told that their queues cannot be reached."""
         self._versions: dict[str, int] = {}
@@ -120,7 +120,7 @@ class ClientInstance:
 
     # -- members
 
-    def register(self, member: Member) -> None:
+    def register(self, member: GroupMembership) -> None:
         """Make ``member`` part of this client.
 
         :raises ConfigError: the client already has a member of that kind and group.
@@ -133,7 +133,7 @@ class ClientInstance:
             )
         members[member.group] = member
 
-    async def unregister(self, member: Member) -> None:
+    async def unregister(self, member: GroupMembership) -> None:
         """End the membership and tell the brokers, as far as they can be reached."""
         kind, members = self._kind(member)
         if members.get(member.group) is not member:
@@ -144,19 +144,19 @@ class ClientInstance:
         await self._tell_brokers(RequestCode.UNREGISTER_CLIENT, header, b"", self._all_brokers())
 
     @property
-    def members(self) -> list[Member]:
+    def members(self) -> list[GroupMembership]:
         """All members, producers first."""
         return [*self._producers.values(), *self._consumers.values()]
 
-    def consumer(self, group: str) -> Member | None:
+    def consumer(self, group: str) -> GroupMembership | None:
         """The consumer of a group, if this client has one."""
         return self._consumers.get(group)
 
-    def producer(self, group: str) -> Member | None:
+    def producer(self, group: str) -> GroupMembership | None:
         """The producer of a group, if this client has one."""
         return self._producers.get(group)
 
-    def _kind(self, member: Member) -> tuple[str, dict[str, Member]]:
+    def _kind(self, member: GroupMembership) -> tuple[str, dict[str, GroupMembership]]:
         if isinstance(member.heartbeat(), ProducerData):
             return "producer", self._producers
         return "consumer", self._consumers

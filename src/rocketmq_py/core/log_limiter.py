@@ -12,7 +12,7 @@ _KINDS = 1_000
 """Kinds that are remembered; with more, the oldest begin anew."""
 
 
-class Verdict(NamedTuple):
+class LogDecision(NamedTuple):
     """Whether to say it, and how many like it were kept quiet before."""
 
     say: bool
@@ -28,7 +28,7 @@ class _Count:
         self.quiet = quiet
 
 
-class Repeats:
+class LogLimiter:
     """Lets so many lines of a kind pass in a span of time.
 
     :param limit: lines of a kind per span.
@@ -40,17 +40,17 @@ class Repeats:
         self._span = span
         self._counts: dict[Hashable, _Count] = {}
 
-    def judge(self, kind: Hashable, now: float) -> Verdict:
+    def judge(self, kind: Hashable, now: float) -> LogDecision:
         """A line of some kind is about to be said."""
         count = self._counts.get(kind)
         if count is None or now - count.since >= self._span:
             count = self._begin(kind, now, count)
         if count.said >= self._limit:
             count.quiet += 1
-            return Verdict(say=False)
+            return LogDecision(say=False)
         count.said += 1
         quiet, count.quiet = count.quiet, 0
-        return Verdict(say=True, quiet=quiet)
+        return LogDecision(say=True, quiet=quiet)
 
     def _begin(self, kind: Hashable, now: float, before: _Count | None) -> _Count:
         if before is None and len(self._counts) >= _KINDS:

@@ -16,7 +16,7 @@ from rocketmq_py.namesrv.answers import encode_cluster_info, encode_members, enc
 from rocketmq_py.namesrv.kv_config import ORDER_TOPICS, KvConfig
 from rocketmq_py.namesrv.registration import checksum, decode_registration
 from rocketmq_py.namesrv.registry import UNIT_FLAG, UNIT_SUB_FLAG, BrokerKey, Leaving, Registry
-from rocketmq_py.namesrv.settings import Settings
+from rocketmq_py.namesrv.settings import NamesrvSettings
 from rocketmq_py.protocol.bodies.common import DataVersion, TopicList, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode, Version
 from rocketmq_py.protocol.headers import common as h
@@ -36,7 +36,7 @@ class RouteHandlers:
     :param clock: the current time; the first call is the start of the name server.
     """
 
-    def __init__(self, registry: Registry, kv: KvConfig, settings: Settings, clock: Clock) -> None:
+    def __init__(self, registry: Registry, kv: KvConfig, settings: NamesrvSettings, clock: Clock) -> None:
         self._registry = registry
         self._kv = kv
         self._settings = settings
@@ -66,7 +66,7 @@ class RouteHandlers:
 class BrokerHandlers:
     """What brokers say and ask: registration, heartbeats, their group."""
 
-    def __init__(self, registry: Registry, kv: KvConfig, settings: Settings, clock: Clock) -> None:
+    def __init__(self, registry: Registry, kv: KvConfig, settings: NamesrvSettings, clock: Clock) -> None:
         self._registry = registry
         self._kv = kv
         self._settings = settings
@@ -123,7 +123,7 @@ class BrokerHandlers:
 class TopicHandlers:
     """What administrators ask about topics, and what they change."""
 
-    def __init__(self, registry: Registry, settings: Settings) -> None:
+    def __init__(self, registry: Registry, settings: NamesrvSettings) -> None:
         self._registry = registry
         self._settings = settings
 
@@ -194,7 +194,7 @@ class TopicHandlers:
 class ConfigHandlers:
     """The key-value table and the name server's own settings."""
 
-    def __init__(self, kv: KvConfig, settings: Settings) -> None:
+    def __init__(self, kv: KvConfig, settings: NamesrvSettings) -> None:
         self._kv = kv
         self._settings = settings
 

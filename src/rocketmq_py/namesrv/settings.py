@@ -13,7 +13,7 @@ from rocketmq_py.store.fs.filesystem import FileSystem
 from rocketmq_py.store.fs.os_files import OsFileSystem
 
 
-class Settings:
+class NamesrvSettings:
     """Holds the current configuration.
 
     :param on_change: called with each new configuration.

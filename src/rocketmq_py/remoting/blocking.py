@@ -20,7 +20,7 @@ from collections.abc import Callable
 from rocketmq_py.core.peer import Peer, Reply
 from rocketmq_py.errors import ClosedError, ConnectionLost, CorruptFrame, RequestTimeout
 from rocketmq_py.protocol.codes import ResponseCode
-from rocketmq_py.remoting.connection_pool import Connections, set_no_delay
+from rocketmq_py.remoting.connection_pool import ConnectionPool, set_no_delay
 from rocketmq_py.tls import tls_fault
 
 _READ_SIZE = 4096
@@ -41,7 +41,7 @@ class DirectConnections:
     :param connections: says where an address is, and what to try when it cannot be reached.
     """
 
-    def __init__(self, connections: Connections) -> None:
+    def __init__(self, connections: ConnectionPool) -> None:
         self._connections = connections
         self._idle: dict[str, list[_DirectConnection]] = {}
         self._closed = False

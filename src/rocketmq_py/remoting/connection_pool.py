@@ -33,7 +33,7 @@ PushHandler = Callable[[str, Command], Command | Awaitable[Command | None] | Non
 """Takes the address of the peer and its request; what it returns is the answer, None for a request without one."""
 
 
-class Connections:
+class ConnectionPool:
     """Connections by address, for one event loop.
 
     :param connect_timeout: seconds to wait for a connection.

@@ -77,7 +77,7 @@ class _Link(asyncio.Protocol):
         self._transport.write(encode_command(oneway))
 
 
-class Outward:
+class RpcClient:
     """Connections to other servers, made when needed and kept.
 
     ``on_lost`` hears the address of a connection the other end has closed.

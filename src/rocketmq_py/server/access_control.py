@@ -17,7 +17,7 @@ import msgspec
 
 from rocketmq_py.core import java_config
 from rocketmq_py.core.access import permissions
-from rocketmq_py.core.access.permissions import Acl, Action, Entry, Resource, User
+from rocketmq_py.core.access.permissions import Acl, AclEntry, Action, Resource, User
 from rocketmq_py.core.access.plain_acl import PlainAcl, read_plain_acl
 from rocketmq_py.core.access.required_permissions import needs
 from rocketmq_py.errors import BadHeader, BrokerError, ConfigError
@@ -387,13 +387,13 @@ def info_of(user: User) -> UserInfo:
     )  # fmt: skip
 
 
-def _entry(info: EntryInfo) -> Entry:
+def _entry(info: EntryInfo) -> AclEntry:
     decisions = {"allow": True, "deny": False}
     allow = decisions.get((info.decision or "").lower())
     if allow is None:
         raise ConfigError("The decision is null or illegal.")
     actions = tuple(_action(word) for word in info.actions or ())
-    return Entry(Resource.parse(info.resource or ""), actions, allow, tuple(info.source_ips or ()))
+    return AclEntry(Resource.parse(info.resource or ""), actions, allow, tuple(info.source_ips or ()))
 
 
 def _action(word: str) -> Action:

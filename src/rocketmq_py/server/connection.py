@@ -36,12 +36,12 @@ class Owner(Protocol):
     max_frame: int
     write_limit: int
 
-    def connected(self, connection: Connection) -> None: ...
+    def connected(self, connection: ServerConnection) -> None: ...
 
-    def disconnected(self, connection: Connection) -> None: ...
+    def disconnected(self, connection: ServerConnection) -> None: ...
 
 
-class Connection(asyncio.Protocol):
+class ServerConnection(asyncio.Protocol):
     """Feeds what arrives to the dispatcher and writes what comes back, once per read."""
 
     __slots__ = (

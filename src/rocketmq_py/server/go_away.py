@@ -24,7 +24,7 @@ _QUIET_SECONDS = 1.0
 _LOOK_SECONDS = 0.1
 
 
-class Farewell:
+class GoAway:
     """Sends requests away.
 
     :param codes: the requests.

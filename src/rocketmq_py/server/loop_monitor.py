@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Collection
 
-from rocketmq_py.core.broker.fast_failure import StandingQueue
+from rocketmq_py.core.broker.fast_failure import FastFailure
 from rocketmq_py.server.requests.dispatcher import Dispatcher
 from rocketmq_py.server.requests.failures import OVERLOAD
 
@@ -30,7 +30,7 @@ class Clock:
     worked = staticmethod(time.thread_time)
 
 
-class Pace:
+class LoopMonitor:
     """Looks at the loop many times a second.
 
     Time is counted that the loop has worked. On a machine whose processor others use, requests wait as well, but there
@@ -52,7 +52,7 @@ class Pace:
     ) -> None:
         self._dispatcher = dispatcher
         self._full_lanes = full_lanes
-        self._turns = StandingQueue()
+        self._turns = FastFailure()
         self.writing_limit_ms = writing_limit_ms
         self._writing_lane = writing_lane
         self._clock = clock

@@ -22,7 +22,7 @@ _HANDSHAKE = 0x16
 _HANDSHAKE_SECONDS = 10.0
 
 
-class Doorway:
+class TlsAcceptor:
     """Listens on one socket; connections are handed to protocols once they have said their first byte.
 
     :param sock: bound and listening.

@@ -9,7 +9,7 @@ from rocketmq_py.namesrv import NamesrvConfig
 from rocketmq_py.namesrv.handlers import BrokerHandlers, ConfigHandlers, RouteHandlers, TopicHandlers
 from rocketmq_py.namesrv.kv_config import ORDER_TOPICS, KvConfig
 from rocketmq_py.namesrv.registration import checksum
-from rocketmq_py.namesrv.settings import Settings
+from rocketmq_py.namesrv.settings import NamesrvSettings
 from rocketmq_py.protocol.bodies.common import DataVersion, QueueData, TopicRouteData
 from rocketmq_py.protocol.codes import Version
 from rocketmq_py.protocol.headers import common as h
@@ -24,7 +24,7 @@ class Desk:
     def __init__(self, site, **settings):
         self.clock = ManualClock(site.now)
         self.kv = KvConfig()
-        self.settings = Settings(NamesrvConfig(**settings))
+        self.settings = NamesrvSettings(NamesrvConfig(**settings))
         self.routes = RouteHandlers(site.registry, self.kv, self.settings, self.clock)
         self.brokers = BrokerHandlers(site.registry, self.kv, self.settings, self.clock)
         self.topics = TopicHandlers(site.registry, self.settings)

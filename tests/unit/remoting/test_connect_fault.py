@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from rocketmq_py.remoting.connection_pool import Connections
+from rocketmq_py.remoting.connection_pool import ConnectionPool
 from rocketmq_py.tls import connect_fault
 
 NO_NAME = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
@@ -27,7 +27,7 @@ def test_in_words(error: OSError, words: str) -> None:
 
 
 def test_a_name_nobody_knows_is_told_apart_from_a_server_that_is_not_there() -> None:
-    told = str(Connections().cannot_connect("nosuch.example:9876", NO_NAME))
+    told = str(ConnectionPool().cannot_connect("nosuch.example:9876", NO_NAME))
     assert told == (
         "cannot connect to nosuch.example:9876: Name or service not known. "
         "Is the name spelt as it should be, and known from here?"

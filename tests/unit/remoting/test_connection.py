@@ -16,14 +16,14 @@ from rocketmq_py.errors import (
 )
 from rocketmq_py.protocol.headers.common import GroupHeader
 from rocketmq_py.remoting import connection as connection_module
-from rocketmq_py.remoting.connection_pool import Connections
+from rocketmq_py.remoting.connection_pool import ConnectionPool
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command, encode_command
 from tests.unit.client.scripted import Answerer, ScriptedNetwork
 
 
-def made(answer: Answerer, **options: object) -> tuple[Connections, ScriptedNetwork]:
+def made(answer: Answerer, **options: object) -> tuple[ConnectionPool, ScriptedNetwork]:
     network = ScriptedNetwork(answer)
-    connections = Connections(**options)  # type: ignore[arg-type]
+    connections = ConnectionPool(**options)  # type: ignore[arg-type]
     network.carry(connections)
     return connections, network
 

@@ -8,7 +8,7 @@ import pytest
 
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.server import go_away as farewell_module
-from rocketmq_py.server.go_away import V5_3_1, Farewell
+from rocketmq_py.server.go_away import V5_3_1, GoAway
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command
 from tests.unit.server.requests.test_dispatcher import QUEUE, Harness
 
@@ -16,8 +16,8 @@ GONE = 1500
 CODES = (Code.GET_MAX_OFFSET, Code.QUERY_MESSAGE)
 
 
-def leaving() -> tuple[Harness, Farewell]:
-    harness, farewell = Harness(), Farewell(CODES)  # type: ignore[no-untyped-call]
+def leaving() -> tuple[Harness, GoAway]:
+    harness, farewell = Harness(), GoAway(CODES)  # type: ignore[no-untyped-call]
     harness.dispatcher.send_away(farewell)
     return harness, farewell
 
@@ -55,7 +55,7 @@ def test_it_ends_when_nobody_asks_any_more(monkeypatch: pytest.MonkeyPatch) -> N
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
-        farewell = Farewell(CODES)
+        farewell = GoAway(CODES)
         until = loop.time() + 0.2
 
         async def ask() -> None:
@@ -73,7 +73,7 @@ def test_it_ends_when_nobody_asks_any_more(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_it_ends_when_the_time_is_over() -> None:
     async def main() -> None:
-        farewell = Farewell(CODES)
+        farewell = GoAway(CODES)
 
         async def ask() -> None:
             while True:

@@ -6,7 +6,7 @@ import pytest
 
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.server import LaneLimit, Peer, Reply, Router, handles
-from rocketmq_py.server.loop_monitor import Pace
+from rocketmq_py.server.loop_monitor import LoopMonitor
 from rocketmq_py.server.requests.dispatcher import Dispatcher
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command, decode_command, encode_command
 from rocketmq_py.wire.frame import FrameDecoder
@@ -34,7 +34,7 @@ class Machine:
         limits = {"send": LaneLimit(wait_ms=200), "pull": LaneLimit(wait_ms=5_000)}
         self.dispatcher = Dispatcher(Router(Handlers()), lanes=limits, after_read=self._write)
         self.full = set()
-        self.pace = Pace(self.dispatcher, lambda: self.full, writing_limit_ms=1_000, clock=self)
+        self.pace = LoopMonitor(self.dispatcher, lambda: self.full, writing_limit_ms=1_000, clock=self)
 
     def now(self):
         return self.time
@@ -122,7 +122,7 @@ def test_the_log_says_so_once_and_when_it_is_over(caplog):
 def test_without_limits_nobody_is_refused(limits):
     machine = Machine()
     machine.dispatcher = Dispatcher(Router(Handlers()), lanes=limits)
-    machine.pace = Pace(machine.dispatcher, clock=machine)
+    machine.pace = LoopMonitor(machine.dispatcher, clock=machine)
     assert [machine.turn(60.0) for _ in range(3)] == [(None, None)] * 3
 
 

@@ -11,16 +11,16 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from rocketmq_py.broker.acting.escape_bridge import Escape
+from rocketmq_py.broker.acting.escape_bridge import EscapeBridge
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.ha.role import Role
-from rocketmq_py.broker.pop.remote_fetch import Fetching
+from rocketmq_py.broker.pop.remote_fetch import RemoteFetcher
 from rocketmq_py.broker.pop.services import PopServices
 from rocketmq_py.broker.timer.delay_levels import DelayService
 from rocketmq_py.broker.timer.escape import TimerEscape
 from rocketmq_py.broker.transaction.check import TransactionCheck
 from rocketmq_py.broker.transaction.transactions import Transactions
-from rocketmq_py.core.pop.inflight import Outstanding
+from rocketmq_py.core.pop.inflight import InflightPop
 from rocketmq_py.errors import NoRouteError, RocketMQError
 from rocketmq_py.tasks import Background, Work
 
@@ -44,8 +44,8 @@ class ActingMaster:
     """
 
     def __init__(
-        self, config: BrokerConfig, escape: Escape, delay: DelayService, transactions: Transactions,
-        check: TransactionCheck, pop: PopServices, fetching: Fetching, timers: TimerEscape | None,
+        self, config: BrokerConfig, escape: EscapeBridge, delay: DelayService, transactions: Transactions,
+        check: TransactionCheck, pop: PopServices, fetching: RemoteFetcher, timers: TimerEscape | None,
         clock: Callable[[], int],
     ) -> None:  # fmt: skip
         self._config = config
@@ -136,7 +136,7 @@ class ActingMaster:
             self._pop.log.note_progress()
         return handed_on
 
-    async def _bring_back(self, one: Outstanding) -> int:
+    async def _bring_back(self, one: InflightPop) -> int:
         """Messages of a pop; nobody reads of it in the revive log, so a crash brings them back once more."""
         ck = one.check_point
         found, failure = await self._fetching.read(one)

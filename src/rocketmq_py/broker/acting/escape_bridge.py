@@ -23,7 +23,7 @@ from rocketmq_py.protocol import names
 from rocketmq_py.protocol.codes import STORED, RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.common import PullMessage, PullResponse, SendMessageV2
 from rocketmq_py.protocol.sys_flag import PULL_SUBSCRIPTION
-from rocketmq_py.remoting.rpc_client import Outward
+from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.store import NewRecord
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.java_hash import string_hash
@@ -45,13 +45,13 @@ class _Known(NamedTuple):
     until_ms: int
 
 
-class Escape:
+class EscapeBridge:
     """Sends messages to masters of other names, and fetches them there.
 
     :param clock: the time in milliseconds.
     """
 
-    def __init__(self, config: BrokerConfig, outward: Outward, clock: Callable[[], int]) -> None:
+    def __init__(self, config: BrokerConfig, outward: RpcClient, clock: Callable[[], int]) -> None:
         self._config = config
         self._outward = outward
         self._clock = clock

@@ -14,7 +14,7 @@ from rocketmq_py.broker.cluster.clients import Clients
 from rocketmq_py.broker.cluster.route_lookup import ask_route
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.request_modes import RequestModes
-from rocketmq_py.broker.metadata.topics import Topics, is_readable
+from rocketmq_py.broker.metadata.topics import TopicConfigs, is_readable
 from rocketmq_py.core.broker.client_registry import BROADCASTING
 from rocketmq_py.core.consumer.allocation import Allocation, Average, Circle
 from rocketmq_py.core.pop.assignment import share_for_pop
@@ -27,7 +27,7 @@ from rocketmq_py.protocol.bodies.pop import (
     QueryAssignmentRequest,
     QueryAssignmentResponse,
 )  # fmt: skip
-from rocketmq_py.remoting.rpc_client import Outward
+from rocketmq_py.remoting.rpc_client import RpcClient
 
 _log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class _Known(NamedTuple):
     own: int
 
 
-class Assignments:
+class QueueAssignments:
     """Assigns queues.
 
     :param clock: the time in milliseconds.
@@ -51,10 +51,10 @@ class Assignments:
     def __init__(
         self,
         config: BrokerConfig,
-        topics: Topics,
+        topics: TopicConfigs,
         clients: Clients,
         modes: RequestModes,
-        outward: Outward,
+        outward: RpcClient,
         clock: Callable[[], int],
     ) -> None:
         self._config = config

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.filters import ConsumerFilters
-from rocketmq_py.broker.metadata.groups import Groups
-from rocketmq_py.broker.metadata.topics import UNIT_SUB_FLAG, Topics
-from rocketmq_py.core.broker.client_registry import ConsumerGroup, ConsumerRegistry, Member, ProducerRegistry
+from rocketmq_py.broker.metadata.groups import SubscriptionGroups
+from rocketmq_py.broker.metadata.topics import UNIT_SUB_FLAG, TopicConfigs
+from rocketmq_py.core.broker.client_registry import ConsumerGroup, ConsumerRegistry, ProducerRegistry, RegisteredClient
 from rocketmq_py.core.consumer.subscription import differences
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies.common import ConsumerData, HeartbeatData
@@ -32,7 +32,12 @@ class Clients:
     """
 
     def __init__(
-        self, config: BrokerConfig, topics: Topics, groups: Groups, filters: ConsumerFilters, clock: Callable[[], int]
+        self,
+        config: BrokerConfig,
+        topics: TopicConfigs,
+        groups: SubscriptionGroups,
+        filters: ConsumerFilters,
+        clock: Callable[[], int],
     ) -> None:
         self._config = config
         self._topics = topics
@@ -57,7 +62,7 @@ class Clients:
             self.producers.register(producer.group_name, _member(peer, request, data.client_id, self._clock()))
         return changed
 
-    def _consumer(self, member: Member, data: HeartbeatData, consumer: ConsumerData) -> None:
+    def _consumer(self, member: RegisteredClient, data: HeartbeatData, consumer: ConsumerData) -> None:
         group = self._groups.find(consumer.group_name)
         if group is None:
             return
@@ -75,7 +80,7 @@ class Clients:
         if not without:
             self._filters.register(consumer.group_name, consumer.subscription_data_set)
 
-    def _compare(self, consumer: ConsumerData, member: Member) -> None:
+    def _compare(self, consumer: ConsumerData, member: RegisteredClient) -> None:
         """Says, once for each member and case, that it does not subscribe to what the rest of its group does."""
         group = self.consumers.groups.get(consumer.group_name)
         if group is None or all(other.client_id == member.client_id for other in group.members.values()):
@@ -135,5 +140,5 @@ class Clients:
                 channel.send(command)
 
 
-def _member(peer: Peer, request: Request, client_id: str, now_ms: int) -> Member:
-    return Member(peer, client_id, language_name(request.language), request.version, now_ms)
+def _member(peer: Peer, request: Request, client_id: str, now_ms: int) -> RegisteredClient:
+    return RegisteredClient(peer, client_id, language_name(request.language), request.version, now_ms)

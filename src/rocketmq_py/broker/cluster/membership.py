@@ -18,7 +18,7 @@ from rocketmq_py.protocol.bodies.common import BrokerMemberGroupData
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.cluster import NotifyMinBrokerIdChange
 from rocketmq_py.protocol.headers.common import BrokerHeartbeat, BrokerMemberGroup
-from rocketmq_py.remoting.rpc_client import Outward
+from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.tasks import Background
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.fastjson import load_object
@@ -34,7 +34,7 @@ class Membership:
     """
 
     def __init__(
-        self, config: BrokerConfig, role: Role, outward: Outward, address: str, renew: Callable[[], None]
+        self, config: BrokerConfig, role: Role, outward: RpcClient, address: str, renew: Callable[[], None]
     ) -> None:
         self._config = config
         self._role = role

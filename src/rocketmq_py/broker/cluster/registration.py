@@ -13,7 +13,7 @@ from zlib import crc32
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.ha.role import Role
-from rocketmq_py.broker.metadata.topics import Topics
+from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.bodies.common import (
     KvTable,
@@ -26,7 +26,7 @@ from rocketmq_py.protocol.bodies.common import (
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.common import RegisterBroker, RegisterBrokerResponse, TopicName, UnregisterBroker
 from rocketmq_py.protocol.sys_flag import PERM_RW, PERM_WRITE
-from rocketmq_py.remoting.rpc_client import Outward
+from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.tasks import Background
 from rocketmq_py.wire.command import Command
 
@@ -44,7 +44,9 @@ class Registration:
     :param role: hears what name servers say of the master.
     """
 
-    def __init__(self, config: BrokerConfig, topics: Topics, outward: Outward, address: str, role: Role) -> None:
+    def __init__(
+        self, config: BrokerConfig, topics: TopicConfigs, outward: RpcClient, address: str, role: Role
+    ) -> None:
         self._config = config
         self._topics = topics
         self._outward = outward

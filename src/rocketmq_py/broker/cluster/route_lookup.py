@@ -15,7 +15,7 @@ from rocketmq_py.errors import RocketMQError, TopicNotExist
 from rocketmq_py.protocol.bodies.common import TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.common import GetRouteInfo
-from rocketmq_py.remoting.rpc_client import Outward
+from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.wire.command import Command
 
 _log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ async def first_told(
     return None
 
 
-async def ask_route(config: BrokerConfig, outward: Outward, topic: str) -> TopicRoute | None:
+async def ask_route(config: BrokerConfig, outward: RpcClient, topic: str) -> TopicRoute | None:
     """The route of a topic, without queues if the name server that answers does not know it; None if none answers."""
     request = Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, ext=GetRouteInfo(topic=topic).to_ext())
 

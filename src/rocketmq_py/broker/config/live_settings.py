@@ -51,7 +51,7 @@ AT_START = frozenset({
 """Fields read once; a change of them waits for the next start."""
 
 
-class Settings:
+class LiveSettings:
     """The settings in force.
 
     :param broker: changed in place. :param store: changed in place, too.

@@ -9,14 +9,14 @@ from __future__ import annotations
 import logging
 
 from rocketmq_py.broker.cluster.membership import Membership
-from rocketmq_py.broker.metadata.offsets import Offsets
+from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.timer.delay_levels import DelayService
 from rocketmq_py.broker.timer.timers import Timers
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.timer import TimerCheckPointResponse
-from rocketmq_py.remoting.rpc_client import Outward
+from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.fastjson import load_object
 
@@ -27,7 +27,7 @@ _SECONDS = 10.0
 
 
 async def take_back(
-    membership: Membership, outward: Outward, offsets: Offsets, delay: DelayService, timers: Timers
+    membership: Membership, outward: RpcClient, offsets: ConsumerOffsets, delay: DelayService, timers: Timers
 ) -> bool:
     """Take over offsets of groups and delay levels that are ahead at the slave with the smallest id, and its timers.
 
@@ -52,7 +52,7 @@ async def take_back(
     return True
 
 
-async def _take_timers(outward: Outward, address: str, timers: Timers) -> None:
+async def _take_timers(outward: RpcClient, address: str, timers: Timers) -> None:
     try:
         reply = await outward.ask(address, Command(RequestCode.GET_TIMER_CHECK_POINT), _SECONDS)
         timers.take_over(bytes(reply.body), TimerCheckPointResponse.from_ext(reply.ext))
@@ -60,5 +60,5 @@ async def _take_timers(outward: Outward, address: str, timers: Timers) -> None:
         _log.warning("slave %s does not tell which timed messages it has delivered for this broker: %s", address, e)
 
 
-async def _ask(outward: Outward, address: str, code: RequestCode) -> object:
+async def _ask(outward: RpcClient, address: str, code: RequestCode) -> object:
     return load_object((await outward.ask(address, Command(code), _SECONDS)).body)

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.ha.role import Master, Role
-from rocketmq_py.broker.metadata.groups import Groups
-from rocketmq_py.broker.metadata.offsets import Offsets
+from rocketmq_py.broker.metadata.groups import SubscriptionGroups
+from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.metadata.request_modes import RequestModes
-from rocketmq_py.broker.metadata.topics import Topics
+from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.timer.delay_levels import DelayService
 from rocketmq_py.broker.timer.timers import Timers
 from rocketmq_py.core.peer import Reply
@@ -26,7 +26,7 @@ from rocketmq_py.protocol.bodies.pop import MessageRequestModes
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.protocol.headers.cluster import AllGroups, AllGroupsResponse, AllTopics, AllTopicsResponse
-from rocketmq_py.remoting.rpc_client import Outward
+from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.tasks import Background
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.fastjson import load_object
@@ -44,9 +44,9 @@ _MOST_PAGES = 10_000
 class Tables(NamedTuple):
     """What is taken over."""
 
-    topics: Topics
-    groups: Groups
-    offsets: Offsets
+    topics: TopicConfigs
+    groups: SubscriptionGroups
+    offsets: ConsumerOffsets
     delay: DelayService
     modes: RequestModes
     timers: Timers
@@ -64,7 +64,7 @@ class SlaveSync:
     """
 
     def __init__(
-        self, config: BrokerConfig, role: Role, tables: Tables, outward: Outward, address: str,
+        self, config: BrokerConfig, role: Role, tables: Tables, outward: RpcClient, address: str,
         on_lost: Callable[[], None],
     ) -> None:  # fmt: skip
         self._config = config

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 
 from rocketmq_py.broker.cluster.registration import Registration
-from rocketmq_py.broker.config.live_settings import Settings
-from rocketmq_py.broker.metadata.topics import Topics
+from rocketmq_py.broker.config.live_settings import LiveSettings
+from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.runtime_info import RuntimeInfo
 from rocketmq_py.broker.timer.delay_levels import DelayService
 from rocketmq_py.core.java_config import shown
@@ -26,11 +26,11 @@ class AdminHandlers:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: LiveSettings,
         runtime: RuntimeInfo,
         delay: DelayService,
         store: MessageStore,
-        topics: Topics,
+        topics: TopicConfigs,
         registration: Registration,
     ) -> None:
         self._settings = settings

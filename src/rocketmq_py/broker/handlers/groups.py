@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from rocketmq_py.broker.cluster.clients import Clients
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.metadata.groups import Groups
+from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.java_files import bean
 from rocketmq_py.broker.metadata.name_validator import group_fault
-from rocketmq_py.broker.metadata.offsets import Offsets
+from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.metadata.table_pages import page
-from rocketmq_py.broker.metadata.topics import Topics
+from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.core.queue_limits import retry_queues_fault
 from rocketmq_py.errors import BrokerError
@@ -31,10 +31,10 @@ class GroupHandlers:
     def __init__(
         self,
         config: BrokerConfig,
-        groups: Groups,
-        topics: Topics,
+        groups: SubscriptionGroups,
+        topics: TopicConfigs,
         store: MessageStore,
-        offsets: Offsets,
+        offsets: ConsumerOffsets,
         clients: Clients,
         stats: Stats,
         address: str,

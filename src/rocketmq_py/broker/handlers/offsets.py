@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.metadata.groups import Groups
-from rocketmq_py.broker.metadata.offsets import Offsets
-from rocketmq_py.broker.metadata.topics import Topics
+from rocketmq_py.broker.metadata.groups import SubscriptionGroups
+from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
+from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.admin import QueryCorrectionOffset
@@ -30,7 +30,12 @@ class OffsetHandlers:
     """14, 15, 29-32, 43, 308."""
 
     def __init__(
-        self, config: BrokerConfig, store: MessageStore, topics: Topics, groups: Groups, offsets: Offsets
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        topics: TopicConfigs,
+        groups: SubscriptionGroups,
+        offsets: ConsumerOffsets,
     ) -> None:
         self._config = config
         self._store = store

@@ -8,9 +8,9 @@ from functools import cache
 
 from rocketmq_py.broker.cluster.clients import Clients
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.metadata.groups import Groups
-from rocketmq_py.broker.metadata.offsets import Offsets
-from rocketmq_py.broker.metadata.topics import Topics
+from rocketmq_py.broker.metadata.groups import SubscriptionGroups
+from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
+from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.core.broker.stats import DAY, HOUR, MINUTE
 from rocketmq_py.errors import BrokerError
@@ -34,7 +34,8 @@ class StatisticsHandlers:
     """
 
     def __init__(
-        self, config: BrokerConfig, store: MessageStore, topics: Topics, groups: Groups, offsets: Offsets,
+        self, config: BrokerConfig, store: MessageStore, topics: TopicConfigs, groups: SubscriptionGroups,
+        offsets: ConsumerOffsets,
         clients: Clients, stats: Stats, address: str, clock: Callable[[], int],
     ) -> None:  # fmt: skip
         self._config = config

@@ -6,10 +6,10 @@ from rocketmq_py.broker.cluster.registration import Registration
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.java_files import bean
 from rocketmq_py.broker.metadata.name_validator import folder_fault, topic_fault
-from rocketmq_py.broker.metadata.offsets import Offsets
+from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.metadata.table_pages import page
 from rocketmq_py.broker.metadata.topic_attributes import alter, parse_changes, refuse_mixed
-from rocketmq_py.broker.metadata.topics import Topics
+from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.core.queue_limits import perm_fault, topic_queues_fault
 from rocketmq_py.errors import BrokerError
@@ -30,9 +30,9 @@ class TopicHandlers:
     def __init__(
         self,
         config: BrokerConfig,
-        topics: Topics,
+        topics: TopicConfigs,
         store: MessageStore,
-        offsets: Offsets,
+        offsets: ConsumerOffsets,
         stats: Stats,
         registration: Registration,
     ) -> None:

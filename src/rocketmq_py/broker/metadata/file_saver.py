@@ -12,7 +12,7 @@ from rocketmq_py.store.config.config_files import ConfigFile
 _log = logging.getLogger(__name__)
 
 
-class Saver:
+class ConfigFileSaver:
     """Saves files one after the other in a thread of its own.
 
     A disk that fails is logged, once for each file until it can be written again; the next save tries.

@@ -31,7 +31,7 @@ BUILT_IN = (
 )  # fmt: skip
 
 
-class Groups:
+class SubscriptionGroups:
     """The table of consumer groups.
 
     :param file: ``subscriptionGroup.json``.

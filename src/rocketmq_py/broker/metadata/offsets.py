@@ -24,7 +24,7 @@ Table = dict[str, dict[int, int]]
 """``topic@group`` to queue to offset."""
 
 
-class Offsets:
+class ConsumerOffsets:
     """Offsets by topic, group and queue.
 
     :param file: ``consumerOffset.json``.

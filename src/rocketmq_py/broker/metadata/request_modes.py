@@ -6,9 +6,9 @@ Knows Java's rules (MessageRequestModeManager, QueryAssignmentProcessor). Refuse
 from __future__ import annotations
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.metadata.groups import Groups
+from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.java_files import bean
-from rocketmq_py.broker.metadata.topics import Topics
+from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.bodies.pop import POP, PULL, MessageRequestMode, MessageRequestModes
 from rocketmq_py.protocol.codes import ResponseCode as Code
@@ -22,7 +22,9 @@ class RequestModes:
     :param file: ``messageRequestMode.json``.
     """
 
-    def __init__(self, file: ConfigFile, config: BrokerConfig, topics: Topics, groups: Groups) -> None:
+    def __init__(
+        self, file: ConfigFile, config: BrokerConfig, topics: TopicConfigs, groups: SubscriptionGroups
+    ) -> None:
         self._file = file
         self._config = config
         self._topics = topics

@@ -1,7 +1,7 @@
 """The topics of this broker: their configuration, how they come into being, and ``topics.json``.
 
 Knows Java's rules (TopicConfigManager). Refuses to know messages, routes and who asks: whoever wants to hear of changes
-sets :attr:`Topics.on_change`.
+sets :attr:`TopicConfigs.on_change`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ UNIT_SUB_FLAG = 0x2
 _TABLE = "topicConfigTable"
 
 
-class Topics:
+class TopicConfigs:
     """The table of topics.
 
     :param file: ``topics.json``.

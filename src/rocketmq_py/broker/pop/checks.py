@@ -16,7 +16,7 @@ from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.server import Peer
 
 
-class Reading(Protocol):
+class PopTarget(Protocol):
     """A request that wants to read messages of a queue for a group."""
 
     @property
@@ -27,7 +27,7 @@ class Reading(Protocol):
     def queue_id(self) -> int: ...
 
 
-class Settling(Reading, Protocol):
+class AckTarget(PopTarget, Protocol):
     """A request about one message of a queue."""
 
     @property
@@ -52,7 +52,7 @@ class PopChecks:
         if not is_readable(self._config.broker_permission):
             raise BrokerError.of(Code.NO_PERMISSION, f"the broker[{self._config.broker_ip1}] {what} is forbidden")
 
-    def reading(self, peer: Peer, header: Reading) -> TopicConfig:
+    def reading(self, peer: Peer, header: PopTarget) -> TopicConfig:
         """The topic of a request that wants to read.
 
         :raises BrokerError: it may not.
@@ -70,7 +70,7 @@ class PopChecks:
             raise BrokerError.of(Code.NO_PERMISSION, f"subscription group no permission, {header.consumer_group}")
         return topic
 
-    def settling(self, peer: Peer, header: Settling, *, end_included: bool = False) -> None:
+    def settling(self, peer: Peer, header: AckTarget, *, end_included: bool = False) -> None:
         """Check a request about a message that was popped.
 
         :param end_included: the offset may also be that of the next message to come; Java lets such acks pass.
@@ -93,7 +93,7 @@ class PopChecks:
         return topic
 
 
-def _illegal_queue(peer: Peer, header: Reading, topic: TopicConfig) -> str:
+def _illegal_queue(peer: Peer, header: PopTarget, topic: TopicConfig) -> str:
     return (
         f"queueId[{header.queue_id}] is illegal, topic:[{header.topic}] "
         f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[/{peer.address}]"

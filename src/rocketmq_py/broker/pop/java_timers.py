@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-from rocketmq_py.broker.metadata.offsets import Offsets
+from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.pop.revive_log import ReviveLog
 from rocketmq_py.broker.send.stored_record import read_stored
 from rocketmq_py.errors import BadHeader, CorruptRecord
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 _BATCH = 1024
 
 
-def take_over_timers(store: MessageStore, offsets: Offsets, log: ReviveLog, timer_check: Path) -> None:
+def take_over_timers(store: MessageStore, offsets: ConsumerOffsets, log: ReviveLog, timer_check: Path) -> None:
     """Write what waits in Java's timer for the revive topic to that topic, once.
 
     Where this has got to is kept as an offset of the revive group in the timer's topic, which Java leaves alone.

@@ -29,7 +29,7 @@ class WaitingPop(NamedTuple):
     responder: Responder
 
 
-class PopHolds:
+class PopLongPollingService:
     """Waiting requests of one kind.
 
     :param soon: runs a callback in the next turn of the event loop: arrivals are told from within the store, and a pop

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rocketmq_py.broker.metadata.groups import Groups
+from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.java_files import bean
-from rocketmq_py.broker.metadata.topics import Topics
+from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.core.pop.order import FORGET_AFTER_MS, OrderInfo, OrderKey, OrderTable
 from rocketmq_py.store.config.config_files import ConfigFile
 from rocketmq_py.wire.fastjson import Bare
@@ -26,8 +26,8 @@ class OrderInfos:
     def __init__(
         self,
         file: ConfigFile,
-        topics: Topics,
-        groups: Groups,
+        topics: TopicConfigs,
+        groups: SubscriptionGroups,
         clock: Callable[[], int],
         save: Callable[[ConfigFile, Any], None] = ConfigFile.save,
     ) -> None:

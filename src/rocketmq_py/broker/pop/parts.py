@@ -6,15 +6,15 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.metadata.groups import Groups
-from rocketmq_py.broker.metadata.topics import Topics
-from rocketmq_py.broker.send.ack_waiter import Confirming
+from rocketmq_py.broker.metadata.groups import SubscriptionGroups
+from rocketmq_py.broker.metadata.topics import TopicConfigs
+from rocketmq_py.broker.send.ack_waiter import AckWaiter
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.store import MessageStore
 
 
 class PopOffsets(Protocol):
-    """What pops ask of offsets; see :class:`~rocketmq_py.broker.metadata.offsets.Offsets`."""
+    """What pops ask of offsets; see :class:`~rocketmq_py.broker.metadata.offsets.ConsumerOffsets`."""
 
     def query(self, group: str, topic: str, queue_id: int) -> int: ...
     def commit(self, group: str, topic: str, queue_id: int, offset: int, client: str) -> None: ...
@@ -27,10 +27,10 @@ class PopParts(NamedTuple):
 
     config: BrokerConfig
     store: MessageStore
-    topics: Topics
-    groups: Groups
+    topics: TopicConfigs
+    groups: SubscriptionGroups
     offsets: PopOffsets
     stats: Stats
     store_host: bytes
     clock: Callable[[], int]
-    confirming: Confirming | None
+    confirming: AckWaiter | None

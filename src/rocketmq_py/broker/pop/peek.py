@@ -13,7 +13,7 @@ from typing import Any
 from rocketmq_py.broker.pop.checks import PopChecks
 from rocketmq_py.broker.pop.parts import PopParts
 from rocketmq_py.broker.pop.pop import HeldPop, pop_filters, wait_refusal
-from rocketmq_py.broker.pop.reading import PopReading
+from rocketmq_py.broker.pop.reading import PopReader
 from rocketmq_py.core.pop.long_polling import Poll, PollKey, PollTable
 from rocketmq_py.core.pop.order import OrderKey, OrderTable
 from rocketmq_py.protocol.bodies.common import TopicConfig
@@ -40,10 +40,10 @@ class NotifyKey(PollKey):
     __slots__ = ()
 
 
-class PopLooking:
+class PeekService:
     """Answers requests that leave everything where it is."""
 
-    def __init__(self, parts: PopParts, checks: PopChecks, reading: PopReading, orders: OrderTable) -> None:
+    def __init__(self, parts: PopParts, checks: PopChecks, reading: PopReader, orders: OrderTable) -> None:
         self._topics = parts.topics
         self._clock = parts.clock
         self._checks = checks

@@ -17,7 +17,7 @@ from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.filters import compile_filter
 from rocketmq_py.broker.pop.checks import PopChecks
 from rocketmq_py.broker.pop.parts import PopParts
-from rocketmq_py.broker.pop.reading import PopReading, as_popped, offsets_of
+from rocketmq_py.broker.pop.reading import PopReader, as_popped, offsets_of
 from rocketmq_py.broker.pop.revive_log import ReviveLog, revive_queue
 from rocketmq_py.core.consumer.subscription import (
     Accepts,
@@ -93,11 +93,11 @@ class _Work(msgspec.Struct):
         return self.count >= self.header.max_msg_nums
 
 
-class Popper:
+class PopService:
     """Answers pops."""
 
     def __init__(
-        self, parts: PopParts, checks: PopChecks, reading: PopReading, log: ReviveLog, orders: OrderTable
+        self, parts: PopParts, checks: PopChecks, reading: PopReader, log: ReviveLog, orders: OrderTable
     ) -> None:
         self._config = parts.config
         self._store = parts.store

@@ -22,7 +22,7 @@ from rocketmq_py.wire.record import QUEUE_OFFSET_AT, encode_record, record_sizes
 _MOVED = (GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.OFFSET_FOUND_NULL)
 
 
-class PopReading:
+class PopReader:
     """Reads queues for pops."""
 
     def __init__(self, parts: PopParts) -> None:

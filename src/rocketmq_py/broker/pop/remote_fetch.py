@@ -11,24 +11,24 @@ from __future__ import annotations
 import logging
 from collections import deque
 
-from rocketmq_py.broker.acting.escape_bridge import Escape
+from rocketmq_py.broker.acting.escape_bridge import EscapeBridge
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.pop.services import PopServices
-from rocketmq_py.core.pop.inflight import Outstanding, is_tried_out
+from rocketmq_py.core.pop.inflight import InflightPop, is_tried_out
 from rocketmq_py.errors import NetworkError, RocketMQError, StoreError
 from rocketmq_py.tasks import Background
 
 _log = logging.getLogger(__name__)
 
 
-class Fetching:
+class RemoteFetcher:
     """Fetches messages of pops that name other brokers."""
 
-    def __init__(self, config: BrokerConfig, escape: Escape, pop: PopServices) -> None:
+    def __init__(self, config: BrokerConfig, escape: EscapeBridge, pop: PopServices) -> None:
         self._config = config
         self._escape = escape
         self._pop = pop
-        self._waiting: dict[str, deque[Outstanding]] = {}
+        self._waiting: dict[str, deque[InflightPop]] = {}
         self._work = Background()
         self._failing: set[str] = set()
 
@@ -36,7 +36,7 @@ class Fetching:
         """End; what is under way is tried again after the next start. Harmless when ended already."""
         await self._work.stop()
 
-    def take(self, one: Outstanding) -> None:
+    def take(self, one: InflightPop) -> None:
         """Bring back a pop whose messages are at another broker, soon."""
         name = one.check_point.broker_name
         waiting = self._waiting.get(name)
@@ -60,7 +60,7 @@ class Fetching:
             for one in waiting:
                 self._pop.reviver.postpone(one)
 
-    async def _bring_back(self, one: Outstanding) -> RocketMQError | None:
+    async def _bring_back(self, one: InflightPop) -> RocketMQError | None:
         """Have what can be had of a pop stored here; what was against the rest."""
         found, failure = await self.read(one)
         reviver = self._pop.reviver
@@ -72,7 +72,7 @@ class Fetching:
             self.try_again(one, failure)
         return failure
 
-    async def read(self, one: Outstanding) -> tuple[dict[int, bytes | None], RocketMQError | None]:
+    async def read(self, one: InflightPop) -> tuple[dict[int, bytes | None], RocketMQError | None]:
         """Messages of a pop that are still out, by offset, from whoever has them; None for one that is gone.
 
         And what was against it when not all of them could be had.
@@ -90,7 +90,7 @@ class Fetching:
             _log.warning("popped messages of broker %s can be had again", ck.broker_name)
         return found, None
 
-    def try_again(self, one: Outstanding, why: RocketMQError) -> None:
+    def try_again(self, one: InflightPop, why: RocketMQError) -> None:
         """Let what is left of a pop wait, the longer the more often that was so; or give it up, if that is wanted."""
         log, ck = self._pop.log, one.check_point
         if log.ledger.find(ck.key) is not one:

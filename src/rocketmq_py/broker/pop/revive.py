@@ -17,7 +17,7 @@ from rocketmq_py.broker.pop.revive_log import ReviveLog
 from rocketmq_py.broker.send.message_properties import encode
 from rocketmq_py.broker.send.stored_record import read_stored
 from rocketmq_py.core.paths import component_fault
-from rocketmq_py.core.pop.inflight import Outstanding
+from rocketmq_py.core.pop.inflight import InflightPop
 from rocketmq_py.errors import CorruptRecord, StoreError
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.protocol.names import is_retry_topic
@@ -51,8 +51,8 @@ class Reviver:
         self._clock = parts.clock
         self._log = log
         self._is_refused = False
-        self._due: deque[Outstanding] = deque()
-        self.elsewhere: Callable[[Outstanding], None] = self.postpone
+        self._due: deque[InflightPop] = deque()
+        self.elsewhere: Callable[[InflightPop], None] = self.postpone
         """Takes pops whose messages are at another broker, so that they are tried again or come back."""
         self.on_back: Callable[[str, str], None] = lambda _topic, _group: None
         """Called with the topic subscribed to and the group when messages are there again."""
@@ -76,7 +76,7 @@ class Reviver:
             self._store.settle()
         self._log.note_progress()
 
-    def is_wanted(self, one: Outstanding) -> bool:
+    def is_wanted(self, one: InflightPop) -> bool:
         """Whether messages of a pop are still out, and there is somebody who may have them."""
         ck = one.check_point
         if self._log.ledger.find(ck.key) is not one:  # acked while it was due
@@ -88,7 +88,7 @@ class Reviver:
             return False
         return True
 
-    def bring_back(self, one: Outstanding, offsets: Iterable[int], read: Read) -> bool:
+    def bring_back(self, one: InflightPop, offsets: Iterable[int], read: Read) -> bool:
         """Put messages of a pop into the retry topic, to be settled; False when the store refuses, and they wait."""
         try:
             self._bring_back(one, offsets, read)
@@ -101,11 +101,11 @@ class Reviver:
         self._is_refused = False
         return True
 
-    def postpone(self, one: Outstanding) -> None:
+    def postpone(self, one: InflightPop) -> None:
         """Try it again in a second."""
         self._log.ledger.postpone(one, self._clock() + _TRY_AGAIN_MS)
 
-    def _bring_back(self, one: Outstanding, offsets: Iterable[int], read: Read) -> None:
+    def _bring_back(self, one: InflightPop, offsets: Iterable[int], read: Read) -> None:
         ck, done = one.check_point, list[int]()
         try:
             for offset in offsets:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from rocketmq_py.broker.pop.parts import PopParts
 from rocketmq_py.broker.send.message_properties import encode
 from rocketmq_py.broker.send.stored_record import read_stored
-from rocketmq_py.core.pop.inflight import Ledger, Outstanding, to_try_again
+from rocketmq_py.core.pop.inflight import InflightPop, InflightPops, to_try_again
 from rocketmq_py.errors import BadHeader, CorruptRecord
 from rocketmq_py.protocol.pop_checkpoint import (
     ACK_TAG,
@@ -62,7 +62,7 @@ class ReviveLog:
         self._host = parts.store_host
         self._clock = parts.clock
         self.topic = revive_topic(parts.config.broker_cluster_name)
-        self.ledger = Ledger()
+        self.ledger = InflightPops()
         self._following: dict[int, int] = {}
         self._unread: list[_Gap] = []
         self._offsets_lag_from_ms: int | None = None
@@ -100,7 +100,7 @@ class ReviveLog:
         self.ledger.settle(key, one, bits)
         return appended
 
-    def try_again(self, one: Outstanding) -> None:
+    def try_again(self, one: InflightPop) -> None:
         """Write down a pop once more whose messages could not be had: their next try is later.
 
         :raises StoreNotWritable: the store refuses writes.
@@ -152,7 +152,7 @@ class ReviveLog:
 
     def reload(self) -> None:
         """Read again what is not dealt with yet: the log has grown by what a master wrote."""
-        self.ledger = Ledger()
+        self.ledger = InflightPops()
         self.load(None)
 
     def catch_up(self) -> None:

@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from rocketmq_py.broker.ha.role import Role
-from rocketmq_py.broker.metadata.offsets import Offsets
+from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.pop.acks import PopAcks
 from rocketmq_py.broker.pop.checks import PopChecks
 from rocketmq_py.broker.pop.java_timers import take_over_timers
-from rocketmq_py.broker.pop.long_polling import PopHolds, WaitingPop
+from rocketmq_py.broker.pop.long_polling import PopLongPollingService, WaitingPop
 from rocketmq_py.broker.pop.order_info import OrderInfos
 from rocketmq_py.broker.pop.parts import PopParts
-from rocketmq_py.broker.pop.peek import NotifyKey, PopLooking
-from rocketmq_py.broker.pop.pop import NOTHING, HeldPop, Popper
-from rocketmq_py.broker.pop.reading import PopReading
+from rocketmq_py.broker.pop.peek import NotifyKey, PeekService
+from rocketmq_py.broker.pop.pop import NOTHING, HeldPop, PopService
+from rocketmq_py.broker.pop.reading import PopReader
 from rocketmq_py.broker.pop.revive import Reviver
 from rocketmq_py.broker.pop.revive_log import ReviveLog
 from rocketmq_py.broker.pop.slave import SlaveOffsets, SlavePopChecks, SlaveReviveLog
-from rocketmq_py.core.pop.checkpoint_offsets import Places
+from rocketmq_py.core.pop.checkpoint_offsets import CheckpointOffsets
 from rocketmq_py.core.pop.long_polling import PollTable
 from rocketmq_py.core.pop.order import OrderKey
 from rocketmq_py.protocol.codes import ResponseCode
@@ -48,7 +48,7 @@ class PopServices:
     def __init__(
         self,
         parts: PopParts,
-        offsets: Offsets,
+        offsets: ConsumerOffsets,
         role: Role,
         soon: Callable[[Callable[[], None]], object],
         hold: Callable[[Hold, Responder], None],
@@ -57,7 +57,7 @@ class PopServices:
         self._offsets = offsets
         checks, self.log = PopChecks(parts), ReviveLog(parts)
         if role.is_slave:
-            places = Places()
+            places = CheckpointOffsets()
             parts = parts._replace(offsets=SlaveOffsets(offsets, places))
             checks, self.log = SlavePopChecks(parts, role), SlaveReviveLog(parts, offsets, places)
         self._parts = parts
@@ -65,10 +65,10 @@ class PopServices:
         file = ConfigFile(parts.config.store_root / "config" / "consumerOrderInfo.json")
         self.orders = OrderInfos(file, parts.topics, parts.groups, parts.clock, save)
         table = self.orders.table
-        reading = PopReading(parts)
-        self.popper = Popper(parts, checks, reading, self.log, table)
+        reading = PopReader(parts)
+        self.popper = PopService(parts, checks, reading, self.log, table)
         self.acks = PopAcks(parts, checks, self.log, table)
-        self.looking = PopLooking(parts, checks, reading, table)
+        self.looking = PeekService(parts, checks, reading, table)
         self.reviver = Reviver(parts, self.log)
         self._make_holds(soon, hold)
 
@@ -86,8 +86,10 @@ class PopServices:
         pops: PollTable[WaitingPop] = PollTable()
         told: PollTable[WaitingPop] = PollTable(last_first=True)
         no_pop = Reply(ResponseCode.POLLING_TIMEOUT, "NO_MESSAGE_IN_QUEUE", NOTHING)
-        self.pops = PopHolds(pops, pop, store, soon, hold, no_pop)
-        self.told = PopHolds(told, notify, store, soon, hold, Reply(header=NotificationResponse(has_msg=False)))
+        self.pops = PopLongPollingService(pops, pop, store, soon, hold, no_pop)
+        self.told = PopLongPollingService(
+            told, notify, store, soon, hold, Reply(header=NotificationResponse(has_msg=False))
+        )
         popper.on_rest = self.pops.wake
         popper.waits, looking.waits, looking.told = pops, pops, told
         self.reviver.on_back = self._back

@@ -14,9 +14,9 @@ from rocketmq_py.broker import remarks
 from rocketmq_py.broker.cluster.clients import Clients
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.filters import ConsumerFilters, compile_filter
-from rocketmq_py.broker.metadata.groups import Groups
-from rocketmq_py.broker.metadata.offsets import Offsets
-from rocketmq_py.broker.metadata.topics import Topics, is_readable
+from rocketmq_py.broker.metadata.groups import SubscriptionGroups
+from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
+from rocketmq_py.broker.metadata.topics import TopicConfigs, is_readable
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.core.broker.hold_table import Held, QueueKey
 from rocketmq_py.core.consumer.subscription import (
@@ -80,7 +80,7 @@ class HeldPull(NamedTuple):
     request: Request
 
 
-class Puller:
+class PullService:
     """Answers pulls.
 
     :param clock: the time in milliseconds.
@@ -90,9 +90,9 @@ class Puller:
         self,
         config: BrokerConfig,
         store: MessageStore,
-        topics: Topics,
-        groups: Groups,
-        offsets: Offsets,
+        topics: TopicConfigs,
+        groups: SubscriptionGroups,
+        offsets: ConsumerOffsets,
         clients: Clients,
         filters: ConsumerFilters,
         stats: Stats,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
-from rocketmq_py.broker.pull.pull import HeldPull, Puller
+from rocketmq_py.broker.pull.pull import HeldPull, PullService
 from rocketmq_py.core.broker.hold_table import Held, HoldTable, QueueKey
 from rocketmq_py.server import Hold, Peer, Reply, Responder
 from rocketmq_py.server.requests.failures import failure, overloaded
@@ -26,7 +26,7 @@ class Waiting(NamedTuple):
     responder: Responder
 
 
-class PullHolds:
+class PullRequestHoldService:
     """The broker's held pulls.
 
     :param limit: how many may wait at a time, looked at for each.
@@ -36,7 +36,7 @@ class PullHolds:
 
     def __init__(
         self,
-        puller: Puller,
+        puller: PullService,
         store: MessageStore,
         soon: Callable[[Callable[[], None]], object],
         limit: Callable[[], int] = lambda: 100_000,

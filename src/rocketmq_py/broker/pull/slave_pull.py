@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from rocketmq_py.broker.ha.role import Role
-from rocketmq_py.broker.pull.pull import Admitted, Puller, answer_fields
+from rocketmq_py.broker.pull.pull import Admitted, PullService, answer_fields
 from rocketmq_py.core.broker.slave_read import slave_answer
 from rocketmq_py.protocol.headers.common import PullMessage
 from rocketmq_py.protocol.requests import Request
@@ -19,10 +19,10 @@ from rocketmq_py.store import GetResult, GetStatus
 _INSIDE = (GetStatus.FOUND, GetStatus.NO_MATCHED_MESSAGE, GetStatus.MESSAGE_WAS_REMOVING)
 
 
-class SlavePuller(Puller):
+class SlavePullService(PullService):
     """Answers pulls of a slave.
 
-    :param role: knows whether the master is there. :param parts: see :class:`Puller`.
+    :param role: knows whether the master is there. :param parts: see :class:`PullService`.
     """
 
     def __init__(self, role: Role, *parts: Any) -> None:

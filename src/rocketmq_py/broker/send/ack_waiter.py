@@ -29,7 +29,7 @@ _LOOK_SECONDS = 1.0
 """At least so often it is looked who has waited too long: settings may have changed."""
 
 
-class Unconfirmed(NamedTuple):
+class WaitingSend(NamedTuple):
     """An answer that waits, since ``since_ms``, for the log to be safe up to ``end``, with so many slaves."""
 
     reply: Reply
@@ -40,7 +40,7 @@ class Unconfirmed(NamedTuple):
     """What is answered when the wait was too long; None for the code of what was waited for."""
 
 
-class Confirming:
+class AckWaiter:
     """Tells which answers have to wait, and which messages are not to be stored at all.
 
     :param slaves_wanted: how many slaves are to have a message; None where too few brokers are there to take it.
@@ -60,7 +60,7 @@ class Confirming:
     def of(
         cls, store: MessageStore, config: BrokerConfig, slaves_wanted: Callable[[], int | None],
         clock: Callable[[], int],
-    ) -> Confirming | None:  # fmt: skip
+    ) -> AckWaiter | None:  # fmt: skip
         """None where messages are flushed and replicated later anyway."""
         is_needed = flushes(store) or config.broker_role == SYNC_MASTER
         return cls(store, config, slaves_wanted, clock) if is_needed else None
@@ -87,7 +87,7 @@ class Confirming:
         if not self._flushes and not slaves:
             return reply
         now = self._clock()
-        unconfirmed = Unconfirmed(reply, end, now, slaves, late)
+        unconfirmed = WaitingSend(reply, end, now, slaves, late)
         return Hold(CONFIRMED, now + max(config.sync_flush_timeout, config.slave_timeout), unconfirmed)
 
 
@@ -100,10 +100,10 @@ def _is_hurried(properties: str | None) -> bool:
     return properties is not None and "WAIT\x01false" in properties
 
 
-_Waiter = tuple[Responder, Unconfirmed]
+_Waiter = tuple[Responder, WaitingSend]
 
 
-class UnconfirmedSends:
+class WaitingSends:
     """The answers that wait.
 
     :param acknowledged: up to where at least so many slaves have the log.
@@ -131,7 +131,7 @@ class UnconfirmedSends:
 
     def keep(self, hold: Hold, responder: Responder) -> None:
         """Answer a held send when its message is safe."""
-        unconfirmed: Unconfirmed = hold.payload
+        unconfirmed: WaitingSend = hold.payload
         waits = self._waits.get(unconfirmed.slaves)
         if waits is None:
             waits = self._waits[unconfirmed.slaves] = Waits()
@@ -205,7 +205,7 @@ class UnconfirmedSends:
         answer_all(late)
         self._set_timer()
 
-    def _lateness(self, unconfirmed: Unconfirmed) -> Code:
+    def _lateness(self, unconfirmed: WaitingSend) -> Code:
         """What a message is told that is stored and not safe in time."""
         slaves = unconfirmed.slaves
         if slaves and self._acknowledged(slaves) < unconfirmed.end:
@@ -213,6 +213,6 @@ class UnconfirmedSends:
         return Code.FLUSH_DISK_TIMEOUT
 
 
-def _late(unconfirmed: Unconfirmed, code: Code, remark: str | None = None) -> Reply:
+def _late(unconfirmed: WaitingSend, code: Code, remark: str | None = None) -> Reply:
     """The answer for a message that is stored, but not known to be safe."""
     return unconfirmed.late or Reply(code, remark, ext=unconfirmed.reply.ext)

@@ -24,7 +24,7 @@ _HANDLED_OF_HALVES = (*_HANDLED, "REAL_TOPIC\x01", "REAL_QID\x01", "__transactio
 """The same of a message that asks for a transaction."""
 
 
-class Stamped(NamedTuple):
+class WrittenProperties(NamedTuple):
     """Properties as stored, and the values that decide about filtering and the index."""
 
     text: str
@@ -44,7 +44,7 @@ class _Others(NamedTuple):
     """Of a message that is uncommon for asking for a transaction and for nothing else."""
 
 
-class Stamper:
+class PropertyWriter:
     """Stamps properties.
 
     Unique key and keys are different in every message, the other properties often are not: these are looked at once
@@ -63,7 +63,7 @@ class Stamper:
         self._new_key = new_key
         self._seen: dict[str, _Others] = {}
 
-    def stamp(self, properties: str, *, is_half: bool = False) -> Stamped | None:
+    def stamp(self, properties: str, *, is_half: bool = False) -> WrittenProperties | None:
         """The stamped properties of a common message; None when :meth:`parse` must have a look.
 
         :param is_half: take a message that asks for a transaction as a common one.
@@ -83,9 +83,9 @@ class Stamper:
         seen = self._seen.get(others) or self._look(others)
         if not seen.are_common:
             if is_half and seen.group is not None:
-                return Stamped(properties + self.suffix, seen.tags_code, keys, uniq_key, seen.group)
+                return WrittenProperties(properties + self.suffix, seen.tags_code, keys, uniq_key, seen.group)
             return None
-        return Stamped(properties + self.suffix, seen.tags_code, keys, uniq_key)
+        return WrittenProperties(properties + self.suffix, seen.tags_code, keys, uniq_key)
 
     def _look(self, others: str) -> _Others:
         if len(self._seen) >= _REMEMBERED:
@@ -135,7 +135,7 @@ def encode(properties: Mapping[str, str]) -> str:
     return "".join([f"{name}\x01{value}\x02" for name, value in properties.items()])
 
 
-def stamped(properties: Mapping[str, str]) -> Stamped:
+def stamped(properties: Mapping[str, str]) -> WrittenProperties:
     """Parsed properties in the form the store takes."""
     code = tags_code(properties.get("TAGS"))
-    return Stamped(encode(properties), code, properties.get("KEYS"), properties.get("UNIQ_KEY", ""))
+    return WrittenProperties(encode(properties), code, properties.get("KEYS"), properties.get("UNIQ_KEY", ""))

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from rocketmq_py.broker.cluster.clients import Clients
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.send.ack_waiter import Confirming
+from rocketmq_py.broker.send.ack_waiter import AckWaiter
 from rocketmq_py.broker.send.message_properties import decode, encode
-from rocketmq_py.broker.send.send import Sender
+from rocketmq_py.broker.send.send import SendService
 from rocketmq_py.broker.send.send_validation import SendHeader, SendTarget
 from rocketmq_py.errors import BrokerError, MessageIllegal, NetworkError, StoreError
 from rocketmq_py.properties import Property
@@ -32,7 +32,7 @@ _SECONDS = 10.0
 """How long a client may take to accept a reply."""
 
 
-class Replying:
+class ReplyService:
     """Passes replies on.
 
     :param store_host: this broker's packed address, part of every message id; ``address`` the same as text.
@@ -43,12 +43,12 @@ class Replying:
         self,
         config: BrokerConfig,
         store: MessageStore,
-        sender: Sender,
+        sender: SendService,
         clients: Clients,
         store_host: bytes,
         address: str,
         clock: Callable[[], int],
-        confirming: Confirming | None,
+        confirming: AckWaiter | None,
     ) -> None:
         self._config = config
         self._store = store

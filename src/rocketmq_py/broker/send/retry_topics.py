@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rocketmq_py.broker import remarks
-from rocketmq_py.broker.metadata.groups import Groups
-from rocketmq_py.broker.metadata.topics import Topics
+from rocketmq_py.broker.metadata.groups import SubscriptionGroups
+from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.send.send_validation import SendHeader
 from rocketmq_py.core.broker.lock_table import LockTable
 from rocketmq_py.errors import BrokerError
@@ -22,7 +22,9 @@ _DEAD_LETTER_QUEUES = 1
 class RetryTopics:
     """Decides about sends to retry topics."""
 
-    def __init__(self, topics: Topics, groups: Groups, locks: LockTable, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, topics: TopicConfigs, groups: SubscriptionGroups, locks: LockTable, clock: Callable[[], int]
+    ) -> None:
         self._topics = topics
         self._groups = groups
         self._locks = locks

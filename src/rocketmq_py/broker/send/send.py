@@ -12,12 +12,12 @@ import msgspec
 
 from rocketmq_py.broker import remarks
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.send.ack_waiter import Confirming
-from rocketmq_py.broker.send.message_properties import Stamper, decode, stamped
+from rocketmq_py.broker.send.ack_waiter import AckWaiter
+from rocketmq_py.broker.send.message_properties import PropertyWriter, decode, stamped
 from rocketmq_py.broker.send.retry_topics import RetryTopics
 from rocketmq_py.broker.send.send_validation import SendHeader, SendTarget, SendTargets
 from rocketmq_py.broker.transaction.half_batches import half_batch
-from rocketmq_py.broker.transaction.half_messages import Half, RecentHalves, halve, prepare
+from rocketmq_py.broker.transaction.half_messages import RecentHalf, RecentHalves, halve, prepare
 from rocketmq_py.core.transaction.transactions import encode_offsets
 from rocketmq_py.errors import BrokerError, CorruptRecord, MessageIllegal
 from rocketmq_py.protocol.codes import ResponseCode as Code
@@ -37,7 +37,7 @@ _UNCOMMON_FLAGS = TRANSACTION_MASK | INNER_BATCH | HOSTS_V6
 Redirect = Callable[[NewRecord, dict[str, str]], None]
 
 
-class Sender:
+class SendService:
     """Stores what clients send.
 
     :param redirect: makes a record wait whose properties ask for a delay or a time.
@@ -52,11 +52,11 @@ class Sender:
         store: MessageStore,
         targets: SendTargets,
         redirect: Redirect,
-        stamper: Stamper,
+        stamper: PropertyWriter,
         retries: RetryTopics,
         halves: RecentHalves,
         store_host: bytes,
-        confirming: Confirming | None,
+        confirming: AckWaiter | None,
     ) -> None:
         self._config = config
         self._store = store
@@ -105,7 +105,7 @@ class Sender:
         )  # fmt: skip
         return self._append(record, target.queue_text, header.properties)
 
-    def _half(self, peer: Peer, header: SendHeader, target: SendTarget, body: bytes) -> Half | None:
+    def _half(self, peer: Peer, header: SendHeader, target: SendTarget, body: bytes) -> RecentHalf | None:
         """A message that is common but for asking for a transaction; None for any other."""
         is_prepared = header.sys_flag & _UNCOMMON_FLAGS == TRANSACTION_PREPARED
         if not is_prepared or target.is_retry or not 0 < len(body) <= self._max_body:
@@ -118,7 +118,7 @@ class Sender:
 
     def _append(
         self, record: NewRecord, queue_text: str, sent_properties: str | None, handle: str | None = None,
-        inner: int = 0, half: Half | None = None,
+        inner: int = 0, half: RecentHalf | None = None,
     ) -> Reply | Hold:  # fmt: skip
         """Store a record, which is one of a batch of ``inner`` messages unless that is 0."""
         if self._confirming is not None:
@@ -318,7 +318,7 @@ class Sender:
 
     def _one_half(
         self, peer: Peer, request: Request, target: SendTarget, flag: int, body: bytes, own: bytes
-    ) -> tuple[Half | None, NewRecord]:
+    ) -> tuple[RecentHalf | None, NewRecord]:
         """One message of a batch of half messages: the common kind, or just its record."""
         header = msgspec.structs.replace(request.header, properties=own.decode("utf-8", "replace"), flag=flag)
         half = self._half(peer, header, target, body)

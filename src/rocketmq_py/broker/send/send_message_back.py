@@ -9,11 +9,11 @@ import random
 
 from rocketmq_py.broker import remarks
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.metadata.groups import Groups
-from rocketmq_py.broker.metadata.topics import UNIT_SUB_FLAG, Topics, is_writable
+from rocketmq_py.broker.metadata.groups import SubscriptionGroups
+from rocketmq_py.broker.metadata.topics import UNIT_SUB_FLAG, TopicConfigs, is_writable
 from rocketmq_py.broker.send.message_properties import encode
 from rocketmq_py.broker.send.send import Redirect
-from rocketmq_py.broker.send.stored_record import Stored, read_stored
+from rocketmq_py.broker.send.stored_record import StoredRecord, read_stored
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.core.timer.delay_levels import retry_level
 from rocketmq_py.errors import BrokerError
@@ -30,11 +30,12 @@ from rocketmq_py.wire.java_hash import tags_code
 _DEAD_LETTER_QUEUES = 1
 
 
-class SendBack:
+class SendBackService:
     """Takes failed messages back."""
 
     def __init__(
-        self, config: BrokerConfig, store: MessageStore, topics: Topics, groups: Groups, redirect: Redirect,
+        self, config: BrokerConfig, store: MessageStore, topics: TopicConfigs, groups: SubscriptionGroups,
+        redirect: Redirect,
         stats: Stats,
     ) -> None:  # fmt: skip
         self._config = config
@@ -79,13 +80,13 @@ class SendBack:
             raise BrokerError.of(Code.NO_PERMISSION, f"the topic[{topic.topic_name}] sending message is forbidden")
         return topic.topic_name
 
-    def _look_up(self, offset: int) -> Stored:
+    def _look_up(self, offset: int) -> StoredRecord:
         raw = self._store.message_at(offset)
         if raw is None:
             raise BrokerError.of(Code.SYSTEM_ERROR, f"look message by offset failed, {offset}")
         return read_stored(raw)
 
-    def _put(self, message: Stored, topic: str, queue_id: int, level: int) -> None:
+    def _put(self, message: StoredRecord, topic: str, queue_id: int, level: int) -> None:
         head = message.head
         properties = decode_properties(message.properties)
         properties.setdefault("RETRY_TOPIC", message.topic)

@@ -15,7 +15,7 @@ from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.message_types import type_fault
 from rocketmq_py.broker.metadata.name_validator import topic_fault
 from rocketmq_py.broker.metadata.topic_attributes import has_batch_queues
-from rocketmq_py.broker.metadata.topics import UNIT_FLAG, UNIT_SUB_FLAG, Topics, is_writable, topic_text
+from rocketmq_py.broker.metadata.topics import UNIT_FLAG, UNIT_SUB_FLAG, TopicConfigs, is_writable, topic_text
 from rocketmq_py.broker.send.message_properties import decode
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol import names
@@ -48,7 +48,7 @@ class SendTargets:
     :param clock: the time in milliseconds.
     """
 
-    def __init__(self, config: BrokerConfig, topics: Topics, clock: Callable[[], int]) -> None:
+    def __init__(self, config: BrokerConfig, topics: TopicConfigs, clock: Callable[[], int]) -> None:
         self._config = config
         self._topics = topics
         self._clock = clock

@@ -14,7 +14,7 @@ _record_head = tuple.__new__
 """As RecordHead._make, without counting what a layout gives: very many records may be read at once."""
 
 
-class Stored(NamedTuple):
+class StoredRecord(NamedTuple):
     """The parts of a record; the body may be compressed, as the head's sysFlag says."""
 
     head: RecordHead
@@ -23,7 +23,7 @@ class Stored(NamedTuple):
     properties: bytes
 
 
-def read_stored(raw: bytes) -> Stored:
+def read_stored(raw: bytes) -> StoredRecord:
     """The parts of one record.
 
     :raises CorruptRecord: the bytes are none.
@@ -44,4 +44,4 @@ def read_stored(raw: bytes) -> Stored:
         topic = raw[topic_at:topic_end].decode()
     except (StructError, IndexError, UnicodeDecodeError) as e:
         raise CorruptRecord(f"a record of {len(raw)} bytes cannot be read: {e}") from e
-    return Stored(head, topic, raw[size:at], raw[topic_end + 2 :])
+    return StoredRecord(head, topic, raw[size:at], raw[topic_end + 2 :])

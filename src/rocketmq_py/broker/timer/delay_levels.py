@@ -12,7 +12,7 @@ from typing import Any
 
 from rocketmq_py.broker.metadata.java_files import bean, int_keys, version_of
 from rocketmq_py.broker.send.message_properties import encode
-from rocketmq_py.broker.send.stored_record import Stored, read_stored
+from rocketmq_py.broker.send.stored_record import StoredRecord, read_stored
 from rocketmq_py.core.paths import component_fault
 from rocketmq_py.core.timer.delay_levels import DelayLevels, queue_of
 from rocketmq_py.errors import CorruptRecord, StoreError
@@ -201,7 +201,7 @@ def asks_for_level(properties: Mapping[str, str]) -> bool:
     return text.isdecimal() and int(text) > 0
 
 
-def restored(stored: Stored) -> NewRecord | None:
+def restored(stored: StoredRecord) -> NewRecord | None:
     """The record of a delayed message at its real topic; None when it has none, or one nobody may send to.
 
     Properties stay as they are stored, the level included: Java leaves them so.

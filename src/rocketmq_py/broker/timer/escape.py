@@ -10,10 +10,10 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from rocketmq_py.broker.acting.escape_bridge import Escape
+from rocketmq_py.broker.acting.escape_bridge import EscapeBridge
 from rocketmq_py.broker.pop.slave import SlaveReviveLog
 from rocketmq_py.broker.timer.slave_timers import HandedOn, SlaveTimers
-from rocketmq_py.core.timer.timers import Entry
+from rocketmq_py.core.timer.timers import TimerEntry
 from rocketmq_py.errors import BrokerError, RocketMQError
 from rocketmq_py.properties import Property, decode_properties
 
@@ -34,14 +34,14 @@ class TimerEscape:
     """
 
     def __init__(
-        self, timers: SlaveTimers, escape: Escape, revive_log: SlaveReviveLog, clock: Callable[[], int]
+        self, timers: SlaveTimers, escape: EscapeBridge, revive_log: SlaveReviveLog, clock: Callable[[], int]
     ) -> None:
         self._timers = timers
         self._escape = escape
         self._revive_log = revive_log
         self._clock = clock
         self._again_ms = 0
-        self._under_way: set[Entry] = set()
+        self._under_way: set[TimerEntry] = set()
         self._failure: RocketMQError | None = None
         self._is_failing = False
 
@@ -72,8 +72,8 @@ class TimerEscape:
         self._tell()
         return has_more
 
-    def _by_topic(self, entries: list[Entry], now: int) -> dict[str, list[tuple[Entry, HandedOn]]]:
-        topics: dict[str, list[tuple[Entry, HandedOn]]] = {}
+    def _by_topic(self, entries: list[TimerEntry], now: int) -> dict[str, list[tuple[TimerEntry, HandedOn]]]:
+        topics: dict[str, list[tuple[TimerEntry, HandedOn]]] = {}
         for entry in entries:
             message = self._timers.handed_on(entry, now)
             if message is None:
@@ -84,7 +84,7 @@ class TimerEscape:
                 topics.setdefault(message.record.topic, []).append((entry, message))
         return topics
 
-    def _hear(self, entry: Entry, message: HandedOn) -> None:
+    def _hear(self, entry: TimerEntry, message: HandedOn) -> None:
         """Of what was popped, what is not acked in time goes the way of all popped messages."""
         record = message.record
         tag = decode_properties(record.properties).get(Property.TAGS, "")
@@ -93,7 +93,7 @@ class TimerEscape:
         else:
             self._nobody_takes(entry)
 
-    async def _give_all(self, messages: list[tuple[Entry, HandedOn]]) -> None:
+    async def _give_all(self, messages: list[tuple[TimerEntry, HandedOn]]) -> None:
         """Messages of one topic; if nobody is there for the first one, nobody is for the others."""
         (first, *others) = messages
         if await self._give(*first):
@@ -102,7 +102,7 @@ class TimerEscape:
             for entry, _ in others:
                 self._nobody_takes(entry)
 
-    async def _give(self, entry: Entry, message: HandedOn) -> bool:
+    async def _give(self, entry: TimerEntry, message: HandedOn) -> bool:
         """Have a master store a message; whether there is one."""
         try:
             await self._escape.put(message.record, message.key)
@@ -113,11 +113,11 @@ class TimerEscape:
         self._taken(entry, message.record.topic)
         return True
 
-    def _taken(self, entry: Entry, topic: str | None) -> None:
+    def _taken(self, entry: TimerEntry, topic: str | None) -> None:
         self._under_way.discard(entry)
         self._timers.taken(entry, topic, self._clock())
 
-    def _nobody_takes(self, entry: Entry) -> None:
+    def _nobody_takes(self, entry: TimerEntry) -> None:
         self._under_way.discard(entry)
         self._timers.nobody_takes(entry, self._clock() + _AGAIN_MS)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.metadata.topics import Topics, is_writable
+from rocketmq_py.broker.metadata.topics import TopicConfigs, is_writable
 from rocketmq_py.broker.send.message_properties import encode
 from rocketmq_py.broker.send.send import Redirect
 from rocketmq_py.errors import BrokerError, ConfigError
@@ -24,7 +24,7 @@ _TAG = "_RECALL_TAG_"
 _NOT_AVAILABLE = "recall failed, broker service not available"
 
 
-class Recalls:
+class RecallService:
     """Takes messages back.
 
     :param redirect: makes a record wait whose properties ask for a time.
@@ -32,7 +32,12 @@ class Recalls:
     """
 
     def __init__(
-        self, config: BrokerConfig, store: MessageStore, topics: Topics, redirect: Redirect, clock: Callable[[], int]
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        topics: TopicConfigs,
+        redirect: Redirect,
+        clock: Callable[[], int],
     ) -> None:
         self._config, self._store, self._topics = config, store, topics
         self._redirect, self._clock = redirect, clock

@@ -20,11 +20,11 @@ from rocketmq_py.broker.timer.timer_files import TimerFiles
 from rocketmq_py.broker.timer.timers import AT_ONCE, Timers
 from rocketmq_py.core.timer import timers as rules
 from rocketmq_py.core.timer.progress import Late, Told, Untaken
-from rocketmq_py.core.timer.timers import DELETE, ROLL, Agenda, Entry
+from rocketmq_py.core.timer.timers import DELETE, ROLL, Agenda, TimerEntry
 from rocketmq_py.protocol.headers.timer import TimerCheckPointResponse
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.store import NewRecord
-from rocketmq_py.store.timer.timer_wheel import ELSEWHERE, Unit
+from rocketmq_py.store.timer.timer_wheel import ELSEWHERE, TimerUnit
 
 _BEFORE_MS = 10_000
 """How much earlier a slave begins with entries of another round: its master may have been so slow to write its own."""
@@ -149,7 +149,7 @@ class SlaveTimers(Timers):
             self._acts = False
             self._go_on(files.check.read_ms)
 
-    def _take_over(self, unit: Unit, position: int) -> None:
+    def _take_over(self, unit: TimerUnit, position: int) -> None:
         if unit.slot < self._from_ms:
             if not unit.magic & ROLL:
                 return
@@ -179,15 +179,15 @@ class SlaveTimers(Timers):
 
     # -- what others take
 
-    def due(self, now: int, most: int) -> list[Entry]:
+    def due(self, now: int, most: int) -> list[TimerEntry]:
         """The next entries that are due."""
         return [] if self._config.timer_stop_dequeue else self._agenda.take(now, most)
 
-    def untaken(self) -> list[Entry]:
+    def untaken(self) -> list[TimerEntry]:
         """Entries that are due, and nobody has taken them so far. It does no harm not to try again."""
         return [] if self._config.timer_stop_dequeue else list(self._untaken)
 
-    def handed_on(self, entry: Entry, now: int) -> HandedOn | None:
+    def handed_on(self, entry: TimerEntry, now: int) -> HandedOn | None:
         """What another master gets for an entry; None when its message is gone, or taken back."""
         message = self._message(entry.physical, entry.size)
         if message is None:
@@ -201,7 +201,7 @@ class SlaveTimers(Timers):
             return None
         return HandedOn(message.delivered(entry.written, now), message.head.queue_offset)
 
-    def taken(self, entry: Entry, topic: str | None, now: int) -> None:
+    def taken(self, entry: TimerEntry, topic: str | None, now: int) -> None:
         """Another master has a message of this topic, or there is no message any more."""
         if entry in self._untaken:
             self._untaken.done(entry)
@@ -212,7 +212,7 @@ class SlaveTimers(Timers):
             self.dequeued.count += 1
         self._to_mark.append(entry.position)
 
-    def nobody_takes(self, entry: Entry, again_ms: int) -> None:
+    def nobody_takes(self, entry: TimerEntry, again_ms: int) -> None:
         """No other master takes a message for now. Of very many, those of the next slots wait for a better time."""
         if entry in self._untaken:
             return
@@ -222,7 +222,7 @@ class SlaveTimers(Timers):
         else:
             self._agenda.back([entry._replace(due=again_ms)])
 
-    def back(self, entries: Iterable[Entry]) -> None:
+    def back(self, entries: Iterable[TimerEntry]) -> None:
         """Nobody knows whether another master has these messages."""
         self._agenda.back(entry for entry in entries if entry not in self._untaken)
 

@@ -19,7 +19,15 @@ from rocketmq_py.core.timer.timers import DEFAULT, DELETE, WHEEL_SLOTS
 from rocketmq_py.protocol.headers.timer import TimerCheckPointResponse
 from rocketmq_py.store import FileSystem, StoreConfig
 from rocketmq_py.store.fs.layout import StoreLayout
-from rocketmq_py.store.timer.timer_wheel import NOWHERE, Slot, TimerCheckpoint, TimerLog, TimerWheel, Unit, progress
+from rocketmq_py.store.timer.timer_wheel import (
+    NOWHERE,
+    Slot,
+    TimerCheckpoint,
+    TimerLog,
+    TimerUnit,
+    TimerWheel,
+    progress,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -43,7 +51,7 @@ class TimerFiles:
         if self.is_new:
             self._start_anew(layout)
         self.wheel = TimerWheel(fs, layout.timer_wheel, WHEEL_SLOTS * 2, self.precision)
-        self.newest: list[Unit] = []
+        self.newest: list[TimerUnit] = []
         """Entries behind which there are none in the order of messages, or the newest one alone."""
         self._recover(messages_end)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rocketmq-timer")
@@ -73,7 +81,7 @@ class TimerFiles:
         if not self.is_new:
             self._fs.sync(self._paths())
 
-    def _whole(self, found: list[tuple[int, Unit]]) -> list[tuple[int, Unit]]:
+    def _whole(self, found: list[tuple[int, TimerUnit]]) -> list[tuple[int, TimerUnit]]:
         """Without slots rewritten for an orderly end that did not come to it: there may be more in them than was
         written; ``newest`` is what was there before.
         """
@@ -112,20 +120,20 @@ class TimerFiles:
         """
         known = self.wheel.get(slot)
         previous = known.last if known is not None else NOWHERE
-        position = self.log.append(Unit(previous, magic, written, slot - written, physical, size, topic_hash))
+        position = self.log.append(TimerUnit(previous, magic, written, slot - written, physical, size, topic_hash))
         first, number = (known.first, known.number) if known is not None else (position, 0)
         self.wheel.put(slot, Slot(first, position, number + (-1 if magic & DELETE else 1)))
         self._wrote = True
         return position
 
-    def rewrite(self, slot: int, entries: list[Unit]) -> None:
+    def rewrite(self, slot: int, entries: list[TimerUnit]) -> None:
         """Let a slot have these entries and no others.
 
         A Java broker links a slot anew to its newest entry in the log, so an empty one gets an entry of no message.
 
         :raises OSError: the disk is full or fails.
         """
-        entries = entries or [Unit(NOWHERE, DEFAULT, slot, 0, NOWHERE, 0, 0)]
+        entries = entries or [TimerUnit(NOWHERE, DEFAULT, slot, 0, NOWHERE, 0, 0)]
         first = previous = NOWHERE
         for unit in entries:
             previous = self.log.append(unit._replace(previous=previous, delay=slot - unit.written))
@@ -139,7 +147,7 @@ class TimerFiles:
         Rewritten slots count with both. And a Java broker takes the queue offset from the newest entry's message, and
         from the checkpoint when there is none.
         """
-        self.log.append(Unit(NOWHERE, DEFAULT, slot, 0, NOWHERE, 0, 0))
+        self.log.append(TimerUnit(NOWHERE, DEFAULT, slot, 0, NOWHERE, 0, 0))
         self._wrote = True
 
     # -- to the disk

@@ -27,7 +27,7 @@ from rocketmq_py.broker.timer.timer_files import TimerFiles, told
 from rocketmq_py.broker.timer.timer_metrics import TimerMetrics
 from rocketmq_py.core.timer import timers as rules
 from rocketmq_py.core.timer.progress import Late, Told
-from rocketmq_py.core.timer.timers import DEFAULT, DELETE, ROLL, Agenda, Entry
+from rocketmq_py.core.timer.timers import DEFAULT, DELETE, ROLL, Agenda, TimerEntry
 from rocketmq_py.errors import BrokerError, CorruptRecord, StoreError
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.protocol.codes import ResponseCode as Code
@@ -35,7 +35,7 @@ from rocketmq_py.protocol.headers.timer import TimerCheckPointResponse
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from rocketmq_py.store import FileSystem, MessageStore, NewAlike, NewRecord
-from rocketmq_py.store.timer.timer_wheel import ELSEWHERE, NOWHERE, Unit
+from rocketmq_py.store.timer.timer_wheel import ELSEWHERE, NOWHERE, TimerUnit
 from rocketmq_py.wire.java_hash import string_hash
 
 _log = logging.getLogger(__name__)
@@ -281,9 +281,9 @@ class Timers:
         self.metrics.add(message.real_topic, -1 if takes_out else 1, now)
         self.enqueued.count += 1
         if slot < self._loaded_ms:
-            self._note_due(message, Entry(0, position, slot, physical, size, magic, written))
+            self._note_due(message, TimerEntry(0, position, slot, physical, size, magic, written))
 
-    def _note_due(self, message: TimedMessage, entry: Entry) -> None:
+    def _note_due(self, message: TimedMessage, entry: TimerEntry) -> None:
         """Put an entry onto the agenda, or take another one out as it says."""
         if entry.magic & DELETE and not entry.magic & ROLL:
             self._agenda.cancel(message.get(Property.TIMER_DEL_UNIQKEY) or "", entry)
@@ -330,7 +330,7 @@ class Timers:
             self._agenda.release(reading.slot)
         return left
 
-    def _take_over(self, unit: Unit, position: int) -> None:
+    def _take_over(self, unit: TimerUnit, position: int) -> None:
         message = self._message(unit.physical, unit.size)
         if message is None or self._is_left_out(message) or self._was_delivered(unit, message):
             return
@@ -340,10 +340,10 @@ class Timers:
         if message.out_ms > unit.slot and not unit.magic & ROLL:
             _log.error("the timer log's entry at %d is of another message than the one there, and is dropped", position)
             return
-        entry = Entry(0, position, unit.slot, unit.physical, unit.size, unit.magic, unit.written)
+        entry = TimerEntry(0, position, unit.slot, unit.physical, unit.size, unit.magic, unit.written)
         self._note_due(message, entry)
 
-    def _was_delivered(self, unit: Unit, message: TimedMessage) -> bool:
+    def _was_delivered(self, unit: TimerUnit, message: TimedMessage) -> bool:
         """Whether an entry's message is where its mark says; a crash of the machine may have taken it from there."""
         if unit.mark in (0, ELSEWHERE):
             return unit.mark == ELSEWHERE
@@ -405,7 +405,7 @@ class Timers:
             self._agenda.done(done)
         return len(done) == AT_ONCE
 
-    def _together(self, entries: list[Entry], now: int) -> list[Together] | None:
+    def _together(self, entries: list[TimerEntry], now: int) -> list[Together] | None:
         """The messages of entries, if they can be stored together; None if it takes a look at each."""
         if any(
             entry.size != entries[0].size or entry.magic != DEFAULT or self._agenda.has_cancelled(entry.slot)
@@ -421,7 +421,7 @@ class Timers:
         self.dequeued.count += len(places)
         return places
 
-    def _put(self, entry: Entry, now: int) -> int:
+    def _put(self, entry: TimerEntry, now: int) -> int:
         """Store a message in its own topic, or once more in the timers'; where it went, 0 when it is dropped."""
         message = self._message(entry.physical, entry.size)
         if message is None:

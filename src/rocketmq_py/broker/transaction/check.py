@@ -13,12 +13,12 @@ from collections.abc import Callable
 
 from rocketmq_py.broker.cluster.clients import Clients
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.metadata.offsets import Offsets
-from rocketmq_py.broker.metadata.topics import Topics
-from rocketmq_py.broker.send.stored_record import Stored, read_stored
+from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
+from rocketmq_py.broker.metadata.topics import TopicConfigs
+from rocketmq_py.broker.send.stored_record import StoredRecord, read_stored
 from rocketmq_py.broker.transaction.half_messages import QUEUE
 from rocketmq_py.broker.transaction.transactions import GROUP, Transactions, copy_of
-from rocketmq_py.core.transaction.transactions import OPEN, Rules, Step, half_of, judge, number
+from rocketmq_py.core.transaction.transactions import OPEN, CheckStep, Rules, half_of, judge, number
 from rocketmq_py.errors import CorruptRecord, MessageIllegal, StoreError
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.protocol import names
@@ -49,8 +49,8 @@ class TransactionCheck:
         self,
         config: BrokerConfig,
         store: MessageStore,
-        topics: Topics,
-        offsets: Offsets,
+        topics: TopicConfigs,
+        offsets: ConsumerOffsets,
         clients: Clients,
         transactions: Transactions,
         store_host: bytes,
@@ -139,7 +139,7 @@ class TransactionCheck:
             return offset + 1
         half = half_of(properties, stored.head.born_timestamp, stored.head.store_timestamp)
         step = judge(half, self._rules(), began, now_ms)
-        if step is Step.WAIT:
+        if step is CheckStep.WAIT:
             return None
         try:
             self._take(step, offset, stored, properties)
@@ -156,21 +156,21 @@ class TransactionCheck:
         first = number(properties.get(Property.TRANSACTION_PREPARED_OFFSET))
         return first >= 0 and self._transactions.ledger.outcome(first) != OPEN
 
-    def _take(self, step: Step, offset: int, stored: Stored, properties: dict[str, str]) -> None:
-        if step is Step.GIVE_UP:
+    def _take(self, step: CheckStep, offset: int, stored: StoredRecord, properties: dict[str, str]) -> None:
+        if step is CheckStep.GIVE_UP:
             self._give_up(offset, stored, properties)
             return
-        if step is Step.POSTPONE:
+        if step is CheckStep.POSTPONE:
             properties.setdefault(Property.TRANSACTION_PREPARED_OFFSET, str(offset))
         else:
             checks = number(properties.get(Property.TRANSACTION_CHECK_TIMES))
             properties[Property.TRANSACTION_CHECK_TIMES] = str(max(0, checks) + 1)
         place = self._append(copy_of(stored, properties, names.HALF_TOPIC, QUEUE))
         self._transactions.ledger.move(offset, place.queue_offset)
-        if step is Step.CHECK:
+        if step is CheckStep.CHECK:
             self._ask(stored, properties, place)
 
-    def _give_up(self, offset: int, stored: Stored, properties: dict[str, str]) -> None:
+    def _give_up(self, offset: int, stored: StoredRecord, properties: dict[str, str]) -> None:
         topic = self._topics.create_for_group(names.CHECK_MAX_TIME_TOPIC, _QUEUES_OF_GIVEN_UP).topic_name
         self._append(copy_of(stored, properties, topic, 0))
         self._transactions.ledger.give_up(offset)
@@ -187,7 +187,7 @@ class TransactionCheck:
 
     # -- whom to ask
 
-    def _ask(self, stored: Stored, properties: dict[str, str], place: Appended) -> None:
+    def _ask(self, stored: StoredRecord, properties: dict[str, str], place: Appended) -> None:
         group = properties.get(Property.PRODUCER_GROUP, "")
         producer = self._producer(group)
         if producer is None:
@@ -203,7 +203,7 @@ class TransactionCheck:
         alive = [channel for channel in members if isinstance(channel, Peer) and not channel.closed]
         return alive[next(self._turn) % len(alive)] if alive else None
 
-    def _question(self, stored: Stored, properties: dict[str, str], place: Appended) -> Command:
+    def _question(self, stored: StoredRecord, properties: dict[str, str], place: Appended) -> Command:
         uniq_key = properties.get(Property.UNIQUE_KEY)
         header = CheckTransactionState(
             topic=names.HALF_TOPIC, tran_state_table_offset=place.queue_offset, commit_log_offset=place.physical_offset,

@@ -6,7 +6,7 @@ which transactions are open.
 
 from __future__ import annotations
 
-from rocketmq_py.broker.send.message_properties import Stamper
+from rocketmq_py.broker.send.message_properties import PropertyWriter
 from rocketmq_py.broker.send.send_validation import SendHeader, SendTarget
 from rocketmq_py.broker.transaction.half_messages import QUEUE, real_place
 from rocketmq_py.core.paths import component_fault
@@ -26,7 +26,7 @@ _TIMER = "TIMER_"
 
 
 def half_batch(
-    shape: SameShape, stamper: Stamper, target: SendTarget, header: SendHeader, born_host: bytes
+    shape: SameShape, stamper: PropertyWriter, target: SendTarget, header: SendHeader, born_host: bytes
 ) -> NewAlike | None:
     """The half messages of messages that are common but for asking for a transaction; None for any others."""
     marked = stamper.stamp(shape.properties.decode("utf-8", "replace"), is_half=True)

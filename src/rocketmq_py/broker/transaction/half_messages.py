@@ -10,7 +10,7 @@ from collections import OrderedDict
 
 import msgspec
 
-from rocketmq_py.broker.send.message_properties import Stamped, encode
+from rocketmq_py.broker.send.message_properties import WrittenProperties, encode
 from rocketmq_py.broker.send.send_validation import SendHeader, SendTarget
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol import names
@@ -46,7 +46,7 @@ def real_place(topic: str, queue_id: str) -> bytes:
     return f"{Property.REAL_TOPIC}\x01{topic}\x02{Property.REAL_QUEUE_ID}\x01{queue_id}\x02".encode()
 
 
-class Half(msgspec.Struct, gc=False):
+class RecentHalf(msgspec.Struct, gc=False):
     """A common message on its way into a transaction.
 
     ``record`` is stored now, ``real`` at a commit; ``group`` is the producers' that may end it.
@@ -62,7 +62,9 @@ class Half(msgspec.Struct, gc=False):
         return len(self.real.body) + len(self.real.properties) + _EACH_BYTES
 
 
-def halve(marked: Stamped, target: SendTarget, header: SendHeader, body: bytes, born_host: bytes) -> Half | None:
+def halve(
+    marked: WrittenProperties, target: SendTarget, header: SendHeader, body: bytes, born_host: bytes
+) -> RecentHalf | None:
     """Both records of a message whose properties are common but for asking for a transaction; None for any other."""
     if marked.group is None:
         return None
@@ -77,7 +79,7 @@ def halve(marked: Stamped, target: SendTarget, header: SendHeader, body: bytes, 
         target.topic, target.queue_id, body, own, marked.tags_code, flags | TRANSACTION_COMMIT, header.flag, born,
         born_host, times, 0, marked.uniq_key, marked.keys,
     )  # fmt: skip
-    return Half(record, real, marked.group)
+    return RecentHalf(record, real, marked.group)
 
 
 class RecentHalves:
@@ -89,12 +91,12 @@ class RecentHalves:
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
         self._most_bytes = most_bytes
         self._bytes = 0
-        self._kept: OrderedDict[int, Half] = OrderedDict()
+        self._kept: OrderedDict[int, RecentHalf] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def keep(self, half: Half, stored: Appended) -> None:
+    def keep(self, half: RecentHalf, stored: Appended) -> None:
         """A half message has been stored."""
         half.real.prepared_transaction_offset = stored.physical_offset
         half.queue_offset = stored.queue_offset
@@ -104,7 +106,7 @@ class RecentHalves:
         while self._bytes > self._most_bytes:
             self._bytes -= self._kept.popitem(last=False)[1].size
 
-    def meant(self, header: EndTransaction) -> Half | None:
+    def meant(self, header: EndTransaction) -> RecentHalf | None:
         """The half message that the end of a transaction names; None unless all it says fits."""
         half = self._kept.get(header.commit_log_offset)
         if (

@@ -12,8 +12,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from rocketmq_py.broker.send.stored_record import Stored, read_stored
-from rocketmq_py.core.transaction.transactions import OPEN, Ledger
+from rocketmq_py.broker.send.stored_record import StoredRecord, read_stored
+from rocketmq_py.core.transaction.transactions import OPEN, TransactionTable
 from rocketmq_py.errors import CorruptRecord
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.protocol import names
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 _QUEUE = 0
 
 
-def committed(store: MessageStore, ledger: Ledger) -> list[int]:
+def committed(store: MessageStore, ledger: TransactionTable) -> list[int]:
     """Queue offsets of the half messages that seem open although their messages are in the log."""
     end = store.queue_range(names.HALF_TOPIC, _QUEUE)[1]
     first = ledger.next_open(end)
@@ -61,7 +61,7 @@ def _finals(store: MessageStore, start: int) -> Iterable[int]:
             yield read_stored(raw).head.prepared_transaction_offset
 
 
-def _half(store: MessageStore, place: int) -> Stored | None:
+def _half(store: MessageStore, place: int) -> StoredRecord | None:
     """The half message there, if there is one."""
     raw = store.message_at(place)
     try:
@@ -71,7 +71,7 @@ def _half(store: MessageStore, place: int) -> Stored | None:
     return half if half is not None and half.topic == names.HALF_TOPIC else None
 
 
-def _copies(store: MessageStore, ledger: Ledger, committed: dict[str, int], halves: range) -> Iterable[int]:
+def _copies(store: MessageStore, ledger: TransactionTable, committed: dict[str, int], halves: range) -> Iterable[int]:
     """The copies, made by checks, of half messages that were committed by an earlier place."""
     for offset in halves:
         raw = store.record_at_queue(names.HALF_TOPIC, _QUEUE, offset) if ledger.outcome(offset) == OPEN else None

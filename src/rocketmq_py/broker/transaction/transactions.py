@@ -15,11 +15,11 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.metadata.offsets import NOT_FOUND, Offsets
+from rocketmq_py.broker.metadata.offsets import NOT_FOUND, ConsumerOffsets
 from rocketmq_py.broker.send.message_properties import encode
-from rocketmq_py.broker.send.stored_record import Stored, read_stored
+from rocketmq_py.broker.send.stored_record import StoredRecord, read_stored
 from rocketmq_py.broker.transaction.half_batches import real_batch
-from rocketmq_py.broker.transaction.half_messages import QUEUE, Half, RecentHalves
+from rocketmq_py.broker.transaction.half_messages import QUEUE, RecentHalf, RecentHalves
 from rocketmq_py.broker.transaction.recovery import committed
 from rocketmq_py.core.paths import component_fault
 from rocketmq_py.core.transaction.transactions import (
@@ -27,8 +27,8 @@ from rocketmq_py.core.transaction.transactions import (
     OPEN,
     ROLLBACK,
     UNKNOWN,
-    Ledger,
     OpProgress,
+    TransactionTable,
     is_too_late,
     op_body,
     parse_op_body,
@@ -56,7 +56,7 @@ _MOST_COPIES = 64
 _OUTCOMES = {COMMIT: "committed", ROLLBACK: "rolled back"}
 
 
-def copy_of(stored: Stored, properties: dict[str, str], topic: str, queue_id: int) -> NewRecord:
+def copy_of(stored: StoredRecord, properties: dict[str, str], topic: str, queue_id: int) -> NewRecord:
     """A stored message as it is stored once more, elsewhere or with other properties."""
     head = stored.head
     return NewRecord(
@@ -66,7 +66,7 @@ def copy_of(stored: Stored, properties: dict[str, str], topic: str, queue_id: in
     )  # fmt: skip
 
 
-def _as_sent(half: Stored) -> NewRecord:
+def _as_sent(half: StoredRecord) -> NewRecord:
     """A half message as it came (TransactionalMessageUtil): who stores it makes it one of its own."""
     properties = decode_properties(half.properties)
     topic = properties.pop(Property.REAL_TOPIC, names.HALF_TOPIC)
@@ -92,7 +92,7 @@ class Transactions:
         self,
         config: BrokerConfig,
         store: MessageStore,
-        offsets: Offsets,
+        offsets: ConsumerOffsets,
         recent: RecentHalves,
         redirect: Callable[[NewRecord, dict[str, str]], None],
         store_host: bytes,
@@ -112,7 +112,7 @@ class Transactions:
         self._unwritten_size = 0
         self._written_ms = clock()
         self._is_refused = False
-        self.ledger = Ledger(0)
+        self.ledger = TransactionTable(0)
         self.ops = OpProgress(0)
 
     # -- life
@@ -120,7 +120,7 @@ class Transactions:
     def load(self) -> None:
         """Learn from offsets and op messages which half messages are open."""
         first, end = self._store.queue_range(names.HALF_TOPIC, QUEUE)
-        self.ledger = Ledger(self._known_offset(names.HALF_TOPIC))
+        self.ledger = TransactionTable(self._known_offset(names.HALF_TOPIC))
         self.ops = OpProgress(self._known_offset(names.OP_HALF_TOPIC))
         offset = self.ops.offset
         while True:
@@ -289,12 +289,12 @@ class Transactions:
             self.ledger.recall(place)
         return self.ledger.outcome(place)
 
-    def _is_given_up(self, half: Stored) -> bool:
+    def _is_given_up(self, half: StoredRecord) -> bool:
         """Whether nobody is asked about a half message any more, and its real message is not stored."""
         key = _uniq_key(half) or ""
         return bool(self._copies(names.CHECK_MAX_TIME_TOPIC, key)) and not self._copies(self._real(half).topic, key)
 
-    def _checked(self, header: EndTransaction) -> Stored:
+    def _checked(self, header: EndTransaction) -> StoredRecord:
         """The half message that is meant, of which the ledger knows what can be known; read from the store."""
         half = self._half(header)
         properties = decode_properties(half.properties)
@@ -302,7 +302,7 @@ class Transactions:
         self._look_back(header.tran_state_table_offset, half)
         return half
 
-    def _half(self, header: EndTransaction) -> Stored:
+    def _half(self, header: EndTransaction) -> StoredRecord:
         """The half message the header points to; whether it means it, is not checked yet."""
         raw = self._store.message_at(header.commit_log_offset)
         half = None
@@ -315,7 +315,7 @@ class Transactions:
             raise _refusal("Find prepared transaction message failed")
         return half
 
-    def _check(self, header: EndTransaction, half: Stored, properties: dict[str, str]) -> None:
+    def _check(self, header: EndTransaction, half: StoredRecord, properties: dict[str, str]) -> None:
         """That the header means this half message, and may end it; in Java's order and words."""
         late = is_too_late(properties, half.head.born_timestamp, self._config.transaction_time_out, self._clock())
         if late and not header.from_transaction_check:
@@ -342,7 +342,7 @@ class Transactions:
                 raise _refusal("The half message is not on disk yet (SYNC_FLUSH): wait for the answer to its send")
         return place
 
-    def _look_back(self, half: int, stored: Stored) -> None:
+    def _look_back(self, half: int, stored: StoredRecord) -> None:
         """Tell the ledger of a half message from before this broker's start, as far as the index knows.
 
         A check may have stored it again, and whoever only knows its first place ends it there. If nothing of it is left
@@ -367,11 +367,11 @@ class Transactions:
         same = (one for one in stored if one.topic == topic)
         return [one.head.queue_offset for one in same if _uniq_key(one) == key]
 
-    def _deliver(self, half: Half | Stored) -> None:
+    def _deliver(self, half: RecentHalf | StoredRecord) -> None:
         """Store the real message."""
-        self._store.append(half.real if isinstance(half, Half) else self._real(half))
+        self._store.append(half.real if isinstance(half, RecentHalf) else self._real(half))
 
-    def _real(self, half: Stored) -> NewRecord:
+    def _real(self, half: StoredRecord) -> NewRecord:
         """The real message: topic, queue and flags restored, all other properties as they are."""
         properties = decode_properties(half.properties)
         topic, queue_id = properties.pop(Property.REAL_TOPIC, None), properties.pop(Property.REAL_QUEUE_ID, "")
@@ -433,7 +433,7 @@ class Transactions:
         self._store.append(copy_of(stored, properties, names.HALF_TOPIC, QUEUE))
 
 
-def _uniq_key(stored: Stored) -> str | None:
+def _uniq_key(stored: StoredRecord) -> str | None:
     return decode_properties(stored.properties).get(Property.UNIQUE_KEY)
 
 

@@ -10,7 +10,7 @@ import click
 
 from rocketmq_py.cli.broker.replicas import replicas
 from rocketmq_py.cli.connect.connect import Target, cluster_options, with_admin
-from rocketmq_py.cli.output.failures import Failure, missing
+from rocketmq_py.cli.output.failures import CommandFailure, missing
 from rocketmq_py.cli.output.tables import echo_record, output_option
 from rocketmq_py.cli.server.settings import assigned
 
@@ -78,7 +78,7 @@ def set_(broker: str, assignments: tuple[str, ...], target: Target) -> None:
     if remark:
         click.echo(remark, err=True)
     if ignored:
-        raise Failure(f"broker {broker} took no notice: {'; '.join(ignored.values())}")
+        raise CommandFailure(f"broker {broker} took no notice: {'; '.join(ignored.values())}")
 
 
 def ignored_setting(key: str, value: str, before: Mapping[str, str], now: Mapping[str, str]) -> str | None:

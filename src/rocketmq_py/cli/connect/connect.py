@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from rocketmq_py.cli.connect.contexts import Contexts, file_path, load
-from rocketmq_py.cli.connect.security import Security, security_options
+from rocketmq_py.cli.connect.security import CliSecurity, security_options
 from rocketmq_py.errors import ConfigError, ConnectError
 
 if TYPE_CHECKING:
@@ -38,11 +38,11 @@ class Target(NamedTuple):
     origin: str
     address_map: dict[str, str] = {}  # noqa: RUF012 - never changed
     timeout: float = DEFAULT_TIMEOUT
-    security: Security = Security()
+    security: CliSecurity = CliSecurity()
     tls: Tls = None
     credentials: Credentials | None = None
 
-    def secured(self, said: Security, environment: Mapping[str, str]) -> Target:
+    def secured(self, said: CliSecurity, environment: Mapping[str, str]) -> Target:
         """With TLS and credentials as the command line, the environment and the saved context say.
 
         :raises click.UsageError: one of the two keys of the credentials is missing.
@@ -87,7 +87,7 @@ def choose(
         return Target(DEFAULT_NAMESRV, "the default, since no --namesrv, NAMESRV_ADDR or context says otherwise")
     cluster = contexts.get(name)
     timeout = cluster.timeout or DEFAULT_TIMEOUT
-    return Target(cluster.namesrv, f"context {name}", cluster.address_map, timeout, cluster.security or Security())
+    return Target(cluster.namesrv, f"context {name}", cluster.address_map, timeout, cluster.security or CliSecurity())
 
 
 def cluster_options(function: F) -> F:
@@ -96,7 +96,7 @@ def cluster_options(function: F) -> F:
     @functools.wraps(function)
     def command(
         *args: Any, namesrv: str | None, context: str | None, addresses: tuple[str, ...], timeout: float | None,
-        security: Security, **others: Any,
+        security: CliSecurity, **others: Any,
     ) -> Any:  # fmt: skip
         import os
 
@@ -186,7 +186,7 @@ def _complete(ctx: click.Context, incomplete: str, ask: Callable[[Admin], Awaita
 
     try:
         target = choose(ctx.params.get("namesrv"), ctx.params.get("context"), os.environ, lambda: load(file_path()))
-        target = target.secured(Security(), os.environ)
+        target = target.secured(CliSecurity(), os.environ)
         return [name for name in with_admin(target._replace(timeout=1.0), ask) if name.startswith(incomplete)]
     except (RocketMQError, click.UsageError):
         return []  # completion has nobody to tell

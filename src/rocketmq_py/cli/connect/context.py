@@ -7,7 +7,7 @@ import msgspec
 
 from rocketmq_py.cli.connect.connect import address_map
 from rocketmq_py.cli.connect.contexts import Contexts, SavedCluster, file_path, load, save
-from rocketmq_py.cli.connect.security import Security, security_options
+from rocketmq_py.cli.connect.security import CliSecurity, security_options
 from rocketmq_py.cli.output.tables import Row, echo_record, echo_rows, output_option
 
 
@@ -57,7 +57,7 @@ def set_(
     namesrv: str,
     addresses: tuple[str, ...],
     timeout: float | None,
-    security: Security,
+    security: CliSecurity,
     make_current: bool,
 ) -> None:
     """Save a cluster under NAME, or change it. The first one becomes the current one."""
@@ -66,7 +66,7 @@ def set_(
     servers = ";".join(name_servers(namesrv))
     contexts = load(file_path())
     contexts.put(
-        name, SavedCluster(servers, address_map(addresses), timeout, security if security != Security() else None)
+        name, SavedCluster(servers, address_map(addresses), timeout, security if security != CliSecurity() else None)
     )
     if make_current:
         contexts.use(name)

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from rocketmq_py.cli.connect.security import Security
+from rocketmq_py.cli.connect.security import CliSecurity
 from rocketmq_py.cli.output.files import replaced
 from rocketmq_py.errors import ConfigError
 
@@ -27,7 +27,7 @@ class SavedCluster(msgspec.Struct, rename="camel", omit_defaults=True):
     """Reachable addresses by advertised ones."""
     timeout: float | None = None
     """Seconds to wait for each answer."""
-    security: Security | None = None
+    security: CliSecurity | None = None
     """TLS, and whose requests it takes; no secret."""
 
 

@@ -24,7 +24,7 @@ SECRET_VARIABLE = "ROCKETMQ_SECRET_KEY"  # noqa: S105 - the name of the variable
 TOKEN_VARIABLE = "ROCKETMQ_SECURITY_TOKEN"  # noqa: S105
 
 
-class Security(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class CliSecurity(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What is said about TLS and access control; also what a saved context keeps of it.
 
     :param tls: whether to speak TLS; None: as said elsewhere.
@@ -38,7 +38,7 @@ class Security(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     insecure: bool = False
     access_key: str | None = None
 
-    def over(self, other: Security) -> Security:
+    def over(self, other: CliSecurity) -> CliSecurity:
         """This, with what it leaves open taken from another one."""
         if self.tls is None and not (self.ca or self.cert or self.insecure):
             return msgspec.structs.replace(other, access_key=self.access_key or other.access_key)
@@ -78,7 +78,7 @@ def security_options(function: F) -> F:
         *args: Any, tls: bool | None, tls_ca: str | None, tls_cert: str | None, tls_key: str | None,
         tls_insecure: bool, access_key: str | None, **others: Any,
     ) -> Any:  # fmt: skip
-        said = Security(tls, tls_ca, tls_cert, tls_key, tls_insecure, access_key)
+        said = CliSecurity(tls, tls_ca, tls_cert, tls_key, tls_insecure, access_key)
         return function(*args, security=said, **others)
 
     options = (

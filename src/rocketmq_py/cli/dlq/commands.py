@@ -16,7 +16,7 @@ from rocketmq_py.cli.connect.connect import Target, cluster_options, complete_gr
 from rocketmq_py.cli.dlq.resend import resend
 from rocketmq_py.cli.dlq.source import dead_letters, origin_of, resent_to
 from rocketmq_py.cli.message.rows import body_option, in_short, message_row
-from rocketmq_py.cli.output.failures import Failure
+from rocketmq_py.cli.output.failures import CommandFailure
 from rocketmq_py.cli.output.files import replaced
 from rocketmq_py.cli.output.listing import listing
 from rocketmq_py.cli.output.prompts import progress
@@ -132,7 +132,7 @@ def export(group: str, file: Path, since: int | None, until: int | None, encodin
     except (BrokenPipeError, RocketMQError):
         raise  # one of them, a time-out, is an OSError too
     except OSError as e:
-        raise Failure(f"{file} cannot be written: {e.strerror}") from e
+        raise CommandFailure(f"{file} cannot be written: {e.strerror}") from e
     click.echo(f"exported {count} dead letters of group {group}", err=True)
 
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from rocketmq_py.cli.connect.connect import Target, cluster_options, complete_group, with_admin
-from rocketmq_py.cli.dlq.resend_lock import Turn
+from rocketmq_py.cli.dlq.resend_lock import ResendLock
 from rocketmq_py.cli.dlq.source import dead_letters, mark_resent, origin_of, resent_to
 from rocketmq_py.cli.message.rows import own_properties
-from rocketmq_py.cli.output.failures import Failure, missing, status_of
+from rocketmq_py.cli.output.failures import CommandFailure, missing, status_of
 from rocketmq_py.cli.output.prompts import confirm, progress, yes_option
 from rocketmq_py.cli.output.tables import Row, echo_rows, output_option
 from rocketmq_py.properties import Property
@@ -36,7 +36,7 @@ Part = dict["MessageQueue", tuple[int, int]]
 """The dead letters that are meant: from which offset to which, of each queue."""
 
 
-class Plan(NamedTuple):
+class ResendPlan(NamedTuple):
     """What a run would do. ``origins`` counts messages by the topic they go to; None stands for "it does not say"."""
 
     part: Part
@@ -73,7 +73,7 @@ def resend(
     if dry_run or not plan.total:
         return
     if None in plan.origins:
-        raise Failure(
+        raise CommandFailure(
             f"{plan.origins[None]} dead letters of group {group} do not say where they came from; export them, and "
             "send them with 'rocketmq message send TOPIC --jsonl FILE'"
         )
@@ -83,7 +83,7 @@ def resend(
     with_admin(target, lambda admin: _carry_out(target, admin, plan, group, receiver))
 
 
-async def make_plan(admin: Admin, group: str, limit: int | None, *, from_start: bool) -> Plan:
+async def make_plan(admin: Admin, group: str, limit: int | None, *, from_start: bool) -> ResendPlan:
     """What there is to send; every dead letter is looked at for where it came from."""
     part: Part = {}
     origins: Counter[str | None] = Counter()
@@ -98,10 +98,10 @@ async def make_plan(admin: Admin, group: str, limit: int | None, *, from_start: 
         left = None if left is None else left - (stop - start)
         async for message in admin.read(queue, start, stop):
             origins[origin_of(message)] += 1
-    return Plan(part, origins, from_start)
+    return ResendPlan(part, origins, from_start)
 
 
-def plan_rows(plan: Plan, group: str, receiver: str) -> list[Row]:
+def plan_rows(plan: ResendPlan, group: str, receiver: str) -> list[Row]:
     """How many messages go where."""
     return [
         {"origin": origin, "to": retry_topic(group) if receiver == GROUP else origin, "messages": count}
@@ -127,7 +127,7 @@ def revived(message: MessageExt, group: str, receiver: str) -> Message:
     )  # fmt: skip
 
 
-async def _check_receivers(admin: Admin, plan: Plan, group: str, receiver: str) -> None:
+async def _check_receivers(admin: Admin, plan: ResendPlan, group: str, receiver: str) -> None:
     """Topics and groups that are gone must not come into being again by a message nobody would consume."""
     from rocketmq_py.cli.group.commands import existing
     from rocketmq_py.errors import NoRouteError
@@ -142,10 +142,10 @@ async def _check_receivers(admin: Admin, plan: Plan, group: str, receiver: str) 
             raise missing(f"topic {origin}, where dead letters of group {group} came from, is gone", str(e)) from e
 
 
-async def _carry_out(target: Target, admin: Admin, plan: Plan, group: str, receiver: str) -> None:
+async def _carry_out(target: Target, admin: Admin, plan: ResendPlan, group: str, receiver: str) -> None:
     done: list[MessageExt] = []
     async with target.producer(send_timeout=target.timeout, retries=0) as producer:
-        turn = Turn(admin, plan.part)
+        turn = ResendLock(admin, plan.part)
         with progress(f"resending {dlq_topic(group)}", plan.total) as tell:
             try:
                 await turn.keep()
@@ -160,7 +160,7 @@ async def _carry_out(target: Target, admin: Admin, plan: Plan, group: str, recei
                 click.echo(f"sent {len(done)} of {plan.total} dead letters of group {group} again", err=True)
 
 
-async def _still(admin: Admin, plan: Plan, queue: MessageQueue, start: int) -> int:
+async def _still(admin: Admin, plan: ResendPlan, queue: MessageQueue, start: int) -> int:
     """Where to begin with a queue, now that the turn is ours: another run may have come further meanwhile."""
     return start if plan.from_start else max(start, await resent_to(admin, queue) or 0)
 
@@ -191,14 +191,14 @@ async def _send_and_mark(
     try:
         await mark_resent(admin, dead.queue, dead.queue_offset + 1)
     except RocketMQError as e:
-        raise Failure(
+        raise CommandFailure(
             f"{dead.msg_id} ({dead.queue} at {dead.queue_offset}) was sent to {message.topic}, but that could not be "
             f"noted: {e}. The next run would send it a second time, unless this is set first: "
             f"TOOLS_CONSUMER to {dead.queue_offset + 1}"
         ) from e
 
 
-def _not_sent(dead: MessageExt, message: Message, error: RocketMQError) -> Failure:
+def _not_sent(dead: MessageExt, message: Message, error: RocketMQError) -> CommandFailure:
     from rocketmq_py.errors import ConnectError, NetworkError
 
     which = f"{dead.msg_id} ({dead.queue} at {dead.queue_offset}) to {message.topic}"
@@ -207,5 +207,5 @@ def _not_sent(dead: MessageExt, message: Message, error: RocketMQError) -> Failu
             f"{which} was sent but not answered, and may have been stored: {error}. Look for it with 'rocketmq message "
             f"query {message.topic} {dead.msg_id}'; the next run begins with it"
         )
-        return Failure(text)
-    return Failure(f"{which} was not sent: {error}. The next run begins with it", status_of(error))
+        return CommandFailure(text)
+    return CommandFailure(f"{which} was not sent: {error}. The next run begins with it", status_of(error))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rocketmq_py.cli.output.failures import Failure
+from rocketmq_py.cli.output.failures import CommandFailure
 
 if TYPE_CHECKING:
     from rocketmq_py.client.admin.admin import Admin
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 RENEW_SECONDS = 20.0
 
 
-class Turn:
+class ResendLock:
     """The right to send what lies in some queues.
 
     :param clock: seconds that only go forward.
@@ -47,7 +47,7 @@ class Turn:
         self._since = self._clock()
         for queue in self._queues:
             if not await self._admin.lock_queue(TOOLS_GROUP, queue):
-                raise Failure(
+                raise CommandFailure(
                     f"another run is sending the dead letters of {queue.topic}. Wait for it; if it was killed, its "
                     "turn ends within a minute"
                 )

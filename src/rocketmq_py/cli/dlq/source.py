@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from rocketmq_py.cli.output.failures import Failure, missing
+from rocketmq_py.cli.output.failures import CommandFailure, missing
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol.names import dlq_topic
 
@@ -28,7 +28,7 @@ async def dead_letters(admin: Admin, group: str) -> dict[MessageQueue, tuple[int
     except NoRouteError as e:
         raise missing(f"consumer group {group} has no dead letters", "'rocketmq dlq ls' lists groups that have") from e
     if not route.read_queues:
-        raise Failure(f"topic {topic} may not be read; allow it with: rocketmq topic update '{topic}' --perm rw")
+        raise CommandFailure(f"topic {topic} may not be read; allow it with: rocketmq topic update '{topic}' --perm rw")
     extents = await asyncio.gather(*(_extent(admin, queue) for queue in route.read_queues))
     return dict(zip(route.read_queues, extents, strict=True))
 

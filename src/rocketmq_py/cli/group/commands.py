@@ -11,7 +11,7 @@ import click
 from rocketmq_py.cli.connect.connect import Target, cluster_options, complete_group, with_admin
 from rocketmq_py.cli.group.lag import lag
 from rocketmq_py.cli.group.reset import reset
-from rocketmq_py.cli.output.failures import Failure, missing
+from rocketmq_py.cli.output.failures import CommandFailure, missing
 from rocketmq_py.cli.output.listing import listing
 from rocketmq_py.cli.output.prompts import confirm, yes_option
 from rocketmq_py.cli.output.tables import TABLE, Row, echo_record, echo_rows, output_option
@@ -196,7 +196,7 @@ def _delete(target: Target, group: str, *, keep_offsets: bool, yes: bool) -> Non
     found = with_admin(target, lambda admin: description(admin, group))
     if found["members"]:
         who = ", ".join(member["clientId"] for member in found["members"])
-        raise Failure(f"group {group} is in use by {who}: stop its members first, or they bring it back")
+        raise CommandFailure(f"group {group} is in use by {who}: stop its members first, or they bring it back")
     confirm(f"Delete consumer group {group}, for which {found['lag']} messages wait?", yes=yes)
     with_admin(target, lambda admin: admin.delete_group(group, clean_offsets=not keep_offsets))
     click.echo(f"deleted group {group}")

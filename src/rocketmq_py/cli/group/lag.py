@@ -26,7 +26,7 @@ RATE_COLUMNS = (*COLUMNS, "inPerS", "outPerS")
 _CLEAR = "\x1b[2J\x1b[H"
 
 
-class Snapshot(NamedTuple):
+class LagSnapshot(NamedTuple):
     """How far a group was at some time, in seconds of a clock that only goes forward."""
 
     at: float
@@ -59,7 +59,7 @@ def lag(
 
     async def work(admin: Admin) -> int:
         await _check(admin, group, topic)
-        before: Snapshot | None = None
+        before: LagSnapshot | None = None
         for number in range(looks):
             if number:
                 await asyncio.sleep(interval)
@@ -77,12 +77,12 @@ def lag(
             raise SystemExit(Status.UNHEALTHY)
 
 
-async def _look(admin: Admin, group: str, topic: str | None, before: Snapshot | None) -> Snapshot | None:
+async def _look(admin: Admin, group: str, topic: str | None, before: LagSnapshot | None) -> LagSnapshot | None:
     """How far the group is now; None when nobody answered, which must not end a watch that has begun."""
     from rocketmq_py.errors import NetworkError
 
     try:
-        return Snapshot(time.monotonic(), await admin.progress(group, topic))
+        return LagSnapshot(time.monotonic(), await admin.progress(group, topic))
     except NetworkError as e:
         if before is None:
             raise
@@ -102,7 +102,7 @@ async def _check(admin: Admin, group: str, topic: str | None) -> None:
         )
 
 
-def lag_rows(now: Snapshot, before: Snapshot | None) -> list[Row]:
+def lag_rows(now: LagSnapshot, before: LagSnapshot | None) -> list[Row]:
     """A row for each queue; rates where there is an earlier snapshot to compare with."""
     return [
         {
@@ -119,7 +119,7 @@ def lag_rows(now: Snapshot, before: Snapshot | None) -> list[Row]:
     ]
 
 
-def _rates(now: Snapshot, before: Snapshot | None, queue: MessageQueue) -> Row:
+def _rates(now: LagSnapshot, before: LagSnapshot | None, queue: MessageQueue) -> Row:
     earlier = before.queues.get(queue) if before is not None else None
     seconds = now.at - before.at if before is not None else 0.0
     if earlier is None or seconds <= 0:

@@ -14,7 +14,7 @@ import click
 from rocketmq_py.cli.connect.connect import PRODUCER_GROUP, Target, cluster_options, complete_topic
 from rocketmq_py.cli.group.reset import parse_queues
 from rocketmq_py.cli.message.rows import message_of_row, parse_properties
-from rocketmq_py.cli.output.failures import Failure, status_of
+from rocketmq_py.cli.output.failures import CommandFailure, status_of
 from rocketmq_py.cli.output.prompts import progress
 from rocketmq_py.cli.output.tables import TABLE, Row, echo_record, output_option
 
@@ -173,7 +173,7 @@ def _messages(source: BinaryIO, make: Callable[[bytes], Message]) -> Iterator[tu
         try:
             yield number, make(text)
         except ValueError as e:
-            raise Failure(f"line {number} is no message: {e}; it and what follows was not sent") from e
+            raise CommandFailure(f"line {number} is no message: {e}; it and what follows was not sent") from e
 
 
 class _Lines:
@@ -225,7 +225,7 @@ class _Lines:
                     break
         except RocketMQError as e:
             failures[last] = e
-        except Failure:
+        except CommandFailure:
             yield from _settle(pending, 0, failures)
             raise
         yield from _settle(pending, 0, failures)
@@ -252,7 +252,7 @@ def _settle(
             failures[number] = e
 
 
-def _failed(failures: Mapping[int, RocketMQError], last: int) -> Failure:
+def _failed(failures: Mapping[int, RocketMQError], last: int) -> CommandFailure:
     """What is to be said of lines that were not sent, or perhaps not; ``last`` is the last one that was tried."""
     from rocketmq_py.errors import ConnectError, NetworkError
 
@@ -264,4 +264,4 @@ def _failed(failures: Mapping[int, RocketMQError], last: int) -> Failure:
         text += f"; not sent: {', '.join(map(str, failed))}"
     if unsure:
         text += f"; not answered, and perhaps stored nonetheless: {', '.join(map(str, unsure))}"
-    return Failure(text, status_of(failures[first]))
+    return CommandFailure(text, status_of(failures[first]))

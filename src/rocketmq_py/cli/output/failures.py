@@ -35,7 +35,7 @@ class Status(enum.IntEnum):
     """Whoever read the output has ended: 128 and the number of SIGPIPE."""
 
 
-class Failure(click.ClickException):
+class CommandFailure(click.ClickException):
     """The end of a command: one line on standard error and an exit status."""
 
     def __init__(self, message: str, status: Status = Status.FAILED) -> None:
@@ -48,14 +48,14 @@ class Failure(click.ClickException):
         return self.status
 
 
-def missing(what: str, hint: str = "") -> Failure:
+def missing(what: str, hint: str = "") -> CommandFailure:
     """What was asked for is not there."""
-    return Failure(what + (f". {hint}" if hint else ""), Status.NOT_FOUND)
+    return CommandFailure(what + (f". {hint}" if hint else ""), Status.NOT_FOUND)
 
 
-def failure_of(error: RocketMQError) -> Failure:
+def failure_of(error: RocketMQError) -> CommandFailure:
     """How a command ends that failed so."""
-    return Failure(str(error), status_of(error))
+    return CommandFailure(str(error), status_of(error))
 
 
 def status_of(error: RocketMQError) -> Status:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from rocketmq_py.cli.connect.connect import Target, with_admin
-from rocketmq_py.cli.output.failures import Failure, Status
+from rocketmq_py.cli.output.failures import CommandFailure, Status
 
 if TYPE_CHECKING:
     from rocketmq_py.client.admin.admin import Admin
@@ -49,9 +49,9 @@ def listing(target: Target) -> Iterator[Listing]:
     asked = Listing(target)
     try:
         yield asked
-    except Failure as e:
+    except CommandFailure as e:
         if e.status == Status.NOT_FOUND and asked.silent:
-            raise Failure(f"{e.message}; brokers that do not answer may know better", Status.UNHEALTHY) from e
+            raise CommandFailure(f"{e.message}; brokers that do not answer may know better", Status.UNHEALTHY) from e
         raise
     finally:
         name_silent(asked.silent)

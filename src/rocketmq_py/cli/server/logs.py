@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from rocketmq_py.core.log_limiter import Repeats
+from rocketmq_py.core.log_limiter import LogLimiter
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -44,7 +44,7 @@ def log_as(level: str | None, form: str) -> None:
         root.removeHandler(handler)
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if form == "json" else TextLines())
-    handler.addFilter(Rarely(Repeats()))
+    handler.addFilter(Rarely(LogLimiter()))
     root.addHandler(handler)
     if level is not None:
         root.setLevel(level.upper())
@@ -56,7 +56,7 @@ class Rarely(logging.Filter):
     A line that passes after others were left out says how many in its attribute ``quiet``.
     """
 
-    def __init__(self, repeats: Repeats) -> None:
+    def __init__(self, repeats: LogLimiter) -> None:
         super().__init__()
         self._repeats = repeats
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocketmq_py.cli.connect.connect import Target, cluster_options, complete_topic, with_admin
-from rocketmq_py.cli.output.failures import Failure, missing
+from rocketmq_py.cli.output.failures import CommandFailure, missing
 from rocketmq_py.cli.output.listing import listing
 from rocketmq_py.cli.output.prompts import confirm, yes_option
 from rocketmq_py.cli.output.tables import TABLE, Row, echo_record, echo_rows, output_option
@@ -151,7 +151,7 @@ def create(  # noqa: PLR0913, PLR0917 - one for each option
     if with_admin(target, work):
         click.echo(f"created topic {topic}")
     elif not if_not_exists:
-        raise Failure(f"topic {topic} exists already; change it with 'rocketmq topic update'")
+        raise CommandFailure(f"topic {topic} exists already; change it with 'rocketmq topic update'")
 
 
 @command.command("update")

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from rocketmq_py.client.admin.messages import MessageAdmin
-from rocketmq_py.core.transaction.transactions import OPEN, Ledger, parse_op_body
+from rocketmq_py.core.transaction.transactions import OPEN, TransactionTable, parse_op_body
 from rocketmq_py.errors import NetworkError, NoRouteError
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol import names
@@ -41,7 +41,7 @@ class TransactionAdmin(MessageAdmin):
         halves = [half async for half in self.read(queue, base)]
         # Read after the half messages, so that none of them is listed whose end is known.
         ended = [op async for op in self.read(ops, await self.group_offset(CHECKS_GROUP, ops))]
-        ledger = Ledger(base)
+        ledger = TransactionTable(base)
         last = halves[-1].queue_offset if halves else -1
         for op in ended:
             for offset in parse_op_body(op.body):

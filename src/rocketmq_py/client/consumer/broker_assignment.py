@@ -25,7 +25,7 @@ ANNOUNCE_AGAIN = 20.0
 """Seconds after which a consumer that gets nothing introduces itself again."""
 
 
-class Assignments:
+class BrokerAssignments:
     """Asks brokers on behalf of one consumer."""
 
     def __init__(self, group: Group) -> None:

@@ -13,11 +13,11 @@ import msgspec
 
 from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.client.consumer.filters import make_subscription
-from rocketmq_py.client.consumer.local_offsets import LocalOffsets
-from rocketmq_py.client.consumer.offsets import Offsets, RemoteOffsets
+from rocketmq_py.client.consumer.local_offsets import LocalOffsetStore
+from rocketmq_py.client.consumer.offsets import BrokerOffsetStore, OffsetStore
 from rocketmq_py.client.consumer.options import PushOptions
 from rocketmq_py.core.consumer.consume_stats import ConsumeStats
-from rocketmq_py.core.consumer.flow_control import Limits
+from rocketmq_py.core.consumer.flow_control import FlowLimits
 from rocketmq_py.core.consumer.orderly import OrderedQueue
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.core.consumer.stuck_listeners import Stopwatch
@@ -58,7 +58,7 @@ class Group:
         self.announced: dict[str, SubscriptionData] = {}
         self.queues: dict[MessageQueue, ProcessQueue] = {}
         self.leaving: dict[MessageQueue, ProcessQueue] = {}
-        self.limits: dict[str, Limits] = {}
+        self.limits: dict[str, FlowLimits] = {}
         self.is_broadcasting = options.message_model is MessageModel.BROADCASTING
         self.offsets = self._make_offsets()
         self.threads = options.consume_threads
@@ -68,10 +68,10 @@ class Group:
         self._stats: dict[str, ConsumeStats] = {}
         self.announced_at = -1.0
 
-    def _make_offsets(self) -> Offsets:
+    def _make_offsets(self) -> OffsetStore:
         if self.is_broadcasting:
-            return LocalOffsets(self.instance, self.name, self.options.local_offset_dir)
-        return RemoteOffsets(self.instance, self.name)
+            return LocalOffsetStore(self.instance, self.name, self.options.local_offset_dir)
+        return BrokerOffsetStore(self.instance, self.name)
 
     def make_queue(self, queue: MessageQueue) -> ProcessQueue:
         """An empty process queue of the kind this consumer needs."""

@@ -10,7 +10,7 @@ import logging
 from rocketmq_py.errors import NetworkError, NoRouteError, RocketMQError
 
 
-class Trouble:
+class FailureLog:
     """The trouble with one queue.
 
     :param broker_name: of the queue.

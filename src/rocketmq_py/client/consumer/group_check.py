@@ -19,7 +19,7 @@ from rocketmq_py.protocol.headers.common import GroupHeader
 _log = logging.getLogger(__name__)
 
 
-class Doctor:
+class GroupCheck:
     """The health of a group as one member can see it."""
 
     def __init__(self, group: Group) -> None:

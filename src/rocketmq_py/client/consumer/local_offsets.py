@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from rocketmq_py.client.client_instance import ClientInstance
-from rocketmq_py.client.consumer.offsets import Offsets
+from rocketmq_py.client.consumer.offsets import OffsetStore
 from rocketmq_py.core.paths import below
 from rocketmq_py.errors import StoreError
 from rocketmq_py.model import MessageQueue
@@ -28,7 +28,7 @@ FOLDER = ".rocketmq_offsets"
 """In the home directory, unless another directory is asked for (rocketmq.client.localOffsetStoreDir)."""
 
 
-class LocalOffsets(Offsets):
+class LocalOffsetStore(OffsetStore):
     """Offsets in ``<directory>/<client id>/<group>/offsets.json``, with the state before in ``offsets.json.bak``.
 
     :param directory: ``~/.rocketmq_offsets`` by default.

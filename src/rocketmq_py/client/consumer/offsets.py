@@ -51,7 +51,7 @@ async def broker_of(instance: ClientInstance, queue: MessageQueue, *, broker_id:
     return address
 
 
-class Offsets(OffsetTable, abc.ABC):
+class OffsetStore(OffsetTable, abc.ABC):
     """Offsets of a group: in memory here, kept where the message model says, bounded by what the brokers have."""
 
     __slots__ = ("_instance",)
@@ -116,7 +116,7 @@ class Offsets(OffsetTable, abc.ABC):
         return OffsetResponse.from_ext(answer.ext).offset
 
 
-class RemoteOffsets(Offsets):
+class BrokerOffsetStore(OffsetStore):
     """Offsets of a group whose members share the queues: stored at the brokers."""
 
     __slots__ = ("_group", "_untold")

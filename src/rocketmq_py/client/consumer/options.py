@@ -12,7 +12,7 @@ from time import time
 
 from rocketmq_py.client.client_instance import ClientSettings
 from rocketmq_py.core.consumer.allocation import Allocation, Average
-from rocketmq_py.core.consumer.flow_control import Limits
+from rocketmq_py.core.consumer.flow_control import FlowLimits
 from rocketmq_py.core.consumer.orderly import MAX_RECONSUME, PAUSES
 from rocketmq_py.core.consumer.settle import max_reconsume_times
 from rocketmq_py.errors import ConfigError
@@ -106,9 +106,9 @@ class PushOptions:
         self.start_timestamp_ms()
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> FlowLimits:
         span = None if self.orderly else self.consume_max_span
-        return Limits(self.pull_threshold_for_queue, self.pull_threshold_size_for_queue, span)
+        return FlowLimits(self.pull_threshold_for_queue, self.pull_threshold_size_for_queue, span)
 
     @property
     def is_assigned(self) -> bool:
@@ -116,8 +116,8 @@ class PushOptions:
         return not self.client_rebalance and self.message_model is MessageModel.CLUSTERING
 
     @property
-    def pop_limits(self) -> Limits:
-        return Limits(self.pop_threshold_for_queue, UNLIMITED, None)
+    def pop_limits(self) -> FlowLimits:
+        return FlowLimits(self.pop_threshold_for_queue, UNLIMITED, None)
 
     @property
     def most_reconsume_times(self) -> int:

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from rocketmq_py.client.consumer.consumer_group import Group
 from rocketmq_py.client.consumer.dispatch.orderly import OrderlyDispatcher
-from rocketmq_py.client.consumer.failure_log import Trouble
+from rocketmq_py.client.consumer.failure_log import FailureLog
 from rocketmq_py.core.consumer import orderly
 from rocketmq_py.core.consumer.orderly import OrderedQueue
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
@@ -33,7 +33,7 @@ TIMEOUT = 1.0
 """Seconds to wait for a broker's answer about locks."""
 
 
-class Holding(Protocol):
+class QueueLock(Protocol):
     """How queues are taken and left."""
 
     async def take(self, queues: Collection[MessageQueue]) -> list[ProcessQueue]:
@@ -49,7 +49,7 @@ class Holding(Protocol):
         ...
 
 
-class FreeHolding:
+class NoQueueLock:
     """Whoever is allotted a queue consumes it."""
 
     def __init__(self, group: Group) -> None:
@@ -68,7 +68,7 @@ class FreeHolding:
         """There is nothing to let go of."""
 
 
-class LockedHolding:
+class BrokerQueueLock:
     """Whoever has a queue locked at its broker consumes it.
 
     :param dispatcher: runs the listeners.
@@ -82,7 +82,7 @@ class LockedHolding:
         self._dispatcher = dispatcher
         self._lose = lose
         self._hurry = asyncio.Event()
-        self._troubles: dict[str, Trouble] = {}
+        self._troubles: dict[str, FailureLog] = {}
         self._asked_for: set[MessageQueue] = set()  # what may be locked for us
         self._leaving: set[asyncio.Task[None]] = set()
         group.doubt = self.doubt
@@ -235,8 +235,8 @@ class LockedHolding:
             _log.log(level, "queues can be locked at broker %s again", broker_name)
         return {MessageQueue(mq.topic, mq.broker_name, mq.queue_id) for mq in held}
 
-    def _trouble_at(self, broker_name: str) -> Trouble:
-        return self._troubles.setdefault(broker_name, Trouble(broker_name, self._group.instance.lost))
+    def _trouble_at(self, broker_name: str) -> FailureLog:
+        return self._troubles.setdefault(broker_name, FailureLog(broker_name, self._group.instance.lost))
 
     async def _unlock(self, queues: Iterable[MessageQueue]) -> None:
         queues = set(queues)

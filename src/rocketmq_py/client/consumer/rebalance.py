@@ -11,10 +11,10 @@ import logging
 import random
 from collections.abc import Callable, Collection
 
-from rocketmq_py.client.consumer.broker_assignment import Assignments
+from rocketmq_py.client.consumer.broker_assignment import BrokerAssignments
 from rocketmq_py.client.consumer.consumer_group import Group
-from rocketmq_py.client.consumer.group_check import Doctor
-from rocketmq_py.client.consumer.queue_lock import Holding
+from rocketmq_py.client.consumer.group_check import GroupCheck
+from rocketmq_py.client.consumer.queue_lock import QueueLock
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.core.consumer.rebalance import next_round, plan
 from rocketmq_py.core.pop.receipts import PopQueue
@@ -48,7 +48,7 @@ class Rebalancer:
         group: Group,
         take: Callable[[ProcessQueue, float], None],
         release: Callable[[ProcessQueue], None],
-        holding: Holding,
+        holding: QueueLock,
         changed: Callable[[str, list[MessageQueue], list[MessageQueue]], None],
         *,
         rebuild: bool = True,
@@ -58,11 +58,11 @@ class Rebalancer:
         self._release = release
         self._holding = holding
         self._changed = changed
-        self._doctor = Doctor(group)
+        self._doctor = GroupCheck(group)
         self._rebuild = rebuild
         self._wake = asyncio.Event()
         self._work = Background()
-        self._assignments = Assignments(group) if group.options.is_assigned else None
+        self._assignments = BrokerAssignments(group) if group.options.is_assigned else None
         self._gained: list[tuple[ProcessQueue, float]] = []
         self._missing: set[str] = set()
         self._missing_wait = MISSING_WAIT
@@ -158,7 +158,7 @@ class Rebalancer:
         self._group.share_limits(topic)
         self._changed(topic, route.read_queues, wanted)
 
-    async def _follow(self, topic: str, assignments: Assignments) -> bool:
+    async def _follow(self, topic: str, assignments: BrokerAssignments) -> bool:
         """Takes and lets go what a broker says."""
         route = await self._route(topic)
         if route is None:

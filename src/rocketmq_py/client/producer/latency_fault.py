@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from rocketmq_py.client.client_instance import ClientInstance, every
-from rocketmq_py.core.producer.latency_fault import Faults, LatencyFaultTolerance, TolerantTurn
+from rocketmq_py.core.producer.latency_fault import BrokerFaults, LatencyFaultTolerance, TolerantTurn
 from rocketmq_py.core.producer.send_attempts import RoundRobin
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.codes import RequestCode
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 _ROUND_SECONDS = 3.0
 
 
-class Tolerance:
+class LatencyFaultDetector:
     """Notes how sends ended, and chooses queues accordingly.
 
     :param topics: topics of the producer; brokers are asked for the end of a queue of one of them.
@@ -33,7 +33,7 @@ class Tolerance:
     def __init__(
         self, options: LatencyFaultTolerance, instance: ClientInstance, topics: Callable[[], set[str]]
     ) -> None:
-        self.faults = Faults(options)
+        self.faults = BrokerFaults(options)
         self._instance = instance
         self._topics = topics
         self._detecting = Background()

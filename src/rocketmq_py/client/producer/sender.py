@@ -22,7 +22,7 @@ from typing import NamedTuple
 import msgspec
 
 from rocketmq_py.client.client_instance import ClientInstance, local_ip
-from rocketmq_py.client.producer.latency_fault import Tolerance
+from rocketmq_py.client.producer.latency_fault import LatencyFaultDetector
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.core.producer.latency_fault import LatencyFaultTolerance
 from rocketmq_py.core.producer.outgoing_message import Packer, SendHead
@@ -66,7 +66,7 @@ class Target(NamedTuple):
     head: SendHead
 
 
-class Way(NamedTuple):
+class SendPath(NamedTuple):
     """What sends to one topic need to know, as long as its route stays the same."""
 
     route: TopicRoute
@@ -93,17 +93,17 @@ class Sender:
             max_message_size=options.max_message_size,
             signing=self.connections.credentials is not None,
         )
-        self._ways: dict[str, Way] = {}
+        self._ways: dict[str, SendPath] = {}
         self._turns: dict[str, RoundRobin] = {}
         self._under_way: set[Delivery] = set()
         self._tasks: set[asyncio.Task[SendResult]] = set()
         self._refreshing: dict[str, asyncio.Task[None]] = {}
         self._loop = asyncio.get_running_loop()
         self._idle: asyncio.Event | None = None
-        self.tolerance: Tolerance | None = None
+        self.tolerance: LatencyFaultDetector | None = None
         self._attempt_of: type[_Attempt] = _Attempt
         if options.latency is not None:
-            self.tolerance = Tolerance(options.latency, instance, lambda: self.topics)
+            self.tolerance = LatencyFaultDetector(options.latency, instance, lambda: self.topics)
             self._attempt_of = _TimedAttempt
 
     @property
@@ -158,10 +158,10 @@ class Sender:
         queue = delivery.next_queue(route.write_queues, way.turn)
         return way.targets.get(queue)
 
-    def _way(self, route: TopicRoute) -> Way:
+    def _way(self, route: TopicRoute) -> SendPath:
         masters = ((queue, self._routes.master(queue.broker_name)) for queue in route.write_queues)
         targets = {queue: self._target(queue, address) for queue, address in masters if address is not None}
-        return Way(route, self._turn(route.topic), targets)
+        return SendPath(route, self._turn(route.topic), targets)
 
     def _turn(self, topic: str) -> RoundRobin:
         turn = self._turns.get(topic)

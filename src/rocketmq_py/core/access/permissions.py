@@ -101,7 +101,7 @@ class Need(NamedTuple):
     actions: tuple[Action, ...]
 
 
-class Entry(msgspec.Struct, frozen=True):
+class AclEntry(msgspec.Struct, frozen=True):
     """One permission, or one refusal.
 
     :param source_ips: addresses and networks it holds for; none means all.
@@ -152,10 +152,10 @@ class User(msgspec.Struct, kw_only=True):
 class Acl(msgspec.Struct):
     """The permissions of one user: those given, and those that hold where none of these says anything."""
 
-    custom: dict[Resource, Entry] = msgspec.field(default_factory=dict)
-    default: dict[Resource, Entry] = msgspec.field(default_factory=dict)
+    custom: dict[Resource, AclEntry] = msgspec.field(default_factory=dict)
+    default: dict[Resource, AclEntry] = msgspec.field(default_factory=dict)
 
-    def table(self, policy: str) -> dict[Resource, Entry]:
+    def table(self, policy: str) -> dict[Resource, AclEntry]:
         """The permissions of a policy type, ``Custom`` or ``Default``.
 
         :raises ConfigError: there is no such type.
@@ -180,7 +180,7 @@ def refusal(user: User, acl: Acl | None, needs: Iterable[Need], ip: str) -> str 
     return None
 
 
-def _deciding(acl: Acl | None, need: Need, ip: str) -> Entry | None:
+def _deciding(acl: Acl | None, need: Need, ip: str) -> AclEntry | None:
     for table in (acl.custom, acl.default) if acl is not None else ():
         found = _closest(table.values(), need, ip)
         if found is not None:
@@ -188,6 +188,6 @@ def _deciding(acl: Acl | None, need: Need, ip: str) -> Entry | None:
     return None
 
 
-def _closest(entries: Collection[Entry], need: Need, ip: str) -> Entry | None:
+def _closest(entries: Collection[AclEntry], need: Need, ip: str) -> AclEntry | None:
     matching = [entry for entry in entries if entry.matches(need, ip)]
     return min(matching, key=lambda entry: (*entry.resource.rank, entry.allow), default=None)

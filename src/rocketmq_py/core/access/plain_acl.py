@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from rocketmq_py.core.access.permissions import Acl, Action, Entry, Kind, Resource, User
+from rocketmq_py.core.access.permissions import Acl, AclEntry, Action, Kind, Resource, User
 from rocketmq_py.errors import ConfigError
 
 _KEYS = {
@@ -130,13 +130,13 @@ class _Draft:
         return Account(user, self._acl)
 
 
-def _entry(line: _Line, resource: Resource, perm: str) -> Entry:
+def _entry(line: _Line, resource: Resource, perm: str) -> AclEntry:
     if perm == "DENY":
-        return Entry(resource, (Action.ALL,), allow=False)
+        return AclEntry(resource, (Action.ALL,), allow=False)
     words = [word.strip() for word in perm.split("|")]
     if not all(word in _ACTIONS for word in words):
         raise _fault(line, f"{perm!r} is no permission: DENY, PUB, SUB or PUB|SUB is expected")
-    return Entry(resource, tuple(action for word in words for action in _ACTIONS[word]), allow=True)
+    return AclEntry(resource, tuple(action for word in words for action in _ACTIONS[word]), allow=True)
 
 
 def _fault(line: _Line, why: str) -> ConfigError:

@@ -15,7 +15,7 @@ BROADCASTING = "BROADCASTING"
 
 
 @dataclass(slots=True)
-class Member:
+class RegisteredClient:
     """One client on one connection."""
 
     channel: Hashable
@@ -33,7 +33,7 @@ class ConsumerGroup:
     consume_type: str = "CONSUME_PASSIVELY"
     message_model: str = "CLUSTERING"
     consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
-    members: dict[Hashable, Member] = field(default_factory=dict)
+    members: dict[Hashable, RegisteredClient] = field(default_factory=dict)
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
 
     @property
@@ -43,7 +43,7 @@ class ConsumerGroup:
     def client_ids(self) -> list[str]:
         return [member.client_id for member in self.members.values()]
 
-    def join(self, member: Member) -> bool:
+    def join(self, member: RegisteredClient) -> bool:
         """Add or refresh a member; whether it is new."""
         known = self.members.get(member.channel)
         if known is not None and known.client_id == member.client_id:
@@ -71,7 +71,7 @@ class ConsumerRegistry:
     def __init__(self) -> None:
         self.groups: dict[str, ConsumerGroup] = {}
 
-    def register(self, data: ConsumerData, member: Member, *, keep_subscriptions: bool = False) -> bool:
+    def register(self, data: ConsumerData, member: RegisteredClient, *, keep_subscriptions: bool = False) -> bool:
         """Take in one group of a heartbeat; whether members or topics of the group changed.
 
         :param keep_subscriptions: the heartbeat carries no subscriptions (version 2, unchanged).
@@ -100,7 +100,7 @@ class ConsumerRegistry:
         left = [self.leave(name, channel) for name, group in list(self.groups.items()) if channel in group.members]
         return [group for group in left if group is not None]
 
-    def expire(self, before_ms: int) -> list[tuple[str, Member]]:
+    def expire(self, before_ms: int) -> list[tuple[str, RegisteredClient]]:
         """Take out members last seen before a time."""
         late = [
             (name, member)
@@ -125,7 +125,7 @@ class ConsumerRegistry:
         """Names of the groups that subscribe to a topic."""
         return [name for name, group in self.groups.items() if topic in group.subscriptions]
 
-    def find(self, group_name: str, client_id: str) -> Member | None:
+    def find(self, group_name: str, client_id: str) -> RegisteredClient | None:
         """The member of a group with that client id."""
         group = self.groups.get(group_name)
         members = group.members.values() if group else ()
@@ -136,10 +136,10 @@ class ProducerRegistry:
     """All producer groups that have members."""
 
     def __init__(self) -> None:
-        self.groups: dict[str, dict[Hashable, Member]] = {}
+        self.groups: dict[str, dict[Hashable, RegisteredClient]] = {}
         self._channels: dict[str, Hashable] = {}
 
-    def register(self, group_name: str, member: Member) -> None:
+    def register(self, group_name: str, member: RegisteredClient) -> None:
         self.groups.setdefault(group_name, {})[member.channel] = member
         self._channels[member.client_id] = member.channel
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 
-class StandingQueue:
+class FastFailure:
     """Tells from one turn after the other which kinds of request have waited too long."""
 
     def __init__(self) -> None:

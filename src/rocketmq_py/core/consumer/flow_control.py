@@ -23,7 +23,7 @@ BUSY_DELAY = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class FlowLimits:
     """How much of one queue may be held before pulling waits.
 
     ``count`` messages, ``mebibytes`` of bodies, ``span`` between largest and smallest offset (None: no limit, as for
@@ -34,7 +34,7 @@ class Limits:
     mebibytes: int = 100
     span: int | None = 2000
 
-    def shared(self, topic_count: int, topic_mebibytes: int, queues: int) -> Limits:
+    def shared(self, topic_count: int, topic_mebibytes: int, queues: int) -> FlowLimits:
         """The limits of a queue when its topic has limits of its own, -1 meaning none, shared by ``queues`` queues."""
         if not queues:
             return self
@@ -45,7 +45,7 @@ class Limits:
         )
 
 
-class Step(enum.Enum):
+class PullStep(enum.Enum):
     """What the pull loop of a queue does next."""
 
     PULL = "pull"
@@ -56,25 +56,25 @@ class Step(enum.Enum):
 class Admission(NamedTuple):
     """A step, the seconds to wait, and what held the pull back."""
 
-    step: Step
+    step: PullStep
     delay: float = 0.0
     reason: str = ""
 
 
-PULL = Admission(Step.PULL)
-FORGET = Admission(Step.FORGET)
-NOT_RUNNING = Admission(Step.WAIT, STATE_DELAY, "not running")
-SUSPENDED = Admission(Step.WAIT, STATE_DELAY, "suspended")
-TOO_MANY = Admission(Step.WAIT, FLOW_DELAY, "count")
-TOO_BIG = Admission(Step.WAIT, FLOW_DELAY, "size")
-TOO_WIDE = Admission(Step.WAIT, FLOW_DELAY, "span")
-NOT_LOCKED = Admission(Step.WAIT, STATE_DELAY, "not locked")
-NOT_SUBSCRIBED = Admission(Step.WAIT, STATE_DELAY, "no subscription")
+PULL = Admission(PullStep.PULL)
+FORGET = Admission(PullStep.FORGET)
+NOT_RUNNING = Admission(PullStep.WAIT, STATE_DELAY, "not running")
+SUSPENDED = Admission(PullStep.WAIT, STATE_DELAY, "suspended")
+TOO_MANY = Admission(PullStep.WAIT, FLOW_DELAY, "count")
+TOO_BIG = Admission(PullStep.WAIT, FLOW_DELAY, "size")
+TOO_WIDE = Admission(PullStep.WAIT, FLOW_DELAY, "span")
+NOT_LOCKED = Admission(PullStep.WAIT, STATE_DELAY, "not locked")
+NOT_SUBSCRIBED = Admission(PullStep.WAIT, STATE_DELAY, "no subscription")
 
 
 def admit(
     queue: ProcessQueue,
-    limits: Limits,
+    limits: FlowLimits,
     *,
     running: bool,
     suspended: bool,
@@ -103,7 +103,7 @@ def admit(
     return PULL if subscribed else NOT_SUBSCRIBED
 
 
-def _full(queue: ProcessQueue, limits: Limits, coming: int, coming_bytes: int) -> Admission | None:
+def _full(queue: ProcessQueue, limits: FlowLimits, coming: int, coming_bytes: int) -> Admission | None:
     if queue.count + coming > limits.count:
         return TOO_MANY
     if (queue.size + coming_bytes) // MEBIBYTE > limits.mebibytes:

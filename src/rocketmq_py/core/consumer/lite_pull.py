@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from rocketmq_py.core.consumer.flow_control import TOO_MANY, Admission, Limits, Step, admit
+from rocketmq_py.core.consumer.flow_control import TOO_MANY, Admission, FlowLimits, PullStep, admit
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.sys_flag import PULL_LITE, PULL_SUBSCRIPTION, PULL_SUSPEND
@@ -18,7 +18,7 @@ PULL_FLAGS = PULL_SUSPEND | PULL_SUBSCRIPTION | PULL_LITE
 """The sysFlag of a lite pull: it may wait and carries its subscription, but never an offset to commit."""
 
 
-class Batch:
+class PulledBatch:
     """Messages of one pull; those before ``at`` are handed out."""
 
     __slots__ = ("at", "messages", "process")
@@ -29,7 +29,7 @@ class Batch:
         self.at = 0
 
 
-class Cache:
+class MessageCache:
     """Pulled messages of all queues in order of arrival, the queues' positions, and which queues are paused.
 
     :param limits: how much of one queue may be held.
@@ -39,11 +39,11 @@ class Cache:
 
     __slots__ = ("_batch_size", "_batches", "_limit_for_all", "_limits", "paused", "positions")
 
-    def __init__(self, limits: Limits, limit_for_all: int, batch_size: int) -> None:
+    def __init__(self, limits: FlowLimits, limit_for_all: int, batch_size: int) -> None:
         self._limits = limits
         self._limit_for_all = limit_for_all
         self._batch_size = batch_size
-        self._batches: deque[Batch] = deque()
+        self._batches: deque[PulledBatch] = deque()
         self.positions: dict[MessageQueue, int] = {}
         self.paused: set[MessageQueue] = set()
 
@@ -58,7 +58,7 @@ class Cache:
             coming=coming, coming_bytes=coming_bytes,
         )  # fmt: skip
         full = len(self._batches) * self._batch_size > self._limit_for_all
-        return TOO_MANY if full and admission.step is Step.PULL else admission
+        return TOO_MANY if full and admission.step is PullStep.PULL else admission
 
     @property
     def empty(self) -> bool:
@@ -75,7 +75,7 @@ class Cache:
         """
         if not process.dropped:
             process.put(messages, queue_end)
-            self._batches.append(Batch(process, messages))
+            self._batches.append(PulledBatch(process, messages))
 
     def skip(self, process: ProcessQueue, offset: int) -> None:
         """Nothing is wanted of the queue before ``offset``: its position, unless messages of it are still held."""
@@ -106,14 +106,14 @@ class Cache:
         self._consumed(batch.process, [message])
         return message
 
-    def lend(self) -> Batch | None:
+    def lend(self) -> PulledBatch | None:
         """The oldest batch, to be handed out message by message, ``at`` counting them, and then settled."""
         batch = self._oldest()
         if batch is not None:
             self._batches.popleft()
         return batch
 
-    def settle(self, batch: Batch) -> None:
+    def settle(self, batch: PulledBatch) -> None:
         """Takes a lent batch back: what was handed out is consumed, the rest comes next."""
         if batch.process.dropped:
             return
@@ -121,7 +121,7 @@ class Cache:
         if batch.at < len(batch.messages):
             self._batches.appendleft(batch)
 
-    def _oldest(self) -> Batch | None:
+    def _oldest(self) -> PulledBatch | None:
         while self._batches:
             if not self._batches[0].process.dropped:
                 return self._batches[0]

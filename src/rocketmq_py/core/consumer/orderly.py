@@ -121,7 +121,7 @@ class OrderedQueue(ProcessQueue):
         self.size += sum([len(message.body) for message in self._kept.values()])
 
 
-class Verdict(enum.Enum):
+class OrderlyVerdict(enum.Enum):
     """What becomes of a batch."""
 
     COMMIT = "commit"
@@ -131,17 +131,17 @@ class Verdict(enum.Enum):
 
 
 _WITHOUT_AUTO_COMMIT = {
-    OrderlyResult.SUCCESS: Verdict.KEEP,
-    OrderlyResult.COMMIT: Verdict.COMMIT,
-    OrderlyResult.ROLLBACK: Verdict.ROLLBACK,
-    OrderlyResult.SUSPEND: Verdict.SUSPEND,
+    OrderlyResult.SUCCESS: OrderlyVerdict.KEEP,
+    OrderlyResult.COMMIT: OrderlyVerdict.COMMIT,
+    OrderlyResult.ROLLBACK: OrderlyVerdict.ROLLBACK,
+    OrderlyResult.SUSPEND: OrderlyVerdict.SUSPEND,
 }
 
 
-def judge(result: OrderlyResult, *, auto_commit: bool) -> Verdict:
+def judge(result: OrderlyResult, *, auto_commit: bool) -> OrderlyVerdict:
     """What a listener's result means for its batch."""
     if auto_commit:
-        return Verdict.SUSPEND if result is OrderlyResult.SUSPEND else Verdict.COMMIT
+        return OrderlyVerdict.SUSPEND if result is OrderlyResult.SUSPEND else OrderlyVerdict.COMMIT
     return _WITHOUT_AUTO_COMMIT[result]
 
 
@@ -231,15 +231,15 @@ class Run:
     ) -> None:
         """What the listener said about a batch, and how long the queue shall rest if it failed."""
         verdict = judge(result, auto_commit=auto_commit)
-        if verdict is Verdict.COMMIT:
+        if verdict is OrderlyVerdict.COMMIT:
             self._consumed += len(batch)
             self._committed = self._consumed
-        elif verdict is Verdict.KEEP:
+        elif verdict is OrderlyVerdict.KEEP:
             self._consumed += len(batch)
         else:
             self.asked_pause, self.auto_commit = pause, auto_commit
             self.failed = batch
-            self.end = End.ROLLBACK if verdict is Verdict.ROLLBACK else End.SUSPEND
+            self.end = End.ROLLBACK if verdict is OrderlyVerdict.ROLLBACK else End.SUSPEND
 
     # -- the owner's
 

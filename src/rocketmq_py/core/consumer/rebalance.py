@@ -18,7 +18,7 @@ WAIT_UNBALANCED = 1.0
 """Seconds until the next round after one that did not come out even; also the least time between two rounds."""
 
 
-class Plan(NamedTuple):
+class RebalancePlan(NamedTuple):
     """``lost`` queues are let go first, then ``gained`` ones taken; a stuck queue stands in both."""
 
     lost: list[MessageQueue]
@@ -35,7 +35,7 @@ def plan(
     now: float,
     *,
     rebuild: bool = True,
-) -> Plan:
+) -> RebalancePlan:
     """The way from the queues held of one topic to those allocated.
 
     :param rebuild: whether a queue that was not pulled for long is let go and taken anew.
@@ -44,7 +44,7 @@ def plan(
         queue for queue, process in owned.items() if queue not in wanted or (rebuild and process.is_pull_expired(now))
     ]
     gained = [queue for queue in wanted if queue not in owned or queue in lost]
-    return Plan(lost, gained)
+    return RebalancePlan(lost, gained)
 
 
 class Assignment(NamedTuple):

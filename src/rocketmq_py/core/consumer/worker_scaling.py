@@ -13,7 +13,7 @@ SLACK = 0.002
 _WEIGHT = 0.2
 
 
-class Width:
+class WorkerScaling:
     """The number of workers wanted, from a running mean of the seconds a call takes.
 
     :param limit: the most workers there may be.

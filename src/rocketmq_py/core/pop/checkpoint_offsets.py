@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 
-class Place(NamedTuple):
+class CheckpointOffset(NamedTuple):
     """A queue of a topic, for a group."""
 
     group: str
@@ -48,21 +48,21 @@ class _Out:
         return min(self.offsets[0], self.following) if self.offsets else self.following
 
 
-class Places:
+class CheckpointOffsets:
     """The queues messages are out of; a queue of which everything is done is forgotten."""
 
     def __init__(self) -> None:
-        self._out: dict[Place, _Out] = {}
+        self._out: dict[CheckpointOffset, _Out] = {}
 
     def __len__(self) -> int:
         return len(self._out)
 
-    def following(self, place: Place) -> int | None:
+    def following(self, place: CheckpointOffset) -> int | None:
         """Where the next pop of a queue begins; None when nothing is out of it: the offset others know says so."""
         out = self._out.get(place)
         return None if out is None else out.following
 
-    def take(self, place: Place, offsets: Iterable[int], told: int) -> None:
+    def take(self, place: CheckpointOffset, offsets: Iterable[int], told: int) -> None:
         """Messages are out, or out once more: whoever has one twice has to settle it twice.
 
         :param offsets: in order. :param told: the offset others know of; messages before it are not accounted for here.
@@ -71,7 +71,7 @@ class Places:
             if offset >= told:
                 self._out.setdefault(place, _Out(told)).add(offset)
 
-    def move(self, place: Place, following: int) -> int:
+    def move(self, place: CheckpointOffset, following: int) -> int:
         """The next pop of a queue begins at ``following``; the offset that may be told now."""
         out = self._out.get(place)
         if out is None:
@@ -79,7 +79,7 @@ class Places:
         out.following = following
         return out.floor
 
-    def settle(self, place: Place, offsets: Iterable[int]) -> int | None:
+    def settle(self, place: CheckpointOffset, offsets: Iterable[int]) -> int | None:
         """Messages are done; the offset that may be told now, None when nothing is known to be out of this queue."""
         out = self._out.get(place)
         if out is None:
@@ -90,7 +90,7 @@ class Places:
             del self._out[place]
         return out.floor
 
-    def forget(self, place: Place) -> None:
+    def forget(self, place: CheckpointOffset) -> None:
         """Nothing is out of a queue any more, whatever becomes of its messages."""
         self._out.pop(place, None)
 

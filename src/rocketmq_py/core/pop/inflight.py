@@ -23,7 +23,7 @@ _BITS = 0xFFFFFFFF
 """A check-point of 32 messages has a bit map that is negative in Java."""
 
 
-class Outstanding(msgspec.Struct, eq=False):
+class InflightPop(msgspec.Struct, eq=False):
     """One pop with messages that are still out: those without a bit in the check-point.
 
     ``revive_queue`` and ``revive_offset`` are the place of the check-point.
@@ -48,7 +48,7 @@ class Outstanding(msgspec.Struct, eq=False):
         return [offset for bit, offset in enumerate(self.check_point.offsets) if bits >> bit & 1]
 
 
-def to_try_again(one: Outstanding, now_ms: int) -> CheckPoint:
+def to_try_again(one: InflightPop, now_ms: int) -> CheckPoint:
     """What is left of a pop whose messages could not be had now, as it is noted to be tried again (PopReviveService).
 
     It has the key it had, so that it takes the place of the first, and counts one try more.
@@ -67,13 +67,13 @@ def is_tried_out(check_point: CheckPoint) -> bool:
     return check_point.tries >= len(TRY_AGAIN_SECONDS)
 
 
-class Ledger:
+class InflightPops:
     """All pops with messages that are still out."""
 
     def __init__(self) -> None:
-        self._all: dict[CkKey, Outstanding] = {}
-        self._by_queue: dict[int, dict[CkKey, Outstanding]] = {}
-        self._due: dict[int, dict[CkKey, Outstanding]] = {}
+        self._all: dict[CkKey, InflightPop] = {}
+        self._by_queue: dict[int, dict[CkKey, InflightPop]] = {}
+        self._due: dict[int, dict[CkKey, InflightPop]] = {}
         self._swept = 0
 
     def __len__(self) -> int:
@@ -88,11 +88,11 @@ class Ledger:
         self.finish(key)
         check_point.bit_map &= _BITS
         if not check_point.is_done:
-            one = Outstanding(check_point, revive_queue, revive_offset)
+            one = InflightPop(check_point, revive_queue, revive_offset)
             self._all[key] = self._by_queue.setdefault(revive_queue, {})[key] = one
             self._file(key, one, check_point.revive_time + REVIVE_AFTER_MS)
 
-    def find(self, key: CkKey) -> Outstanding | None:
+    def find(self, key: CkKey) -> InflightPop | None:
         """A pop that has messages out."""
         return self._all.get(key)
 
@@ -102,7 +102,7 @@ class Ledger:
         if one is not None:
             self.settle(key, one, one.check_point.bits_of(offsets))
 
-    def settle(self, key: CkKey, one: Outstanding, bits: int) -> None:
+    def settle(self, key: CkKey, one: InflightPop, bits: int) -> None:
         """As :meth:`ack`, of a pop that has been found and by the bits of its messages."""
         one.check_point.bit_map |= bits
         if one.check_point.is_done:
@@ -120,7 +120,7 @@ class Ledger:
 
     # -- coming back
 
-    def take_due(self, now_ms: int) -> list[Outstanding]:
+    def take_due(self, now_ms: int) -> list[InflightPop]:
         """Pops whose messages are to come back now. Each is then either finished or postponed."""
         end = now_ms // _BUCKET_MS + 1
         if end <= self._swept:
@@ -132,13 +132,13 @@ class Ledger:
         self._swept = end
         return [one for bucket in buckets for one in self._due.pop(bucket).values()]
 
-    def postpone(self, one: Outstanding, until_ms: int) -> None:
+    def postpone(self, one: InflightPop, until_ms: int) -> None:
         """Messages could not come back; when it is tried next. Harmless when none of them is out any more."""
         key = one.check_point.key
         if self._all.get(key) is one:
             self._file(key, one, until_ms)
 
-    def _file(self, key: CkKey, one: Outstanding, due_ms: int) -> None:
+    def _file(self, key: CkKey, one: InflightPop, due_ms: int) -> None:
         # Rounded up, and never into a bucket that was taken: nothing comes back early, and nothing is forgotten.
         one.bucket = max(-(-due_ms // _BUCKET_MS), self._swept)
         self._due.setdefault(one.bucket, {})[key] = one

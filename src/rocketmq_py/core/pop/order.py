@@ -69,7 +69,7 @@ class OrderInfo(Body, kw_only=True, rename={
         return max(map(self.visible_at, self.unacked()), default=0)
 
 
-class Popped(NamedTuple):
+class OrderedPop(NamedTuple):
     """How often the messages of a pop were popped before: each one that was, and what holds for all of them."""
 
     counts: dict[int, int]
@@ -111,7 +111,7 @@ class OrderTable:
         pop_time: int,
         invisible_ms: int,
         now_ms: int,
-    ) -> Popped:
+    ) -> OrderedPop:
         """Messages were popped."""
         before = self.entries.get(key)
         counts = _counts(before, attempt_id, offsets) if before is not None else {}
@@ -123,7 +123,7 @@ class OrderTable:
         )  # fmt: skip
         self.entries[key] = info
         self._watch(key, info)
-        return Popped(counts, min(counts.values()) if counts and len(counts) == len(offsets) else 0)
+        return OrderedPop(counts, min(counts.values()) if counts and len(counts) == len(offsets) else 0)
 
     def ack(self, key: OrderKey, offset: int, pop_time: int) -> int | None:
         """A message is done: the offset to commit, None when the pop it belongs to is not the last one any more.

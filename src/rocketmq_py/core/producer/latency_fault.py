@@ -69,7 +69,7 @@ class _Fault:
         self.reachable = True
 
 
-class Faults:
+class BrokerFaults:
     """What is known of brokers that were slow or failed. Safe to use from several threads.
 
     :param options: the tables.
@@ -131,12 +131,12 @@ class Faults:
 class TolerantTurn(RoundRobin):
     """Takes the queues in turn, those of brokers that are available first.
 
-    :param clock: tells the time :class:`Faults` is used with.
+    :param clock: tells the time :class:`BrokerFaults` is used with.
     """
 
     __slots__ = ("_clock", "_faults")
 
-    def __init__(self, faults: Faults, clock: Callable[[], float], start: int = 0) -> None:
+    def __init__(self, faults: BrokerFaults, clock: Callable[[], float], start: int = 0) -> None:
         super().__init__(start)
         self._faults = faults
         self._clock = clock

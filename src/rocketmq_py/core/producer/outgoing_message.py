@@ -79,7 +79,7 @@ def _text(value: str) -> str:
     return _json(value).decode()
 
 
-class Outgoing(msgspec.Struct, gc=False, eq=False):
+class OutgoingMessage(msgspec.Struct, gc=False, eq=False):
     """One message, or one batch, ready to be put into send requests: the same bytes for every attempt.
 
     ``fields`` are the header fields that depend on the message, as JSON; ``values`` their values alone, in the order of
@@ -158,7 +158,7 @@ class Packer:
         self._level = compression_level
         self._max_size = max_message_size
 
-    def pack(self, message: Message, now_ms: int, sys_flag: int = 0) -> Outgoing:
+    def pack(self, message: Message, now_ms: int, sys_flag: int = 0) -> OutgoingMessage:
         """``message`` ready to send; it gets its unique key unless it has one.
 
         :param sys_flag: bits of its sysFlag beside those of the compression.
@@ -181,9 +181,9 @@ class Packer:
         fields = _fields(sys_flag, now_ms, message.flag, text, more)
         values = _values(sys_flag, now_ms, message.flag, text, more) if self._signing else b""
         kind = _REPLY if "MSG_TYPE" in properties and _is_reply(properties) else _SINGLE
-        return Outgoing(message.topic, msg_id, body, fields, kind, values)
+        return OutgoingMessage(message.topic, msg_id, body, fields, kind, values)
 
-    def pack_batch(self, messages: Iterable[Message], now_ms: int) -> Outgoing:
+    def pack_batch(self, messages: Iterable[Message], now_ms: int) -> OutgoingMessage:
         """Several messages as one batch; each gets its unique key, and so does the batch.
 
         :raises MessageIllegal: a message, or the batch as a whole, would not be taken.
@@ -206,7 +206,7 @@ class Packer:
         fields = _fields(0, now_ms, 0, text, _OF_BATCH)
         values = _values(0, now_ms, 0, text, _OF_BATCH) if self._signing else b""
         msg_ids = ",".join(message.properties["UNIQ_KEY"] for message in batch)
-        return Outgoing(batch[0].topic, msg_ids, body, fields, _BATCH, values)
+        return OutgoingMessage(batch[0].topic, msg_ids, body, fields, _BATCH, values)
 
     def _check(self, message: Message) -> None:
         fault = _topic_fault(message.topic)

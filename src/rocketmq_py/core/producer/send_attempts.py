@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from rocketmq_py.core.producer.outgoing_message import Outgoing
+from rocketmq_py.core.producer.outgoing_message import OutgoingMessage
 from rocketmq_py.errors import (
     BrokerError,
     FlushTimeout,
@@ -80,7 +80,7 @@ def shard(queues: Sequence[MessageQueue], key: str | int) -> MessageQueue:
 class Delivery(msgspec.Struct, gc=False, eq=False):
     """One message's way to a broker, over as many attempts as it may take."""
 
-    outgoing: Outgoing
+    outgoing: OutgoingMessage
     deadline: float
     """When to give up, on the clock the caller uses throughout."""
     retries: int = 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from rocketmq_py.core.timer.timers import Entry, place
+from rocketmq_py.core.timer.timers import TimerEntry, place
 
 
 class Told(NamedTuple):
@@ -78,25 +78,25 @@ class Untaken:
 
     def __init__(self, most: int = 1000) -> None:
         self._most = most
-        self._entries: dict[int, tuple[Entry, int]] = {}
+        self._entries: dict[int, tuple[TimerEntry, int]] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[TimerEntry]:
         return iter([entry for entry, _ in self._entries.values()])
 
-    def __contains__(self, entry: Entry) -> bool:
+    def __contains__(self, entry: TimerEntry) -> bool:
         return entry.position in self._entries
 
-    def add(self, entry: Entry, queue_offset: int) -> bool:
+    def add(self, entry: TimerEntry, queue_offset: int) -> bool:
         """Nobody takes a message; False when there is no room for another one."""
         if entry.position not in self._entries and len(self._entries) >= self._most:
             return False
         self._entries[entry.position] = entry, queue_offset
         return True
 
-    def done(self, entry: Entry) -> None:
+    def done(self, entry: TimerEntry) -> None:
         """Somebody has taken a message, or it is no more."""
         self._entries.pop(entry.position, None)
 

@@ -73,22 +73,22 @@ def due_ms(properties: Properties, out_ms: int, stored_ms: int, precision: int) 
     return asked if out_ms < asked <= end else end
 
 
-class Place(NamedTuple):
+class TimerPosition(NamedTuple):
     """The slot an entry is written to, and whether it has to go round once more then."""
 
     slot: int
     rolls: bool
 
 
-def place(out_ms: int, now: int, window_slots: int, precision: int) -> Place:
+def place(out_ms: int, now: int, window_slots: int, precision: int) -> TimerPosition:
     """Where in the wheel a message of slot ``out_ms`` goes; as in Java a last round is never a short one."""
     window, written = window_slots * precision, now // precision * precision
     rest = out_ms - written - window
     if rest < 0:
-        return Place(out_ms, rolls=False)
+        return TimerPosition(out_ms, rolls=False)
     if rest < window_slots // 3 * precision:
-        return Place(written + window_slots // 2 * precision, rolls=True)
-    return Place(written + window, rolls=True)
+        return TimerPosition(written + window_slots // 2 * precision, rolls=True)
+    return TimerPosition(written + window, rolls=True)
 
 
 def window_slots(configured: int) -> int:
@@ -102,7 +102,7 @@ def delete_keys(topic: str, unique_key: str) -> tuple[str, str]:
     return unique_key, f"{topic}+{unique_key}"
 
 
-class Entry(NamedTuple):
+class TimerEntry(NamedTuple):
     """A message that is due soon.
 
     :ivar position: of its entry in the timer log. :ivar physical: of the message in the commit log.
@@ -124,15 +124,15 @@ class _Waiting:
     __slots__ = ("_in_order", "entries")
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[TimerEntry] = []
         """The first comes last, where it can be taken away at no cost; chains are read in this order, too."""
         self._in_order = True
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: TimerEntry) -> None:
         self._in_order = self._in_order and not (self.entries and self.entries[-1].position < entry.position)
         self.entries.append(entry)
 
-    def take(self, most: int) -> list[Entry]:
+    def take(self, most: int) -> list[TimerEntry]:
         """The first ``most``, or all."""
         if not self._in_order:
             self.entries.sort(reverse=True)
@@ -152,16 +152,16 @@ class Agenda:
         self._waiting: dict[int, _Waiting] = {}
         self._open: dict[int, int] = {}
         self._begun: set[int] = set()
-        self._cancelled: dict[int, dict[str, Entry]] = {}
+        self._cancelled: dict[int, dict[str, TimerEntry]] = {}
 
     def __len__(self) -> int:
         return sum(len(waiting.entries) for waiting in self._waiting.values())
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: TimerEntry) -> None:
         self._put(entry)
         self.hold(entry.slot)
 
-    def _put(self, entry: Entry) -> None:
+    def _put(self, entry: TimerEntry) -> None:
         waiting = self._waiting.get(entry.due)
         if waiting is None:
             waiting = self._waiting[entry.due] = _Waiting()
@@ -179,7 +179,7 @@ class Agenda:
         else:
             del self._open[slot]
 
-    def cancel(self, key: str, entry: Entry) -> None:
+    def cancel(self, key: str, entry: TimerEntry) -> None:
         """Let ``entry`` take the message with a key out of its slot."""
         self._cancelled.setdefault(entry.slot, {})[key] = entry
 
@@ -192,9 +192,9 @@ class Agenda:
         cancelled = self._cancelled.get(slot)
         return cancelled is not None and not cancelled.keys().isdisjoint(delete_keys(topic, unique_key))
 
-    def take(self, now: int, most: int) -> list[Entry]:
+    def take(self, now: int, most: int) -> list[TimerEntry]:
         """The next entries that are due, which are all :meth:`done` or come :meth:`back`."""
-        times, taken = self._times, list[Entry]()
+        times, taken = self._times, list[TimerEntry]()
         while times and times[0] <= now and len(taken) < most:
             waiting = self._waiting[times[0]]
             taken += waiting.take(most - len(taken))
@@ -202,12 +202,12 @@ class Agenda:
                 del self._waiting[heapq.heappop(times)]
         return taken
 
-    def back(self, entries: Iterable[Entry]) -> None:
+    def back(self, entries: Iterable[TimerEntry]) -> None:
         """Entries that were taken could not be delivered."""
         for entry in entries:
             self._put(entry)
 
-    def done(self, entries: Iterable[Entry]) -> None:
+    def done(self, entries: Iterable[TimerEntry]) -> None:
         """Entries that were taken have been delivered, or dropped."""
         for slot, count in Counter([entry.slot for entry in entries]).items():
             self._begun.add(slot)
@@ -226,7 +226,7 @@ class Agenda:
         """Slots of which some messages have been delivered already."""
         return sorted(self._begun)
 
-    def rest(self, slot: int) -> Iterator[Entry]:
+    def rest(self, slot: int) -> Iterator[TimerEntry]:
         """What of a slot has not been delivered, in order of arrival; what takes messages out comes last."""
         entries = (entry for waiting in self._waiting.values() for entry in waiting.entries if entry.slot == slot)
         yield from sorted(entries, key=lambda entry: entry.position)

@@ -79,7 +79,7 @@ def row_length(places: Sequence[int], offsets: Sequence[int], at: int) -> tuple[
     return end + 1 - at, size
 
 
-class Ledger:
+class TransactionTable:
     """The states of half messages from ``base``, the first one not yet dealt with.
 
     A half message ends once: what has been rolled back is not committed later, what has been committed is not committed
@@ -229,7 +229,7 @@ def parse_op_body(body: bytes) -> list[int]:
 # -- checks
 
 
-class Step(enum.Enum):
+class CheckStep(enum.Enum):
     """What a check does about an open half message."""
 
     CHECK = "store it again and ask a producer of its group"
@@ -246,7 +246,7 @@ class Rules(NamedTuple):
     reserved_ms: int
 
 
-class Half(NamedTuple):
+class HalfMessage(NamedTuple):
     """What counts of an open half message."""
 
     born_ms: int
@@ -255,22 +255,22 @@ class Half(NamedTuple):
     immunity: str | None = None
 
 
-def half_of(properties: Mapping[str, str], born_ms: int, stored_ms: int) -> Half:
+def half_of(properties: Mapping[str, str], born_ms: int, stored_ms: int) -> HalfMessage:
     """A half message by its properties."""
     checks = number(properties.get(Property.TRANSACTION_CHECK_TIMES))
-    return Half(born_ms, stored_ms, max(0, checks), properties.get(Property.CHECK_IMMUNITY_TIME))
+    return HalfMessage(born_ms, stored_ms, max(0, checks), properties.get(Property.CHECK_IMMUNITY_TIME))
 
 
-def judge(half: Half, rules: Rules, round_began_ms: int, now_ms: int) -> Step:
+def judge(half: HalfMessage, rules: Rules, round_began_ms: int, now_ms: int) -> CheckStep:
     """What to do about an open half message."""
     age = now_ms - half.born_ms
     if half.checks >= rules.check_max or age > rules.reserved_ms:
-        return Step.GIVE_UP
+        return CheckStep.GIVE_UP
     if half.stored_ms >= round_began_ms:
-        return Step.WAIT
+        return CheckStep.WAIT
     if half.immunity is not None:
-        return Step.POSTPONE if age <= immunity_ms(half.immunity, rules.timeout_ms) else Step.CHECK
-    return Step.WAIT if 0 <= age <= rules.timeout_ms else Step.CHECK
+        return CheckStep.POSTPONE if age <= immunity_ms(half.immunity, rules.timeout_ms) else CheckStep.CHECK
+    return CheckStep.WAIT if 0 <= age <= rules.timeout_ms else CheckStep.CHECK
 
 
 def immunity_ms(text: str, timeout_ms: int) -> int:

@@ -255,7 +255,7 @@ class ConsumerIdList(Body, kw_only=True):
     consumer_id_list: list[str] = []
 
 
-class Connection(Body, kw_only=True):
+class ConnectionInfo(Body, kw_only=True):
     client_id: str
     client_addr: str
     language: str = "OTHER"
@@ -263,7 +263,7 @@ class Connection(Body, kw_only=True):
 
 
 class ConsumerConnection(Body, kw_only=True):
-    connection_set: list[Connection] = []
+    connection_set: list[ConnectionInfo] = []
     subscription_table: dict[str, SubscriptionData] = {}
     consume_type: str | None = None
     message_model: str | None = None
@@ -271,7 +271,7 @@ class ConsumerConnection(Body, kw_only=True):
 
 
 class ProducerConnection(Body, kw_only=True):
-    connection_set: list[Connection] = []
+    connection_set: list[ConnectionInfo] = []
 
 
 class MessageQueueBody(Body, kw_only=True):

@@ -16,7 +16,7 @@ from typing import NamedTuple, cast
 from rocketmq_py.errors import CorruptFrame
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.requests import BadRequest, Request, RequestDecoder
-from rocketmq_py.server.go_away import Farewell
+from rocketmq_py.server.go_away import GoAway
 from rocketmq_py.server.peer import Peer, Responder
 from rocketmq_py.server.requests.failures import failure, overloaded, unsupported
 from rocketmq_py.server.requests.lanes import Lane, LaneLimit, Lanes
@@ -150,7 +150,7 @@ class Dispatcher:
 
         return Route(route.code, refuse, route.lane, is_async=False)
 
-    def send_away(self, farewell: Farewell) -> None:
+    def send_away(self, farewell: GoAway) -> None:
         """From now on, have ``farewell`` answer what it sends away."""
         routes = {code: farewell.over(route) for code, route in self._all_routes.items()}
         self._all_routes = self._routes = routes

@@ -23,7 +23,7 @@ from typing import Any
 
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.properties import Property
-from rocketmq_py.spark.decision_store.stores import Place, place
+from rocketmq_py.spark.decision_store.stores import DecisionStore, place
 from rocketmq_py.spark.sink.rows import ATTEMPT, BATCH_ID, QUERY_ID, ROW_KEY
 
 _log = logging.getLogger(__name__)
@@ -129,7 +129,7 @@ class Decisions:
     :param location: where they lie, for messages.
     """
 
-    def __init__(self, location: str, where: Place) -> None:
+    def __init__(self, location: str, where: DecisionStore) -> None:
         self._location = location
         self._where = where
 

@@ -32,7 +32,7 @@ _JAVA_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xs
 _TOLD = 2000
 
 
-class HadoopPlace:
+class HadoopDecisionStore:
     """A directory of a file system that Hadoop's client reaches.
 
     :param environ: says where Java, Spark's classes and Hadoop's configuration are.

@@ -20,7 +20,7 @@ from rocketmq_py.core.paths import component
 from rocketmq_py.errors import ConfigError
 
 
-class ObjectPlace:
+class ObjectDecisionStore:
     """The objects below a prefix.
 
     :param store: of the prefix.
@@ -30,13 +30,13 @@ class ObjectPlace:
         self._store = store
 
     @staticmethod
-    def at(location: str) -> ObjectPlace:
+    def at(location: str) -> ObjectDecisionStore:
         """Of a URI.
 
         :raises ConfigError: it is none, or the environment says something impossible.
         """
         try:
-            return ObjectPlace(from_url(location))
+            return ObjectDecisionStore(from_url(location))
         except (BaseError, ValueError) as e:
             raise ConfigError(f"{location}: {e}") from e
 

@@ -28,7 +28,7 @@ HADOOP = frozenset({"hdfs", "viewfs", "webhdfs", "swebhdfs"})
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?://)?")
 
 
-class Place(Protocol):
+class DecisionStore(Protocol):
     """A directory for records. Everything raises OSError, and NameIllegal for a name that would lead out of it."""
 
     def names(self) -> list[str]:
@@ -51,7 +51,7 @@ class Place(Protocol):
         ...
 
 
-class LocalPlace:
+class LocalDecisionStore:
     """A directory of this machine, or one that is mounted.
 
     :param beside: a file that is there before anything is written, or else this is not the right machine.
@@ -112,7 +112,7 @@ def check(location: str, environ: Mapping[str, str]) -> None:
         )
 
 
-def place(location: str, environ: Mapping[str, str], beside: str | None = None) -> Place:
+def place(location: str, environ: Mapping[str, str], beside: str | None = None) -> DecisionStore:
     """The place a location names, as Spark reads checkpoint locations.
 
     :param beside: name of a file next to the directory that Spark has written before, if it must be there.
@@ -121,14 +121,14 @@ def place(location: str, environ: Mapping[str, str], beside: str | None = None) 
     check(location, environ)
     scheme, path = split(location, environ)
     if scheme in OBJECT_STORES:
-        from rocketmq_py.spark.decision_store.object_store import ObjectPlace
+        from rocketmq_py.spark.decision_store.object_store import ObjectDecisionStore
 
-        return ObjectPlace.at(location)
+        return ObjectDecisionStore.at(location)
     if scheme in HADOOP:
-        from rocketmq_py.spark.decision_store.hadoop import HadoopPlace
+        from rocketmq_py.spark.decision_store.hadoop import HadoopDecisionStore
 
-        return HadoopPlace(location, environ)
-    return LocalPlace(Path(path), Path(path).parent / beside if beside else None)
+        return HadoopDecisionStore(location, environ)
+    return LocalDecisionStore(Path(path), Path(path).parent / beside if beside else None)
 
 
 def split(location: str, environ: Mapping[str, str]) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from rocketmq_py.spark.options.offsets import Boundary, FromGroup, Position, Tim
 from rocketmq_py.spark.options.selection import Selection
 from rocketmq_py.spark.options.shared import SHARED, ClusterOptions, check_dlq_topic
 from rocketmq_py.spark.options.values import Parse
-from rocketmq_py.spark.remoting.fetched import Way
+from rocketmq_py.spark.remoting.fetched import DecoderChoice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ class ReadOptions(ClusterOptions):
     mode: Mode = Mode.FAILFAST
     dlq_topic: str | None = None
     check_crc: bool = False
-    decoder: Way = Way.AUTO
+    decoder: DecoderChoice = DecoderChoice.AUTO
 
 
 READ: dict[str, Parse] = SHARED | {
@@ -144,7 +144,7 @@ def settle_read(given: dict[str, Any], use: str) -> None:
     least, most = given.get("min_offsets_per_trigger"), given.get("max_offsets_per_trigger")
     if least and most and least > most:
         raise ConfigError(f"option minOffsetsPerTrigger={least} is above maxOffsetsPerTrigger={most}")
-    if given.get("check_crc") and given.get("decoder") is Way.COMPILED:
+    if given.get("check_crc") and given.get("decoder") is DecoderChoice.COMPILED:
         raise ConfigError(
             "options decoder=compiled and checkCrc=true contradict: the compiled decoder does not check it"
         )

@@ -17,7 +17,7 @@ from rocketmq_py.protocol.names import check_topic
 from rocketmq_py.spark.decode.bad_records import Mode
 from rocketmq_py.spark.options.offsets import Boundary, Offsets, from_document, queues_of_document
 from rocketmq_py.spark.options.selection import Assigned, Matching, Topics
-from rocketmq_py.spark.remoting.fetched import Way
+from rocketmq_py.spark.remoting.fetched import DecoderChoice
 
 Parse = Callable[[str], Any]
 """Makes the value of an option of its text; ConfigError says what is expected instead."""
@@ -186,10 +186,10 @@ def mode(text: str) -> Mode:
         raise ConfigError("PERMISSIVE, FAILFAST or DLQ is expected") from None
 
 
-def way(text: str) -> Way:
+def way(text: str) -> DecoderChoice:
     """Who decodes."""
     try:
-        return Way(text.strip().lower())
+        return DecoderChoice(text.strip().lower())
     except ValueError:
         raise ConfigError("auto, numpy or compiled is expected") from None
 

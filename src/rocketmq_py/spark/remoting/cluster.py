@@ -30,8 +30,8 @@ from rocketmq_py.protocol.sys_flag import PERM_READ, PERM_WRITE
 from rocketmq_py.spark.options.offsets import Bounds, Offsets
 from rocketmq_py.spark.options.security import OPEN, Security
 from rocketmq_py.spark.options.selection import Assigned, Matching, Selection
-from rocketmq_py.spark.remoting.connection import Connections
-from rocketmq_py.spark.remoting.queues import Addresses, Queues, of_route, readable_number, writable_number
+from rocketmq_py.spark.remoting.connection import BlockingConnections
+from rocketmq_py.spark.remoting.queues import Addresses, QueueRoutes, of_route, readable_number, writable_number
 from rocketmq_py.spark.remoting.retry import Retry
 from rocketmq_py.wire.command import Command
 
@@ -42,7 +42,7 @@ _AVOIDED_SECONDS = 5.0
 """So long a broker that could not be reached is asked only after its siblings."""
 
 
-class Ends(NamedTuple):
+class QueueEnds(NamedTuple):
     """Latest offsets; those of ``from_slaves`` may be behind the master's, which could not be asked."""
 
     offsets: Offsets
@@ -61,12 +61,12 @@ class Cluster:
     def __init__(self, namesrv: tuple[str, ...], timeout: float, retries: int, security: Security = OPEN) -> None:
         self._namesrv = namesrv
         self._retries = retries
-        self._connections = Connections(timeout, security)
+        self._connections = BlockingConnections(timeout, security)
         self._failed_at: dict[str, float] = {}
 
     # -- topics and queues
 
-    def readable(self, topics: Iterable[str]) -> Queues:
+    def readable(self, topics: Iterable[str]) -> QueueRoutes:
         """The queues of ``topics`` that can be read.
 
         :raises NoRouteError: a topic does not exist, or has no queue that may be read.
@@ -74,7 +74,7 @@ class Cluster:
         """
         return self._queues(topics, readable_number)
 
-    def selected(self, selection: Selection, *, missing: bool = False) -> Queues:
+    def selected(self, selection: Selection, *, missing: bool = False) -> QueueRoutes:
         """The queues a read selects.
 
         :param missing: whether topics and queues that are named but do not exist are left out.
@@ -88,7 +88,7 @@ class Cluster:
             except NoRouteError:
                 if not missing and not isinstance(selection, Matching):  # one that matched has just been deleted
                     raise
-        chosen = Queues({queue: at for queue, at in found.items() if selection.wants(queue)})
+        chosen = QueueRoutes({queue: at for queue, at in found.items() if selection.wants(queue)})
         if isinstance(selection, Assigned) and not missing and (absent := selection.queues - chosen.addresses.keys()):
             raise _NoTopic(f"{min(absent)} does not exist or cannot be read; {selection}")
         return chosen
@@ -106,7 +106,7 @@ class Cluster:
         answer = self._call_namesrv("listing brokers", RequestCode.GET_BROKER_CLUSTER_INFO, NoHeader())
         return set(ClusterInfo.decode(answer.body).broker_addr_table)
 
-    def writable(self, topic: str) -> Queues:
+    def writable(self, topic: str) -> QueueRoutes:
         """The queues of ``topic`` that can be written; errors as :meth:`readable`.
 
         Of a topic that does not exist these are the queues the first message will create, where brokers allow that.
@@ -121,7 +121,7 @@ class Cluster:
         with suppress(_NoTopic):
             return self._queues([topic], writable_number)
         number: Callable[[QueueData], int] = lambda data: min(writable_number(data), AUTO_CREATE_QUEUES)  # noqa: E731
-        return Queues(dict(of_route(topic, template, number)))
+        return QueueRoutes(dict(of_route(topic, template, number)))
 
     def _template(self) -> TopicRouteData | None:
         """What a topic created by its first message is modelled on; None where brokers do not create topics so."""
@@ -130,14 +130,14 @@ class Cluster:
         except _NoTopic:
             return None
 
-    def _queues(self, topics: Iterable[str], number: Callable[[QueueData], int]) -> Queues:
+    def _queues(self, topics: Iterable[str], number: Callable[[QueueData], int]) -> QueueRoutes:
         addresses: dict[MessageQueue, Addresses] = {}
         for topic in topics:
             found = of_route(topic, self._route(topic), number)
             if not found:
                 raise NoRouteError(f"topic {topic!r} has no queue to serve this: check its permission and its brokers")
             addresses.update(found)
-        return Queues(addresses)
+        return QueueRoutes(addresses)
 
     def _route(self, topic: str) -> TopicRouteData:
         header = GetRouteInfo(topic=topic, accept_standard_json_only=True)
@@ -164,20 +164,20 @@ class Cluster:
 
     # -- what queues hold
 
-    def bounds(self, queues: Queues) -> dict[MessageQueue, Bounds]:
+    def bounds(self, queues: QueueRoutes) -> dict[MessageQueue, Bounds]:
         """What each queue holds now."""
         earliest, latest = self.earliest(queues), self.latest(queues)
         return {queue: Bounds(earliest[queue], latest[queue]) for queue in queues.addresses}
 
-    def earliest(self, queues: Queues) -> Offsets:
+    def earliest(self, queues: QueueRoutes) -> Offsets:
         """The offset of the oldest message of each queue."""
         return self._offsets(queues, RequestCode.GET_MIN_OFFSET, _min_offset)
 
-    def latest(self, queues: Queues) -> Offsets:
+    def latest(self, queues: QueueRoutes) -> Offsets:
         """The offset the next message of each queue will get."""
         return self.ends(queues).offsets
 
-    def ends(self, queues: Queues) -> Ends:
+    def ends(self, queues: QueueRoutes) -> QueueEnds:
         """As :meth:`latest`, and who said so."""
         offsets: Offsets = {}
         from_slaves: set[MessageQueue] = set()
@@ -185,15 +185,15 @@ class Cluster:
             offsets[queue] = _offset_of(answer, address)
             if address != queues.addresses[queue].master:
                 from_slaves.add(queue)
-        return Ends(offsets, frozenset(from_slaves))
+        return QueueEnds(offsets, frozenset(from_slaves))
 
-    def since(self, queues: Queues, times: Mapping[MessageQueue, int]) -> Offsets:
+    def since(self, queues: QueueRoutes, times: Mapping[MessageQueue, int]) -> Offsets:
         """The offset of the first message of each queue stored at or after its time (ms), or the queue's end."""
         return self._offsets(queues, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, lambda queue: _search(queue, times[queue]))
 
     # -- consumer groups
 
-    def committed(self, group: str, queues: Queues) -> Offsets:
+    def committed(self, group: str, queues: QueueRoutes) -> Offsets:
         """The offsets a group has committed, of those queues it has."""
         answers = self._each(queues, RequestCode.QUERY_CONSUMER_OFFSET, lambda queue: _query_offset(group, queue))
         return {
@@ -202,7 +202,7 @@ class Cluster:
             if answer.code != ResponseCode.QUERY_NOT_FOUND
         }
 
-    def commit(self, group: str, offsets: Offsets, queues: Queues) -> None:
+    def commit(self, group: str, offsets: Offsets, queues: QueueRoutes) -> None:
         """Commit the offsets of a group.
 
         :raises RocketMQError: a broker does not take them.
@@ -212,7 +212,7 @@ class Cluster:
         for answer, address in answers.values():
             _check(answer, address)
 
-    def show(self, group: str, queues: Queues) -> None:
+    def show(self, group: str, queues: QueueRoutes) -> None:
         """Have tools find a group no consumer has joined: they look for its retry topic, which is made here.
 
         :raises RocketMQError: a broker refuses.
@@ -235,12 +235,12 @@ class Cluster:
 
     # -- asking brokers
 
-    def _offsets(self, queues: Queues, code: RequestCode, header: Callable[[MessageQueue], Header]) -> Offsets:
+    def _offsets(self, queues: QueueRoutes, code: RequestCode, header: Callable[[MessageQueue], Header]) -> Offsets:
         answers = self._each(queues, code, header)
         return {queue: _offset_of(answer, address) for queue, (answer, address) in answers.items()}
 
     def _each(
-        self, queues: Queues, code: RequestCode, header: Callable[[MessageQueue], Header]
+        self, queues: QueueRoutes, code: RequestCode, header: Callable[[MessageQueue], Header]
     ) -> dict[MessageQueue, tuple[Command, str]]:
         """One answer per queue and who gave it; the brokers are asked in turn, all queues of one at once."""
         answers: dict[MessageQueue, tuple[Command, str]] = {}

@@ -25,7 +25,7 @@ from rocketmq_py.wire.frame import FrameDecoder
 _READ_SIZE = 1024 * 1024
 
 
-class Connection:
+class BlockingConnection:
     """A connection made on construction.
 
     :param address: ``host:port``.
@@ -144,23 +144,23 @@ def _connect(address: str, timeout: float, context: ssl.SSLContext | None) -> so
         raise ConnectError(f"cannot connect to {address}: {connect_fault(e)}") from e
 
 
-class Connections:
+class BlockingConnections:
     """Connections by address, made when first needed. For one thread."""
 
     def __init__(self, timeout: float, security: Security = OPEN) -> None:
         self._timeout = timeout
         self._security = security
         self._context = security.context()
-        self._open: dict[str, Connection] = {}
+        self._open: dict[str, BlockingConnection] = {}
 
-    def to(self, address: str) -> Connection:
+    def to(self, address: str) -> BlockingConnection:
         """The connection to ``address``.
 
         :raises ConnectError: it cannot be made.
         """
         connection = self._open.get(address)
         if connection is None:
-            connection = self._open[address] = Connection(address, self._timeout, self._security, self._context)
+            connection = self._open[address] = BlockingConnection(address, self._timeout, self._security, self._context)
         return connection
 
     def drop(self, address: str) -> None:

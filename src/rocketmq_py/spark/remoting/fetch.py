@@ -19,8 +19,8 @@ from rocketmq_py.protocol.remarks import NO_FILTER
 from rocketmq_py.protocol.sys_flag import PULL_SUBSCRIPTION
 from rocketmq_py.spark.options.security import OPEN, Security
 from rocketmq_py.spark.remoting.cluster import Cluster
-from rocketmq_py.spark.remoting.connection import Connection
-from rocketmq_py.spark.remoting.fetched import Piece
+from rocketmq_py.spark.remoting.connection import BlockingConnection
+from rocketmq_py.spark.remoting.fetched import FetchedChunk
 from rocketmq_py.spark.remoting.filters import EVERYTHING, MessageFilter
 from rocketmq_py.spark.remoting.pull_window import Pull, Segment, Window
 from rocketmq_py.spark.remoting.queues import Addresses
@@ -87,7 +87,7 @@ class Fetcher:
         self._suggested: str | None = None
         self._distrusted: set[str] = set()
         self._retry = Retry(settings.retries, f"reading {wanted.queue}")
-        self._connection: Connection | None = None
+        self._connection: BlockingConnection | None = None
         self._under_way: dict[int, Segment] = {}
         self._trouble: RocketMQError | None = None
         self._told_of_a_gap = False
@@ -102,7 +102,7 @@ class Fetcher:
         except (NetworkError, NoRouteError) as e:
             self._reconnect(e)
 
-    def pieces(self) -> Iterator[list[Piece]]:
+    def pieces(self) -> Iterator[list[FetchedChunk]]:
         """Pull bodies in the order of offsets, as they come in.
 
         :raises DataLossError: messages are gone and the settings say to fail.
@@ -123,12 +123,12 @@ class Fetcher:
             self._connection.close()
             self._connection = None
 
-    def _ask(self) -> Connection:
+    def _ask(self) -> BlockingConnection:
         """Send what may be sent."""
         if self._connection is None:
             if not self._addresses:
                 raise NoRouteError(f"no broker serves {self._queue} now: {self._queue.broker_name} is not registered")
-            self._connection = Connection(self._addresses[0], self._settings.timeout, self._settings.security)
+            self._connection = BlockingConnection(self._addresses[0], self._settings.timeout, self._settings.security)
             if self._at_slave and not self._settings.wanted.takes_all:
                 self._probe(self._connection)
         connection = self._connection
@@ -166,7 +166,7 @@ class Fetcher:
         at = self._addresses.index(address)
         self._addresses = self._addresses[at:] + self._addresses[:at]
 
-    def _probe(self, connection: Connection) -> None:
+    def _probe(self, connection: BlockingConnection) -> None:
         """Make sure that a slave serves reads; under a filter, its way to say no looks like no match."""
         fields = {**self._fields(Pull(self._start, 1, Segment(0, 1))), "subscription": ALL, "expressionType": TAG}
         connection.send([(RequestCode.PULL_MESSAGE, fields, b"")])
@@ -177,7 +177,7 @@ class Fetcher:
     def _at_slave(self) -> bool:
         return self._addresses[0] != self._servers.master
 
-    def _send(self, connection: Connection, pulls: list[Pull]) -> None:
+    def _send(self, connection: BlockingConnection, pulls: list[Pull]) -> None:
         if not pulls:
             return
         try:

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import NamedTuple
 
 
-class Piece(NamedTuple):
+class FetchedChunk(NamedTuple):
     """The body of one pull answer, and the offsets it was pulled for: from ``start`` up to, not including, ``stop``."""
 
     body: bytes
@@ -14,7 +14,7 @@ class Piece(NamedTuple):
     stop: int
 
 
-class Way(Enum):
+class DecoderChoice(Enum):
     """Who decodes: the compiled decoder where it is installed, NumPy in any case, or the compiled one only."""
 
     AUTO = "auto"

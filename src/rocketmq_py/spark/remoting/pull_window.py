@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rocketmq_py.spark.remoting.fetched import Piece
+from rocketmq_py.spark.remoting.fetched import FetchedChunk
 
 _LONGEST = 1024
 _FIRST_PATIENCE = 64
@@ -157,11 +157,11 @@ class Window:
         segment.asked = False
         self._unasked += 1
 
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[FetchedChunk]:
         """The pieces whose turn it is, in the order of offsets."""
-        pieces: list[Piece] = []
+        pieces: list[FetchedChunk] = []
         while self._segments and self._segments[0].body is not None:
             segment = self._segments.popleft()
             if segment.body:
-                pieces.append(Piece(segment.body, segment.start, segment.stop))
+                pieces.append(FetchedChunk(segment.body, segment.start, segment.stop))
         return pieces

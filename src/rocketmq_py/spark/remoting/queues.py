@@ -28,14 +28,14 @@ class Addresses(NamedTuple):
         return self.master if broker_id == 0 else dict(self.slaves).get(broker_id)
 
 
-class Queues(NamedTuple):
+class QueueRoutes(NamedTuple):
     """The queues of some topics and where each is served."""
 
     addresses: dict[MessageQueue, Addresses]
 
-    def by_broker(self) -> list[Queues]:
+    def by_broker(self) -> list[QueueRoutes]:
         """The same queues, one entry for each broker."""
-        return [Queues(dict.fromkeys(members, at)) for at, members in self.by_address().items()]
+        return [QueueRoutes(dict.fromkeys(members, at)) for at, members in self.by_address().items()]
 
     def by_address(self) -> dict[Addresses, list[MessageQueue]]:
         """The queues of each broker, in order."""
@@ -44,9 +44,9 @@ class Queues(NamedTuple):
             grouped.setdefault(self.addresses[queue], []).append(queue)
         return grouped
 
-    def only(self, wanted: Iterable[MessageQueue]) -> Queues:
+    def only(self, wanted: Iterable[MessageQueue]) -> QueueRoutes:
         """The same without others than those wanted."""
-        return Queues({queue: self.addresses[queue] for queue in wanted if queue in self.addresses})
+        return QueueRoutes({queue: self.addresses[queue] for queue in wanted if queue in self.addresses})
 
 
 def readable_number(data: QueueData) -> int:

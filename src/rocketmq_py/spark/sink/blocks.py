@@ -23,7 +23,7 @@ from rocketmq_py.protocol.names import MAX_MESSAGE_SIZE, topic_fault
 from rocketmq_py.spark.decode.arrays import Ints, constant, fixed, numbers
 from rocketmq_py.spark.decode.bad_records import Bad
 from rocketmq_py.spark.sink.numerals import Chars, decimals, hexadecimals
-from rocketmq_py.spark.sink.rows import DELAYS, NOT_COPIED, ROW_KEY, ROW_KEY_DIGITS, Outgoing, RowWriter
+from rocketmq_py.spark.sink.rows import DELAYS, NOT_COPIED, ROW_KEY, ROW_KEY_DIGITS, RowMessage, RowWriter
 from rocketmq_py.wire.batch import MAX_PROPERTIES
 
 _HEAD = np.dtype([("size", ">i4"), ("magic", ">i4"), ("crc", ">i4"), ("flag", ">i4"), ("body", ">i4")])
@@ -83,7 +83,7 @@ class BlockWriter:
         self._unique_keys = unique_keys
         self._prefix = prefix
 
-    def messages(self, batch: Any, bad: Bad, bound: Bound) -> Iterator[Block | Outgoing]:
+    def messages(self, batch: Any, bad: Bad, bound: Bound) -> Iterator[Block | RowMessage]:
         """The messages of a record batch; of each queue, and of the free ones, in the order of the rows.
 
         :param bound: the queue for a topic, a sharding key and a queue id.
@@ -93,7 +93,7 @@ class BlockWriter:
         for begin in range(0, batch.num_rows, at_once):
             yield from self._messages(batch.slice(begin, at_once), bad, bound)
 
-    def _messages(self, batch: Any, bad: Bad, bound: Bound) -> Iterator[Block | Outgoing]:
+    def _messages(self, batch: Any, bad: Bad, bound: Bound) -> Iterator[Block | RowMessage]:
         properties, uncommon = self._properties(batch)
         bodies = batch.column(self._at["body"]).cast(pa.binary())
         uncommon |= self._uncommon(batch, bodies, _lengths(properties))

@@ -32,7 +32,7 @@ class UnsettledError(RocketMQError):
     """Transactions of a decided micro-batch are still open when the patience is at its end."""
 
 
-class Settling:
+class CheckBack:
     """Settles what is open of a decided micro-batch.
 
     :param patience: seconds to wait for brokers to ask.

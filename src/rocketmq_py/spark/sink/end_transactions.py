@@ -19,9 +19,9 @@ from rocketmq_py.errors import BrokerError, NetworkError, RocketMQError, SystemB
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.common import EndTransaction, EndTransactions
-from rocketmq_py.spark.remoting.connection import Connections
+from rocketmq_py.spark.remoting.connection import BlockingConnections
 from rocketmq_py.spark.remoting.retry import Retry
-from rocketmq_py.spark.sink.half_sender import AT_ONCE, Halves, Piece
+from rocketmq_py.spark.sink.half_sender import AT_ONCE, HalfRange, Halves
 from rocketmq_py.spark.sink.targets import SendSettings
 from rocketmq_py.wire.command import Command
 
@@ -72,7 +72,7 @@ class _Turns:
         return [*self.ready, *itertools.chain.from_iterable(self._behind.values())]
 
 
-class Ends:
+class TransactionEnds:
     """Ends transactions of one producer group. Close it when done.
 
     :param masters: where the master of each broker is.
@@ -81,7 +81,7 @@ class Ends:
     def __init__(self, settings: SendSettings, masters: Mapping[str, str]) -> None:
         self._settings = settings
         self._masters = masters
-        self._connections = Connections(settings.timeout, settings.security)
+        self._connections = BlockingConnections(settings.timeout, settings.security)
 
     def end(self, halves: Halves, outcome: int) -> Halves:
         """Tell of all of them; returns those of which it is not known that their broker has ended them.
@@ -95,7 +95,7 @@ class Ends:
         open_ = Halves()
         for broker, chunks in by_broker.items():
             for order, places, offsets in self._end(broker, chunks, outcome):
-                open_.add_piece(broker, order, Piece(places, offsets))
+                open_.add_piece(broker, order, HalfRange(places, offsets))
         return open_
 
     def _end(self, broker: str, chunks: list[Chunk], outcome: int) -> list[Chunk]:
@@ -118,7 +118,7 @@ class _Telling:
     """Tells one broker: in batches, unless it answers that it ends transactions one by one only."""
 
     def __init__(
-        self, settings: SendSettings, connections: Connections, broker: str, address: str, outcome: int
+        self, settings: SendSettings, connections: BlockingConnections, broker: str, address: str, outcome: int
     ) -> None:
         self._group = settings.producer_group
         self._connections = connections

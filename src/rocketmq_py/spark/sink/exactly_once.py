@@ -18,7 +18,7 @@ from rocketmq_py.spark.decision_store.decisions import Decision, DecisionError, 
 from rocketmq_py.spark.decode.bad_records import Bad
 from rocketmq_py.spark.remoting.cluster import Cluster
 from rocketmq_py.spark.sink.blocks import Block, BlockWriter, Keys
-from rocketmq_py.spark.sink.end_transactions import Ends
+from rocketmq_py.spark.sink.end_transactions import TransactionEnds
 from rocketmq_py.spark.sink.half_sender import HalfSender, Halves
 from rocketmq_py.spark.sink.rows import ATTEMPT, RowStamp, RowWriter
 from rocketmq_py.spark.sink.targets import SendSettings
@@ -184,9 +184,9 @@ class Committer:
 
     def _settle(self, decision: Decision) -> None:
         # Few micro-batches need it, and it brings a producer along: every process of a query would import that.
-        from rocketmq_py.spark.sink.check_back import Settling
+        from rocketmq_py.spark.sink.check_back import CheckBack
 
-        Settling(self._of_query(decision.query_id), decision, self._patience).run()
+        CheckBack(self._of_query(decision.query_id), decision, self._patience).run()
 
     def _of_query(self, query_id: str) -> SendSettings:
         return replace(self._settings, producer_group=group_of(self._settings.producer_group, query_id))
@@ -208,7 +208,7 @@ def _end(settings: SendSettings, halves: Halves, topics: tuple[str, ...], outcom
     if not len(halves):
         return Halves()
     cluster = Cluster(settings.namesrv, settings.timeout, settings.retries, settings.security)
-    ends = Ends(settings, {})
+    ends = TransactionEnds(settings, {})
     try:
         masters = {
             queue.broker_name: addresses.master
@@ -216,7 +216,7 @@ def _end(settings: SendSettings, halves: Halves, topics: tuple[str, ...], outcom
             for queue, addresses in cluster.writable(topic).addresses.items()
             if addresses.master
         }
-        ends = Ends(settings, masters)
+        ends = TransactionEnds(settings, masters)
         return ends.end(halves, outcome)
     finally:
         ends.close()

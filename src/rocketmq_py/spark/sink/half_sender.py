@@ -37,7 +37,7 @@ from rocketmq_py.spark.decode.bad_records import Bad, dead_letter
 from rocketmq_py.spark.remoting.cluster import AUTO_CREATE_QUEUES
 from rocketmq_py.spark.remoting.retry import Retry
 from rocketmq_py.spark.sink.blocks import Block
-from rocketmq_py.spark.sink.rows import ROW_KEY, Outgoing
+from rocketmq_py.spark.sink.rows import ROW_KEY, RowMessage
 from rocketmq_py.spark.sink.targets import Room, SendSettings, Targets, refusal
 from rocketmq_py.wire.batch import decode_batch, encode_batch
 from rocketmq_py.wire.command import Command
@@ -50,7 +50,7 @@ _BESIDE = 128
 """What a batch and the transaction add to each, roughly."""
 
 
-class Half(NamedTuple):
+class SentHalf(NamedTuple):
     """Where a half message is: what its broker has to be told at its end.
 
     ``order`` is the queue in which it has to come after the ones before it, None if it need not.
@@ -63,7 +63,7 @@ class Half(NamedTuple):
 
 
 @dataclass(slots=True)
-class Piece:
+class HalfRange:
     """Where some half messages are: in the log, and in the half topic.
 
     ``is_whole`` if they were stored together: their broker ends them faster when it is told of just them.
@@ -74,7 +74,7 @@ class Piece:
     is_whole: bool = True
 
 
-_Where = Piece | tuple[int, int]
+_Where = HalfRange | tuple[int, int]
 """Where several half messages are, or one."""
 
 
@@ -85,20 +85,20 @@ class Halves:
     :ivar runs: by broker, and by the queue in which they have to come in this order.
     """
 
-    runs: dict[tuple[str, MessageQueue | None], list[Piece]] = field(default_factory=dict)
+    runs: dict[tuple[str, MessageQueue | None], list[HalfRange]] = field(default_factory=dict)
 
     def add(self, broker: str, order: MessageQueue | None, commit_log_offset: int, table_offset: int) -> None:
         """One more."""
         pieces = self.runs.setdefault((broker, order), [])
         if not pieces or pieces[-1].is_whole or len(pieces[-1].places) >= AT_ONCE:
-            pieces.append(Piece(array("q"), array("q"), is_whole=False))
+            pieces.append(HalfRange(array("q"), array("q"), is_whole=False))
         places, offsets = pieces[-1].places, pieces[-1].offsets
         assert isinstance(places, array)
         assert isinstance(offsets, array)
         places.append(commit_log_offset)
         offsets.append(table_offset)
 
-    def add_piece(self, broker: str, order: MessageQueue | None, piece: Piece) -> None:
+    def add_piece(self, broker: str, order: MessageQueue | None, piece: HalfRange) -> None:
         """Some more."""
         self.runs.setdefault((broker, order), []).append(piece)
 
@@ -107,12 +107,12 @@ class Halves:
         for where, pieces in others.runs.items():
             self.runs.setdefault(where, []).extend(pieces)
 
-    def __iter__(self) -> Iterator[Half]:
+    def __iter__(self) -> Iterator[SentHalf]:
         """All of them; those of one order in this order."""
         for (broker, order), pieces in self.runs.items():
             for piece in pieces:
                 for place, offset in zip(piece.places, piece.offsets, strict=True):
-                    yield Half(broker, place, offset, order)
+                    yield SentHalf(broker, place, offset, order)
 
     def __len__(self) -> int:
         return sum(len(piece.places) for pieces in self.runs.values() for piece in pieces)
@@ -123,7 +123,7 @@ class _Pending:
     """A half message that is not stored yet, as far as is known."""
 
     number: int
-    message: Outgoing
+    message: RowMessage
     bound: MessageQueue | None
     retry: Retry
     queue: MessageQueue | None = None
@@ -171,7 +171,7 @@ class HalfSender:
         self._ordered: list[tuple[int, str, MessageQueue, _Where]] = []
         self.resent: dict[str, str] = {}
 
-    def send(self, message: Outgoing) -> None:
+    def send(self, message: RowMessage) -> None:
         """Take a message; errors as :meth:`flush`."""
         bound = self.bound(message.topic, message.sharding_key, message.queue_id)
         self._waiting.append(_Pending(self._sent, message, bound, self._retry(message.topic)))
@@ -257,7 +257,7 @@ class HalfSender:
         for number, (_, body, raw) in enumerate(decode_batch(part.data), part.number):
             own = raw.removeprefix(self.prefix)
             said = decode_properties(own)
-            message = Outgoing(part.topic, body, own, None, None, said[ROW_KEY], said[Property.UNIQUE_KEY])
+            message = RowMessage(part.topic, body, own, None, None, said[ROW_KEY], said[Property.UNIQUE_KEY])
             found.append(_Pending(number, message, part.bound, self._retry(part.topic), part.queue))
         return found
 
@@ -397,15 +397,15 @@ class HalfSender:
             )
         offsets = range(first, first + count)
         if isinstance(sent, _Part):
-            self._note(sent.number, queue, sent.bound, Piece(array("q", places), array("q", offsets)))
+            self._note(sent.number, queue, sent.bound, HalfRange(array("q", places), array("q", offsets)))
         elif count > 1 and all(pending.bound is None for pending in sent):
-            self._note(sent[0].number, queue, None, Piece(array("q", places), array("q", offsets)))
+            self._note(sent[0].number, queue, None, HalfRange(array("q", places), array("q", offsets)))
         else:
             for pending, place, offset in zip(sent, places, offsets, strict=True):
                 self._note(pending.number, queue, pending.bound, (place, offset))
 
     def _note(
-        self, number: int, queue: MessageQueue, bound: MessageQueue | None, where: Piece | tuple[int, int]
+        self, number: int, queue: MessageQueue, bound: MessageQueue | None, where: HalfRange | tuple[int, int]
     ) -> None:
         if bound is not None:
             self._ordered.append((number, queue.broker_name, bound, where))
@@ -413,12 +413,12 @@ class HalfSender:
             self._keep(queue.broker_name, None, where)
 
     def _keep(self, broker: str, order: MessageQueue | None, where: _Where) -> None:
-        if isinstance(where, Piece):
+        if isinstance(where, HalfRange):
             self._halves.add_piece(broker, order, where)
         else:
             self._halves.add(broker, order, *where)
 
-    def _refused(self, message: Outgoing, error: MessageRefused) -> None:
+    def _refused(self, message: RowMessage, error: MessageRefused) -> None:
         """A broker finds it illegal."""
         if message.topic == self._bad.where or not self._bad.is_kept(error):
             return

@@ -41,7 +41,7 @@ NOT_COPIED = frozenset(
 """Properties brokers and clients set themselves; a row read from one topic and written to another drops them."""
 
 
-class Outgoing(NamedTuple):
+class RowMessage(NamedTuple):
     """A message to send: bound to a queue by ``queue_id`` or ``sharding_key``, or free to go to any.
 
     ``row_key`` and ``unique_key`` are among the properties, too; so is the delay of one that ``waits``.
@@ -101,7 +101,7 @@ class RowWriter:
         """Number so many rows whose messages somebody else makes."""
         self.count += rows
 
-    def messages(self, rows: Iterable[Sequence[Any]], bad: Bad) -> Iterator[Outgoing]:
+    def messages(self, rows: Iterable[Sequence[Any]], bad: Bad) -> Iterator[RowMessage]:
         """The messages of rows, or dead letters of those that no broker would take.
 
         :raises MessageIllegal: there is such a row, and ``bad`` says that this is an error.
@@ -115,7 +115,7 @@ class RowWriter:
             else:
                 yield message
 
-    def message(self, row: Sequence[Any]) -> Outgoing:
+    def message(self, row: Sequence[Any]) -> RowMessage:
         """The message of the next row.
 
         :raises MessageIllegal: no broker would take it; names the row.
@@ -126,7 +126,7 @@ class RowWriter:
         except MessageIllegal as e:
             raise MessageIllegal(f"row {self.count - 1} of partition {self.partition}: {e}") from e
 
-    def dead_letter(self, row: Sequence[Any], reason: str, where: str) -> Outgoing:
+    def dead_letter(self, row: Sequence[Any], reason: str, where: str) -> RowMessage:
         """The dead letter of the row :meth:`message` was last asked for, to topic ``where``."""
         key, unique_key = self._row_key(), self._unique_key()
         named = {Property.UNIQUE_KEY: unique_key, **self.stamp, ROW_KEY: key}
@@ -135,9 +135,9 @@ class RowWriter:
                 named[name] = text
         value, origin = self._value(row, "body"), self._topic or self._value(row, "topic")
         body, properties = dead_letter(value.encode() if isinstance(value, str) else value, named, origin, reason)
-        return Outgoing(where, body, properties, None, None, key, unique_key)
+        return RowMessage(where, body, properties, None, None, key, unique_key)
 
-    def _message(self, row: Sequence[Any]) -> Outgoing:
+    def _message(self, row: Sequence[Any]) -> RowMessage:
         topic = self._topic or self._value(row, "topic")
         fault = topic_fault(topic or "")
         if fault:
@@ -147,7 +147,7 @@ class RowWriter:
         delay = _delay(self._value(row, "delayLevel"), self._value(row, "deliverAt"))
         properties = self._properties(row, sharding_key, row_key, unique_key, delay)
         body, queue_id = _body(self._value(row, "body")), self._value(row, "queueId")
-        return Outgoing(topic, body, properties, sharding_key, queue_id, row_key, unique_key, bool(delay))
+        return RowMessage(topic, body, properties, sharding_key, queue_id, row_key, unique_key, bool(delay))
 
     def _row_key(self) -> str:
         return f"{self.partition}-{self.count - 1:0{ROW_KEY_DIGITS}d}"

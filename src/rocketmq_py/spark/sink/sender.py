@@ -19,7 +19,7 @@ from rocketmq_py.spark.decode.bad_records import Bad, dead_letter
 from rocketmq_py.spark.remoting.cluster import AUTO_CREATE_QUEUES
 from rocketmq_py.spark.remoting.retry import Retry
 from rocketmq_py.spark.sink.blocks import Block
-from rocketmq_py.spark.sink.rows import Outgoing
+from rocketmq_py.spark.sink.rows import RowMessage
 from rocketmq_py.spark.sink.targets import Room, SendSettings, Targets, refusal
 from rocketmq_py.wire.batch import decode_batch, encode_batch
 from rocketmq_py.wire.command import Command
@@ -57,7 +57,7 @@ class Batch:
         return b"".join(self.parts)
 
 
-class Sender:
+class BatchSender:
     """Sends for one task. Call :meth:`flush` at the end, and :meth:`close` in any case.
 
     :param bad: what to do about messages their broker refuses as illegal; without it, that is an error.
@@ -72,7 +72,7 @@ class Sender:
         self._filling: dict[tuple[str, MessageQueue | None], Batch] = {}
         self._under_way: dict[tuple[str, int], Batch] = {}
 
-    def send(self, message: Outgoing) -> None:
+    def send(self, message: RowMessage) -> None:
         """Take a message; it leaves when its batch is full or at :meth:`flush`.
 
         :raises RocketMQError: an earlier message could not be sent, all attempts used up.
@@ -245,7 +245,7 @@ class Sender:
         if batch.topic == bad.where or not bad.is_kept(error):
             return
         letter, properties = dead_letter(body, decode_properties(raw), batch.topic, str(error))
-        self.send(Outgoing(bad.where, letter, properties, None, None))
+        self.send(RowMessage(bad.where, letter, properties, None, None))
 
     def _again(self, batches: list[Batch], error: RocketMQError) -> None:
         self._pause(batches, error)

@@ -34,7 +34,7 @@ from rocketmq_py.spark.runtime.workers import keep_imports
 from rocketmq_py.spark.sink.blocks import Block, BlockWriter
 from rocketmq_py.spark.sink.exactly_once import Committer, Preparation, Prepared
 from rocketmq_py.spark.sink.rows import RowStamp, RowWriter, check_columns
-from rocketmq_py.spark.sink.sender import Sender
+from rocketmq_py.spark.sink.sender import BatchSender
 from rocketmq_py.spark.sink.targets import SendSettings
 from rocketmq_py.wire.ids import UniqueKeys
 
@@ -136,11 +136,11 @@ class TaskWriter:
         return Preparation(self._columns, options.topic, self._stamp(), settings, keys.one, keys.several, bad)
 
     @contextmanager
-    def _sending(self, keys: _Keys) -> Iterator[tuple[RowWriter, Bad, Sender]]:
+    def _sending(self, keys: _Keys) -> Iterator[tuple[RowWriter, Bad, BatchSender]]:
         """What sends rows; at the end of the block all is stored."""
         keep_imports()
         bad = bad_records(self._options)
-        sender = Sender(send_settings(self._options), bad)
+        sender = BatchSender(send_settings(self._options), bad)
         try:
             yield RowWriter(self._columns, self._options.topic, self._stamp(), keys.one), bad, sender
             sender.flush()

@@ -12,8 +12,8 @@ from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.spark.options.security import OPEN, Security
 from rocketmq_py.spark.remoting.cluster import Cluster
-from rocketmq_py.spark.remoting.connection import Connections
-from rocketmq_py.spark.remoting.queues import Queues
+from rocketmq_py.spark.remoting.connection import BlockingConnections
+from rocketmq_py.spark.remoting.queues import QueueRoutes
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.java_hash import string_hash
 
@@ -51,7 +51,7 @@ class SendSettings:
 class TopicQueues:
     """The queues a topic can be written to, and which is next."""
 
-    def __init__(self, queues: Queues) -> None:
+    def __init__(self, queues: QueueRoutes) -> None:
         self._masters = {queue: addresses.master for queue, addresses in queues.addresses.items()}
         self._queues = sorted(self._masters)
         self._turn = 0
@@ -116,7 +116,7 @@ class Targets:
     """Where a task sends to: connections by address, and the queues of topics, looked up when first needed."""
 
     def __init__(self, settings: SendSettings) -> None:
-        self.connections = Connections(settings.timeout, settings.security)
+        self.connections = BlockingConnections(settings.timeout, settings.security)
         self._cluster = Cluster(settings.namesrv, settings.timeout, settings.retries, settings.security)
         self._topics: dict[str, TopicQueues] = {}
         self.used: set[str] = set()

@@ -22,10 +22,10 @@ from rocketmq_py.spark.decode import Decoder
 from rocketmq_py.spark.decode.bad_records import CORRUPT_REASON, CORRUPT_RECORD, Bad, Mode, dead_letter
 from rocketmq_py.spark.options.read import ReadOptions
 from rocketmq_py.spark.remoting.fetch import Fetcher, FetchSettings
-from rocketmq_py.spark.remoting.fetched import Piece
+from rocketmq_py.spark.remoting.fetched import FetchedChunk
 from rocketmq_py.spark.remoting.filters import EVERYTHING
 from rocketmq_py.spark.remoting.queues import Addresses
-from rocketmq_py.spark.sink.rows import DELAYS, NOT_COPIED, ROW_KEY, Outgoing
+from rocketmq_py.spark.sink.rows import DELAYS, NOT_COPIED, ROW_KEY, RowMessage
 from rocketmq_py.spark.source.plan import QueueRange
 from rocketmq_py.wire.record import MIN_SIZE, SYS_FLAG_AT, head_struct, record_properties
 
@@ -35,7 +35,7 @@ SOURCE_BROKER, SOURCE_QUEUE, SOURCE_OFFSET = "SPARK_SOURCE_BROKER", "SPARK_SOURC
 _I32 = Struct(">i")
 
 
-class Salvage:
+class CorruptRecords:
     """What one task does about the messages of its queue that cannot be decoded.
 
     :param addresses: where the queue is served.
@@ -56,7 +56,7 @@ class Salvage:
         fate = f"becomes a row with a {CORRUPT_REASON}" if self._gives_rows else "is left out"
         self._bad = Bad(options.mode, options.dlq_topic or "", fate)
 
-    def rescue(self, pieces: Sequence[Piece], _: CorruptRecord) -> Iterator[Any]:
+    def rescue(self, pieces: Sequence[FetchedChunk], _: CorruptRecord) -> Iterator[Any]:
         """The batches of what decodes after all, in the order of offsets; bad messages are dealt with on the way.
 
         :raises CorruptRecord: there is a bad message, and the mode is ``FAILFAST``.
@@ -67,7 +67,7 @@ class Salvage:
         pieces = self._fetch(start, stop, self._settings)
         return self._decoder.decode(pieces, lambda _, error: self._narrow(start, stop, pieces, error))
 
-    def _narrow(self, start: int, stop: int, pieces: Sequence[Piece], error: CorruptRecord) -> Iterator[Any]:
+    def _narrow(self, start: int, stop: int, pieces: Sequence[FetchedChunk], error: CorruptRecord) -> Iterator[Any]:
         if stop - start > 1:
             middle = (start + stop) // 2
             yield from self._within(start, middle)
@@ -85,12 +85,12 @@ class Salvage:
         except CorruptRecord as e:
             yield from self._deal(offset, pieces, e)
 
-    def _fetch(self, start: int, stop: int, settings: FetchSettings) -> list[Piece]:
+    def _fetch(self, start: int, stop: int, settings: FetchSettings) -> list[FetchedChunk]:
         with closing(Fetcher(QueueRange(self._queue, start, stop), self._addresses, settings)) as fetcher:
             found = [piece for pieces in fetcher.pieces() for piece in pieces]
-        return found or [Piece(b"", start, stop)]
+        return found or [FetchedChunk(b"", start, stop)]
 
-    def _deal(self, offset: int, pieces: Sequence[Piece], error: CorruptRecord) -> Iterator[Any]:
+    def _deal(self, offset: int, pieces: Sequence[FetchedChunk], error: CorruptRecord) -> Iterator[Any]:
         """What becomes of the bad message at ``offset``.
 
         :raises CorruptRecord: the query is to fail; says which message it is.
@@ -116,9 +116,9 @@ class Salvage:
             [pa.array([known.get(field.name)], field.type) for field in self._schema], schema=self._schema
         )
 
-    def _send(self, letter: Outgoing) -> None:
+    def _send(self, letter: RowMessage) -> None:
         """Store a dead letter; the micro-batch does not get on before it is."""
-        from rocketmq_py.spark.sink.sender import Sender  # what hardly any read needs
+        from rocketmq_py.spark.sink.sender import BatchSender  # what hardly any read needs
         from rocketmq_py.spark.sink.targets import SendSettings
 
         options = self._options
@@ -126,7 +126,7 @@ class Salvage:
             namesrv=options.namesrv, producer_group=options.group or SENDS_AS, timeout=options.timeout,
             retries=options.num_retries, in_flight=1, max_batch_bytes=1, security=options.security,
         )  # fmt: skip
-        with closing(Sender(settings)) as sender:
+        with closing(BatchSender(settings)) as sender:
             sender.send(letter)
             sender.flush()
 
@@ -141,7 +141,7 @@ def whole_record(found: bytes) -> bytes:
     return found[:size] if MIN_SIZE <= size <= len(found) else found
 
 
-def dead_letter_of(record: bytes, queue: MessageQueue, offset: int, reason: str, where: str) -> Outgoing:
+def dead_letter_of(record: bytes, queue: MessageQueue, offset: int, reason: str, where: str) -> RowMessage:
     """The dead letter of a message that cannot be decoded.
 
     Its body is the message's as it is stored, where it can be told from the rest of the record, else the whole record.
@@ -160,7 +160,7 @@ def dead_letter_of(record: bytes, queue: MessageQueue, offset: int, reason: str,
         SOURCE_QUEUE: str(queue.queue_id),
         SOURCE_OFFSET: str(offset),
     }
-    return Outgoing(where, *dead_letter(body, named, queue.topic, reason), None, None, key)
+    return RowMessage(where, *dead_letter(body, named, queue.topic, reason), None, None, key)
 
 
 def _stored_parts(record: bytes) -> tuple[bytes, dict[str, str]]:

@@ -13,7 +13,7 @@ from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.names import retry_topic
 from rocketmq_py.spark.options.offsets import Offsets
 from rocketmq_py.spark.remoting.cluster import Cluster
-from rocketmq_py.spark.remoting.queues import Queues
+from rocketmq_py.spark.remoting.queues import QueueRoutes
 
 _log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ class GroupFollower:
     :param queues: gives the queues and where they are served.
     """
 
-    def __init__(self, group: str, cluster: Callable[[], Cluster], queues: Callable[[], Queues]) -> None:
+    def __init__(self, group: str, cluster: Callable[[], Cluster], queues: Callable[[], QueueRoutes]) -> None:
         self._group = group
         self._cluster = cluster
         self._queues = queues
@@ -68,7 +68,7 @@ class GroupFollower:
         if not self._is_shown:
             self._show(known)
 
-    def _show(self, queues: Queues) -> None:
+    def _show(self, queues: QueueRoutes) -> None:
         self._is_shown = True
         try:
             self._cluster().show(self._group, queues)

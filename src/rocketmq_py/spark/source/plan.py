@@ -43,7 +43,7 @@ class QueueRange(NamedTuple):
         return max(self.stop - self.start, 0)
 
 
-class Plan(NamedTuple):
+class SourcePlan(NamedTuple):
     """What to read, and what could not be planned because it is gone."""
 
     ranges: list[QueueRange]
@@ -107,7 +107,7 @@ def _list(queues: list[MessageQueue]) -> str:
     return shown if len(queues) <= 5 else f"{shown} and {len(queues) - 5} more"
 
 
-def batch_plan(start: Offsets, stop: Offsets, bounds: Mapping[MessageQueue, Bounds]) -> Plan:
+def batch_plan(start: Offsets, stop: Offsets, bounds: Mapping[MessageQueue, Bounds]) -> SourcePlan:
     """What a batch read covers: every queue between two offsets, as far as its messages are (still) there."""
     ranges, losses = [], []
     for queue in sorted(start):
@@ -117,7 +117,7 @@ def batch_plan(start: Offsets, stop: Offsets, bounds: Mapping[MessageQueue, Boun
             losses.append(f"{queue} ends at offset {latest}, but {wanted.stop} was asked for")
             wanted = wanted._replace(stop=latest)
         ranges.append(_retained(wanted, earliest, losses))
-    return Plan([r for r in ranges if r.size], losses)
+    return SourcePlan([r for r in ranges if r.size], losses)
 
 
 def beyond_the_end(start: Offsets, bounds: Mapping[MessageQueue, Bounds]) -> list[str]:
@@ -138,7 +138,7 @@ def _retained(wanted: QueueRange, earliest: int, losses: list[str]) -> QueueRang
     return wanted._replace(start=gone)
 
 
-def stream_plan(start: Offsets, stop: Offsets, earliest: Mapping[MessageQueue, int]) -> Plan:
+def stream_plan(start: Offsets, stop: Offsets, earliest: Mapping[MessageQueue, int]) -> SourcePlan:
     """What a micro-batch covers.
 
     A queue that is not in ``start`` appeared while the query ran and is read from its beginning; one that is not in
@@ -156,10 +156,10 @@ def stream_plan(start: Offsets, stop: Offsets, earliest: Mapping[MessageQueue, i
             ranges.append(QueueRange(queue, first, stop[queue]))
         else:
             ranges.append(_retained(QueueRange(queue, begin, stop[queue]), first, losses))
-    return Plan([r for r in ranges if r.size], losses)
+    return SourcePlan([r for r in ranges if r.size], losses)
 
 
-def repeated_first_plan(start: Offsets, stop: Offsets, earliest: Mapping[MessageQueue, int]) -> Plan:
+def repeated_first_plan(start: Offsets, stop: Offsets, earliest: Mapping[MessageQueue, int]) -> SourcePlan:
     """What the first micro-batch of a query covers, from its initial offsets ``start`` on.
 
     Spark does not keep these: when it repeats the micro-batch after a failure it asks for them anew, and "latest" may
@@ -172,7 +172,7 @@ def repeated_first_plan(start: Offsets, stop: Offsets, earliest: Mapping[Message
         for queue in moved
     ]
     plan = stream_plan(start | {queue: stop[queue] for queue in moved}, stop, earliest)
-    return Plan(plan.ranges, losses + plan.losses)
+    return SourcePlan(plan.ranges, losses + plan.losses)
 
 
 def _newcomer(queue: MessageQueue, earliest: int, stop: int, losses: list[str]) -> QueueRange:

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.spark.options.offsets import Bounds, FromGroup, Offsets, Position, Times
 from rocketmq_py.spark.remoting.cluster import Cluster
-from rocketmq_py.spark.remoting.queues import Queues
+from rocketmq_py.spark.remoting.queues import QueueRoutes
 from rocketmq_py.spark.source.plan import resolve, resolve_committed, resolve_times
 
 
 def locate(
-    position: Position, option: str, cluster: Cluster, queues: Queues, bounds: Mapping[MessageQueue, Bounds]
+    position: Position, option: str, cluster: Cluster, queues: QueueRoutes, bounds: Mapping[MessageQueue, Bounds]
 ) -> Offsets:
     """The offset of every queue at ``position``.
 

@@ -15,7 +15,7 @@ from rocketmq_py.model import MessageQueue
 from rocketmq_py.spark.options.offsets import Offsets
 from rocketmq_py.spark.options.options import ReadOptions
 from rocketmq_py.spark.remoting.cluster import Cluster
-from rocketmq_py.spark.remoting.queues import Queues
+from rocketmq_py.spark.remoting.queues import QueueRoutes
 
 _log = logging.getLogger(__name__)
 
@@ -31,12 +31,12 @@ class StreamEnds:
         self._known: Offsets = {}
         self._known_at = float("-inf")
         self._from_slaves: frozenset[MessageQueue] = frozenset()
-        self._queues: Queues | None = None
+        self._queues: QueueRoutes | None = None
         self._queues_at = float("-inf")
         self._brokers: set[str] | None = None
         self._resumed = False
 
-    def queues(self) -> Queues:
+    def queues(self) -> QueueRoutes:
         """The selected queues there are.
 
         :raises RocketMQError: they are not known yet, and no name server can tell, or a topic does not exist.
@@ -97,7 +97,7 @@ class StreamEnds:
             for queue, end in self._known.items()
         }
 
-    def _ends(self, queues: Queues) -> Offsets:
+    def _ends(self, queues: QueueRoutes) -> Offsets:
         offsets, from_slaves = self.cluster.ends(queues)
         self._from_slaves |= from_slaves
         return offsets
@@ -112,7 +112,7 @@ class StreamEnds:
             _log.warning("no master of %s answers: what its slave has is taken for all there is", name)
         return offsets
 
-    def ask(self, question: Callable[[Queues], Offsets]) -> Offsets:
+    def ask(self, question: Callable[[QueueRoutes], Offsets]) -> Offsets:
         """The answers of all brokers that give one to ``question``, a method of the cluster."""
         answers: Offsets = {}
         for queues in self.queues().by_broker():

@@ -18,12 +18,12 @@ from rocketmq_py.spark.options.offsets import Boundary, Offsets
 from rocketmq_py.spark.options.options import ReadOptions
 from rocketmq_py.spark.remoting.cluster import Cluster
 from rocketmq_py.spark.remoting.fetch import READ_GROUP, Fetcher, FetchSettings, begun
-from rocketmq_py.spark.remoting.fetched import Piece
+from rocketmq_py.spark.remoting.fetched import FetchedChunk
 from rocketmq_py.spark.remoting.filters import message_filter
-from rocketmq_py.spark.remoting.queues import Addresses, Queues
+from rocketmq_py.spark.remoting.queues import Addresses, QueueRoutes
 from rocketmq_py.spark.runtime.workers import keep_imports
 from rocketmq_py.spark.schema import arrow_schema
-from rocketmq_py.spark.source.plan import DataLossError, Plan, QueueRange, batch_plan, beyond_the_end, split
+from rocketmq_py.spark.source.plan import DataLossError, QueueRange, SourcePlan, batch_plan, beyond_the_end, split
 from rocketmq_py.spark.source.positions import locate
 from rocketmq_py.spark.source.pruning import Pruning, prune
 
@@ -62,7 +62,7 @@ class QueueRanges:
         options = self.options
         return Cluster(options.namesrv, options.timeout, options.num_retries, options.security)
 
-    def partitions(self, plan: Plan, queues: Queues) -> list[InputPartition]:
+    def partitions(self, plan: SourcePlan, queues: QueueRoutes) -> list[InputPartition]:
         """The partitions of a plan: one for each queue that has something to read, or more as the options say."""
         self.report(plan.losses)
         ranges = split(plan.ranges, self.options.min_partitions, self.options.max_records_per_partition)
@@ -109,14 +109,14 @@ class QueueRanges:
         """The record batches of one queue; returns how many rows they have."""
         # Arrow and NumPy take long to import, and planners do without.
         from rocketmq_py.spark.decode import Decoder
-        from rocketmq_py.spark.source.corrupt_records import Salvage
+        from rocketmq_py.spark.source.corrupt_records import CorruptRecords
 
         keep_imports()
         wanted, rows = partition.range, 0
         options, schema = self.options, arrow_schema(self._schema)
         name, crc = wanted.queue.broker_name, options.check_crc
         decoder = Decoder(schema, name, options.tags, check_crc=crc, way=options.decoder)
-        rescue = Salvage(wanted.queue, partition.addresses, settings, decoder, schema, options).rescue
+        rescue = CorruptRecords(wanted.queue, partition.addresses, settings, decoder, schema, options).rescue
         for pieces in coalesce(fetcher.pieces(), _DECODE_BYTES):
             for batch in decoder.decode(pieces, rescue):
                 rows += batch.num_rows
@@ -163,9 +163,9 @@ def _is_range(partition: InputPartition) -> TypeGuard[QueuePartition]:
     return False
 
 
-def coalesce(pieces: Iterable[list[Piece]], size: int) -> Iterator[list[Piece]]:
+def coalesce(pieces: Iterable[list[FetchedChunk]], size: int) -> Iterator[list[FetchedChunk]]:
     """Adjacent pieces collected into lists of at least ``size`` bytes; the last one may be shorter."""
-    collected: list[Piece] = []
+    collected: list[FetchedChunk] = []
     weight = 0
     for more in pieces:
         collected += more
@@ -198,7 +198,7 @@ class BatchReader(DataSourceReader):
             cluster.close()
         return self._ranges.partitions(batch_plan(start, stop, bounds), queues)
 
-    def _narrow(self, start: Offsets, stop: Offsets, cluster: Cluster, queues: Queues) -> tuple[Offsets, Offsets]:  # noqa: ARG002
+    def _narrow(self, start: Offsets, stop: Offsets, cluster: Cluster, queues: QueueRoutes) -> tuple[Offsets, Offsets]:  # noqa: ARG002
         """For readers that know more about what is wanted."""
         return start, stop
 
@@ -222,9 +222,9 @@ class PruningReader(BatchReader):
             self._ranges.options = replace(options, tags=self._pruning.tags)
         return filters
 
-    def _narrow(self, start: Offsets, stop: Offsets, cluster: Cluster, queues: Queues) -> tuple[Offsets, Offsets]:
+    def _narrow(self, start: Offsets, stop: Offsets, cluster: Cluster, queues: QueueRoutes) -> tuple[Offsets, Offsets]:
         pruning = self._pruning
-        chosen = Queues({queue: at for queue, at in queues.addresses.items() if pruning.wants(queue)})
+        chosen = QueueRoutes({queue: at for queue, at in queues.addresses.items() if pruning.wants(queue)})
         since, before = (
             {} if not pruning.by_time else cluster.since(chosen, dict.fromkeys(chosen.addresses, time))
             for time in pruning.times

@@ -29,7 +29,7 @@ class Part(NamedTuple):
     entries: list[Entries]
 
 
-class Unconfirmed:
+class ConfirmOffset:
     """Parts in the order of the log.
 
     ``end`` and ``timestamp`` say up to where everything has been handed out by :meth:`take`.

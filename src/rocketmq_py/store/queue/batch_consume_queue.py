@@ -28,7 +28,7 @@ MOST_IN_UNIT = 0x7FFF
 """Messages in one record: the count is a short."""
 
 
-class Unit(NamedTuple):
+class BatchUnit(NamedTuple):
     """Where a record is, its tags code, when it was stored in milliseconds, the offsets of its messages."""
 
     physical: int
@@ -54,18 +54,18 @@ class _Units(ConsumeQueue):
 
     __slots__ = ()
 
-    def unit(self, number: int) -> Unit:
+    def unit(self, number: int) -> BatchUnit:
         [unit] = self.units(number, 1)
         return unit
 
     def entry(self, offset: int) -> tuple[int, int, int] | None:
         return self.unit(offset)[:3] if self.min_offset <= offset < self.max_offset else None
 
-    def units(self, number: int, count: int) -> Iterator[Unit]:
+    def units(self, number: int, count: int) -> Iterator[BatchUnit]:
         """At most ``count`` units from ``number`` on."""
         raw = self.read(number, count)
         whole = raw[: len(raw) - len(raw) % self.width]
-        return (Unit._make(fields[:6]) for fields in self.layout.iter_unpack(whole))
+        return (BatchUnit._make(fields[:6]) for fields in self.layout.iter_unpack(whole))
 
 
 class BatchConsumeQueue(ConsumeQueue):
@@ -132,7 +132,7 @@ class BatchConsumeQueue(ConsumeQueue):
         units = (unit for unit in self.units(offset, count) if unit.base < offset + count)
         return self.packing.pack([field for unit in units for field in (unit.physical, unit.size, unit.tags_code)])
 
-    def units(self, offset: int, count: int) -> Iterator[Unit]:
+    def units(self, offset: int, count: int) -> Iterator[BatchUnit]:
         """At most ``count`` units, from the one on that has the message at ``offset``."""
         number = self._number_of(offset)
         end = min(number + count, self._units.max_offset)
@@ -155,7 +155,7 @@ class BatchConsumeQueue(ConsumeQueue):
                 high = middle
         return low
 
-    def unit(self, offset: int) -> Unit | None:
+    def unit(self, offset: int) -> BatchUnit | None:
         """The unit that has the message at ``offset``; None when there is none."""
         if not self.min_offset <= offset < self.max_offset:
             return None

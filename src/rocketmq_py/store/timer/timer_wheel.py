@@ -100,7 +100,7 @@ class TimerWheel:
         self._file.close()
 
 
-class Unit(NamedTuple):
+class TimerUnit(NamedTuple):
     """An entry of the timer log.
 
     :ivar previous: position of the entry before it in the same slot, -1 for the first.
@@ -145,7 +145,7 @@ class TimerLog:
     def is_empty(self) -> bool:
         return not self._files
 
-    def recover(self, start: int, messages_end: int) -> list[tuple[int, Unit]]:
+    def recover(self, start: int, messages_end: int) -> list[tuple[int, TimerUnit]]:
         """The entries from ``start`` on with their positions, as far as they make sense; the log ends behind them.
 
         :param messages_end: where the commit log ends; entries of messages behind it are cut off, even those
@@ -156,7 +156,7 @@ class TimerLog:
             start = min(self._files, default=0)
         elif start != begin and self._unit_at(start - UNIT_SIZE) is None:
             start = begin  # what was there has been cut off, and nobody could note it
-        found: list[tuple[int, Unit]] = []
+        found: list[tuple[int, TimerUnit]] = []
         self.end = start
         for position, unit in self.units(start):
             if unit.physical >= messages_end:
@@ -168,7 +168,7 @@ class TimerLog:
         self._cut_off()
         return found
 
-    def units(self, start: int | None = None) -> Iterator[tuple[int, Unit]]:
+    def units(self, start: int | None = None) -> Iterator[tuple[int, TimerUnit]]:
         """Entries with their positions, from the oldest or from ``start`` on, up to the first that makes no sense."""
         at = min(self._files, default=0) if start is None else start
         while self._begin(at) in self._files:
@@ -207,7 +207,7 @@ class TimerLog:
         if self._begin(self.end) in self._files:
             self._file(self.end).erase(self.end % self._file_size)
 
-    def append(self, unit: Unit) -> int:
+    def append(self, unit: TimerUnit) -> int:
         """Write an entry; returns its position.
 
         :raises OSError: the disk is full or fails.
@@ -221,16 +221,16 @@ class TimerLog:
         self.end = position + UNIT_SIZE
         return position
 
-    def read(self, position: int) -> Unit | None:
+    def read(self, position: int) -> TimerUnit | None:
         """The entry at a position; None when there is none."""
         return self._unit_at(position) if 0 <= position <= self.end - UNIT_SIZE else None
 
-    def _unit_at(self, position: int) -> Unit | None:
+    def _unit_at(self, position: int) -> TimerUnit | None:
         if self._begin(position) not in self._files:
             return None
         return _unit(self._file(position).read(position % self._file_size, UNIT_SIZE), 0)
 
-    def newest(self) -> Unit | None:
+    def newest(self) -> TimerUnit | None:
         """The last entry; None when there is none, or when it is in another file than its end."""
         return self.read(self.end - UNIT_SIZE) if self.end % self._file_size >= UNIT_SIZE else None
 
@@ -304,12 +304,12 @@ class TimerLog:
         return file
 
 
-def _unit(data: bytes, offset: int) -> Unit | None:
+def _unit(data: bytes, offset: int) -> TimerUnit | None:
     """The entry there; None where none is, or only a part of one: what was not written reads as zero."""
     if len(data) < offset + UNIT_SIZE:
         return None
     size, *fields = _UNIT.unpack_from(data, offset)
-    unit = Unit(*fields)
+    unit = TimerUnit(*fields)
     if size != UNIT_SIZE or not 0 < unit.magic <= _MAGIC_MOST or unit.written <= 0:
         return None
     is_message = unit.physical >= 0 and unit.size > 0

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rocketmq_py.broker.cluster.assignment import Assignments
+from rocketmq_py.broker.cluster.assignment import QueueAssignments
 from rocketmq_py.broker.metadata.request_modes import RequestModes
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import ConnectError
@@ -19,14 +19,14 @@ from rocketmq_py.protocol.bodies.pop import (
     QueryAssignmentRequest,
 )  # fmt: skip
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.remoting.rpc_client import Outward
+from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.store.config.config_files import ConfigFile
 from rocketmq_py.wire.command import Command
 from tests.unit.broker.harness import Client, InProcess, broker
 from tests.unit.broker.pop.poppers import make_topic
 
 
-class NameServer(Outward):
+class NameServer(RpcClient):
     """Stands where requests to name servers would go out."""
 
     def __init__(self, *queues: QueueData) -> None:
@@ -58,7 +58,7 @@ def queue(name: str, number: int, perm: int = 6) -> QueueData:
 
 def assigned(
     running: InProcess, client: str, *, outward: Any = None, strategy: str | None = "AVG", model: str = "CLUSTERING",
-    assignments: Assignments | None = None,
+    assignments: QueueAssignments | None = None,
 ) -> list[str] | None:  # fmt: skip
     asked = assignments or make(running, outward)
     request = QueryAssignmentRequest(
@@ -70,9 +70,9 @@ def assigned(
     return [f"{one.mode} {one.message_queue.broker_name} {one.message_queue.queue_id}" for one in answer]
 
 
-def make(running: InProcess, outward: Any = None) -> Assignments:
+def make(running: InProcess, outward: Any = None) -> QueueAssignments:
     services = running.services
-    return Assignments(running.config, services.topics, services.clients, services.modes, outward, running.clock)
+    return QueueAssignments(running.config, services.topics, services.clients, services.modes, outward, running.clock)
 
 
 def test_queues_are_shared_out(running: InProcess) -> None:

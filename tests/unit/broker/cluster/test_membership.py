@@ -12,11 +12,11 @@ from rocketmq_py.broker.ha.role import Role
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import ConnectError
 from rocketmq_py.protocol.headers.cluster import NotifyMinBrokerIdChange
-from rocketmq_py.remoting.rpc_client import Outward
+from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.wire.command import Command
 
 
-class NameServers(Outward):
+class NameServers(RpcClient):
     """Answers by address; an address that is not known is not there."""
 
     def __init__(self, **answers: bytes) -> None:
@@ -36,7 +36,7 @@ NOBODY = b'{"brokerMemberGroup":{"cluster":"c","brokerName":"broker-a","brokerAd
 BOTH = b'{"brokerMemberGroup":{"cluster":"c","brokerName":"broker-a","brokerAddrs":{0:"m:1",1:"s:1"}}}'
 
 
-def membership(outward: Outward, renewed: list[int] | None = None) -> tuple[Membership, Role]:
+def membership(outward: RpcClient, renewed: list[int] | None = None) -> tuple[Membership, Role]:
     config = BrokerConfig(
         broker_role="SLAVE", broker_id=1, enable_slave_acting_master=True, namesrv_addr="one:1;two:1;three:1"
     )

@@ -9,7 +9,7 @@ import pytest
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig, configure, java_key, own_keys
 from rocketmq_py.broker.config.java_keys import JAVA_DEFAULTS, UNSET
-from rocketmq_py.broker.config.live_settings import AT_START, Settings, kept_in
+from rocketmq_py.broker.config.live_settings import AT_START, LiveSettings, kept_in
 from rocketmq_py.core.java_config import PATH_KEYS, lines_of, read_properties
 from rocketmq_py.namesrv import java_keys as namesrv
 from rocketmq_py.namesrv.config import NamesrvConfig
@@ -157,7 +157,7 @@ def test_a_file_that_cannot_be_written_does_not_undo_the_change(
     blocked = tmp_path / "file"
     blocked.write_text("")
     broker_config, store_config = BrokerConfig(broker_config_path=str(blocked / "below")), StoreConfig()
-    settings = Settings(broker_config, store_config, 10911, lambda: 0)
+    settings = LiveSettings(broker_config, store_config, 10911, lambda: 0)
     settings.update("fileReservedTime=5\n")
     assert store_config.file_reserved_time == 5
     assert "the changed settings hold until the broker ends" in caplog.text
@@ -198,7 +198,7 @@ def test_what_is_read_at_the_start_exists() -> None:
 
 
 def test_waiting_changes_add_up() -> None:
-    settings = Settings(BrokerConfig(store_path_root_dir="/nowhere/at/all"), StoreConfig(), 10911, lambda: 0)
+    settings = LiveSettings(BrokerConfig(store_path_root_dir="/nowhere/at/all"), StoreConfig(), 10911, lambda: 0)
     settings.update("brokerName=other\n")
     settings.update("traceOn=false\nfileReservedTime=5\n")
     told = settings.table()

@@ -9,10 +9,10 @@ from typing import cast
 
 import pytest
 
-from rocketmq_py.broker.acting.escape_bridge import Escape
-from rocketmq_py.broker.pop.remote_fetch import Fetching
+from rocketmq_py.broker.acting.escape_bridge import EscapeBridge
+from rocketmq_py.broker.pop.remote_fetch import RemoteFetcher
 from rocketmq_py.broker.send.stored_record import read_stored
-from rocketmq_py.core.pop.inflight import Outstanding
+from rocketmq_py.core.pop.inflight import InflightPop
 from rocketmq_py.errors import BrokerError, ConnectError, NoRouteError, RocketMQError
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol.bodies.common import SubscriptionGroupConfig
@@ -56,12 +56,12 @@ def sent(client: Client, *entries: CheckPoint | AckRecord) -> None:
 
 
 @pytest.fixture
-def elsewhere(running: InProcess) -> list[Outstanding]:
+def elsewhere(running: InProcess) -> list[InflightPop]:
     """Pops that were found to be another broker's. A message of this one is in the same place as theirs."""
     make_topic(running)
     put(running.connect(), b"ours", b"ours, too")
     running.services.groups.put([SubscriptionGroupConfig(group_name="g")])
-    found: list[Outstanding] = []
+    found: list[InflightPop] = []
     running.services.pop.reviver.elsewhere = found.append
     return found
 
@@ -74,7 +74,7 @@ def progress(running: InProcess) -> int:
 
 
 def test_a_note_of_another_broker_counts_at_once(
-    running: InProcess, client: Client, elsewhere: list[Outstanding]
+    running: InProcess, client: Client, elsewhere: list[InflightPop]
 ) -> None:
     ck = check_point(count=2)
     sent(client, ck, acked(ck, 1))
@@ -93,7 +93,7 @@ def test_a_note_of_another_broker_counts_at_once(
 
 
 def test_one_between_our_own_is_not_passed_over(
-    running: InProcess, client: Client, elsewhere: list[Outstanding]
+    running: InProcess, client: Client, elsewhere: list[InflightPop]
 ) -> None:
     mine, theirs = take(client, max_msg_nums=1), check_point()
     assert mine[0].handle.revive_queue == QUEUE
@@ -146,11 +146,11 @@ class Other:
         return said
 
 
-def fetching(running: InProcess, other: Other) -> Fetching:
-    return Fetching(running.config, cast("Escape", other), running.services.pop)
+def fetching(running: InProcess, other: Other) -> RemoteFetcher:
+    return RemoteFetcher(running.config, cast("EscapeBridge", other), running.services.pop)
 
 
-def fetched(running: InProcess, other: Other, *due: Outstanding) -> None:
+def fetched(running: InProcess, other: Other, *due: InflightPop) -> None:
     """What is due has been fetched, or not."""
 
     async def scenario() -> None:
@@ -172,7 +172,7 @@ def theirs(tmp_path: Path) -> Callable[[int], bytes | None]:
     return records.__getitem__
 
 
-def due(running: InProcess, client: Client, elsewhere: list[Outstanding], *entries: CheckPoint) -> list[Outstanding]:
+def due(running: InProcess, client: Client, elsewhere: list[InflightPop], *entries: CheckPoint) -> list[InflightPop]:
     """Pops of another broker whose time is up."""
     sent(client, *entries)
     running.turn(REVIVE_MS)
@@ -185,7 +185,7 @@ def back(client: Client) -> list[bytes]:
 
 
 def test_messages_of_another_broker_come_back_here(
-    running: InProcess, client: Client, elsewhere: list[Outstanding], theirs: Callable[[int], bytes | None]
+    running: InProcess, client: Client, elsewhere: list[InflightPop], theirs: Callable[[int], bytes | None]
 ) -> None:
     [one] = due(running, client, elsewhere, check_point(count=2))
     fetched(running, Other(theirs), one)
@@ -199,7 +199,7 @@ def test_messages_of_another_broker_come_back_here(
 
 
 def test_what_another_broker_has_no_more_is_done(
-    running: InProcess, client: Client, elsewhere: list[Outstanding], theirs: Callable[[int], bytes | None]
+    running: InProcess, client: Client, elsewhere: list[InflightPop], theirs: Callable[[int], bytes | None]
 ) -> None:
     [one] = due(running, client, elsewhere, check_point(count=2))
     fetched(running, Other(lambda offset: theirs(offset) if offset else None), one)
@@ -209,7 +209,7 @@ def test_what_another_broker_has_no_more_is_done(
 
 @pytest.mark.parametrize("why", [ConnectError("no"), NoRouteError("unknown"), BrokerError.of(17, "no topic")])
 def test_what_cannot_be_had_is_tried_again(
-    running: InProcess, client: Client, elsewhere: list[Outstanding], theirs: Callable[[int], bytes | None],
+    running: InProcess, client: Client, elsewhere: list[InflightPop], theirs: Callable[[int], bytes | None],
     why: RocketMQError,
 ) -> None:  # fmt: skip
     [one] = due(running, client, elsewhere, check_point(count=2))
@@ -226,7 +226,7 @@ def test_what_cannot_be_had_is_tried_again(
 
 
 def test_a_try_outlives_the_broker(tmp_path: Path) -> None:
-    taken: list[Outstanding] = []
+    taken: list[InflightPop] = []
     with broker(tmp_path) as running:
         make_topic(running)
         running.services.groups.put([SubscriptionGroupConfig(group_name="g")])
@@ -245,7 +245,7 @@ def test_a_try_outlives_the_broker(tmp_path: Path) -> None:
 
 
 def test_a_broker_that_cannot_be_reached_is_asked_once_for_all(
-    running: InProcess, client: Client, elsewhere: list[Outstanding]
+    running: InProcess, client: Client, elsewhere: list[InflightPop]
 ) -> None:
     pops = due(running, client, elsewhere, *(check_point(start) for start in range(3)))
     other = Other(lambda _: ConnectError("no"))
@@ -256,7 +256,7 @@ def test_a_broker_that_cannot_be_reached_is_asked_once_for_all(
 
 
 def test_what_is_acked_meanwhile_does_not_come_back(
-    running: InProcess, client: Client, elsewhere: list[Outstanding], theirs: Callable[[int], bytes | None]
+    running: InProcess, client: Client, elsewhere: list[InflightPop], theirs: Callable[[int], bytes | None]
 ) -> None:
     ck = check_point(count=2)
     [one] = due(running, client, elsewhere, ck)
@@ -275,7 +275,7 @@ def test_a_pop_may_be_given_up(tmp_path: Path, caplog: pytest.LogCaptureFixture)
     with broker(tmp_path / "store", skip_when_ck_re_put_reach_max_times=True) as running:
         make_topic(running)
         running.services.groups.put([SubscriptionGroupConfig(group_name="g")])
-        found: list[Outstanding] = []
+        found: list[InflightPop] = []
         running.services.pop.reviver.elsewhere = found.append
         ck = check_point()
         ck.re_put_times = "17"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import example, given, settings, strategies as st
 
-from rocketmq_py.broker.send.message_properties import Stamper, decode
+from rocketmq_py.broker.send.message_properties import PropertyWriter, decode
 from rocketmq_py.wire.java_hash import tags_code
 from tests.examples import examples
 
@@ -33,8 +33,8 @@ VALUES = st.sampled_from(["", "1", "true", "TAGS", "KEYS", "A || B", "k1 k2", "Z
 ENTRIES = st.lists(st.tuples(NAMES, VALUES, st.sampled_from(["\x01", "\x01", "\x01", "", "\x01\x01"])), max_size=6)
 
 
-def stamper() -> Stamper:
-    return Stamper("r", True, "c", lambda: "made")
+def stamper() -> PropertyWriter:
+    return PropertyWriter("r", True, "c", lambda: "made")
 
 
 @given(ENTRIES, st.booleans())

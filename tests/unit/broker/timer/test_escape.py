@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from rocketmq_py.broker.acting.escape_bridge import Escape
+from rocketmq_py.broker.acting.escape_bridge import EscapeBridge
 from rocketmq_py.broker.pop.slave import SlaveReviveLog
 from rocketmq_py.broker.timer.escape import TimerEscape
 from rocketmq_py.broker.timer.slave_timers import SlaveTimers
 from rocketmq_py.errors import BrokerError, NoRouteError
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.protocol.headers.timer import RecallMessage, TimerCheckPointResponse
-from rocketmq_py.remoting.rpc_client import Outward
+from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.store import NewRecord
 from rocketmq_py.store.timer.timer_wheel import progress
 from tests.unit.broker.harness import START_MS, InProcess
@@ -25,14 +25,14 @@ SMALL_LOG = {"mapped_file_size_timer_log": 1 << 16}
 CHECKPOINT, RECALL = 60, 370
 
 
-class Others(Escape):
+class Others(EscapeBridge):
     """Masters of other names: they take what comes, but for topics that are closed.
 
     :ivar took: what they have got, and when.
     """
 
     def __init__(self, running: InProcess) -> None:
-        super().__init__(running.config, Outward(), running.clock)
+        super().__init__(running.config, RpcClient(), running.clock)
         self._running = running
         self.took: list[tuple[str, int]] = []
         self.records: list[NewRecord] = []

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rocketmq_py.broker.transaction.half_messages import Half, RecentHalves
+from rocketmq_py.broker.transaction.half_messages import RecentHalf, RecentHalves
 from rocketmq_py.broker.transaction.transactions import Transactions
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.common import EndTransaction, ResumeCheckHalfMessage
@@ -321,7 +321,7 @@ def test_what_is_kept_of_half_messages_has_a_limit() -> None:
     record = NewRecord("t", 0, bytes(10_000), b"")
     halves = RecentHalves(most_bytes=50_000)
     for place in range(100):
-        halves.keep(Half(record, record, "p"), Appended(place, place, 0, 0))
+        halves.keep(RecentHalf(record, record, "p"), Appended(place, place, 0, 0))
     assert len(halves) == 4
     for place in range(96, 100):
         halves.drop(place)

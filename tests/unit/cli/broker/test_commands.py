@@ -6,7 +6,7 @@ import pytest
 
 from rocketmq_py.cli.broker.commands import address_of, ignored_setting
 from rocketmq_py.cli.broker.replicas import lacking, replica_rows
-from rocketmq_py.cli.output.failures import Failure, Status
+from rocketmq_py.cli.output.failures import CommandFailure, Status
 from rocketmq_py.protocol.bodies.admin import HaStatus, SlaveConnection
 from rocketmq_py.protocol.bodies.common import BrokerData, ClusterInfo
 
@@ -28,13 +28,13 @@ def test_a_broker_is_a_name_a_name_with_an_id_or_an_address(meant: str, address:
 
 @pytest.mark.parametrize("meant", ["b", "a:7", "h1:9", "", "x"])
 def test_whoever_names_no_registered_broker_is_told_which_there_are(meant: str) -> None:
-    with pytest.raises(Failure, match="Registered: a:0 at h1:1, a:1 at h2:2, b:2 at h3:3") as refused:
+    with pytest.raises(CommandFailure, match="Registered: a:0 at h1:1, a:1 at h2:2, b:2 at h3:3") as refused:
         address_of(PAIR, meant)
     assert refused.value.exit_code == Status.NOT_FOUND
 
 
 def test_without_brokers_there_is_none_to_name() -> None:
-    with pytest.raises(Failure, match="Registered: none"):
+    with pytest.raises(CommandFailure, match="Registered: none"):
         address_of(ClusterInfo(), "a")
 
 

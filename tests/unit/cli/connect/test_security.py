@@ -6,7 +6,7 @@ from click.testing import CliRunner
 
 from rocketmq_py.cli import main
 from rocketmq_py.cli.connect.connect import Target
-from rocketmq_py.cli.connect.security import Security
+from rocketmq_py.cli.connect.security import CliSecurity
 from rocketmq_py.tls import TlsOptions
 from rocketmq_py.wire.signing import Credentials
 
@@ -14,7 +14,7 @@ KEYS = {"ROCKETMQ_ACCESS_KEY": "anna", "ROCKETMQ_SECRET_KEY": "s3cret"}
 
 
 def secured(said=None, saved=None, environment=None):
-    return Target("h:1", "here", security=saved or Security()).secured(said or Security(), environment or {})
+    return Target("h:1", "here", security=saved or CliSecurity()).secured(said or CliSecurity(), environment or {})
 
 
 def test_nothing_is_the_default():
@@ -22,17 +22,17 @@ def test_nothing_is_the_default():
 
 
 def test_naming_a_file_is_asking_for_tls():
-    assert secured(Security(ca="ca.pem")).tls == TlsOptions(ca="ca.pem")
-    assert secured(Security(tls=True)).tls == TlsOptions()
-    assert secured(Security(insecure=True)).tls == TlsOptions(verify=False)
+    assert secured(CliSecurity(ca="ca.pem")).tls == TlsOptions(ca="ca.pem")
+    assert secured(CliSecurity(tls=True)).tls == TlsOptions()
+    assert secured(CliSecurity(insecure=True)).tls == TlsOptions(verify=False)
 
 
 def test_the_command_line_wins_over_the_context():
-    saved = Security(tls=True, ca="saved.pem", access_key="saved")
+    saved = CliSecurity(tls=True, ca="saved.pem", access_key="saved")
     assert secured(saved=saved, environment=KEYS).tls == TlsOptions(ca="saved.pem")
     assert secured(saved=saved, environment=KEYS).credentials == Credentials("saved", "s3cret")
-    assert secured(Security(tls=False), saved, KEYS).tls is None
-    assert secured(Security(access_key="me"), saved, KEYS).credentials.access_key == "me"
+    assert secured(CliSecurity(tls=False), saved, KEYS).tls is None
+    assert secured(CliSecurity(access_key="me"), saved, KEYS).credentials.access_key == "me"
 
 
 def test_keys_come_from_the_environment_and_only_together():
@@ -40,7 +40,7 @@ def test_keys_come_from_the_environment_and_only_together():
         "anna", "s3cret", "t"
     )
     with pytest.raises(click.UsageError, match="ROCKETMQ_SECRET_KEY"):
-        secured(Security(access_key="anna"))
+        secured(CliSecurity(access_key="anna"))
     with pytest.raises(click.UsageError, match="whose it is"):
         secured(environment={"ROCKETMQ_SECRET_KEY": "s3cret"})
 

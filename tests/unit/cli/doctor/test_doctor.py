@@ -7,7 +7,7 @@ from rocketmq_py.core.route import TopicRoute
 from rocketmq_py.protocol.bodies.common import (
     BrokerData,
     ClusterInfo,
-    Connection,
+    ConnectionInfo,
     ConsumerConnection,
     QueueData,
     SubscriptionGroupConfig,
@@ -112,7 +112,7 @@ def test_a_topic():
 
 def test_a_group():
     config = SubscriptionGroupConfig(group_name="g")
-    members = ConsumerConnection(connection_set=[Connection(client_id="c", client_addr="h")])
+    members = ConsumerConnection(connection_set=[ConnectionInfo(client_id="c", client_addr="h")])
     assert [check.status for check in judge.group("g", {"a": config}, members, 5)] == ["ok"]
     assert [check.status for check in judge.group("g", {"a": config}, None, 5)] == ["warn"]
     assert [check.status for check in judge.group("g", {"a": config}, None, 0)] == ["ok"]

@@ -6,7 +6,7 @@ import pytest
 from rocketmq_py.cli.cluster import broker_row, first_rate
 from rocketmq_py.cli.dlq import resend, source
 from rocketmq_py.cli.group import commands, lag, reset
-from rocketmq_py.cli.group.lag import Snapshot
+from rocketmq_py.cli.group.lag import LagSnapshot
 from rocketmq_py.cli.message import trace
 from rocketmq_py.cli.message.rows import (
     decode_body,
@@ -24,7 +24,7 @@ from rocketmq_py.cli.topic import commands as topic_commands
 from rocketmq_py.model import MessageExt, MessageQueue, RecordHead
 from rocketmq_py.properties import encode_properties
 from rocketmq_py.protocol.bodies.admin import OffsetWrapper
-from rocketmq_py.protocol.bodies.common import Connection, ConsumerConnection, SubscriptionData, TopicConfig
+from rocketmq_py.protocol.bodies.common import ConnectionInfo, ConsumerConnection, SubscriptionData, TopicConfig
 from rocketmq_py.wire.record import pack_host
 
 HOST = pack_host("10.0.0.1", 10911)
@@ -137,7 +137,7 @@ def test_how_members_consume():
 
 def test_members_and_subscriptions():
     found = ConsumerConnection(
-        connection_set=[Connection(client_id="c", client_addr="h:1", language="JAVA", version=513)],
+        connection_set=[ConnectionInfo(client_id="c", client_addr="h:1", language="JAVA", version=513)],
         subscription_table={"t": SubscriptionData(topic="t", sub_string="a || b")},
     )
     assert commands.member_rows(found) == [
@@ -167,8 +167,8 @@ def states(*pairs):
 
 
 def test_lag_and_rates():
-    before = Snapshot(10.0, states((0, 100), (50, 50)))
-    now = Snapshot(12.0, states((60, 110), (50, 50)))
+    before = LagSnapshot(10.0, states((0, 100), (50, 50)))
+    now = LagSnapshot(12.0, states((60, 110), (50, 50)))
     first, second = lag.lag_rows(now, before)
     assert (first["lag"], first["inPerS"], first["outPerS"]) == (50, 5.0, 30.0)
     assert (second["lag"], second["inPerS"], second["outPerS"]) == (0, 0.0, 0.0)
@@ -178,15 +178,15 @@ def test_lag_and_rates():
 
 
 def test_lag_without_anything_to_compare_with():
-    rows = lag.lag_rows(Snapshot(10.0, states((0, 3))), None)
+    rows = lag.lag_rows(LagSnapshot(10.0, states((0, 3))), None)
     assert rows[0]["inPerS"] is None
     assert lag.summary("g", rows) == "g: 3 messages wait in 1 queues"
-    new_queue = lag.lag_rows(Snapshot(12.0, states((0, 3), (0, 1))), Snapshot(10.0, states((0, 3))))
+    new_queue = lag.lag_rows(LagSnapshot(12.0, states((0, 3), (0, 1))), LagSnapshot(10.0, states((0, 3))))
     assert [row["inPerS"] for row in new_queue] == [0.0, None]
 
 
 def test_a_group_that_falls_behind():
-    rows = lag.lag_rows(Snapshot(2.0, states((1, 30))), Snapshot(1.0, states((0, 10))))
+    rows = lag.lag_rows(LagSnapshot(2.0, states((1, 30))), LagSnapshot(1.0, states((0, 10))))
     assert lag.summary("g", rows).endswith("20.0/s in, 1.0/s out, it falls behind")
 
 

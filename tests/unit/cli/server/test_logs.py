@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from rocketmq_py.cli.server.logs import JsonLines, Rarely, TextLines, log_as
-from rocketmq_py.core.log_limiter import Repeats
+from rocketmq_py.core.log_limiter import LogLimiter
 
 
 def record(
@@ -47,13 +47,13 @@ def test_a_line_says_how_many_were_left_out() -> None:
 
 
 def test_a_line_for_machines() -> None:
-    said = json.loads(JsonLines().format(record("broker %s has %s", "ä", Repeats)))
+    said = json.loads(JsonLines().format(record("broker %s has %s", "ä", LogLimiter)))
     time = said.pop("time")
     assert time[10] == "T"
     assert time[19] == "."
     assert said == {
-        "level": "warning", "logger": "broker.metadata.topics", "message": f"broker ä has {Repeats}",
-        "event": "broker %s has %s", "values": ["ä", str(Repeats)],
+        "level": "warning", "logger": "broker.metadata.topics", "message": f"broker ä has {LogLimiter}",
+        "event": "broker %s has %s", "values": ["ä", str(LogLimiter)],
     }  # fmt: skip
     plain = record("plain")
     plain.args = None
@@ -66,7 +66,7 @@ def test_a_traceback_goes_along() -> None:
 
 
 def test_lines_of_one_wording_are_one_kind() -> None:
-    rarely = Rarely(Repeats(limit=1))
+    rarely = Rarely(LogLimiter(limit=1))
     assert rarely.filter(record())
     assert not rarely.filter(record("broker %s has %d", "b", 3))
     assert rarely.filter(record("broker %s has gone", "b"))

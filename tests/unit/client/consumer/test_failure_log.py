@@ -2,7 +2,7 @@
 
 import logging
 
-from rocketmq_py.client.consumer.failure_log import Trouble
+from rocketmq_py.client.consumer.failure_log import FailureLog
 from rocketmq_py.errors import ConnectError, ConnectionLost, NoRouteError, PermissionDenied, SystemBusy
 
 TOLD, QUIET = logging.WARNING, logging.DEBUG
@@ -10,7 +10,7 @@ TOLD, QUIET = logging.WARNING, logging.DEBUG
 
 def test_a_lost_broker_is_told_once_for_all_its_queues() -> None:
     lost: set[str] = set()
-    first, second, other = Trouble("a", lost), Trouble("a", lost), Trouble("b", lost)
+    first, second, other = FailureLog("a", lost), FailureLog("a", lost), FailureLog("b", lost)
     assert first.begins(ConnectionLost("x")) == TOLD
     assert second.begins(ConnectionLost("x")) == QUIET
     assert [first.begins(ConnectError("x")), first.begins(ConnectError("x")), second.begins(NoRouteError("x"))] == [
@@ -24,7 +24,7 @@ def test_a_lost_broker_is_told_once_for_all_its_queues() -> None:
 
 def test_what_a_broker_refuses_is_told_for_each_queue() -> None:
     lost: set[str] = set()
-    first, second = Trouble("a", lost), Trouble("a", lost)
+    first, second = FailureLog("a", lost), FailureLog("a", lost)
     refused = PermissionDenied(16, "no")
     assert [first.begins(refused), second.begins(refused), first.begins(refused)] == [TOLD, TOLD, QUIET]
     assert first.begins(SystemBusy(2, "later")) == TOLD

@@ -4,7 +4,7 @@ import asyncio
 
 from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.client.consumer.consumer_group import Group
-from rocketmq_py.client.consumer.group_check import Doctor
+from rocketmq_py.client.consumer.group_check import GroupCheck
 from rocketmq_py.client.consumer.options import PushOptions
 from rocketmq_py.protocol.bodies.common import ConsumerConnection, SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode
@@ -28,7 +28,7 @@ def looked(rounds, theirs, *, answers=True):
         group = Group("g", instance, PushOptions())
         group.subscribe("T", "a || b")
         group.subscribe(group.retry_topic, "*")
-        doctor = Doctor(group)
+        doctor = GroupCheck(group)
         for members in rounds:
             await doctor.look("b:1", doctor.distinct(members))
         await instance.stop()

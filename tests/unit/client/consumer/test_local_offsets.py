@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from rocketmq_py.client.client_instance import ClientInstance
-from rocketmq_py.client.consumer.local_offsets import LocalOffsets, decode, encode, load
+from rocketmq_py.client.consumer.local_offsets import LocalOffsetStore, decode, encode, load
 from rocketmq_py.errors import ConfigError, StoreError
 from rocketmq_py.model import MessageQueue
 
@@ -29,7 +29,7 @@ JAVA = b"""{
 def scenario(directory, function):
     async def run():
         instance = ClientInstance("127.0.0.1:1", instance_name="DEFAULT")
-        await function(LocalOffsets(instance, "g", directory), instance)
+        await function(LocalOffsetStore(instance, "g", directory), instance)
         await instance.stop()
 
     asyncio.run(run())
@@ -51,7 +51,7 @@ def test_the_path_is_that_of_a_java_client(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
 
     async def test(_, instance):
-        home = LocalOffsets(instance, "g").path
+        home = LocalOffsetStore(instance, "g").path
         assert home == tmp_path / ".rocketmq_offsets" / instance.client_id / "g" / "offsets.json"
         assert home.parts[-3].endswith("@DEFAULT")
 
@@ -126,10 +126,10 @@ def test_neither_group_nor_client_leads_out_of_the_directory(tmp_path, name):
     async def run():
         instance = ClientInstance("127.0.0.1:1", instance_name="DEFAULT")
         with pytest.raises(ConfigError, match="cannot be the name of a file or folder"):
-            LocalOffsets(instance, name, tmp_path)
+            LocalOffsetStore(instance, name, tmp_path)
         instance.client_id = name
         with pytest.raises(ConfigError, match="cannot be the name of a file or folder"):
-            LocalOffsets(instance, "g", tmp_path)
+            LocalOffsetStore(instance, "g", tmp_path)
         await instance.stop()
 
     asyncio.run(run())
@@ -140,7 +140,7 @@ def test_a_client_whose_instance_name_leads_elsewhere_does_not_start_to_broadcas
     async def run():
         instance = ClientInstance("127.0.0.1:1", instance_name="x/../../../victim")
         with pytest.raises(ConfigError, match="path separator"):
-            LocalOffsets(instance, "g", tmp_path)
+            LocalOffsetStore(instance, "g", tmp_path)
         await instance.stop()
 
     asyncio.run(run())

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from rocketmq_py.client.client_instance import ClientInstance
-from rocketmq_py.client.consumer.offsets import RemoteOffsets
+from rocketmq_py.client.consumer.offsets import BrokerOffsetStore
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode
 from tests.unit.client.scripted import ScriptedNetwork, cluster
@@ -22,7 +22,7 @@ def test_a_broker_that_takes_no_offsets_is_told_once_and_again_after_it_took_som
         instance = ClientInstance("ns:1")
         network.carry(instance.connections)
         await instance.routes.get("t")
-        offsets = RemoteOffsets(instance, "g")
+        offsets = BrokerOffsetStore(instance, "g")
         queues = [MessageQueue("t", "a", queue) for queue in range(2)]
         for queue in queues:
             offsets.update(queue, 5)

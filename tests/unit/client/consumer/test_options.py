@@ -5,14 +5,14 @@ import pytest
 
 from rocketmq_py.client.client_instance import ClientSettings
 from rocketmq_py.client.consumer.options import PushOptions, PushSettings
-from rocketmq_py.core.consumer.flow_control import Limits
+from rocketmq_py.core.consumer.flow_control import FlowLimits
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import ConsumeFromWhere
 
 
 def test_defaults_are_javas():
     options = PushOptions()
-    assert options.limits == Limits(1000, 100, 2000)
+    assert options.limits == FlowLimits(1000, 100, 2000)
     assert (options.consume_threads, options.pull_batch_size, options.consume_batch_size) == (20, 32, 1)
     assert options.consume_from is ConsumeFromWhere.LAST_OFFSET
     assert options.allocation.name == "AVG"
@@ -46,7 +46,7 @@ def test_an_orderly_consumer_tries_as_often_as_it_takes_and_has_no_span():
     assert PushOptions(orderly=True).most_reconsume_times == 2**31 - 1
     assert PushOptions(orderly=True, max_reconsume_times=3).most_reconsume_times == 3
     assert PushOptions().most_reconsume_times == 16
-    assert PushOptions(orderly=True).limits == Limits(1000, 100, None)
+    assert PushOptions(orderly=True).limits == FlowLimits(1000, 100, None)
 
 
 def test_a_start_time_is_javas_text_a_datetime_or_half_an_hour_ago():

@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from rocketmq_py.core.access.permissions import Acl, Action, Entry, Need, Resource, User, group, refusal, topic
+from rocketmq_py.core.access.permissions import Acl, AclEntry, Action, Need, Resource, User, group, refusal, topic
 from rocketmq_py.core.access.required_permissions import _BY_FIELDS as BY_FIELDS, _SENDS as SENDS, needs
 from rocketmq_py.errors import BadHeader, ConfigError
 from rocketmq_py.protocol.codes import RequestCode as Code
@@ -15,7 +15,7 @@ WHO = User(name="anna", password="s3cret")
 
 
 def entry(resource, actions, allow=True, ips=()):
-    return Entry(Resource.parse(resource), tuple(Action(action) for action in actions), allow, tuple(ips))
+    return AclEntry(Resource.parse(resource), tuple(Action(action) for action in actions), allow, tuple(ips))
 
 
 def acl(*entries, default=()):

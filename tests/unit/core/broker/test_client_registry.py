@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocketmq_py.core.broker.client_registry import ConsumerRegistry, Member, ProducerRegistry
+from rocketmq_py.core.broker.client_registry import ConsumerRegistry, ProducerRegistry, RegisteredClient
 from rocketmq_py.protocol.bodies.common import ConsumerData, SubscriptionData
 
 
@@ -16,8 +16,8 @@ def data(*topics: str, group: str = "g", version: int = 1, **more: str) -> Consu
     return ConsumerData(group_name=group, subscription_data_set=subscriptions, **more)
 
 
-def member(channel: str, client_id: str | None = None, seen: int = 0) -> Member:
-    return Member(channel, client_id or f"client-{channel}", last_seen_ms=seen)
+def member(channel: str, client_id: str | None = None, seen: int = 0) -> RegisteredClient:
+    return RegisteredClient(channel, client_id or f"client-{channel}", last_seen_ms=seen)
 
 
 def test_a_new_member_changes_the_group_a_known_one_does_not(registry: ConsumerRegistry) -> None:

@@ -1,12 +1,12 @@
 """Which requests a server that has fallen behind refuses."""
 
-from rocketmq_py.core.broker.fast_failure import StandingQueue
+from rocketmq_py.core.broker.fast_failure import FastFailure
 
 LIMITS = {"send": 200, "pull": 5_000}
 
 
 def turns(*worked: int) -> list[dict[str, int]]:
-    queue = StandingQueue()
+    queue = FastFailure()
     return [queue.turn(ms, LIMITS) for ms in worked]
 
 
@@ -24,7 +24,7 @@ def test_turn_after_turn_refuses_those_that_waited_too_long() -> None:
 
 
 def test_a_turn_of_refusals_is_a_new_beginning() -> None:
-    queue = StandingQueue()
+    queue = FastFailure()
     queue.turn(300, LIMITS)
     assert queue.turn(300, LIMITS)
     queue.refused()

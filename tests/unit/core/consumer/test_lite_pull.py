@@ -2,8 +2,8 @@
 
 import pytest
 
-from rocketmq_py.core.consumer.flow_control import Limits, Step
-from rocketmq_py.core.consumer.lite_pull import PULL_FLAGS, Cache
+from rocketmq_py.core.consumer.flow_control import FlowLimits, PullStep
+from rocketmq_py.core.consumer.lite_pull import PULL_FLAGS, MessageCache
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.model import MessageQueue, RecordHead
 from rocketmq_py.wire.record import decode_records, encode_record
@@ -22,7 +22,7 @@ def offsets(found):
 
 @pytest.fixture
 def cache():
-    return Cache(Limits(), 10000, 10)
+    return MessageCache(FlowLimits(), 10000, 10)
 
 
 @pytest.fixture
@@ -114,21 +114,21 @@ def test_moving_drops_what_is_held_and_stays_paused(cache, a):
 
 
 def test_pulling_waits_where_java_waits(a, b):
-    cache = Cache(Limits(count=5, span=100), 20, 10)
-    assert admitted(cache, a).step is Step.PULL
+    cache = MessageCache(FlowLimits(count=5, span=100), 20, 10)
+    assert admitted(cache, a).step is PullStep.PULL
     assert cache.admit(a, running=False).reason == "not running"
     cache.paused.add(A)
-    assert (admitted(cache, a).reason, admitted(cache, b).step) == ("suspended", Step.PULL)
+    assert (admitted(cache, a).reason, admitted(cache, b).step) == ("suspended", PullStep.PULL)
     cache.paused.clear()
     assert admitted(cache, a, coming=6).reason == "count"
     for first in range(3):
-        assert admitted(cache, a).step is Step.PULL
+        assert admitted(cache, a).step is PullStep.PULL
         cache.put(b, messages(first, first + 1), 9)
     assert admitted(cache, a).reason == "count"  # 3 batches of 10 are more than 20
     cache.take()
-    assert admitted(cache, a).step is Step.PULL
+    assert admitted(cache, a).step is PullStep.PULL
     a.dropped = True
-    assert admitted(cache, a).step is Step.FORGET
+    assert admitted(cache, a).step is PullStep.FORGET
 
 
 def test_the_flags_of_a_lite_pull_are_suspend_subscription_and_lite():

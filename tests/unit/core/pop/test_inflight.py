@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from rocketmq_py.core.pop.inflight import REVIVE_AFTER_MS, TRY_AGAIN_SECONDS, Ledger, is_tried_out, to_try_again
+from rocketmq_py.core.pop.inflight import REVIVE_AFTER_MS, TRY_AGAIN_SECONDS, InflightPops, is_tried_out, to_try_again
 from rocketmq_py.protocol.pop_checkpoint import CheckPoint, decode_revive
 
 NOW = 1_700_000_000_000
@@ -17,13 +17,13 @@ def check_point(start: int = 100, *, pop_time: int = NOW, invisible_ms: int = 60
     )  # fmt: skip
 
 
-def left(ledger: Ledger, ck: CheckPoint | None = None) -> list[int]:
+def left(ledger: InflightPops, ck: CheckPoint | None = None) -> list[int]:
     one = ledger.find((ck or check_point()).key)
     return [] if one is None else one.left
 
 
 def test_what_is_not_acked_comes_back_after_its_time() -> None:
-    ledger = Ledger()
+    ledger = InflightPops()
     ck = check_point()
     ledger.add(ck, 3, 7)
     ledger.ack(ck.key, [101])
@@ -37,7 +37,7 @@ def test_what_is_not_acked_comes_back_after_its_time() -> None:
 
 
 def test_a_pop_that_is_acked_never_comes_back() -> None:
-    ledger = Ledger()
+    ledger = InflightPops()
     ck = check_point()
     ledger.add(ck, 0, 0)
     ledger.ack(ck.key, [100, 101])
@@ -48,7 +48,7 @@ def test_a_pop_that_is_acked_never_comes_back() -> None:
 
 
 def test_bits_of_a_check_point_are_acks() -> None:
-    ledger = Ledger()
+    ledger = InflightPops()
     ledger.add(check_point(bit_map=0b101), 0, 0)
     assert left(ledger) == [101]
     ledger.add(check_point(bit_map=0b111), 0, 1)
@@ -60,7 +60,7 @@ def test_bits_of_a_check_point_are_acks() -> None:
 
 
 def test_acks_of_unknown_pops_and_offsets_change_nothing() -> None:
-    ledger = Ledger()
+    ledger = InflightPops()
     ledger.ack(check_point().key, [100])
     ledger.add(check_point(), 0, 0)
     ledger.ack(check_point().key, [102])
@@ -69,7 +69,7 @@ def test_acks_of_unknown_pops_and_offsets_change_nothing() -> None:
 
 
 def test_a_check_point_read_twice_counts_once() -> None:
-    ledger = Ledger()
+    ledger = InflightPops()
     ledger.add(check_point(), 0, 0)
     ledger.add(check_point(), 0, 9)
     assert len(ledger) == 1
@@ -78,7 +78,7 @@ def test_a_check_point_read_twice_counts_once() -> None:
 
 
 def test_progress_stops_at_the_oldest_pop_with_messages_out() -> None:
-    ledger = Ledger()
+    ledger = InflightPops()
     points = [check_point(start=10 * i) for i in range(3)]
     for i, ck in enumerate(points):
         ledger.add(ck, 1, 5 + i)
@@ -90,7 +90,7 @@ def test_progress_stops_at_the_oldest_pop_with_messages_out() -> None:
 
 
 def test_a_pop_that_could_not_come_back_is_tried_again() -> None:
-    ledger = Ledger()
+    ledger = InflightPops()
     ledger.add(check_point(), 0, 0)
     now = NOW + 60_000 + LATE
     [one] = ledger.take_due(now)
@@ -101,7 +101,7 @@ def test_a_pop_that_could_not_come_back_is_tried_again() -> None:
 
 
 def test_what_could_not_be_had_is_noted_again_for_later() -> None:
-    ledger = Ledger()
+    ledger = InflightPops()
     ledger.add(check_point(), 0, 0)
     ledger.ack(check_point().key, [100])
     waits = []
@@ -123,7 +123,7 @@ def test_what_could_not_be_had_is_noted_again_for_later() -> None:
 
 
 def test_nothing_is_tried_again_that_is_not_out_any_more() -> None:
-    ledger = Ledger()
+    ledger = InflightPops()
     ledger.add(check_point(), 0, 0)
     now = NOW + 60_000 + LATE
     [one] = ledger.take_due(now)
@@ -134,7 +134,7 @@ def test_nothing_is_tried_again_that_is_not_out_any_more() -> None:
 
 
 def test_a_pop_that_is_read_late_holds_progress_back_all_the_same() -> None:
-    ledger = Ledger()
+    ledger = InflightPops()
     ledger.add(check_point(start=20), 1, 6)
     ledger.add(check_point(start=10), 1, 5)
     ledger.sort(1)
@@ -145,7 +145,7 @@ def test_a_pop_that_is_read_late_holds_progress_back_all_the_same() -> None:
 
 
 def test_a_pop_read_long_after_its_time_is_due_at_once() -> None:
-    ledger = Ledger()
+    ledger = InflightPops()
     ledger.take_due(NOW)
     ck = check_point(pop_time=NOW - 3_600_000)
     ledger.add(ck, 0, 0)
@@ -153,7 +153,7 @@ def test_a_pop_read_long_after_its_time_is_due_at_once() -> None:
 
 
 def test_a_clock_that_goes_back_loses_nothing() -> None:
-    ledger = Ledger()
+    ledger = InflightPops()
     ledger.add(check_point(), 0, 0)
     assert ledger.take_due(NOW + 50_000) == []
     assert ledger.take_due(NOW - 50_000) == []
@@ -163,7 +163,7 @@ def test_a_clock_that_goes_back_loses_nothing() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 90_000), st.booleans()), max_size=30))
 def test_each_pop_comes_back_once_or_is_acked(pops: list[tuple[int, int, bool]]) -> None:
-    ledger = Ledger()
+    ledger = InflightPops()
     came: list[int] = []
     points = []
     for i, (queue, invisible, _) in enumerate(pops):

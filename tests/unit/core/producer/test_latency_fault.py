@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from rocketmq_py.core.producer.latency_fault import Faults, LatencyFaultTolerance, TolerantTurn
+from rocketmq_py.core.producer.latency_fault import BrokerFaults, LatencyFaultTolerance, TolerantTurn
 from rocketmq_py.errors import BrokerError, ConfigError, ConnectError, NoRouteError, RequestTimeout, RocketMQError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.testing import ManualClock
@@ -14,8 +14,8 @@ from rocketmq_py.testing import ManualClock
 QUEUES = [MessageQueue("t", name, i) for name in "abc" for i in range(2)]
 
 
-def faults(**options: object) -> Faults:
-    return Faults(LatencyFaultTolerance(**options))  # type: ignore[arg-type]
+def faults(**options: object) -> BrokerFaults:
+    return BrokerFaults(LatencyFaultTolerance(**options))  # type: ignore[arg-type]
 
 
 def chosen(turn: TolerantTurn, avoid: str | None = None) -> set[str]:

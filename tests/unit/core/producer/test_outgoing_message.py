@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from rocketmq_py.core.peer import Reply
-from rocketmq_py.core.producer.outgoing_message import Outgoing, Packer, SendHead, check_limits
+from rocketmq_py.core.producer.outgoing_message import OutgoingMessage, Packer, SendHead, check_limits
 from rocketmq_py.errors import BrokerError, ConfigError, MessageIllegal, TopicNotExist
 from rocketmq_py.model import Message, MessageQueue, SendStatus
 from rocketmq_py.properties import decode_properties
@@ -29,7 +29,7 @@ def packer(**options: object) -> Packer:
     return Packer(UniqueKeys(b"\x7f\0\0\1", 1, 2), **options)  # type: ignore[arg-type]
 
 
-def sent(outgoing: Outgoing, *, oneway: bool = False) -> tuple[Command, SendMessageV2]:
+def sent(outgoing: OutgoingMessage, *, oneway: bool = False) -> tuple[Command, SendMessageV2]:
     (frame,) = FrameDecoder().feed(outgoing.frame(HEAD, 77, oneway=oneway))
     command = decode_command(frame)
     return command, SendMessageV2.from_ext(command.ext)

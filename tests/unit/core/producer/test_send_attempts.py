@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from rocketmq_py.core.producer.outgoing_message import Outgoing
+from rocketmq_py.core.producer.outgoing_message import OutgoingMessage
 from rocketmq_py.core.producer.send_attempts import Delivery, RoundRobin, is_retried, shard
 from rocketmq_py.errors import BrokerError, ConnectError, MessageIllegal, NoRouteError, RequestTimeout, RocketMQError
 from rocketmq_py.model import MessageQueue
@@ -16,7 +16,7 @@ B = [MessageQueue("t", "b", i) for i in range(4)]
 
 
 def delivery(deadline: float = 3.0, retries: int = 2, queue: MessageQueue | None = None) -> Delivery:
-    return Delivery(Outgoing("t", "id", b"x", b""), deadline, retries, queue)
+    return Delivery(OutgoingMessage("t", "id", b"x", b""), deadline, retries, queue)
 
 
 def test_queues_take_turns() -> None:
@@ -85,7 +85,7 @@ def test_a_given_queue_is_the_only_one() -> None:
 
 def test_a_chosen_queue_is_chosen_once() -> None:
     asked = []
-    way = Delivery(Outgoing("t", "id", b"x", b""), 3.0, choose=lambda queues: asked.append(1) or queues[1])
+    way = Delivery(OutgoingMessage("t", "id", b"x", b""), 3.0, choose=lambda queues: asked.append(1) or queues[1])
     assert way.next_queue(A, RoundRobin()) == A[1]
     assert way.next_queue(B, RoundRobin()) == A[1]
     assert asked == [1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_py.core.timer.progress import Late, Told, Untaken
-from rocketmq_py.core.timer.timers import DEFAULT, Entry
+from rocketmq_py.core.timer.timers import DEFAULT, TimerEntry
 
 WINDOW, PRECISION = 20, 1_000
 
@@ -44,8 +44,8 @@ def test_nothing_is_said_of_messages_that_came_late_until_their_slot_is_over() -
     assert late.limit(15, 80) == 12
 
 
-def entry(position: int, slot: int) -> Entry:
-    return Entry(slot + 1_000, position, slot, position * 10, 100, DEFAULT, slot - 500)
+def entry(position: int, slot: int) -> TimerEntry:
+    return TimerEntry(slot + 1_000, position, slot, position * 10, 100, DEFAULT, slot - 500)
 
 
 def test_so_many_that_nobody_takes_are_kept_apart() -> None:

@@ -13,8 +13,8 @@ from rocketmq_py.core.timer.timers import (
     DEFAULT,
     DELETE,
     Agenda,
-    Entry,
-    Place,
+    TimerEntry,
+    TimerPosition,
     asked_for,
     due_ms,
     is_timer,
@@ -50,14 +50,14 @@ def test_due_to_the_millisecond_where_the_properties_tell() -> None:
 
 
 def test_far_away_goes_round_and_never_a_short_last_round() -> None:
-    assert place(59_000, 500, 60, 1_000) == Place(59_000, rolls=False)
-    assert place(60_000, 500, 60, 1_000) == Place(30_000, rolls=True)
-    assert place(79_000, 500, 60, 1_000) == Place(30_000, rolls=True)
-    assert place(80_000, 500, 60, 1_000) == Place(60_000, rolls=True)
+    assert place(59_000, 500, 60, 1_000) == TimerPosition(59_000, rolls=False)
+    assert place(60_000, 500, 60, 1_000) == TimerPosition(30_000, rolls=True)
+    assert place(79_000, 500, 60, 1_000) == TimerPosition(30_000, rolls=True)
+    assert place(80_000, 500, 60, 1_000) == TimerPosition(60_000, rolls=True)
 
 
-def entry(due: int, position: int, slot: int = 0, magic: int = DEFAULT) -> Entry:
-    return Entry(due, position, slot, 0, 0, magic, 0)
+def entry(due: int, position: int, slot: int = 0, magic: int = DEFAULT) -> TimerEntry:
+    return TimerEntry(due, position, slot, 0, 0, magic, 0)
 
 
 def test_the_agenda_gives_what_is_due_in_order() -> None:
@@ -74,7 +74,7 @@ def test_the_agenda_gives_what_is_due_in_order() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("atbd"), st.integers(1, 3), st.integers(0, 9)), max_size=40))
 def test_the_agenda_gives_what_a_sorted_list_would(steps: list[tuple[str, int, int]]) -> None:
-    agenda, waiting, position = Agenda(), list[Entry](), itertools.count(1)
+    agenda, waiting, position = Agenda(), list[TimerEntry](), itertools.count(1)
     for step, most, time in steps:
         if step == "a":
             waiting.append(entry(time, next(position) * (-1) ** most))

@@ -11,11 +11,11 @@ from rocketmq_py.core.transaction.transactions import (
     ENDED,
     OPEN,
     ROLLBACK,
-    Half,
-    Ledger,
+    CheckStep,
+    HalfMessage,
     OpProgress,
     Rules,
-    Step,
+    TransactionTable,
     decode_offsets,
     decode_places,
     encode_offsets,
@@ -35,9 +35,9 @@ RULES = Rules(timeout_ms=6_000, check_max=15, reserved_ms=72 * 3_600_000)
 NOW = 1_000_000_000
 
 
-def aged(age_ms: int, **more: object) -> Half:
+def aged(age_ms: int, **more: object) -> HalfMessage:
     """A half message born, and stored, so long before now."""
-    return Half(NOW - age_ms, NOW - age_ms, **more)  # type: ignore[arg-type]
+    return HalfMessage(NOW - age_ms, NOW - age_ms, **more)  # type: ignore[arg-type]
 
 
 # -- judging
@@ -46,31 +46,33 @@ def aged(age_ms: int, **more: object) -> Half:
 @pytest.mark.parametrize(
     ("half", "step"),
     [
-        (aged(6_001), Step.CHECK),
-        (aged(6_000), Step.WAIT),
-        (aged(1), Step.WAIT),
-        (Half(NOW + 1, NOW - 5_000), Step.CHECK),  # born in the future: a clock was set back
-        (Half(NOW - 60_000, NOW), Step.WAIT),  # stored since the round began
-        (aged(60_000, checks=14), Step.CHECK),
-        (aged(60_000, checks=15), Step.GIVE_UP),
-        (Half(NOW - 1, NOW, checks=15), Step.GIVE_UP),
-        (aged(72 * 3_600_000), Step.CHECK),
-        (aged(72 * 3_600_000 + 1), Step.GIVE_UP),
-        (aged(1, immunity="0"), Step.CHECK),
-        (aged(30_000, immunity="30"), Step.POSTPONE),
-        (aged(30_001, immunity="30"), Step.CHECK),
-        (aged(6_000, immunity="soon"), Step.POSTPONE),
-        (aged(6_001, immunity="soon"), Step.CHECK),
-        (Half(NOW + 60_000, NOW - 1, immunity="30"), Step.POSTPONE),
+        (aged(6_001), CheckStep.CHECK),
+        (aged(6_000), CheckStep.WAIT),
+        (aged(1), CheckStep.WAIT),
+        (HalfMessage(NOW + 1, NOW - 5_000), CheckStep.CHECK),  # born in the future: a clock was set back
+        (HalfMessage(NOW - 60_000, NOW), CheckStep.WAIT),  # stored since the round began
+        (aged(60_000, checks=14), CheckStep.CHECK),
+        (aged(60_000, checks=15), CheckStep.GIVE_UP),
+        (HalfMessage(NOW - 1, NOW, checks=15), CheckStep.GIVE_UP),
+        (aged(72 * 3_600_000), CheckStep.CHECK),
+        (aged(72 * 3_600_000 + 1), CheckStep.GIVE_UP),
+        (aged(1, immunity="0"), CheckStep.CHECK),
+        (aged(30_000, immunity="30"), CheckStep.POSTPONE),
+        (aged(30_001, immunity="30"), CheckStep.CHECK),
+        (aged(6_000, immunity="soon"), CheckStep.POSTPONE),
+        (aged(6_001, immunity="soon"), CheckStep.CHECK),
+        (HalfMessage(NOW + 60_000, NOW - 1, immunity="30"), CheckStep.POSTPONE),
     ],
 )
-def test_what_is_done_about_a_half_message(half: Half, step: Step) -> None:
+def test_what_is_done_about_a_half_message(half: HalfMessage, step: CheckStep) -> None:
     assert judge(half, RULES, NOW, NOW) is step
 
 
 def test_a_half_message_by_its_properties() -> None:
-    assert half_of({"TRANSACTION_CHECK_TIMES": "3", "CHECK_IMMUNITY_TIME_IN_SECONDS": "9"}, 1, 2) == Half(1, 2, 3, "9")
-    assert half_of({"TRANSACTION_CHECK_TIMES": "many"}, 1, 2) == Half(1, 2)
+    assert half_of({"TRANSACTION_CHECK_TIMES": "3", "CHECK_IMMUNITY_TIME_IN_SECONDS": "9"}, 1, 2) == HalfMessage(
+        1, 2, 3, "9"
+    )
+    assert half_of({"TRANSACTION_CHECK_TIMES": "many"}, 1, 2) == HalfMessage(1, 2)
 
 
 @pytest.mark.parametrize(("text", "milliseconds"), [("10", 10_000), ("0", 0), ("-1", 6_000), ("x", 6_000), ("", 6_000)])
@@ -92,7 +94,7 @@ def test_a_producer_that_was_not_asked_can_be_too_late(text: str | None, age: in
 
 
 def test_a_half_message_ends_once() -> None:
-    ledger = Ledger(5)
+    ledger = TransactionTable(5)
     assert ledger.outcome(7) == OPEN
     assert ledger.end(7, ROLLBACK) == [7]
     assert ledger.outcome(7) == ROLLBACK
@@ -107,14 +109,14 @@ def test_a_half_message_ends_once() -> None:
 
 
 def test_what_lies_before_the_ledger_counts_as_open() -> None:
-    ledger = Ledger(5)
+    ledger = TransactionTable(5)
     assert ledger.outcome(4) == OPEN
     assert ledger.end(4, COMMIT) == [4]
     assert ledger.outcome(4) == ENDED
 
 
 def test_whoever_knows_an_earlier_place_ends_the_latest() -> None:
-    ledger = Ledger(5)
+    ledger = TransactionTable(5)
     ledger.move(5, 9)
     ledger.advance(6)
     ledger.move(9, 12)
@@ -128,7 +130,7 @@ def test_whoever_knows_an_earlier_place_ends_the_latest() -> None:
 
 
 def test_what_was_given_up_may_still_be_ended() -> None:
-    ledger = Ledger(5)
+    ledger = TransactionTable(5)
     ledger.move(5, 9)
     ledger.advance(9)
     ledger.give_up(9)
@@ -139,7 +141,7 @@ def test_what_was_given_up_may_still_be_ended() -> None:
 
 
 def test_only_the_last_ones_given_up_are_remembered() -> None:
-    ledger = Ledger(0)
+    ledger = TransactionTable(0)
     for half in range(10_001):
         ledger.give_up(half)
         ledger.advance(half + 1)
@@ -154,7 +156,7 @@ def test_only_the_last_ones_given_up_are_remembered() -> None:
 
 
 def test_as_long_as_nothing_is_forgotten_what_is_passed_has_ended() -> None:
-    ledger = Ledger(0)
+    ledger = TransactionTable(0)
     ledger.end(0, COMMIT)
     ledger.advance(1)
     assert ledger.outcome(0) == ENDED
@@ -162,7 +164,7 @@ def test_as_long_as_nothing_is_forgotten_what_is_passed_has_ended() -> None:
 
 
 def test_a_long_queue_is_passed_in_one_step() -> None:
-    ledger = Ledger(0)
+    ledger = TransactionTable(0)
     ledger.move(1_000, 200_000)
     ledger.move(2_000, 2_000_000)
     ledger.end(1_000)
@@ -199,7 +201,7 @@ def test_numbers_in_properties() -> None:
 
 
 def test_half_messages_end_together_as_they_do_one_by_one() -> None:
-    together, one_by_one = Ledger(10), Ledger(10)
+    together, one_by_one = TransactionTable(10), TransactionTable(10)
     assert together.are_open(12, 5)
     together.end_all(12, 5, COMMIT)
     for half in range(12, 17):
@@ -212,7 +214,7 @@ def test_half_messages_end_together_as_they_do_one_by_one() -> None:
 
 @pytest.mark.parametrize(("first", "count"), [(9, 3), (12, 5), (16, 1), (8, 30), (20, 2), (24, 3), (30, 4)])
 def test_where_a_closer_look_is_needed_nothing_is_said_to_be_open(first: int, count: int) -> None:
-    ledger = Ledger(10)
+    ledger = TransactionTable(10)
     ledger.end(12, ROLLBACK)
     ledger.end(16)
     ledger.move(21, 25)

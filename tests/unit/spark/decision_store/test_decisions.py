@@ -11,8 +11,8 @@ from obstore.store import LocalStore, MemoryStore
 
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.spark.decision_store.decisions import Decision, DecisionError, Decisions, Verdict, verdict
-from rocketmq_py.spark.decision_store.object_store import ObjectPlace
-from rocketmq_py.spark.decision_store.stores import LocalPlace, Place, place, split
+from rocketmq_py.spark.decision_store.object_store import ObjectDecisionStore
+from rocketmq_py.spark.decision_store.stores import DecisionStore, LocalDecisionStore, place, split
 
 DECISION = Decision("q", 7, frozenset({"a", "b"}), {"0-5": "U9"}, ("t",))
 
@@ -44,17 +44,17 @@ def test_the_latest_decision_answers(properties: dict[str, str], said: Verdict) 
 
 
 @pytest.fixture(params=["local", "uri", "objects", "objects-local"])
-def where(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> DecisionStore:
     folder = tmp_path / "check point" / "100% sure"
     if request.param == "local":
         return place(str(folder), {})
     if request.param == "uri":
         return place(f"file://{folder}", {})
-    return ObjectPlace(MemoryStore() if request.param == "objects" else LocalStore(folder, mkdir=True))
+    return ObjectDecisionStore(MemoryStore() if request.param == "objects" else LocalStore(folder, mkdir=True))
 
 
 @pytest.fixture
-def decisions(where: Place) -> Decisions:
+def decisions(where: DecisionStore) -> Decisions:
     return Decisions("here", where)
 
 
@@ -75,7 +75,7 @@ def test_a_decision_is_made_once_and_the_last_two_are_kept(decisions: Decisions)
 class Late:
     """A driver that is overtaken between its look and its write."""
 
-    def __init__(self, where: Place, meanwhile: Callable[[], None]) -> None:
+    def __init__(self, where: DecisionStore, meanwhile: Callable[[], None]) -> None:
         self._where = where
         self._meanwhile = meanwhile
 
@@ -87,7 +87,7 @@ class Late:
         self._where.create(name, content)
 
 
-def test_two_drivers_cannot_both_decide(where: Place, decisions: Decisions) -> None:
+def test_two_drivers_cannot_both_decide(where: DecisionStore, decisions: Decisions) -> None:
     decisions.make(decide(6))
     late = Late(where, lambda: decisions.make(decide(7)))
     with pytest.raises(DecisionError, match="cannot be written"):
@@ -97,7 +97,7 @@ def test_two_drivers_cannot_both_decide(where: Place, decisions: Decisions) -> N
 
 
 def test_a_driver_whose_successor_has_swept_its_micro_batch_away_does_not_decide(
-    where: Place, decisions: Decisions
+    where: DecisionStore, decisions: Decisions
 ) -> None:
     def meanwhile() -> None:
         for number in range(7, 10):
@@ -108,7 +108,7 @@ def test_a_driver_whose_successor_has_swept_its_micro_batch_away_does_not_decide
     assert decisions.latest() == decide(9)
 
 
-def test_a_write_that_is_repeated_because_its_answer_was_lost_has_succeeded(where: Place) -> None:
+def test_a_write_that_is_repeated_because_its_answer_was_lost_has_succeeded(where: DecisionStore) -> None:
     late = Late(where, lambda: where.create(f"{7:020d}.json", decide(7).encode()))
     Decisions("here", late).make(decide(7))
     assert Decisions("here", where).latest() == decide(7)
@@ -121,7 +121,7 @@ def test_a_damaged_record_is_told(tmp_path: Path, content: bytes) -> None:
         Decisions.at(str(tmp_path)).latest()
 
 
-def test_a_record_that_is_removed_twice_is_gone(where: Place) -> None:
+def test_a_record_that_is_removed_twice_is_gone(where: DecisionStore) -> None:
     where.create("a", b"1")
     where.remove("a")
     where.remove("a")
@@ -136,7 +136,7 @@ def test_a_place_python_cannot_reach_is_told() -> None:
 
 
 def test_a_checkpoint_that_is_not_on_this_machine_is_told(tmp_path: Path) -> None:
-    where = LocalPlace(tmp_path / "checkpoint" / "rocketmq", tmp_path / "checkpoint" / "metadata")
+    where = LocalDecisionStore(tmp_path / "checkpoint" / "rocketmq", tmp_path / "checkpoint" / "metadata")
     with pytest.raises(DecisionError, match=r"metadata, is not on this machine.*write the whole URI"):
         Decisions("here", where).latest()
     (tmp_path / "checkpoint").mkdir()

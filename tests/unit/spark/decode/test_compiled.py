@@ -14,7 +14,7 @@ from rocketmq_py.errors import ConfigError, CorruptRecord
 from rocketmq_py.spark.decode import COLUMNS, Decoder, compiled
 from rocketmq_py.spark.decode.compiled import CompiledDecoder, installed
 from rocketmq_py.spark.decode.layout import Irregular
-from rocketmq_py.spark.remoting.fetched import Piece, Way
+from rocketmq_py.spark.remoting.fetched import DecoderChoice, FetchedChunk
 from rocketmq_py.wire.batch import encode_batch
 from tests.examples import examples
 from tests.unit.spark.decode.test_decode import (
@@ -48,7 +48,7 @@ def decoder(names: list[str] | None = None, tags: tuple[str, ...] = ()) -> Compi
 
 
 def decode(records: list[bytes], names: list[str] | None = None) -> Any:
-    batch = decoder(names).decode([Piece(b"".join(records), 0, 1 << 40)])
+    batch = decoder(names).decode([FetchedChunk(b"".join(records), 0, 1 << 40)])
     batch.validate(full=True)
     assert batch.schema.equals(SCHEMA if names is None else schema_of(names))
     return batch
@@ -78,7 +78,9 @@ def test_whatever_it_does_not_refuse_is_right(records: list[bytes]) -> None:
 @given(runs(st.one_of(regular, odd), [*V6_FLAGS, COMPRESSED], TOPICS))
 @settings(max_examples=examples(200))
 def test_with_numpy_behind_it_nothing_is_missing(records: list[bytes]) -> None:
-    (batch,) = Decoder(SCHEMA, "broker-a", way=Way.COMPILED).decode([Piece(b"".join(records), 0, 1 << 40)])
+    (batch,) = Decoder(SCHEMA, "broker-a", way=DecoderChoice.COMPILED).decode(
+        [FetchedChunk(b"".join(records), 0, 1 << 40)]
+    )
     assert rows(batch) == expected(records)
 
 
@@ -87,7 +89,7 @@ def test_with_numpy_behind_it_nothing_is_missing(records: list[bytes]) -> None:
 def test_garbage_is_refused(raw: bytes) -> None:
     if raw:
         with pytest.raises(Irregular):
-            decoder().decode([Piece(raw, 0, 10)])
+            decoder().decode([FetchedChunk(raw, 0, 10)])
 
 
 @given(st.integers(0, 400), st.integers(0, 255), st.sampled_from([0, BORN_V6, STORE_V6, BORN_V6 | STORE_V6]))
@@ -97,7 +99,7 @@ def test_a_wrong_byte_is_refused_or_stays_in_its_record(at: int, value: int, fla
     bad = bytearray(good)
     bad[at % len(good)] = value
     try:
-        batch = decoder().decode([Piece(bytes(bad) + record(1, sys_flag=flags), -(1 << 60), 1 << 60)])
+        batch = decoder().decode([FetchedChunk(bytes(bad) + record(1, sys_flag=flags), -(1 << 60), 1 << 60)])
     except (Irregular, UnicodeDecodeError):
         return
     assert batch is None or rows(batch.slice(batch.num_rows - 1)) in (
@@ -107,17 +109,21 @@ def test_a_wrong_byte_is_refused_or_stays_in_its_record(at: int, value: int, fla
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=12), st.integers(0, 30), st.integers(0, 30))
 def test_offsets_ascend_within_what_was_asked_for(offsets: list[int], start: int, stop: int) -> None:
-    piece = Piece(b"".join(map(record, offsets)), start, stop)
+    piece = FetchedChunk(b"".join(map(record, offsets)), start, stop)
     ours = decoder(["queueOffset", "body"]).decode([piece])
-    theirs = list(Decoder(schema_of(["queueOffset", "body"]), "broker-a", way=Way.NUMPY).decode([piece]))
+    theirs = list(Decoder(schema_of(["queueOffset", "body"]), "broker-a", way=DecoderChoice.NUMPY).decode([piece]))
     assert ([] if ours is None else [ours]) == theirs
 
 
 def test_pieces_follow_each_other_as_one() -> None:
-    pieces = [Piece(b"".join(map(record, [3, 4, 5, 6])), 4, 6), Piece(b"", 6, 6), Piece(record(6) + record(7), 6, 8)]
+    pieces = [
+        FetchedChunk(b"".join(map(record, [3, 4, 5, 6])), 4, 6),
+        FetchedChunk(b"", 6, 6),
+        FetchedChunk(record(6) + record(7), 6, 8),
+    ]
     assert decoder().decode(pieces)["queueOffset"].to_pylist() == [4, 5, 6, 7]
-    assert decoder().decode([Piece(record(9), 0, 5)]) is None
-    assert decoder().decode([Piece(b"", 0, 5)]) is None
+    assert decoder().decode([FetchedChunk(record(9), 0, 5)]) is None
+    assert decoder().decode([FetchedChunk(b"", 0, 5)]) is None
 
 
 @pytest.mark.parametrize(
@@ -137,7 +143,7 @@ def test_pieces_follow_each_other_as_one() -> None:
 def test_what_needs_more_is_refused_and_comes_the_other_way(records: list[bytes]) -> None:
     with pytest.raises(Irregular):
         decode(records)
-    (batch,) = Decoder(SCHEMA, "broker-a").decode([Piece(b"".join(records), 0, 1 << 40)])
+    (batch,) = Decoder(SCHEMA, "broker-a").decode([FetchedChunk(b"".join(records), 0, 1 << 40)])
     assert rows(batch) == expected(records)
 
 
@@ -148,7 +154,7 @@ def test_of_a_name_that_comes_twice_the_last_one_counts() -> None:
 
 def test_tags_select_rows_whether_they_are_a_column_or_not() -> None:
     records = [record(i, properties=b"TAGS\x01%s\x02" % tag) for i, tag in enumerate([b"A", b"B", b"AB"])]
-    pieces = [Piece(b"".join([*records, record(3, properties=b"")]), 0, 9)]
+    pieces = [FetchedChunk(b"".join([*records, record(3, properties=b"")]), 0, 9)]
     for names in (["queueOffset"], ["tags", "queueOffset"]):
         assert decoder(names, ("A", "C")).decode(pieces)["queueOffset"].to_pylist() == [0]
     assert decoder(["queueOffset"], ("C",)).decode(pieces) is None
@@ -158,17 +164,20 @@ def test_a_body_may_be_a_string() -> None:
     schema = pa.schema([pa.field("body", pa.string())])
     native = installed()
     assert native is not None
-    batch = CompiledDecoder(native, schema, "b", ()).decode([Piece(record(0, body="häh".encode()), 0, 9)])
+    batch = CompiledDecoder(native, schema, "b", ()).decode([FetchedChunk(record(0, body="häh".encode()), 0, 9)])
     assert batch["body"].to_pylist() == ["häh"]
 
 
 def test_the_way_may_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    used = [bool(Decoder(SCHEMA, "b", way=way)._compiled) for way in (Way.AUTO, Way.NUMPY, Way.COMPILED)]
+    used = [
+        bool(Decoder(SCHEMA, "b", way=way)._compiled)
+        for way in (DecoderChoice.AUTO, DecoderChoice.NUMPY, DecoderChoice.COMPILED)
+    ]
     assert used == [True, False, True]
     assert Decoder(SCHEMA, "b", check_crc=True)._compiled is None
     monkeypatch.setattr(compiled, "installed", lambda: None)
     with pytest.raises(ConfigError, match="needs rocketmq-py-native"):
-        Decoder(SCHEMA, "b", way=Way.COMPILED)
+        Decoder(SCHEMA, "b", way=DecoderChoice.COMPILED)
 
 
 def test_one_of_another_format_is_left_alone(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -201,4 +210,4 @@ def test_wrong_columns_are_refused(columns: Any, error: type[Exception]) -> None
 
 def test_errors_are_told_by_the_way_that_knows_them() -> None:
     with pytest.raises(CorruptRecord, match="claims"):
-        list(Decoder(SCHEMA, "broker-a").decode([Piece(record(0) + b"\0" * 200, 0, 10)]))
+        list(Decoder(SCHEMA, "broker-a").decode([FetchedChunk(record(0) + b"\0" * 200, 0, 10)]))

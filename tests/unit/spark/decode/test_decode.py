@@ -14,7 +14,7 @@ from rocketmq_py.errors import CorruptRecord
 from rocketmq_py.model import RecordHead
 from rocketmq_py.spark.decode import COLUMNS, Decoder
 from rocketmq_py.spark.decode.layout import Irregular, Layout, record_starts
-from rocketmq_py.spark.remoting.fetched import Piece, Way
+from rocketmq_py.spark.remoting.fetched import DecoderChoice, FetchedChunk
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.record import decode_records, encode_record, pack_host
 from tests.examples import examples
@@ -38,12 +38,12 @@ def record(
 
 
 def by_numpy(schema: Any = SCHEMA) -> Decoder:
-    return Decoder(schema, "broker-a", way=Way.NUMPY)
+    return Decoder(schema, "broker-a", way=DecoderChoice.NUMPY)
 
 
 def decode(records: list[bytes], start: int = 0, stop: int = 1 << 40, names: list[str] | None = None) -> Any:
     schema = SCHEMA if names is None else pa.schema([SCHEMA.field(name) for name in names])
-    (batch,) = by_numpy(schema).decode([Piece(b"".join(records), start, stop)])
+    (batch,) = by_numpy(schema).decode([FetchedChunk(b"".join(records), start, stop)])
     batch.validate(full=True)
     assert batch.schema.equals(schema)
     return batch
@@ -191,8 +191,8 @@ def test_a_message_without_a_unique_key_has_the_brokers_id() -> None:
 
 def test_messages_outside_the_offsets_asked_for_or_twice_are_left_out() -> None:
     pieces = [
-        Piece(b"".join(map(record, [3, 4, 5, 6])), 4, 6),
-        Piece(b"".join(map(record, [6, 7, 8, 9])), 6, 9),
+        FetchedChunk(b"".join(map(record, [3, 4, 5, 6])), 4, 6),
+        FetchedChunk(b"".join(map(record, [6, 7, 8, 9])), 6, 9),
     ]
     (batch,) = by_numpy().decode(pieces)
     assert batch["queueOffset"].to_pylist() == [4, 5, 6, 7, 8]
@@ -202,15 +202,15 @@ def test_messages_outside_the_offsets_asked_for_or_twice_are_left_out() -> None:
 
 
 def test_pieces_without_messages_give_no_batch() -> None:
-    assert list(by_numpy().decode([Piece(b"", 0, 5)])) == []
-    assert list(by_numpy().decode([Piece(record(9), 0, 5)])) == []
-    assert list(by_numpy().decode([Piece(record(9, properties=b"a"), 0, 5)])) == []
+    assert list(by_numpy().decode([FetchedChunk(b"", 0, 5)])) == []
+    assert list(by_numpy().decode([FetchedChunk(record(9), 0, 5)])) == []
+    assert list(by_numpy().decode([FetchedChunk(record(9, properties=b"a"), 0, 5)])) == []
 
 
 def test_many_compressed_bodies_come_in_several_batches() -> None:
     bodies = [random.Random(i).randbytes(50_000) * 2 for i in range(24)]
     records = [record(i, body=body, sys_flag=COMPRESSED) for i, body in enumerate(bodies)]
-    pieces = [Piece(b"".join(records[i : i + 2]), i, i + 2) for i in range(0, 24, 2)]
+    pieces = [FetchedChunk(b"".join(records[i : i + 2]), i, i + 2) for i in range(0, 24, 2)]
     batches = list(by_numpy().decode(pieces))
     assert [body for batch in batches for body in batch["body"].to_pylist()] == bodies
     assert len(batches) > 1
@@ -230,14 +230,14 @@ def test_many_compressed_bodies_come_in_several_batches() -> None:
 )
 def test_bytes_that_are_no_records_are_an_error_not_rows(raw: bytes) -> None:
     with pytest.raises(CorruptRecord):
-        list(by_numpy().decode([Piece(raw, 0, 10)]))
+        list(by_numpy().decode([FetchedChunk(raw, 0, 10)]))
 
 
 @given(st.binary(max_size=400))
 @settings(max_examples=examples(300))
 def test_garbage_never_becomes_rows_or_another_error(raw: bytes) -> None:
     try:
-        batches = list(by_numpy().decode([Piece(raw, 0, 10)]))
+        batches = list(by_numpy().decode([FetchedChunk(raw, 0, 10)]))
     except CorruptRecord:
         return
     assert batches == []

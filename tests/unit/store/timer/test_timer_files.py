@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rocketmq_py.errors import StoreCorrupt
-from rocketmq_py.store.timer.timer_wheel import UNIT_SIZE, Slot, TimerCheckpoint, TimerLog, TimerWheel, Unit
+from rocketmq_py.store.timer.timer_wheel import UNIT_SIZE, Slot, TimerCheckpoint, TimerLog, TimerUnit, TimerWheel
 from tests.unit.store.memoryfs import MemoryFileSystem
 
 ROOT = Path("/store")
@@ -18,11 +18,11 @@ PER_FILE = (FILE_SIZE - 16) // UNIT_SIZE
 JAVA_BLANK = (0xBBCCDDEE ^ 1880681594).to_bytes(4, "big")
 
 
-def unit(number: int) -> Unit:
-    return Unit(-1, 1, 10_000, number * 1_000, number * 100, 77, 5)
+def unit(number: int) -> TimerUnit:
+    return TimerUnit(-1, 1, 10_000, number * 1_000, number * 100, 77, 5)
 
 
-def log_of(fs: MemoryFileSystem, start: int = 0) -> tuple[TimerLog, list[tuple[int, Unit]]]:
+def log_of(fs: MemoryFileSystem, start: int = 0) -> tuple[TimerLog, list[tuple[int, TimerUnit]]]:
     log = TimerLog(fs, ROOT / "timerlog", FILE_SIZE)
     return log, log.recover(start, MESSAGES_END)
 

@@ -14,7 +14,7 @@ from itertools import groupby, islice
 from time import monotonic
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from rocketmq_py.client.consumer.dispatch.listeners import Failure, Listener, Slice
+from rocketmq_py.client.consumer.dispatch.listeners import Listener, ListenerFailure, Slice
 from rocketmq_py.client.consumer.dispatch.worker_pool import Pool, TaskPool, ThreadPool, Worker, post
 from rocketmq_py.core.consumer.consume_stats import ConsumeStats
 from rocketmq_py.core.consumer.offset_table import OffsetTable
@@ -182,7 +182,7 @@ class ConcurrentDispatcher:
     def _unheard(self, queue: ProcessQueue, topic: str, messages: Sequence[MessageExt]) -> None:
         """A retried message of a topic that is no longer subscribed: for the group's other members, later."""
         _log.error("no listener for topic %s; %d messages of %s are sent back", topic, len(messages), queue.queue)
-        self._spawn(self._deliver_again(queue, [Failure(message) for message in messages]))
+        self._spawn(self._deliver_again(queue, [ListenerFailure(message) for message in messages]))
 
     # -- out
 
@@ -262,7 +262,7 @@ class ConcurrentDispatcher:
                 self._release(queue, [oldest])
         return MOST_EXPIRED
 
-    async def _deliver_again(self, queue: ProcessQueue, failures: Sequence[Failure]) -> None:
+    async def _deliver_again(self, queue: ProcessQueue, failures: Sequence[ListenerFailure]) -> None:
         stats = self._stats(failures[0].message.topic)
         stats.failed.add(len(failures))
         stats.failed_hour.add(len(failures))

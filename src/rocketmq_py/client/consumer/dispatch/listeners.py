@@ -56,7 +56,7 @@ class ConsumeContext:
         self.delay_level = 0
 
 
-class Failure(NamedTuple):
+class ListenerFailure(NamedTuple):
     """A message to be delivered again, and the delay level its listener asked for."""
 
     message: MessageExt
@@ -88,7 +88,7 @@ class Slice:
         self.exhausted = False
         self.seconds = 0.0  # of all workers; for statistics, so that two may add at once
         self.done: list[MessageExt] = []
-        self.failed: list[Failure] = []
+        self.failed: list[ListenerFailure] = []
         self._seen_done = self._seen_failed = 0
 
     @property
@@ -100,7 +100,7 @@ class Slice:
     def is_complete(self) -> bool:
         return self.finished == self.size
 
-    def news(self) -> tuple[list[MessageExt], list[Failure]]:
+    def news(self) -> tuple[list[MessageExt], list[ListenerFailure]]:
         """Done and failed messages since the last time it was asked. For the owner only."""
         done, failed = self.done[self._seen_done :], self.failed[self._seen_failed :]
         self._seen_done += len(done)
@@ -194,7 +194,7 @@ class _Single:
 
     def _failed(self, piece: Slice, message: MessageExt, returned: object) -> None:
         _understood(returned, self._call)
-        piece.failed.append(Failure(message))
+        piece.failed.append(ListenerFailure(message))
 
 
 class _Batched:
@@ -237,7 +237,7 @@ class _Batched:
     def _settle(self, piece: Slice, messages: list[MessageExt], returned: object, context: ConsumeContext) -> None:
         done, failed = settle(_understood(returned, self._call), messages, context.ack_index)
         piece.done.extend(done)
-        piece.failed.extend([Failure(message, context.delay_level) for message in failed])
+        piece.failed.extend([ListenerFailure(message, context.delay_level) for message in failed])
 
 
 RUNS_ASYNC = frozenset({_Single.arun.__code__, _Batched.arun.__code__})

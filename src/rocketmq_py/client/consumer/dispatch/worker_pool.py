@@ -15,7 +15,7 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from rocketmq_py.client.consumer.dispatch.listeners import Slice
-from rocketmq_py.core.consumer.worker_scaling import Width
+from rocketmq_py.core.consumer.worker_scaling import WorkerScaling
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class _Line:
     """The slices that wait, the first of which is being worked on. Not safe for threads by itself."""
 
     def __init__(self, limit: int) -> None:
-        self.width = Width(limit)
+        self.width = WorkerScaling(limit)
         self.awake = 0
         self.closed = False
         self._slices: deque[Slice] = deque()

@@ -10,14 +10,14 @@ from collections.abc import Callable, Collection, Mapping
 
 from rocketmq_py.client.consumer.consumer_group import Group
 from rocketmq_py.client.consumer.lite_pull.options import LitePullOptions
-from rocketmq_py.client.consumer.lite_pull.pull_loop import PullLoop
-from rocketmq_py.core.consumer.lite_pull import Cache
+from rocketmq_py.client.consumer.lite_pull.pull_loop import LitePullLoop
+from rocketmq_py.core.consumer.lite_pull import MessageCache
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies.common import SubscriptionData
 
 
-class Queues:
+class AssignedQueues:
     """What is pulled, and what of it waits for a poll.
 
     :param subscription: what is wanted of a topic.
@@ -27,13 +27,13 @@ class Queues:
         self._group = group
         self._options = options
         self._subscription = subscription
-        self._loops: dict[ProcessQueue, tuple[PullLoop, asyncio.Task[None]]] = {}
-        self.cache = Cache(group.options.limits, options.pull_threshold_for_all, options.pull_batch_size)
+        self._loops: dict[ProcessQueue, tuple[LitePullLoop, asyncio.Task[None]]] = {}
+        self.cache = MessageCache(group.options.limits, options.pull_threshold_for_all, options.pull_batch_size)
         self.arrived = asyncio.Event()
 
     def take(self, process: ProcessQueue, delay: float = 0.0, offset: int | None = None) -> None:
         """Begins to pull a queue after ``delay`` seconds, at ``offset`` or where the group is by then."""
-        loop = PullLoop(
+        loop = LitePullLoop(
             self._group, self._options, process, self.cache, self._subscription, self.arrived.set, self.jump
         )  # fmt: skip
         self._loops[process] = loop, asyncio.ensure_future(loop.run(delay, offset))

@@ -21,12 +21,12 @@ from rocketmq_py.client.consumer import broker_requests
 from rocketmq_py.client.consumer.consumer_group import State
 from rocketmq_py.client.consumer.filters import check_brokers, make_subscription
 from rocketmq_py.client.consumer.group_member import GroupMember, split
-from rocketmq_py.client.consumer.lite_pull.assigned_queues import Queues
+from rocketmq_py.client.consumer.lite_pull.assigned_queues import AssignedQueues
 from rocketmq_py.client.consumer.lite_pull.broker_requests import AnswersBrokers
-from rocketmq_py.client.consumer.lite_pull.handoff import Shelf
+from rocketmq_py.client.consumer.lite_pull.handoff import Handoff
 from rocketmq_py.client.consumer.lite_pull.options import LitePullOptions, LitePullSettings
-from rocketmq_py.client.consumer.lite_pull.topic_watch import TopicQueuesChanged, Watch
-from rocketmq_py.client.consumer.queue_lock import FreeHolding
+from rocketmq_py.client.consumer.lite_pull.topic_watch import TopicQueuesChanged, TopicWatch
+from rocketmq_py.client.consumer.queue_lock import NoQueueLock
 from rocketmq_py.client.consumer.rebalance import Rebalancer
 from rocketmq_py.client.hooks.hooks import ReceiveHook, tell_received
 from rocketmq_py.client.hooks.tracing import PollTrace, Trace, Tracer
@@ -90,10 +90,10 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
         self.hooks = (*hooks, PollTrace(self._tracer)) if self._tracer is not None else tuple(hooks)
         self._options = LitePullOptions(**options)
         super().__init__(group, self._options.shared(), instance, namesrv, of_client)
-        self._queues = Queues(self._group, self._options, self._subscription)
-        self.shelf = Shelf()
+        self._queues = AssignedQueues(self._group, self._options, self._subscription)
+        self.shelf = Handoff()
         """What threads may poll without asking this consumer's event loop."""
-        self._watch = Watch(self._instance, self._options.metadata_check_interval)
+        self._watch = TopicWatch(self._instance, self._options.metadata_check_interval)
         self._mode = _Mode.NONE
         self._assigned: dict[str, SubscriptionData] = {}
         self._rebalancer: Rebalancer | None = None
@@ -219,7 +219,7 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
 
     async def _rebalance(self) -> None:
         self._rebalancer = Rebalancer(
-            self._group, self._queues.take, self._queues.release, FreeHolding(self._group), _nobody
+            self._group, self._queues.take, self._queues.release, NoQueueLock(self._group), _nobody
         )  # fmt: skip
         await self._rebalancer.start()
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from time import monotonic
 
-from rocketmq_py.core.consumer.lite_pull import Batch, Cache
+from rocketmq_py.core.consumer.lite_pull import MessageCache, PulledBatch
 from rocketmq_py.model import MessageQueue
 
 _MOST = 16
@@ -20,19 +20,19 @@ _FRESH_SECONDS = 0.1
 """How long they may be taken without asking the loop, which alone knows that there is something to commit."""
 
 
-class Shelf:
+class Handoff:
     """What is put out for threads that poll."""
 
     __slots__ = ("_fresh_until", "_ready", "_taken")
 
     def __init__(self) -> None:
-        self._ready: deque[Batch] = deque()
-        self._taken: deque[Batch] = deque()
+        self._ready: deque[PulledBatch] = deque()
+        self._taken: deque[PulledBatch] = deque()
         self._fresh_until = 0.0
 
     # -- by any thread
 
-    def take(self) -> Batch | None:
+    def take(self) -> PulledBatch | None:
         """The next batch, to be given to :meth:`taken`; None when the loop has to be asked."""
         while self._fresh_until > monotonic():
             try:
@@ -43,7 +43,7 @@ class Shelf:
                 return batch
         return None
 
-    def taken(self, batch: Batch) -> None:
+    def taken(self, batch: PulledBatch) -> None:
         """The messages of a batch before its ``at`` have been handed out."""
         self._taken.append(batch)
         if batch.at < len(batch.messages):
@@ -51,7 +51,7 @@ class Shelf:
 
     # -- by the loop
 
-    def reclaim(self, cache: Cache, consumed: Callable[[MessageQueue], None]) -> None:
+    def reclaim(self, cache: MessageCache, consumed: Callable[[MessageQueue], None]) -> None:
         """Settle what was taken, and put the rest back into the cache, in its order.
 
         :param consumed: told the queue of each batch that was taken.
@@ -66,7 +66,7 @@ class Shelf:
             cache.settle(batch)
             consumed(batch.process.queue)
 
-    def fill(self, cache: Cache) -> None:
+    def fill(self, cache: MessageCache) -> None:
         """Put batches out."""
         while len(self._ready) < _MOST and (batch := cache.lend()) is not None:
             self._ready.append(batch)

@@ -14,12 +14,12 @@ from time import monotonic
 from typing import NamedTuple
 
 from rocketmq_py.client.consumer.consumer_group import Group, State
-from rocketmq_py.client.consumer.failure_log import Trouble
+from rocketmq_py.client.consumer.failure_log import FailureLog
 from rocketmq_py.client.consumer.filters import check_version
 from rocketmq_py.client.consumer.lite_pull.options import LitePullOptions
 from rocketmq_py.client.consumer.offsets import broker_of
-from rocketmq_py.core.consumer.flow_control import STATE_DELAY, Admission, Step, failure_delay
-from rocketmq_py.core.consumer.lite_pull import PULL_FLAGS, Cache
+from rocketmq_py.core.consumer.flow_control import STATE_DELAY, Admission, PullStep, failure_delay
+from rocketmq_py.core.consumer.lite_pull import PULL_FLAGS, MessageCache
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.core.consumer.pull_result import received
 from rocketmq_py.core.consumer.subscription import is_tag_type
@@ -50,7 +50,7 @@ class _Asked(NamedTuple):
     answer: asyncio.Future[Reply]
 
 
-class PullLoop:
+class LitePullLoop:
     """Pulls one queue into a cache.
 
     :param cache: takes the messages.
@@ -64,7 +64,7 @@ class PullLoop:
         group: Group,
         options: LitePullOptions,
         process: ProcessQueue,
-        cache: Cache,
+        cache: MessageCache,
         subscription: Callable[[str], SubscriptionData],
         arrived: Callable[[], None],
         jump: Callable[[ProcessQueue, int | None], None],
@@ -78,7 +78,7 @@ class PullLoop:
         self._jump = jump
         self._offset: int | None = None
         self._broker_id = MASTER_ID
-        self._trouble = Trouble(process.queue.broker_name, group.instance.lost)
+        self._trouble = FailureLog(process.queue.broker_name, group.instance.lost)
         self._changed = asyncio.Event()
         self._has_pulled = False
 
@@ -96,7 +96,7 @@ class PullLoop:
         while not self._process.dropped:
             self._process.pulled_at = self._group.now()
             admission = self._admit()
-            if admission.step is Step.WAIT:
+            if admission.step is PullStep.WAIT:
                 await self._rest(admission.delay)
                 continue
             try:
@@ -180,7 +180,7 @@ class PullLoop:
         """Begins the pull after one that found messages; None when it has to wait for those."""
         if reply.code != _FOUND or header.suggest_which_broker_id != self._broker_id or done.connection.closed:
             return None
-        if self._admit(header.next_begin_offset - done.offset, len(reply.body)).step is not Step.PULL:
+        if self._admit(header.next_begin_offset - done.offset, len(reply.body)).step is not PullStep.PULL:
             return None
         return self._ask_over(done.connection, header.next_begin_offset)
 

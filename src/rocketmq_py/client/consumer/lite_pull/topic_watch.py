@@ -18,7 +18,7 @@ TopicQueuesChanged = Callable[[str, list[MessageQueue]], Awaitable[None] | None]
 """Told a topic and the queues it has now."""
 
 
-class Watch:
+class TopicWatch:
     """The topics that are watched and what was seen last.
 
     :param interval: seconds between two looks.

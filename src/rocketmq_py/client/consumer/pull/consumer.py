@@ -21,7 +21,7 @@ from rocketmq_py.client.consumer.lite_pull.broker_requests import AnswersBrokers
 from rocketmq_py.client.consumer.offsets import broker_of
 from rocketmq_py.client.consumer.pull.options import PullOptions, PullSettings
 from rocketmq_py.client.consumer.push.parts import QueuesChanged
-from rocketmq_py.client.consumer.queue_lock import FreeHolding
+from rocketmq_py.client.consumer.queue_lock import NoQueueLock
 from rocketmq_py.client.consumer.rebalance import Rebalancer
 from rocketmq_py.client.consumer.send_message_back import Retries
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
@@ -123,7 +123,7 @@ class PullConsumer(AnswersBrokers, GroupMember):
         group.state = State.RUNNING
         if group.subscriptions:
             self._rebalancer = Rebalancer(
-                group, _take_nothing, self._let_go, FreeHolding(group), self._queues_changed, rebuild=False
+                group, _take_nothing, self._let_go, NoQueueLock(group), self._queues_changed, rebuild=False
             )
             await self._rebalancer.start()
 

@@ -15,7 +15,7 @@ from rocketmq_py.client.consumer.push.listener_watch import ListenerWatch
 from rocketmq_py.client.consumer.push.pop_orderly import InOrder
 from rocketmq_py.client.consumer.push.pop_strategy import PopStrategy, Receipts, SideBySide, TakesPopped
 from rocketmq_py.client.consumer.push.pull_strategy import PullStrategy
-from rocketmq_py.client.consumer.queue_lock import FreeHolding, Holding, LockedHolding
+from rocketmq_py.client.consumer.queue_lock import BrokerQueueLock, NoQueueLock, QueueLock
 from rocketmq_py.client.consumer.rebalance import Rebalancer
 from rocketmq_py.client.consumer.send_message_back import Drops, FailureTaker, Retries
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
@@ -40,11 +40,11 @@ class Parts:
         self._group = group
         failures: FailureTaker = Drops(group) if group.is_broadcasting else Retries(group)
         self.dispatcher: ConcurrentDispatcher | OrderlyDispatcher
-        self.holding: Holding
+        self.holding: QueueLock
         if group.options.orderly:
             self.dispatcher, self.holding = self._in_order(listeners, failures)
         else:
-            self.dispatcher, self.holding = self._side_by_side(listeners, failures), FreeHolding(group)
+            self.dispatcher, self.holding = self._side_by_side(listeners, failures), NoQueueLock(group)
         calls = PopCalls(group.instance, group.name)
         receipts = self._receipts = Receipts(group, calls, failures.bury)
         self.strategy = Strategies(
@@ -81,21 +81,21 @@ class Parts:
 
         return send_back
 
-    def _in_order(self, listeners: Listeners[Any], failures: FailureTaker) -> tuple[OrderlyDispatcher, Holding]:
+    def _in_order(self, listeners: Listeners[Any], failures: FailureTaker) -> tuple[OrderlyDispatcher, QueueLock]:
         group = self._group
         dispatcher = OrderlyDispatcher(
             listeners, group.threads, group.options, group.offsets, failures.bury, group.stats, self._settled,
             self._unlocked, f"{group.name}-listener",
         )  # fmt: skip
         if group.is_broadcasting:
-            return dispatcher, FreeHolding(group)
-        return dispatcher, LockedHolding(group, dispatcher, self._lose)
+            return dispatcher, NoQueueLock(group)
+        return dispatcher, BrokerQueueLock(group, dispatcher, self._lose)
 
     def _settled(self, queue: ProcessQueue) -> None:
         self.strategy.nudge(queue)
 
     def _unlocked(self) -> None:
-        if isinstance(self.holding, LockedHolding):
+        if isinstance(self.holding, BrokerQueueLock):
             self.holding.hurry()
 
     async def _lose(self, queues: Collection[ProcessQueue]) -> None:

@@ -11,9 +11,9 @@ import logging
 from collections.abc import Callable, Sequence
 
 from rocketmq_py.client.consumer.consumer_group import Group, State
-from rocketmq_py.client.consumer.failure_log import Trouble
+from rocketmq_py.client.consumer.failure_log import FailureLog
 from rocketmq_py.client.consumer.pop_calls import Attempts, PopAnswer, PopCalls
-from rocketmq_py.core.consumer.flow_control import STATE_DELAY, Step, admit, failure_delay
+from rocketmq_py.core.consumer.flow_control import STATE_DELAY, PullStep, admit, failure_delay
 from rocketmq_py.core.pop.receipts import Popped, PopQueue, init_mode
 from rocketmq_py.errors import RocketMQError
 
@@ -26,7 +26,7 @@ Deliver = Callable[[PopQueue, PopAnswer, float], None]
 """Takes what was popped, which lapses at the time given."""
 
 
-class Popper:
+class PopLoop:
     """Pops for one assignment.
 
     :param deliver: takes what was popped.
@@ -47,7 +47,7 @@ class Popper:
         self._deliver = deliver
         self._give_back = give_back
         self._attempts = Attempts() if group.options.orderly else None
-        self._trouble = Trouble(queue.queue.broker_name, group.instance.lost)
+        self._trouble = FailureLog(queue.queue.broker_name, group.instance.lost)
         self._changed: asyncio.Event | None = None
         self._late: set[asyncio.Future[None]] = set()
 
@@ -67,7 +67,7 @@ class Popper:
                 suspended=self._group.suspended,
                 subscribed=self._queue.queue.topic in self._group.announced,
             )
-            if admission.step is Step.WAIT:
+            if admission.step is PullStep.WAIT:
                 await self._rest(admission.delay)
                 continue
             pause = self._group.options.pull_interval

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from rocketmq_py.client.consumer.consumer_group import Group
 from rocketmq_py.client.consumer.dispatch.concurrent import Dispatcher
 from rocketmq_py.client.consumer.pop_calls import PopAnswer, PopCalls
-from rocketmq_py.client.consumer.push.pop_loop import Popper
+from rocketmq_py.client.consumer.push.pop_loop import PopLoop
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.core.pop.receipts import GIVE_BACK, Popped, PopQueue, is_worn_out, retry_delay
 from rocketmq_py.errors import RocketMQError
@@ -180,12 +180,12 @@ class PopStrategy:
         self._calls = calls
         self._receipts = receipts
         self._listeners = listeners
-        self._poppers: dict[PopQueue, Popper] = {}
+        self._poppers: dict[PopQueue, PopLoop] = {}
         self._loops: dict[PopQueue, asyncio.Task[None]] = {}
 
     def take(self, queue: PopQueue) -> None:
         """Begins to pop at once: whoever else pops there gets other messages."""
-        popper = self._poppers[queue] = Popper(
+        popper = self._poppers[queue] = PopLoop(
             self._group, queue, self._calls, self._deliver, self._receipts.give_back
         )  # fmt: skip
         self._loops[queue] = asyncio.ensure_future(popper.run())

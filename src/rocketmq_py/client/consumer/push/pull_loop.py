@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from rocketmq_py.client.consumer.consumer_group import Group, State
 from rocketmq_py.client.consumer.dispatch.concurrent import Dispatcher
-from rocketmq_py.client.consumer.failure_log import Trouble
+from rocketmq_py.client.consumer.failure_log import FailureLog
 from rocketmq_py.client.consumer.filters import check_version
 from rocketmq_py.client.consumer.offsets import broker_of
-from rocketmq_py.core.consumer.flow_control import STATE_DELAY, Admission, Step, admit, failure_delay, pull_flags
+from rocketmq_py.core.consumer.flow_control import STATE_DELAY, Admission, PullStep, admit, failure_delay, pull_flags
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.core.consumer.pull_result import received, restore_topic
 from rocketmq_py.core.peer import Reply
@@ -70,7 +70,7 @@ class _Pulled(NamedTuple):
     body: bytes
 
 
-class Puller:
+class PullLoop:
     """Pulls one queue.
 
     :param queue: what was taken over.
@@ -88,7 +88,7 @@ class Puller:
         self._offset: int | None = None
         self._broker_id = MASTER_ID
         self._told = 0
-        self._trouble = Trouble(queue.queue.broker_name, group.instance.lost)
+        self._trouble = FailureLog(queue.queue.broker_name, group.instance.lost)
         self._changed: asyncio.Event | None = None
 
     def nudge(self) -> None:
@@ -102,7 +102,7 @@ class Puller:
         while not self._queue.dropped:
             self._queue.pulled_at = self._group.now()
             admission = self._admit()
-            if admission.step is Step.WAIT:
+            if admission.step is PullStep.WAIT:
                 _log.debug("%s waits: %s", self._queue, admission.reason)
                 await self._rest(admission.delay)
                 continue
@@ -201,7 +201,7 @@ class Puller:
         if header.suggest_which_broker_id != self._broker_id or asked.connection.closed:
             return None
         coming = header.next_begin_offset - (self._offset or 0)
-        if self._admit(coming, len(pulled.body)).step is not Step.PULL:
+        if self._admit(coming, len(pulled.body)).step is not PullStep.PULL:
             return None
         subscription = self._group.announced[self._queue.queue.topic]
         return self._ask_over(asked.connection, header.next_begin_offset, subscription, is_master=asked.is_master)

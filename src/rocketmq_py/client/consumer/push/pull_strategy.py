@@ -9,7 +9,7 @@ import asyncio
 
 from rocketmq_py.client.consumer.consumer_group import Group
 from rocketmq_py.client.consumer.dispatch.concurrent import Dispatcher
-from rocketmq_py.client.consumer.push.pull_loop import IllegalOffset, Puller
+from rocketmq_py.client.consumer.push.pull_loop import IllegalOffset, PullLoop
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 
 
@@ -24,12 +24,12 @@ class PullStrategy:
         self._group = group
         self._dispatcher = dispatcher
         self._on_illegal_offset = on_illegal_offset
-        self._pullers: dict[ProcessQueue, Puller] = {}
+        self._pullers: dict[ProcessQueue, PullLoop] = {}
         self._loops: dict[ProcessQueue, asyncio.Task[None]] = {}
 
     def take(self, queue: ProcessQueue, delay: float) -> None:
         """Begins to pull a queue after ``delay`` seconds, from where the group is by then."""
-        puller = self._pullers[queue] = Puller(self._group, queue, self._dispatcher, self._on_illegal_offset)
+        puller = self._pullers[queue] = PullLoop(self._group, queue, self._dispatcher, self._on_illegal_offset)
         self._loops[queue] = asyncio.ensure_future(puller.run(delay))
 
     def drop(self, queue: ProcessQueue) -> None:

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from rocketmq_py.client.consumer.dispatch.listeners import ConsumeContext, Failure, Slice, make_listener
+from rocketmq_py.client.consumer.dispatch.listeners import ConsumeContext, ListenerFailure, Slice, make_listener
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import ConsumeResult, MessageExt, MessageQueue
@@ -164,8 +164,8 @@ def test_news_are_told_once_and_an_abandoned_slice_begins_nothing_more():
     assert piece.news() == ([first], [])
     piece.abandon()
     assert piece.listener.run(piece) == 0
-    piece.failed.append(Failure(first))
-    assert piece.news() == ([], [Failure(first)])
+    piece.failed.append(ListenerFailure(first))
+    assert piece.news() == ([], [ListenerFailure(first)])
     assert piece.news() == ([], [])
     assert piece.finished == 2
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_py.client.consumer.lite_pull import handoff
-from rocketmq_py.client.consumer.lite_pull.handoff import Shelf
-from rocketmq_py.core.consumer.flow_control import Limits
-from rocketmq_py.core.consumer.lite_pull import Cache
+from rocketmq_py.client.consumer.lite_pull.handoff import Handoff
+from rocketmq_py.core.consumer.flow_control import FlowLimits
+from rocketmq_py.core.consumer.lite_pull import MessageCache
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.model import MessageExt, MessageQueue, RecordHead
 from rocketmq_py.wire.record import decode_records, encode_record
@@ -24,12 +24,12 @@ class Bench:
     """A cache with messages of one queue in batches of two, and a shelf."""
 
     def __init__(self, batches: int) -> None:
-        self.cache = Cache(Limits(), 10_000, 2)
+        self.cache = MessageCache(FlowLimits(), 10_000, 2)
         self.process = ProcessQueue(QUEUE, now=0.0)
         self.cache.positions[QUEUE] = 0
         for i in range(batches):
             self.cache.put(self.process, messages(2 * i, 2 * i + 2), 2 * batches)
-        self.shelf = Shelf()
+        self.shelf = Handoff()
         self.consumed: list[MessageQueue] = []
 
     def reclaim(self) -> int:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from rocketmq_py.client.client_instance import ClientInstance
-from rocketmq_py.client.consumer.lite_pull.topic_watch import Watch
+from rocketmq_py.client.consumer.lite_pull.topic_watch import TopicWatch
 from tests.unit.client.scripted import ScriptedNetwork, cluster
 
 PATIENCE = 30.0
@@ -18,7 +18,7 @@ def test_a_change_is_told_once_whatever_happened_before(is_async, caplog):
         network = ScriptedNetwork(cluster(topics))
         instance = ClientInstance("ns:1")
         network.carry(instance.connections)
-        watch, heard, told = Watch(instance, 0.001), [], asyncio.Event()
+        watch, heard, told = TopicWatch(instance, 0.001), [], asyncio.Event()
 
         def listener(topic, queues):
             heard.append((topic, len(queues)))
