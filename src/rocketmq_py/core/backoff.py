@@ -48,7 +48,7 @@ class Retry:
     :param hint: what to change so that more failures are survived; part of the error after the last attempt.
     """
 
-    def __init__(  # noqa: PLR0913 - waiting and randomness are passed in
+    def __init__(
         self,
         attempts: int,
         what: str,
