@@ -61,7 +61,7 @@ def test_idle_connections_cost_nobody_and_held_pulls_are_all_answered(cluster: C
         for number, peer in enumerate(waiting):
             peer.send(pull(number, end))
         (broker,) = cluster.brokers
-        while len(broker.services.holds) < HELD:
+        while len(broker.services.pull_request_hold) < HELD:
             assert ask(producer, Command(Code.GET_MAX_OFFSET, ext={"topic": "t", "queueId": "0"})).code == 0
         assert ask(producer, send(b"for all")).code == 0
         for peer in waiting:
