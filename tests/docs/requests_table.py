@@ -20,8 +20,7 @@ COMMAND = "python -m tests.docs.requests_table"
 HEAD = f"""# Requests
 
 This page lists the requests of Apache RocketMQ 5, and which of them our servers handle. A server answers any other
-request with REQUEST_CODE_NOT_SUPPORTED (3). Requests from 300,000 on belong to this project; other brokers don't support
-them.
+request with REQUEST_CODE_NOT_SUPPORTED (3). Requests from 300,000 on belong to this project; others don't support them.
 
 `{COMMAND}` generates this page from the servers' routes.
 
