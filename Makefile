@@ -6,9 +6,12 @@ SHELL := /bin/sh
 VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
+UNIT := tests/unit tests/property tests/test_house.py
 ONLY ?=
 # Test files side by side; those with Spark one after the other, they share a session that takes all cores.
 JOBS ?= 2
+# Compiled modules are kept, whatever the shell says: every server a test starts would compile all of them again.
+export PYTHONDONTWRITEBYTECODE :=
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
 PYTHON ?= $(shell for p in $(CANDIDATES); do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -23,8 +26,8 @@ demo: $(VENV)/.demo ## a day of work: 336,776 departures through broker, consume
 	$(BIN)/python -m demo $(ARGS)
 
 .PHONY: unit
-unit: $(VENV)/.dev ## the tests without servers and Spark, on all cores
-	$(BIN)/python -m pytest -m "not spark and not long" --numprocesses auto tests/unit tests/property $(ARGS)
+unit: $(VENV)/.dev ## what needs no server and no Spark, on all cores, with a tenth of the examples of properties
+	$(BIN)/python -m pytest -q --numprocesses logical --hypothesis-profile quick -m "not long" $(if $(ARGS),$(ARGS),$(UNIT))
 
 .PHONY: test
 test: $(VENV)/.dev ## all tests but the long ones (ARGS="tests/unit -k wire" for some of them)

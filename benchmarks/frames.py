@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers import PullMessage, SendMessageV2
+from rocketmq_py.protocol.headers.common import PullMessage, SendMessageV2
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.command import Command, encode_command
 

@@ -15,12 +15,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.services import Services
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers import PullMessage, SendMessageV2
+from rocketmq_py.protocol.headers.common import PullMessage, SendMessageV2
 from rocketmq_py.server import Peer
-from rocketmq_py.server.dispatch import Dispatcher
+from rocketmq_py.server.requests.dispatcher import Dispatcher
 from rocketmq_py.store import StoreConfig
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.command import Command, encode_command

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 import click
 
 from rocketmq_py import Admin, Message, Producer, aio
-from rocketmq_py.client.portal import new_event_loop
-from rocketmq_py.core.outgoing import Packer, SendHead
 from rocketmq_py.core.peer import Peer
+from rocketmq_py.core.producer.outgoing_message import Packer, SendHead
+from rocketmq_py.remoting.portal import new_event_loop
 from rocketmq_py.wire.ids import UniqueKeys
 
 

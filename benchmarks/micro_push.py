@@ -19,7 +19,7 @@ from typing import Any
 
 import click
 
-from rocketmq_py.client.push import PushConsumer
+from rocketmq_py.client.consumer.push.consumer import PushConsumer
 from rocketmq_py.model import ConsumeFromWhere, MessageExt
 
 

@@ -11,10 +11,10 @@ from typing import Self
 
 from benchmarks.errors import BenchError
 from benchmarks.load import connect, undisturbed
-from rocketmq_py.protocol.bodies_pop import BatchAck, BatchAckRequest
+from rocketmq_py.protocol.bodies.pop import BatchAck, BatchAckRequest
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.headers_pop import PopMessage, PopResponse
-from rocketmq_py.protocol.popinfo import NORMAL, InitMode, encode_bits, parse_start_offsets
+from rocketmq_py.protocol.headers.pop import PopMessage, PopResponse
+from rocketmq_py.protocol.pop_handle import NORMAL, InitMode, encode_bits, parse_start_offsets
 from rocketmq_py.wire.command import Command, decode_command, encode_command
 from rocketmq_py.wire.frame import FrameDecoder
 from rocketmq_py.wire.record import decode_records

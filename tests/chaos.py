@@ -18,8 +18,8 @@ from pathlib import Path
 import click
 
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers_cluster import ExchangeHaInfo
-from rocketmq_py.server.outward import Outward
+from rocketmq_py.protocol.headers.cluster import ExchangeHaInfo
+from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.testing.chaos import Chaos, Outcome
 from rocketmq_py.testing.ledger import Figures
 from rocketmq_py.testing.machines import OurServers, Servers
@@ -62,7 +62,7 @@ class JavaServers:
 
 
 async def _tell_ha_address(slave: str, ha_address: str) -> None:
-    outward = Outward()
+    outward = RpcClient()
     try:
         header = ExchangeHaInfo(master_ha_address=ha_address)
         await outward.ask(slave, Command(RequestCode.EXCHANGE_BROKER_HA_INFO, ext=header.to_ext()), 60.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -9,20 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
 
+from tests import quarantine
+from tests.examples import register_profiles
 from tests.interop import javapeer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# No clock decides a test.
-settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("house")
+register_profiles()
 
 TESTS = Path(__file__).parent
-WITH_SERVERS = ("server", "interop", "spark")
-MOST_SECOND_CHANCES = 3
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -42,8 +41,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     reason, in_ci = javapeer.missing(), os.environ.get("CI") == "true"
     for item in items:
         folder = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
-        if in_ci and folder in WITH_SERVERS:
-            item.add_marker(pytest.mark.flaky(reruns=1))
         if folder in ("interop", "spark"):
             item.add_marker(folder)
             item.add_marker(pytest.mark.timeout(600))  # JVMs on a busy machine
@@ -55,23 +52,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if in_ci:
                 raise pytest.UsageError(f"CI=true and interop tests cannot run: {reason}")
             item.add_marker(pytest.mark.skip(reason=reason))
+    quarantine.apply(quarantine.load(quarantine.FILE.read_text()), items, datetime.datetime.now(tz=datetime.UTC).date())
+
+
+def pytest_collection_finish() -> None:
+    """Takes what was collected out of the garbage collector's sight: looking at it costs a tenth of all time."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Shows how tests failed that passed when they were tried again."""
-    again = terminalreporter.stats.get("rerun", [])
-    for report in again:
-        terminalreporter.section(f"failed at first: {report.nodeid}")
-        terminalreporter.line(report.longreprtext)
-    if len(again) > MOST_SECOND_CHANCES:
-        terminalreporter.section(f"{len(again)} tests failed at first, {MOST_SECOND_CHANCES} may: the run fails")
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Machines in CI stall for seconds and may spoil a test with real servers: one in a thousand, not several."""
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None and len(reporter.stats.get("rerun", [])) > MOST_SECOND_CHANCES:
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    quarantine.summarise(terminalreporter)
 
 
 @pytest.fixture(scope="session")

@@ -27,16 +27,16 @@ from pathlib import Path
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import ConnectError, ConnectionLost
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers import (
+from rocketmq_py.protocol.headers.common import (
     PullMessage,
     QueryConsumerOffset,
     QueueHeader,
     SendMessageV2,
     UpdateConsumerOffset,
 )
-from rocketmq_py.server.outward import Outward
-from rocketmq_py.store.offline import OfflineStore
-from rocketmq_py.store.verify import verify
+from rocketmq_py.remoting.rpc_client import RpcClient
+from rocketmq_py.store.tools.offline import OfflineStore
+from rocketmq_py.store.tools.verify import verify
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import decode_records
@@ -147,11 +147,11 @@ def pull_command(queue: Queue, offset: int) -> Command:
     return Command(Code.PULL_MESSAGE, ext=header.to_ext())
 
 
-async def ask(caller: Outward, address: str, command: Command) -> Reply:
+async def ask(caller: RpcClient, address: str, command: Command) -> Reply:
     return await caller.invoke(address, command, SECONDS)
 
 
-async def read(caller: Outward, address: str, queue: Queue, offset: int) -> dict[int, int]:
+async def read(caller: RpcClient, address: str, queue: Queue, offset: int) -> dict[int, int]:
     """The numbers of all messages of a queue from an offset on; offsets must follow each other."""
     found: dict[int, int] = {}
     while True:
@@ -167,7 +167,7 @@ async def read(caller: Outward, address: str, queue: Queue, offset: int) -> dict
 
 async def read_everything(address: str, of: Iterable[Queue] | None = None) -> dict[Queue, dict[int, int]]:
     """Every message a broker, ours or Java's, serves."""
-    caller, found = Outward(), {}
+    caller, found = RpcClient(), {}
     try:
         for queue in of or queues():
             header = QueueHeader(topic=queue[0], queue_id=queue[1])
@@ -180,7 +180,7 @@ async def read_everything(address: str, of: Iterable[Queue] | None = None) -> di
 
 async def send(address: str, numbers: Iterable[int], to: list[Queue] | None = None) -> dict[Queue, dict[int, int]]:
     """Sends messages to a broker, ours or Java's, queue after queue; where each went."""
-    caller, targets = Outward(), to or queues()
+    caller, targets = RpcClient(), to or queues()
     sent: dict[Queue, dict[int, int]] = defaultdict(dict)
     for number in numbers:
         queue = targets[number % len(targets)]
@@ -201,7 +201,7 @@ class Load:
         self._address = address
         self._ledger = ledger
         self._chance = chance
-        self._callers = [Outward() for _ in range(CONNECTIONS)]
+        self._callers = [RpcClient() for _ in range(CONNECTIONS)]
         self.began = asyncio.Event()
 
     async def run(self) -> None:
@@ -214,7 +214,7 @@ class Load:
             for caller in callers:
                 caller.close()
 
-    async def _produce(self, caller: Outward, queue: Queue) -> None:
+    async def _produce(self, caller: RpcClient, queue: Queue) -> None:
         ledger = self._ledger
         with contextlib.suppress(ConnectionLost, ConnectError):  # how each round ends
             while True:
@@ -232,7 +232,7 @@ class Load:
                     ledger.acknowledged[queue][offset] = number
                 self.began.set()
 
-    async def _consume(self, caller: Outward) -> None:
+    async def _consume(self, caller: RpcClient) -> None:
         """Reads on where it stands, and commits what it has."""
         ledger, place = self._ledger, {queue: ledger_end(self._ledger.seen[queue]) for queue in queues()}
         await self.began.wait()
@@ -306,7 +306,7 @@ class Rounds:
 
     async def check(self, address: str) -> None:
         """What was acknowledged or seen since the last check is there, at its offset; committed offsets make sense."""
-        caller = Outward()
+        caller = RpcClient()
         for queue in queues():
             begin = self._checked[queue]
             found = await read(caller, address, queue, begin)
@@ -318,7 +318,7 @@ class Rounds:
             await self._check_offset(caller, address, queue, begin + len(found))
         caller.close()
 
-    async def _check_offset(self, caller: Outward, address: str, queue: Queue, end: int) -> None:
+    async def _check_offset(self, caller: RpcClient, address: str, queue: Queue, end: int) -> None:
         header = QueryConsumerOffset(consumer_group=GROUP, topic=queue[0], queue_id=queue[1])
         answer = await ask(caller, address, Command(Code.QUERY_CONSUMER_OFFSET, ext=header.to_ext()))
         if answer.code == ResponseCode.QUERY_NOT_FOUND:

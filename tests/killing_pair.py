@@ -22,9 +22,9 @@ from rocketmq_py.aio import Admin
 from rocketmq_py.errors import ConnectError, ConnectionLost
 from rocketmq_py.namesrv import NameServer, NamesrvConfig
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.server.outward import Outward
-from rocketmq_py.store.offline import OfflineStore
-from rocketmq_py.store.verify import verify
+from rocketmq_py.remoting.rpc_client import RpcClient
+from rocketmq_py.store.tools.offline import OfflineStore
+from rocketmq_py.store.tools.verify import verify
 from rocketmq_py.wire.command import Command
 from tests import killing
 from tests.interop.javapeer import free_port_block
@@ -83,13 +83,13 @@ class Load:
         self.is_over = False
 
     async def run(self) -> None:
-        caller = Outward()
+        caller = RpcClient()
         try:
             await asyncio.gather(*(self._produce(caller, queues()[i % len(queues())]) for i in range(PRODUCERS)))
         finally:
             caller.close()
 
-    async def _produce(self, caller: Outward, queue: Queue) -> None:
+    async def _produce(self, caller: RpcClient, queue: Queue) -> None:
         rounds = self._rounds
         while not self.is_over:
             number = rounds.next_number
@@ -182,7 +182,7 @@ class PairRounds:
 
     async def _slave_knows_the_topics(self) -> None:
         """It takes them over from time to time, and nobody reads a topic of it before."""
-        caller = Outward()
+        caller = RpcClient()
         try:
             async with asyncio.timeout(_TOPIC_SECONDS):
                 for topic in TOPICS:

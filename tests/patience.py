@@ -12,17 +12,17 @@ from typing import Any
 from unittest import mock
 
 from rocketmq_py import Admin, LitePullConsumer, Producer, SimpleConsumer, aio
-from rocketmq_py.client import offsets, pop_calls, push_holding, push_sendback
-from rocketmq_py.client.connections import Connections
-from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.client_instance import ClientInstance
+from rocketmq_py.client.consumer import offsets, pop_calls, queue_lock, send_message_back
+from rocketmq_py.remoting.connection_pool import ConnectionPool
 
 SECONDS = 60.0
 """Longer than any answer takes."""
-_CLIENTS: tuple[type[Any], ...] = (Admin, Producer, aio.Admin, aio.Producer, ClientInstance, Connections)
+_CLIENTS: tuple[type[Any], ...] = (Admin, Producer, aio.Admin, aio.Producer, ClientInstance, ConnectionPool)
 _OPTIONS = ("timeout", "send_timeout", "connect_timeout")
 _WAITS = (LitePullConsumer.poll, SimpleConsumer.receive, aio.LitePullConsumer.poll, aio.SimpleConsumer.receive)
 """Methods that wait for messages; their timeout is the last parameter."""
-_CALLS = (offsets, pop_calls, push_holding, push_sendback)
+_CALLS = (offsets, pop_calls, queue_lock, send_message_back)
 
 
 @contextmanager

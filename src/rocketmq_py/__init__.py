@@ -10,19 +10,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rocketmq_py.client.blocking import Producer as Producer
-    from rocketmq_py.client.blocking_admin import Admin as Admin
-    from rocketmq_py.client.dispatch_listener import ConsumeContext as ConsumeContext
-    from rocketmq_py.client.dispatch_orderly_listener import OrderlyContext as OrderlyContext
-    from rocketmq_py.client.hooks import ConsumeHook as ConsumeHook, SendHook as SendHook
-    from rocketmq_py.client.lite_pull_blocking import LitePullConsumer as LitePullConsumer
-    from rocketmq_py.client.pull_blocking import PullConsumer as PullConsumer
-    from rocketmq_py.client.push_blocking import PushConsumer as PushConsumer
-    from rocketmq_py.client.replies import reply as reply
-    from rocketmq_py.client.simple_blocking import SimpleConsumer as SimpleConsumer
-    from rocketmq_py.client.transaction import TransactionListener as TransactionListener
-    from rocketmq_py.client.transaction_blocking import TransactionProducer as TransactionProducer
-    from rocketmq_py.core.faults import LatencyFaultTolerance as LatencyFaultTolerance
+    from rocketmq_py.client.admin.blocking import Admin as Admin
+    from rocketmq_py.client.consumer.dispatch.listeners import ConsumeContext as ConsumeContext
+    from rocketmq_py.client.consumer.dispatch.orderly_listeners import OrderlyContext as OrderlyContext
+    from rocketmq_py.client.consumer.lite_pull.blocking import LitePullConsumer as LitePullConsumer
+    from rocketmq_py.client.consumer.pull.blocking import PullConsumer as PullConsumer
+    from rocketmq_py.client.consumer.push.blocking import PushConsumer as PushConsumer
+    from rocketmq_py.client.consumer.simple.blocking import SimpleConsumer as SimpleConsumer
+    from rocketmq_py.client.hooks.hooks import ConsumeHook as ConsumeHook, SendHook as SendHook
+    from rocketmq_py.client.producer.blocking import Producer as Producer
+    from rocketmq_py.client.producer.blocking_transaction import TransactionProducer as TransactionProducer
+    from rocketmq_py.client.producer.request_reply import reply as reply
+    from rocketmq_py.client.producer.transaction import TransactionListener as TransactionListener
+    from rocketmq_py.core.producer.latency_fault import LatencyFaultTolerance as LatencyFaultTolerance
     from rocketmq_py.errors import (
         BrokerError as BrokerError,
         ClosedError as ClosedError,
@@ -104,19 +104,19 @@ __all__ = [
 ]
 
 _HOMES = {
-    "client.blocking": ("Producer",),
-    "client.blocking_admin": ("Admin",),
-    "client.dispatch_listener": ("ConsumeContext",),
-    "client.dispatch_orderly_listener": ("OrderlyContext",),
-    "client.hooks": ("ConsumeHook", "SendHook"),
-    "client.lite_pull_blocking": ("LitePullConsumer",),
-    "client.pull_blocking": ("PullConsumer",),
-    "client.push_blocking": ("PushConsumer",),
-    "client.replies": ("reply",),
-    "client.simple_blocking": ("SimpleConsumer",),
-    "client.transaction": ("TransactionListener",),
-    "client.transaction_blocking": ("TransactionProducer",),
-    "core.faults": ("LatencyFaultTolerance",),
+    "client.producer.blocking": ("Producer",),
+    "client.admin.blocking": ("Admin",),
+    "client.consumer.dispatch.listeners": ("ConsumeContext",),
+    "client.consumer.dispatch.orderly_listeners": ("OrderlyContext",),
+    "client.hooks.hooks": ("ConsumeHook", "SendHook"),
+    "client.consumer.lite_pull.blocking": ("LitePullConsumer",),
+    "client.consumer.pull.blocking": ("PullConsumer",),
+    "client.consumer.push.blocking": ("PushConsumer",),
+    "client.producer.request_reply": ("reply",),
+    "client.consumer.simple.blocking": ("SimpleConsumer",),
+    "client.producer.transaction": ("TransactionListener",),
+    "client.producer.blocking_transaction": ("TransactionProducer",),
+    "core.producer.latency_fault": ("LatencyFaultTolerance",),
     "errors": (
         "BrokerError", "ClosedError", "ConfigError", "ForkedError", "InvalidReceipt", "MessageIllegal", "NetworkError",
         "NoRouteError", "NotAssigned", "OffsetIllegal", "RequestTimeout", "RocketMQError",

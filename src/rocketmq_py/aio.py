@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from rocketmq_py.client.admin import Admin
-from rocketmq_py.client.dispatch_listener import ConsumeContext
-from rocketmq_py.client.dispatch_orderly_listener import OrderlyContext
-from rocketmq_py.client.hooks import ConsumeHook, SendHook
-from rocketmq_py.client.instance import ClientInstance
-from rocketmq_py.client.lite_pull import LitePullConsumer
-from rocketmq_py.client.producer import Producer
-from rocketmq_py.client.pull import PullConsumer
-from rocketmq_py.client.push import PushConsumer
-from rocketmq_py.client.replies import reply
-from rocketmq_py.client.simple import SimpleConsumer
-from rocketmq_py.client.transaction import TransactionListener
-from rocketmq_py.client.transaction_producer import TransactionProducer
-from rocketmq_py.core.faults import LatencyFaultTolerance
+from rocketmq_py.client.admin.admin import Admin
+from rocketmq_py.client.client_instance import ClientInstance
+from rocketmq_py.client.consumer.dispatch.listeners import ConsumeContext
+from rocketmq_py.client.consumer.dispatch.orderly_listeners import OrderlyContext
+from rocketmq_py.client.consumer.lite_pull.consumer import LitePullConsumer
+from rocketmq_py.client.consumer.pull.consumer import PullConsumer
+from rocketmq_py.client.consumer.push.consumer import PushConsumer
+from rocketmq_py.client.consumer.simple.consumer import SimpleConsumer
+from rocketmq_py.client.hooks.hooks import ConsumeHook, SendHook
+from rocketmq_py.client.producer.producer import Producer
+from rocketmq_py.client.producer.request_reply import reply
+from rocketmq_py.client.producer.transaction import TransactionListener
+from rocketmq_py.client.producer.transaction_producer import TransactionProducer
+from rocketmq_py.core.producer.latency_fault import LatencyFaultTolerance
 from rocketmq_py.errors import (
     BrokerError,
     ClosedError,

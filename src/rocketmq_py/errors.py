@@ -22,6 +22,10 @@ class ConfigError(RocketMQError, ValueError):
     """An option, a name or a combination of options that can never work."""
 
 
+class NameIllegal(ConfigError):
+    """A name that cannot be that of one file or folder: it would lead out of the folder it belongs into."""
+
+
 class SqlIllegal(ConfigError):
     """An SQL92 expression that no broker accepts.
 
@@ -37,6 +41,11 @@ class SqlIllegal(ConfigError):
 
     def __reduce__(self) -> tuple[type[SqlIllegal], tuple[str, int, str]]:
         return type(self), (self.expression, self.position, self.reason)
+
+
+def shortened(text: str, most: int = 100) -> str:
+    """A text for a message or a log line: its begin and dots, where it has more than ``most`` characters."""
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def _around(text: str, position: int, room: int = 60) -> str:

@@ -11,7 +11,7 @@ from rocketmq_py.broker.handlers.access import AccessHandlers
 from rocketmq_py.namesrv import NameServer
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.server import Route
-from rocketmq_py.server.access import AccessControl, AccessSettings
+from rocketmq_py.server.access_control import AccessControl, AccessSettings
 from tests.unit.broker.harness import broker
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "requests.md"

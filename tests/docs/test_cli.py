@@ -15,8 +15,8 @@ from click.testing import CliRunner
 
 from rocketmq_py import Admin, Message, Producer
 from rocketmq_py.cli import main
-from rocketmq_py.cli.contexts import FILE_VARIABLE
-from rocketmq_py.cli.failures import Status
+from rocketmq_py.cli.connect.contexts import FILE_VARIABLE
+from rocketmq_py.cli.output.failures import Status
 from rocketmq_py.cli.root import VERBS
 from rocketmq_py.testing import Cluster
 from tests.docs.cli_reference import DOCUMENT, expected

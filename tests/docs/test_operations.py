@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from rocketmq_py.broker.config import java_key
+from rocketmq_py.broker.config.broker_config import java_key
 from rocketmq_py.cli import main
 from rocketmq_py.store import MessageStore, NewRecord, StoreConfig
 

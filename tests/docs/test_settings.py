@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from rocketmq_py.broker import stats
-from rocketmq_py.broker.config import BrokerConfig, configure, java_key, java_settings
-from rocketmq_py.broker.settings import AT_START
+from rocketmq_py.broker.config.broker_config import BrokerConfig, configure, java_key, java_settings
+from rocketmq_py.broker.config.live_settings import AT_START
 from rocketmq_py.cli import main
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.store import StoreConfig

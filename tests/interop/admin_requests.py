@@ -65,6 +65,11 @@ REQUESTS: tuple[tuple[Code, dict[str, str], bytes], ...] = (
     (Code.UPDATE_BROKER_CONFIG, {}, b"brokerConfigPath=/x\n"),
     (Code.DELETE_TOPIC_IN_BROKER, {"topic": " "}, b""),
     (Code.DELETE_TOPIC_IN_BROKER, {"topic": "TBW102"}, b""),
+    (Code.DELETE_TOPIC_IN_BROKER, {"topic": "nothing"}, b""),
+    (Code.DELETE_TOPIC_IN_BROKER, {"topic": "broker.b"}, b""),
+    (Code.DELETE_TOPIC_IN_BROKER, {"topic": "%RETRY%nothing|here"}, b""),
+    (Code.UPDATE_AND_CREATE_TOPIC_LIST, {}, b'{"topicConfigList":[{"topicName":"../../no"}]}'),
+    (Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, {}, b'{"groupConfigList":[{"groupName":".."}]}'),
 )
 
 MASKS = (

@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rocketmq_py.broker.config import own_keys
-from rocketmq_py.broker.javakeys import JAVA_DEFAULTS
+from rocketmq_py.broker.config.broker_config import own_keys
+from rocketmq_py.broker.config.java_keys import JAVA_DEFAULTS
 from tests.interop.admin_requests import REQUESTS, Raw, ask, committed
 from tests.interop.javapeer import JavaPeer, JavaProcess
 from tests.interop.mqadmin_cases import CASES, DIFFERENT, PREPARATION, Case

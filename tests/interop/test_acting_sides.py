@@ -15,7 +15,7 @@ import pytest
 
 from rocketmq_py import Admin
 from rocketmq_py.protocol import names
-from rocketmq_py.protocol.bodies import (
+from rocketmq_py.protocol.bodies.common import (
     KvTable,
     LockBatchRequest,
     LockBatchResponse,
@@ -23,8 +23,8 @@ from rocketmq_py.protocol.bodies import (
     TopicRouteData,
 )  # fmt: skip
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.header import Header
-from rocketmq_py.protocol.headers import (
+from rocketmq_py.protocol.headers.base import Header
+from rocketmq_py.protocol.headers.common import (
     ConsumerSendMsgBack,
     EndTransaction,
     GetMaxOffset,
@@ -40,7 +40,7 @@ from tests.interop.javapeer import JavaPeer, free_port_block, options
 from tests.interop.ours import OurServers
 from tests.interop.side import eventually
 from tests.server.rawpeer import RawPeer
-from tests.unit.broker.poppers import Popped, popped
+from tests.unit.broker.pop.poppers import Popped, popped
 from tests.unit.broker.requests import pop, pull, send
 
 pytestmark = pytest.mark.long

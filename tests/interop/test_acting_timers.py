@@ -13,7 +13,7 @@ import pytest
 from rocketmq_py import Message, MessageQueue, Producer
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.names import TIMER_TOPIC
-from rocketmq_py.store.timerwheel import progress
+from rocketmq_py.store.timer.timer_wheel import progress
 from tests.interop.javapeer import JavaPeer, free_port_block
 from tests.interop.ours import OurServers
 from tests.interop.side import eventually

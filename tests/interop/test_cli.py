@@ -9,7 +9,7 @@ import uuid
 from typing import Any
 
 from rocketmq_py import Admin, aio
-from rocketmq_py.cli.topic_tail import follow
+from rocketmq_py.cli.topic.tail import follow
 from tests.interop.javapeer import JavaPeer, JavaProcess, JavaServer, Row
 from tests.interop.ours import OurServer
 from tests.interop.side import Side, eventually, group

@@ -32,7 +32,7 @@ QUEUES, N = 4, 40
 MEMBER = """
 import asyncio, sys
 from rocketmq_py.aio import ConsumeFromWhere, LitePullConsumer, PushConsumer
-from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.client_instance import ClientInstance
 
 def took(message):
     print(message.queue_id, message.queue_offset, flush=True)

@@ -23,7 +23,7 @@ from rocketmq_py import (
     PullConsumer,
     PushConsumer,
 )
-from rocketmq_py.client.dispatch_listener import ConsumeContext
+from rocketmq_py.client.consumer.dispatch.listeners import ConsumeContext
 from tests.interop.javapeer import JavaPeer
 from tests.interop.side import WAIT_SECONDS, Inbox, Side, group
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from rocketmq_py.protocol import headers as h
-from rocketmq_py.protocol.bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigTable
+from rocketmq_py.protocol.bodies.common import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigTable
 from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.protocol.headers import common as h
 from rocketmq_py.wire import fastjson
 from rocketmq_py.wire.command import Command
 from tests.interop.javapeer import JavaPeer

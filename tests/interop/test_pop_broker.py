@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rocketmq_py import ConsumeFromWhere, Message, MessageExt, Producer, SimpleConsumer
-from rocketmq_py.protocol.bodies_pop import MessageRequestModes
+from rocketmq_py.protocol.bodies.pop import MessageRequestModes
 from rocketmq_py.protocol.codes import RequestCode
 from tests.interop.javapeer import JavaPeer, JavaProcess, Row
 from tests.interop.ours import OurServers

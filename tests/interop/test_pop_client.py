@@ -21,7 +21,7 @@ from rocketmq_py import (
     PushConsumer,
     SimpleConsumer,
 )
-from rocketmq_py.core import rebalance
+from rocketmq_py.core.consumer import rebalance
 from tests.interop.javapeer import JavaPeer, JavaProcess
 from tests.interop.side import WAIT_SECONDS, Inbox, Side, eventually, group
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from rocketmq_py.protocol import popinfo
-from rocketmq_py.protocol.bodies_pop import BatchAck, BatchAckRequest
+from rocketmq_py.protocol import pop_handle
+from rocketmq_py.protocol.bodies.pop import BatchAck, BatchAckRequest
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.header import Header
-from rocketmq_py.protocol.headers import CreateTopic
-from rocketmq_py.protocol.headers_pop import AckMessage, ChangeInvisibleTime, Notification, PeekMessage, PollingInfo
+from rocketmq_py.protocol.headers.base import Header
+from rocketmq_py.protocol.headers.common import CreateTopic
+from rocketmq_py.protocol.headers.pop import AckMessage, ChangeInvisibleTime, Notification, PeekMessage, PollingInfo
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import decode_records
 from tests.interop.javapeer import JavaServer
@@ -95,7 +95,7 @@ def properties(found: Any) -> dict[str, str]:
 
 def handle(answer: Command, offset: int) -> str:
     """The handle of a message that a pop of queue 0 brought."""
-    start = popinfo.parse_start_offsets(answer.ext["startOffsetInfo"])["0", 0]
+    start = pop_handle.parse_start_offsets(answer.ext["startOffsetInfo"])["0", 0]
     ext = answer.ext
     return f"{start} {ext['popTime']} {ext['invisibleTime']} {ext['reviveQid']} 0 broker-a 0 {offset}"
 
@@ -130,7 +130,7 @@ def test_pops_acks_and_what_comes_back(both: Both) -> None:
         ext = answer.ext
         done = BatchAck(consumer_group="g", topic=topic, retry="0", start_offset=0, queue_id=0,
                         revive_queue_id=int(ext["reviveQid"]), pop_time=int(ext["popTime"]),
-                        invisible_time=INVISIBLE_MS, bits=popinfo.encode_bits([2, 60]))  # fmt: skip
+                        invisible_time=INVISIBLE_MS, bits=pop_handle.encode_bits([2, 60]))  # fmt: skip
         body = BatchAckRequest(broker_name="broker-a", acks=[done]).encode()
         assert peer.ask(Code.BATCH_ACK_MESSAGE, {}, body).code == 0
         assert peer.ask(Code.BATCH_ACK_MESSAGE).code == 208

@@ -16,7 +16,7 @@ import pytest
 
 from rocketmq_py import Message, Producer, SendStatus
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.server.outward import Outward
+from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.wire.command import Command
 from tests.interop.javapeer import JavaPeer, JavaProcess, free_port_block
 from tests.interop.ours import OurServer, OurServers
@@ -45,7 +45,7 @@ class End:
         """What GET_BROKER_HA_STATUS says."""
 
         async def ask() -> bytes:
-            caller = Outward()
+            caller = RpcClient()
             with contextlib.closing(caller):
                 return (await caller.invoke(self.address, Command(Code.GET_BROKER_HA_STATUS), 60)).body
 
@@ -221,7 +221,7 @@ def test_a_slave_that_is_killed_catches_up(pair: Pair, made: Pairs) -> None:
 
 
 async def set_timeout(address: str, milliseconds: int) -> None:
-    caller = Outward()
+    caller = RpcClient()
     with contextlib.closing(caller):
         body = f"slaveTimeout={milliseconds}\n".encode()
         answer = await caller.invoke(address, Command(Code.UPDATE_BROKER_CONFIG, body=body), 60)

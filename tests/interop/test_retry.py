@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rocketmq_py import ConsumeFromWhere, ConsumeResult, Message, MessageExt, Producer, PushConsumer
-from rocketmq_py.client.dispatch_listener import ConsumeContext
+from rocketmq_py.client.consumer.dispatch.listeners import ConsumeContext
 from tests.interop.javapeer import JavaPeer, Row
 from tests.interop.side import WAIT_SECONDS, Inbox, Seen, Side, group
 

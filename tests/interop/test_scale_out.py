@@ -19,7 +19,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from rocketmq_py.client.portal import Portal
+from rocketmq_py.remoting.portal import Portal
 from rocketmq_py.testing.chaos import Member
 from rocketmq_py.testing.ledger import Ledger, Mark
 from rocketmq_py.testing.load import ORDERED, PLAIN, READERS, Load

@@ -17,8 +17,8 @@ import pytest
 
 from rocketmq_py import Admin
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.header import Header
-from rocketmq_py.protocol.headers import ConsumerSendMsgBack, EndTransaction, ResetOffset, UpdateConsumerOffset
+from rocketmq_py.protocol.headers.base import Header
+from rocketmq_py.protocol.headers.common import ConsumerSendMsgBack, EndTransaction, ResetOffset, UpdateConsumerOffset
 from rocketmq_py.wire import fastjson
 from tests.interop.javapeer import JavaPeer, free_port_block, options
 from tests.interop.ours import OurServers

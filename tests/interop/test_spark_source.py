@@ -13,9 +13,9 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
-from rocketmq_py.spark.cluster import Cluster as View
 from rocketmq_py.spark.datasource import RocketMQDataSource
-from rocketmq_py.spark.stream import SUPPORTS_ADMISSION
+from rocketmq_py.spark.remoting.cluster import Cluster as View
+from rocketmq_py.spark.source.stream import SUPPORTS_ADMISSION
 from tests.interop.javapeer import JavaPeer, JavaServer
 from tests.interop.side import Side, group
 from tests.replicas import caught_up, topic_on_all

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rocketmq_py import Admin, ConsumeFromWhere, Message, MessageQueue, Producer, PushConsumer
-from rocketmq_py.client import push_puller
+from rocketmq_py.client.consumer.push import pull_loop
 from tests.interop.javapeer import JavaPeer
 from tests.interop.side import Inbox, Side, eventually, group
 
@@ -89,7 +89,7 @@ def test_an_offset_outside_the_queue_is_put_right_and_stored(
 def test_an_administrator_sets_a_running_group_back(
     java: JavaPeer, side: Side, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(push_puller, "SUSPEND_SECONDS", 1.0)  # a member hears of it with its next pull
+    monkeypatch.setattr(pull_loop, "SUSPEND_SECONDS", 1.0)  # a member hears of it with its next pull
     name = group()
     with consuming(side, topic, name) as inbox:
         inbox.wait(N)

@@ -12,8 +12,8 @@ import pytest
 
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers import SendMessageV2
-from rocketmq_py.server.outward import Outward
+from rocketmq_py.protocol.headers.common import SendMessageV2
+from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.wire.command import Command
 from tests.interop.javapeer import JavaPeer
 from tests.interop.ours import OurServer, OurServers
@@ -38,7 +38,7 @@ class Master:
 
     def ask(self, command: Command) -> Reply:
         async def ask() -> Reply:
-            with closing(Outward()) as caller:
+            with closing(RpcClient()) as caller:
                 return await caller.invoke(self.address, command, 60)
 
         return asyncio.run(ask())

@@ -19,7 +19,7 @@ from rocketmq_py import (
     TransactionProducer,
     TransactionState,
 )
-from rocketmq_py.cli.failures import Status
+from rocketmq_py.cli.output.failures import Status
 from rocketmq_py.wire.trace import TraceEntry, decode_trace
 from tests.interop.javapeer import JavaPeer, JavaProcess
 from tests.interop.ours import OurServers

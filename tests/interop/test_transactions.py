@@ -23,11 +23,11 @@ from rocketmq_py import (
     TransactionProducer,
     TransactionState,
 )
-from rocketmq_py.client.connections import Connections
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers import EndTransaction
-from rocketmq_py.spark.decisions import Decisions
-from rocketmq_py.spark.exactly import Committer
+from rocketmq_py.protocol.headers.common import EndTransaction
+from rocketmq_py.remoting.connection_pool import ConnectionPool
+from rocketmq_py.spark.decision_store.decisions import Decisions
+from rocketmq_py.spark.sink.exactly_once import Committer
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.ids import parse_offset_msg_id
 from tests.interop.javapeer import JavaPeer, JavaProcess, JavaServer, options
@@ -115,7 +115,7 @@ def bodies(messages: list[MessageExt]) -> list[str]:
 
 def ask(broker: str, code: RequestCode, header: Any) -> Command:
     async def asked() -> Command:
-        connections = Connections()
+        connections = ConnectionPool()
         try:
             return await connections.invoke(broker, code, header, check=False, timeout=30)
         finally:

@@ -2,7 +2,7 @@
 
 from hypothesis import given, strategies as st
 
-from rocketmq_py.core.allocation import Average, Circle, ConsistentHash, MachineRoom, Nearby
+from rocketmq_py.core.consumer.allocation import Average, Circle, ConsistentHash, MachineRoom, Nearby
 from rocketmq_py.model import MessageQueue
 
 QUEUES = st.builds(

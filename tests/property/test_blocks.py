@@ -13,10 +13,11 @@ from hypothesis import given, settings, strategies as st
 
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import decode_properties
-from rocketmq_py.spark.badrecords import Bad, Mode
-from rocketmq_py.spark.blocks import Block, BlockWriter, Ints
-from rocketmq_py.spark.rows import Outgoing, RowStamp, RowWriter
+from rocketmq_py.spark.decode.bad_records import Bad, Mode
+from rocketmq_py.spark.sink.blocks import Block, BlockWriter, Ints
+from rocketmq_py.spark.sink.rows import RowMessage, RowStamp, RowWriter
 from rocketmq_py.wire.batch import decode_batch
+from tests.examples import examples
 
 TEXT = st.text(st.sampled_from("ab é\x01\x02"), max_size=3) | st.text("ab", min_size=1, max_size=3) | st.none()
 KINDS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
@@ -62,11 +63,11 @@ def several() -> Callable[[int], tuple[str, Ints]]:
     return lambda many: ("B" * 28, np.array([next(numbers) & 0xFFFF for _ in range(many)], np.int64))
 
 
-def placed(found: Iterable[Block | Outgoing]) -> dict[Where, list[tuple[bytes, dict[str, str]]]]:
+def placed(found: Iterable[Block | RowMessage]) -> dict[Where, list[tuple[bytes, dict[str, str]]]]:
     """Bodies and properties for each place they go to; unique keys are told by their length only."""
     places: dict[Where, list[tuple[bytes, dict[str, str]]]] = {}
     for one in found:
-        if isinstance(one, Outgoing):
+        if isinstance(one, RowMessage):
             where = one.topic, bound(one.topic, one.sharding_key, one.queue_id), one.waits
             messages = [(one.body, one.properties)]
         else:
@@ -79,7 +80,7 @@ def placed(found: Iterable[Block | Outgoing]) -> dict[Where, list[tuple[bytes, d
     return places
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(frame=frames(), cut=st.integers(0, 5))
 def test_columns_say_what_rows_say(frame: tuple[list[str], list[list[Any]]], cut: int) -> None:
     names, rows = frame
@@ -95,7 +96,7 @@ def test_columns_say_what_rows_say(frame: tuple[list[str], list[list[Any]]], cut
     assert by_column.count == by_row.count
     common = [row for row in rows if row[0] and not {"delayLevel", "deliverAt", "properties", "topic"} & set(names)]
     if common and not any("\x01" in str(v) or "\x02" in str(v) for row in rows for v in row[1:]):
-        assert sum(isinstance(one, Outgoing) for one in found) == len(rows) - len(common)
+        assert sum(isinstance(one, RowMessage) for one in found) == len(rows) - len(common)
 
 
 def test_unique_keys_and_row_keys_are_numbered_through() -> None:

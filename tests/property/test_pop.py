@@ -9,8 +9,9 @@ from pathlib import Path
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tests.examples import examples
 from tests.unit.broker.harness import SMALL, InProcess
-from tests.unit.broker.poppers import Popped, ack, change_invisible, extended, make_topic, put, take
+from tests.unit.broker.pop.poppers import Popped, ack, change_invisible, extended, make_topic, put, take
 
 LONG_MS = 10 * 60_000
 """Longer than anything stays invisible here."""
@@ -131,4 +132,4 @@ class Pops(RuleBasedStateMachine):
 
 
 TestPops = Pops.TestCase
-TestPops.settings = settings(max_examples=20, stateful_step_count=25, deadline=None)
+TestPops.settings = settings(max_examples=examples(20), stateful_step_count=25, deadline=None)

@@ -2,7 +2,7 @@
 
 from hypothesis import given, strategies as st
 
-from rocketmq_py.core.processqueue import ProcessQueue
+from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.model import MessageExt, MessageQueue
 
 HOST = bytes(8)

@@ -28,6 +28,7 @@ from rocketmq_py.core.sql92.tree import (
     Truth,
 )  # fmt: skip
 from rocketmq_py.errors import SqlIllegal
+from tests.examples import examples
 from tests.sql92_cases import SOUP, TEXTS, Cases
 
 names = st.from_regex(r"[A-Za-z_$][A-Za-z0-9_$]{0,5}", fullmatch=True).filter(lambda name: name.upper() not in KEYWORDS)
@@ -127,7 +128,7 @@ def test_every_verdict_is_true_false_unknown_or_an_error(tree: Node, message: di
         assert build(tree)(message) in (True, False, None)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(st.sampled_from(SOUP) | st.characters(), max_size=12).map("".join) | st.integers().map(
     lambda seed: Cases(seed).expression()
 ))  # fmt: skip

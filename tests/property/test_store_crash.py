@@ -19,6 +19,7 @@ from rocketmq_py.errors import StoreNotWritable
 from rocketmq_py.store import SYNC_FLUSH, MessageStore, NewBatch, StoreConfig
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.record import decode_records
+from tests.examples import examples
 from tests.unit.store.helpers import HOST, NOW, Clock, numbers, read_queue, record
 from tests.unit.store.memoryfs import MemoryFileSystem
 
@@ -180,7 +181,7 @@ class World:
                 assert number in numbers(hits)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(before=steps, after=steps)
 def test_after_a_kill_nothing_is_lost(before, after):
     world = World()
@@ -191,7 +192,7 @@ def test_after_a_kill_nothing_is_lost(before, after):
     world.store.close()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(before=steps, after=steps, seed=st.integers(0, 1 << 32), operations=st.lists(st.integers(1, 60), min_size=3))
 def test_after_a_loss_of_power_what_was_flushed_is_there(before, after, seed, operations):
     world = World()
@@ -203,7 +204,7 @@ def test_after_a_loss_of_power_what_was_flushed_is_there(before, after, seed, op
     world.store.close()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(before=steps, after=steps, seed=st.integers(0, 1 << 32), operations=st.lists(st.integers(1, 60), min_size=3))
 def test_with_sync_flush_no_loss_of_power_takes_away_what_a_reader_saw(before, after, seed, operations):
     world = World(SYNC)
@@ -217,7 +218,7 @@ def test_with_sync_flush_no_loss_of_power_takes_away_what_a_reader_saw(before, a
     world.store.close()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(script=untrimmed)
 def test_after_a_clean_end_everything_is_there_and_the_files_say_so(script):
     world = World()
@@ -251,7 +252,7 @@ failures = st.tuples(st.integers(1, 80), st.integers(1, 12))
 configs = st.sampled_from([CONFIG, SYNC])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(script=steps, failure=failures, config=configs)
 def test_a_disk_that_fails_for_a_while_costs_refusals_and_no_message(script, failure, config):
     """Writes, new files and allocations fail; syncs do not: what a failed sync leaves nobody knows."""
@@ -269,7 +270,7 @@ def test_a_disk_that_fails_for_a_while_costs_refusals_and_no_message(script, fai
     assert world.fs.size(ROOT / "abort") is None
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(before=steps, after=steps, number=st.integers(1, 30), config=configs)
 def test_a_sync_that_fails_ends_writing_and_the_next_start_has_all_there_was(before, after, number, config):
     world = World(config)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, strategies as st
 
 from rocketmq_py.properties import decode_properties
-from rocketmq_py.store import fields
+from rocketmq_py.store.write import dispatch_fields
 
 pieces = st.lists(st.sampled_from([b"TAGS", b"KEYS", b"xTAGS", b"\x01", b"\x02", b"v", b"TAGS\x01", b"\x02TAGS\x01w"]))
 
@@ -14,13 +14,13 @@ pieces = st.lists(st.sampled_from([b"TAGS", b"KEYS", b"xTAGS", b"\x01", b"\x02",
 def test_parsed_properties_are_those_of_the_decoder(parts):
     raw = b"".join(parts)
     decoded = {name.encode(): value.encode() for name, value in decode_properties(raw).items()}
-    parsed = {name: value for name, value in fields.parse(raw).items() if name}
+    parsed = {name: value for name, value in dispatch_fields.parse(raw).items() if name}
     assert parsed == decoded
 
 
 @given(pieces)
 def test_a_value_is_found_where_the_parser_finds_it(parts):
     raw = b"".join(parts)
-    for name in (fields.TAGS, fields.KEYS):
-        span = fields.value_span(raw, name)
-        assert (raw[span[0] : span[1]] if span else None) == fields.parse(raw).get(name)
+    for name in (dispatch_fields.TAGS, dispatch_fields.KEYS):
+        span = dispatch_fields.value_span(raw, name)
+        assert (raw[span[0] : span[1]] if span else None) == dispatch_fields.parse(raw).get(name)

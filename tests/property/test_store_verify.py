@@ -8,8 +8,9 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
-from rocketmq_py.store.offline import OfflineStore
-from rocketmq_py.store.verify import verify
+from rocketmq_py.store.tools.offline import OfflineStore
+from rocketmq_py.store.tools.verify import verify
+from tests.examples import examples
 from tests.unit.store.helpers import Stores, fill, record
 from tests.unit.store.memoryfs import MemoryFileSystem
 
@@ -46,7 +47,7 @@ def write_out(fs: MemoryFileSystem, root: Path) -> None:
         file.write_bytes(bytes(node.content))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 1 << 32))
 def test_a_recovered_store_is_valid(seed: int) -> None:
     chance = random.Random(seed)

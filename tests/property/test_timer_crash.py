@@ -19,17 +19,18 @@ import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from rocketmq_py.broker import timerfiles
-from rocketmq_py.broker.delay import DelayService
-from rocketmq_py.broker.stamping import encode
-from rocketmq_py.broker.timermetrics import TimerMetrics
-from rocketmq_py.broker.timers import Timers
-from rocketmq_py.core import timers as rules
-from rocketmq_py.core.delay import DelayLevels
+from rocketmq_py.broker.send.message_properties import encode
+from rocketmq_py.broker.timer import timer_files
+from rocketmq_py.broker.timer.delay_levels import DelayService
+from rocketmq_py.broker.timer.timer_metrics import TimerMetrics
+from rocketmq_py.broker.timer.timers import Timers
+from rocketmq_py.core.timer import timers as rules
+from rocketmq_py.core.timer.delay_levels import DelayLevels
 from rocketmq_py.properties import Property
 from rocketmq_py.store import ASYNC_FLUSH, SYNC_FLUSH, MessageStore, NewRecord, StoreConfig, message_store
-from rocketmq_py.store.config_files import ConfigFile
-from rocketmq_py.store.flusher import Flusher
+from rocketmq_py.store.config.config_files import ConfigFile
+from rocketmq_py.store.log.flusher import Flusher
+from tests.examples import examples
 from tests.unit.store.helpers import CLIENT, HOST, NOW, Clock, read_queue
 from tests.unit.store.memoryfs import MemoryFileSystem
 
@@ -81,8 +82,8 @@ def small_and_quiet() -> Iterator[None]:
     logging.disable(logging.ERROR)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(message_store, "Flusher", FlushAtOnce)
-        patch.setattr(timerfiles, "ThreadPoolExecutor", AtOnce)
-        patch.setattr(timerfiles, "WHEEL_SLOTS", SLOTS)
+        patch.setattr(timer_files, "ThreadPoolExecutor", AtOnce)
+        patch.setattr(timer_files, "WHEEL_SLOTS", SLOTS)
         patch.setattr(rules, "WHEEL_SLOTS", SLOTS)
         yield
     logging.disable(logging.NOTSET)
@@ -234,7 +235,7 @@ killed = st.lists(step | st.tuples(st.just("kill"), st.just(0), st.just(0)), max
 operations = st.lists(st.integers(1, 120), min_size=3, max_size=3)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(script=killed)
 def test_a_kill_costs_nothing_and_doubles_nothing(script: list[tuple[str, int, int]]) -> None:
     world = World()
@@ -243,7 +244,7 @@ def test_a_kill_costs_nothing_and_doubles_nothing(script: list[tuple[str, int, i
     world.check(world.finish())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     scripts=st.tuples(steps, steps, steps), seed=st.integers(0, 1 << 32), at=operations,
     flush=st.sampled_from([SYNC_FLUSH, SYNC_FLUSH, ASYNC_FLUSH]),

@@ -10,14 +10,15 @@ from typing import NamedTuple
 
 from hypothesis import given, settings, strategies as st
 
-from rocketmq_py.broker.delay import DelayService
-from rocketmq_py.broker.slavetimers import HandedOn, SlaveTimers
-from rocketmq_py.broker.timermetrics import TimerMetrics
-from rocketmq_py.core.delay import DelayLevels
-from rocketmq_py.core.timers import Entry
+from rocketmq_py.broker.timer.delay_levels import DelayService
+from rocketmq_py.broker.timer.slave_timers import HandedOn, SlaveTimers
+from rocketmq_py.broker.timer.timer_metrics import TimerMetrics
+from rocketmq_py.core.timer.delay_levels import DelayLevels
+from rocketmq_py.core.timer.timers import TimerEntry
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.store import MessageStore
-from rocketmq_py.store.config_files import ConfigFile
+from rocketmq_py.store.config.config_files import ConfigFile
+from tests.examples import examples
 from tests.property.test_timer_crash import (
     LONGEST_MS,
     ROOT,
@@ -163,7 +164,7 @@ class Pair(World):
             if len(entries) < 5 or self.answer == SILENT:
                 return
 
-    def hand_on_one(self, entry: Entry, now: int) -> None:
+    def hand_on_one(self, entry: TimerEntry, now: int) -> None:
         message = self.slave.handed_on(entry, now)
         if message is None:
             self.slave.taken(entry, None, now)
@@ -231,7 +232,7 @@ step = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(script=st.lists(step, max_size=25))
 def test_no_timer_is_lost_or_early_whoever_is_there(script: list[tuple[str, int, int]]) -> None:
     pair = Pair()

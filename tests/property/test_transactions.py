@@ -8,15 +8,16 @@ from pathlib import Path
 
 from hypothesis import example, given, settings, strategies as st
 
-from rocketmq_py.broker.stamping import encode
-from rocketmq_py.core.transactions import decode_offsets, encode_places
+from rocketmq_py.broker.send.message_properties import encode
+from rocketmq_py.core.transaction.transactions import decode_offsets, encode_places
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers import EndTransactions
+from rocketmq_py.protocol.headers.common import EndTransactions
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.command import Command
+from tests.examples import examples
 from tests.unit.broker.harness import InProcess
 from tests.unit.broker.requests import send
-from tests.unit.broker.transacting import (
+from tests.unit.broker.transaction.transacting import (
     COMMIT,
     HALF,
     ROLLBACK,
@@ -177,14 +178,14 @@ def live(history: list[tuple[int, int, bool]]) -> None:
             world.broker.services.close()
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(steps(_GOOD_ORDER))
 @example([(ROUNDS, 0, False), (END, 0, False), (ROUNDS, 0, False), (RESTART, 0, False), (END, 0, False)])
 def test_a_transaction_ends_once_as_its_producer_says(history: list[tuple[int, int, bool]]) -> None:
     live(history)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(steps((*_GOOD_ORDER, CRASH)))
 def test_a_crash_loses_nothing_and_brings_back_nothing(history: list[tuple[int, int, bool]]) -> None:
     live(history)

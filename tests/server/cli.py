@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from click.testing import CliRunner, Result
 
 from rocketmq_py.cli import main
-from rocketmq_py.cli.failures import Status
+from rocketmq_py.cli.output.failures import Status
 from tests import patience
 
 T = TypeVar("T")

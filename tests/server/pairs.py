@@ -13,11 +13,11 @@ from typing import Any
 
 from rocketmq_py.broker import Broker
 from rocketmq_py.broker.broker import wall_clock
-from rocketmq_py.broker.config import SLAVE, configure
+from rocketmq_py.broker.config.broker_config import SLAVE, configure
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers import SendMessageV2
-from rocketmq_py.server.outward import Outward
+from rocketmq_py.protocol.headers.common import SendMessageV2
+from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.command import Command
 
@@ -35,7 +35,7 @@ class Pairs:
 
     def __init__(self, work: Path) -> None:
         self.work = work
-        self.caller = Outward()
+        self.caller = RpcClient()
 
     async def broker(self, name: str, clock: Callable[[], int] = wall_clock, **settings: Any) -> Broker:
         """A running broker with a store of its own, the one it had before if it had one."""

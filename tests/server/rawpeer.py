@@ -49,6 +49,14 @@ class RawPeer:
         finally:
             self._socket.settimeout(SECONDS)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the other end has closed the connection."""
+        try:
+            return self._socket.recv(1) == b""
+        except ConnectionResetError:
+            return True
+
     def leave(self) -> None:
         """Close this end and wait until the other end has closed too."""
         self._socket.shutdown(socket.SHUT_WR)

@@ -20,14 +20,17 @@ from rocketmq_py import (
     SimpleConsumer,
 )
 from rocketmq_py.cli import main
-from rocketmq_py.client.connections import Connections
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.protocol.bodies_access import AclInfo, EntryInfo, PolicyInfo, UserInfo
+from rocketmq_py.protocol.bodies.access import AclInfo, EntryInfo, PolicyInfo, UserInfo
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers import GetRouteInfo
-from rocketmq_py.protocol.headers_access import DeleteAcl, SubjectHeader, UserHeader
-from rocketmq_py.server.access import AccessSettings
+from rocketmq_py.protocol.headers.access import DeleteAcl, ListUsers, SubjectHeader, UserHeader
+from rocketmq_py.protocol.headers.base import NoHeader
+from rocketmq_py.protocol.headers.common import GetConsumeStats, GetRouteInfo
+from rocketmq_py.remoting.connection_pool import ConnectionPool
+from rocketmq_py.server.access_control import AccessSettings
 from rocketmq_py.testing import Cluster
+from rocketmq_py.wire.frame import encode_frame
+from tests.server.rawpeer import RawPeer
 
 ROOT = Credentials("root", "root-secret")
 BROKER = Credentials("the-broker", "broker-secret")
@@ -53,7 +56,7 @@ def administer(cluster, code, header, body=b"", who=ROOT):
     """What the broker answers to one request of an administrator."""
 
     async def ask():
-        connections = Connections(credentials=who)
+        connections = ConnectionPool(credentials=who)
         try:
             return await connections.invoke(cluster.addresses[0], code, header, body)
         finally:
@@ -267,3 +270,61 @@ def test_settings_that_cannot_work_are_refused_without_their_secrets(settings, c
     with pytest.raises(ConfigError, match=complaint) as found:
         AccessSettings.of(settings)
     assert "s3cret" not in str(found.value)
+
+
+HOSTILE = {
+    "fields": b',"extFields":{%s"x":"\xff","y":' + b"[" * 70 + b"]" * 70 + b"}",
+    "members": b',"x":"\xff","y":' + b"[" * 70 + b"]" * 70 + b',"extFields":{%s"z":1}',
+    "language": b',"language":"\xc2\xb2","extFields":{%s"z":"1"}',
+    "code twice": b',"code":105,"code":%d,"extFields":{%s"z":"1"}',
+    "too deep": b',"extFields":{%s"y":' + b"[" * 900 + b"]" * 900 + b"}",
+    "much too deep": b',"extFields":{%s"y":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+}
+"""What stands in unsigned headers beside their codes."""
+
+OF_ADMINISTRATORS = [
+    ("broker", Code.GET_BROKER_CONFIG, b"", b""),
+    ("broker", Code.UPDATE_BROKER_CONFIG, b"", b"maxMessageSize=77777\n"),
+    ("broker", Code.AUTH_LIST_USER, b"", b""),
+    ("broker", Code.AUTH_GET_USER, b'"username":"root",', b""),
+    ("broker", Code.AUTH_CREATE_USER, b'"username":"mallory",',
+     UserInfo(username="mallory", password="m", user_type="Super").encode()),
+    ("broker", Code.DELETE_TOPIC_IN_BROKER, b'"topic":"orders",', b""),
+    ("namesrv", Code.GET_NAMESRV_CONFIG, b"", b""),
+    ("namesrv", Code.UPDATE_NAMESRV_CONFIG, b"", b"orderMessageEnable=true\n"),
+    ("namesrv", Code.PUT_KV_CONFIG, b'"namespace":"n","key":"k","value":"v",', b""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.parametrize(("server", "code", "fields", "body"), OF_ADMINISTRATORS, ids=lambda value: str(value)[:40])
+def test_no_unsigned_header_passes_for_an_administrators(guarded, kind, server, code, fields, body):
+    """Refused, or the end of the connection: whatever the decoder makes of the header, the guard sees the same."""
+    rest = HOSTILE[kind] % ((code, fields) if b"%d" in HOSTILE[kind] else (fields,))
+    header = b'{"code":%d,"opaque":5,"flag":0%s}' % (code, rest)
+    if kind == "code twice":
+        header = header.replace(b'{"code":%d,' % code, b"{", 1)
+    address = guarded.addresses[0] if server == "broker" else guarded.namesrv
+    with RawPeer(address) as peer:
+        peer.send(encode_frame(header, body))
+        try:
+            answer = peer.receive()
+        except (AssertionError, ConnectionResetError):
+            assert peer.is_closed
+        else:
+            assert (answer.opaque, answer.code) == (5, ResponseCode.NO_PERMISSION)
+            assert answer.body == b""
+    users = administer(guarded, Code.AUTH_LIST_USER, ListUsers())
+    assert b"mallory" not in users.body
+    assert b"maxMessageSize=77777" not in administer(guarded, Code.GET_BROKER_CONFIG, NoHeader()).body
+
+
+def test_users_see_the_progress_in_the_topics_they_may_see_only(guarded):
+    """Also where a request lists topics."""
+    who = add_user(guarded, "counter")
+    allow(guarded, "counter", "Group:counters", "Topic:orders", actions=["Get"])
+    administer(
+        guarded, Code.GET_CONSUME_STATS, GetConsumeStats(consumer_group="counters", topic_list="orders;"), who=who
+    )
+    both = GetConsumeStats(consumer_group="counters", topic_list="orders;others")
+    refused(lambda: administer(guarded, Code.GET_CONSUME_STATS, both, who=who), "Topic:others")

@@ -15,10 +15,10 @@ from rocketmq_py.broker import Broker
 from rocketmq_py.broker.broker import wall_clock
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.namesrv import NameServer, NamesrvConfig
-from rocketmq_py.protocol.bodies import KvTable, SubscriptionGroupConfig, TopicConfig, TopicRouteData
+from rocketmq_py.protocol.bodies.common import KvTable, SubscriptionGroupConfig, TopicConfig, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers import GetRouteInfo
-from rocketmq_py.server.outward import Outward
+from rocketmq_py.protocol.headers.common import GetRouteInfo
+from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.wire.command import Command
 from tests.server.test_broker import make, until
 
@@ -37,7 +37,7 @@ class Trio:
 
     async def is_active(self, broker: Broker) -> bool:
         """Whether tools are told that it does what a master does (brokerActive)."""
-        outward = Outward()
+        outward = RpcClient()
         try:
             answer = await outward.invoke(broker.address, Command(Code.GET_BROKER_RUNTIME_INFO), 30)
             return bool(KvTable.decode(bytes(answer.body)).table["brokerActive"] == "true")
@@ -45,7 +45,7 @@ class Trio:
             outward.close()
 
     async def route(self, topic: str) -> TopicRouteData:
-        outward = Outward()
+        outward = RpcClient()
         header = GetRouteInfo(topic=topic, accept_standard_json_only=True)
         try:
             answer = await outward.invoke(

@@ -21,7 +21,7 @@ from rocketmq_py import (
     PushConsumer,
     aio,
 )
-from rocketmq_py.client.admin_topics import changes
+from rocketmq_py.client.admin.topics import changes
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.testing import Cluster
 from rocketmq_py.wire.command import Command

@@ -17,11 +17,11 @@ from rocketmq_py.broker.broker import wall_clock
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import ClosedError, ConfigError, ConnectError, ConnectionLost, RequestTimeout, StoreLocked
 from rocketmq_py.namesrv import NameServer, NamesrvConfig
-from rocketmq_py.protocol.bodies import TopicRouteData
+from rocketmq_py.protocol.bodies.common import TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers import CreateTopic, GetRouteInfo, PullMessage, PutKvConfig, SendMessageV2
-from rocketmq_py.server.outward import Outward
-from rocketmq_py.server.running import started
+from rocketmq_py.protocol.headers.common import CreateTopic, GetRouteInfo, PullMessage, PutKvConfig, SendMessageV2
+from rocketmq_py.remoting.rpc_client import RpcClient
+from rocketmq_py.server.runner import started
 from rocketmq_py.store import StoreConfig
 from rocketmq_py.wire.command import Command
 
@@ -41,9 +41,9 @@ def make(
 
 
 @asynccontextmanager
-async def running(root: Path, *args: Any, **config: Any) -> AsyncIterator[tuple[Broker, Outward]]:
+async def running(root: Path, *args: Any, **config: Any) -> AsyncIterator[tuple[Broker, RpcClient]]:
     """A started broker and connections to it."""
-    broker, caller = make(root, *args, **config), Outward()
+    broker, caller = make(root, *args, **config), RpcClient()
     await broker.start()
     try:
         yield broker, caller
@@ -69,7 +69,7 @@ async def until(happened: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def until_routed(caller: Outward, namesrv: str, topic: str) -> None:
+async def until_routed(caller: RpcClient, namesrv: str, topic: str) -> None:
     async with asyncio.timeout(SECONDS):
         while await route(caller, namesrv, topic) is None:  # noqa: ASYNC110 - as clients do
             await asyncio.sleep(0.01)
@@ -91,11 +91,11 @@ def pull_command(offset: int) -> Command:
     return Command(Code.PULL_MESSAGE, ext=header.to_ext())
 
 
-async def ask(caller: Outward, address: str, command: Command) -> Reply:
+async def ask(caller: RpcClient, address: str, command: Command) -> Reply:
     return await caller.invoke(address, command, SECONDS)
 
 
-async def route(caller: Outward, namesrv: str, topic: str) -> TopicRouteData | None:
+async def route(caller: RpcClient, namesrv: str, topic: str) -> TopicRouteData | None:
     header = GetRouteInfo(topic=topic, accept_standard_json_only=True)
     answer = await ask(caller, namesrv, Command(Code.GET_ROUTEINFO_BY_TOPIC, ext=header.to_ext()))
     return None if answer.code else TopicRouteData.decode(answer.body)
@@ -106,7 +106,7 @@ async def route(caller: Outward, namesrv: str, topic: str) -> TopicRouteData | N
 
 def test_a_message_is_sent_pulled_and_there_after_a_restart(tmp_path: Path) -> None:
     async def scenario() -> None:
-        broker, caller = make(tmp_path), Outward()
+        broker, caller = make(tmp_path), RpcClient()
         for number in range(2):
             await broker.start()
             assert broker.address == f"127.0.0.1:{broker.port}"
@@ -161,7 +161,7 @@ def test_a_stop_answers_who_waits(tmp_path: Path) -> None:
 def test_a_pull_is_answered_when_its_message_comes(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as (broker, consumer):
-            producer = Outward()
+            producer = RpcClient()
             await ask(producer, broker.address, send_command())
             waiting = asyncio.create_task(ask(consumer, broker.address, pull_command(1)))
             await until(lambda: len(broker.services.holds))
@@ -199,7 +199,7 @@ def test_a_broker_registers_and_takes_itself_back(tmp_path: Path) -> None:
                     found = await route(caller, server.address, "TBW102")
                     assert found is not None
                     assert found.broker_datas[0].broker_addrs == {0: broker.address}
-            caller = Outward()
+            caller = RpcClient()
             assert await route(caller, first.address, "TBW102") is None
             caller.close()
 
@@ -301,7 +301,7 @@ def test_a_name_server_that_comes_back_empty_is_told_everything(tmp_path: Path) 
     async def scenario() -> None:
         async with name_server() as first:
             port = first.port
-            broker, caller = make(tmp_path, first.address), Outward()
+            broker, caller = make(tmp_path, first.address), RpcClient()
             await broker.start()
         async with name_server(port) as second:
             await until_routed(caller, second.address, "TBW102")
@@ -327,7 +327,7 @@ def test_topics_the_name_server_wants_in_order_are_marked_with_the_next_registra
 
 def test_calls_of_others_fail_in_words() -> None:
     async def scenario() -> None:
-        caller = Outward()
+        caller = RpcClient()
 
         async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.read()
@@ -375,7 +375,7 @@ def test_with_sync_flush_an_answer_means_that_it_is_on_disk(tmp_path: Path) -> N
 def test_with_sync_flush_a_pull_waits_for_the_disk_and_no_longer(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path, store=SYNC) as (broker, consumer):
-            producer = Outward()
+            producer = RpcClient()
             await ask(producer, broker.address, send_command())
             for offset in range(1, 6):
                 waiting = asyncio.create_task(ask(consumer, broker.address, pull_command(offset)))

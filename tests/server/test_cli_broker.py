@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketmq_py.cli.failures import Status
+from rocketmq_py.cli.output.failures import Status
 from rocketmq_py.testing import Cluster
 from tests.server.cli import Cli
 from tests.server.pairs import caught_up, pairs

@@ -20,7 +20,7 @@ from rocketmq_py import (
     aio,
 )
 from rocketmq_py.cli import main
-from rocketmq_py.cli.failures import Status
+from rocketmq_py.cli.output.failures import Status
 from rocketmq_py.testing import Cluster
 from tests.server.cli import Cli, eventually
 

@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from rocketmq_py import Admin, Message, MessageQueue, Producer, RequestTimeout, SendResult, aio
-from rocketmq_py.cli import dlq, dlq_resend, message_send
-from rocketmq_py.cli.dlq_turn import Turn
-from rocketmq_py.cli.failures import Failure, Status
+from rocketmq_py.cli.dlq import commands, resend
+from rocketmq_py.cli.dlq.resend_lock import ResendLock
+from rocketmq_py.cli.message import send as message_send
+from rocketmq_py.cli.output.failures import CommandFailure, Status
 from rocketmq_py.testing import Cluster
 from tests.server.cli import Cli, eventually
 
@@ -308,7 +309,7 @@ def test_what_cannot_be_noted_is_said(cli: Cli, dead: str, monkeypatch: pytest.M
     async def fail(*_: Any) -> None:
         raise RequestTimeout("no answer in time")
 
-    monkeypatch.setattr(dlq_resend, "mark_resent", fail)
+    monkeypatch.setattr(resend, "mark_resent", fail)
     result = cli("dlq", "resend", dead, "-y")
     assert result.exit_code == Status.FAILED
     assert "but that could not be noted: no answer in time. The next run would send it a second time" in result.output
@@ -326,14 +327,14 @@ def python_s_interrupts() -> Iterator[None]:
 def test_an_interrupt_leaves_nothing_half_done(
     cli: Cli, rocketmq_topic: str, dead: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mark = dlq_resend.mark_resent
+    mark = resend.mark_resent
 
     async def interrupted(admin: aio.Admin, queue: MessageQueue, offset: int) -> None:
         signal.raise_signal(signal.SIGINT)
         await asyncio.sleep(0)  # the interrupt arrives between what was sent and its mark
         await mark(admin, queue, offset)
 
-    monkeypatch.setattr(dlq_resend, "mark_resent", interrupted)
+    monkeypatch.setattr(resend, "mark_resent", interrupted)
     result = cli("dlq", "resend", dead, "-y")
     assert result.exit_code == Status.INTERRUPTED
     assert f"sent 1 of 3 dead letters of group {dead} again" in result.output
@@ -360,13 +361,13 @@ def test_one_run_at_a_time(cli: Cli, rocketmq: Cluster, rocketmq_topic: str, dea
 def test_what_another_run_has_sent_meanwhile_is_left_out(
     cli: Cli, rocketmq: Cluster, rocketmq_topic: str, dead: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep = Turn.keep
+    keep = ResendLock.keep
 
-    async def late(turn: Turn) -> None:
-        await dlq_resend.mark_resent(turn._admin, MessageQueue(f"%DLQ%{dead}", "broker-a", 0), 2)
+    async def late(turn: ResendLock) -> None:
+        await resend.mark_resent(turn._admin, MessageQueue(f"%DLQ%{dead}", "broker-a", 0), 2)
         await keep(turn)
 
-    monkeypatch.setattr(Turn, "keep", late)
+    monkeypatch.setattr(ResendLock, "keep", late)
     assert f"sent 1 of 3 dead letters of group {dead} again" in cli("dlq", "resend", dead, "-y").output
     assert bodies(cli, rocketmq_topic) == ["dead 2"]
 
@@ -376,13 +377,13 @@ def test_a_turn_is_renewed_in_time(rocketmq: Cluster, rocketmq_topic: str) -> No
 
     async def main() -> None:
         async with aio.Admin(rocketmq.namesrv) as admin, aio.Admin(rocketmq.namesrv) as other:
-            turn = Turn(admin, [queue], lambda: now[0])
+            turn = ResendLock(admin, [queue], lambda: now[0])
             await turn.keep()
             await admin.unlock_queue("TOOLS_CONSUMER", queue)
             assert await other.lock_queue("TOOLS_CONSUMER", queue)
             await turn.keep()  # not asked about yet
             now[0] = 20.0
-            with pytest.raises(Failure, match="another run"):
+            with pytest.raises(CommandFailure, match="another run"):
                 await turn.keep()
 
     asyncio.run(main())
@@ -397,7 +398,7 @@ def test_an_export_that_fails_leaves_the_file_alone(
     def fail(*_: Any) -> None:
         raise RequestTimeout("no answer")
 
-    monkeypatch.setattr(dlq, "dead_row", fail)
+    monkeypatch.setattr(commands, "dead_row", fail)
     failed = cli("dlq", "export", dead, path)
     assert (failed.exit_code, failed.stderr) == (Status.FAILED, "Error: no answer\n")
     assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("dead.jsonl", "before")]

@@ -10,7 +10,7 @@ import pytest
 from click.testing import Result
 
 from rocketmq_py import Admin, Message, MessageQueue, NetworkError, Producer, TransactionProducer, TransactionState
-from rocketmq_py.cli.failures import Status
+from rocketmq_py.cli.output.failures import Status
 from rocketmq_py.testing import Cluster
 from tests.server.cli import Cli, eventually
 

@@ -10,8 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from rocketmq_py import Message, Producer, aio
-from rocketmq_py.cli import main, topic_tail
-from rocketmq_py.cli.failures import Status
+from rocketmq_py.cli import main
+from rocketmq_py.cli.output.failures import Status
+from rocketmq_py.cli.topic import tail
 from rocketmq_py.testing import Cluster, TcpProxy
 from tests.server.cli import Cli
 
@@ -120,14 +121,14 @@ def test_a_filter_that_is_no_filter(cli: Cli, rocketmq_topic: str) -> None:
 
 
 def test_following_a_topic_through_a_restart_and_new_queues(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_tail, "AGAIN_SECONDS", 0.05)
-    monkeypatch.setattr(topic_tail, "ROUTE_SECONDS", 0.05)
+    monkeypatch.setattr(tail, "AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(tail, "ROUTE_SECONDS", 0.05)
 
     async def main(cluster: Cluster) -> None:
         topic = cluster.create_topic("orders", 1)
         async with aio.Admin(cluster.namesrv) as admin, aio.Producer("p", cluster.namesrv) as producer:
             await producer.send(Message(topic, b"before"))
-            messages = topic_tail.follow(admin, topic, 1)
+            messages = tail.follow(admin, topic, 1)
             assert (await anext(messages)).body == b"before"
             await producer.send(Message(topic, b"first"))
             assert (await anext(messages)).body == b"first"
@@ -148,7 +149,7 @@ def test_what_ends_a_poll_ends_the_tail(rocketmq: Cluster) -> None:
         topic = f"t-{uuid.uuid4().hex[:12]}"
         async with aio.Admin(rocketmq.namesrv) as admin:
             await admin.create_topic(topic, 1)
-            messages = topic_tail.follow(admin, topic, 0, sql="a = 1")
+            messages = tail.follow(admin, topic, 0, sql="a = 1")
             with pytest.raises(aio.BrokerError, match="SQL92"):  # this broker does not filter
                 await anext(messages)
 

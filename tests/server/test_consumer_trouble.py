@@ -10,13 +10,14 @@ import pytest
 
 from rocketmq_py import ForkedError, LitePullConsumer, PushConsumer as BlockingConsumer
 from rocketmq_py.aio import Admin, Message, MessageQueue, Producer, PushConsumer
-from rocketmq_py.client import push_group, push_puller
-from rocketmq_py.client.instance import ClientInstance
-from rocketmq_py.core import rebalance
+from rocketmq_py.client.client_instance import ClientInstance
+from rocketmq_py.client.consumer import consumer_group
+from rocketmq_py.client.consumer.push import pull_loop
+from rocketmq_py.core.consumer import rebalance
 from rocketmq_py.testing import Cluster
 from tests.server.consuming import FIRST, PATIENCE, Seen, eventually
 
-BROKER_LOG, CLIENT_LOG = "rocketmq_py.broker.clients", "rocketmq_py.client.push_doctor"
+BROKER_LOG, CLIENT_LOG = "rocketmq_py.broker.cluster.clients", "rocketmq_py.client.consumer.group_check"
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def cluster():
 @pytest.fixture
 def hurry(monkeypatch):
     """What is looked at every 20 s is looked at every 0.2 s, and brokers hold pulls no longer than that."""
-    monkeypatch.setattr(push_puller, "SUSPEND_SECONDS", 0.2)
+    monkeypatch.setattr(pull_loop, "SUSPEND_SECONDS", 0.2)
     monkeypatch.setattr(rebalance, "WAIT_BALANCED", 0.2)
     monkeypatch.setattr(rebalance, "WAIT_UNBALANCED", 0.05)
 
@@ -207,8 +208,8 @@ def test_a_clock_that_is_set_back_keeps_no_subscription_from_being_replaced(clus
     async def scenario():
         seen = Seen()
         async with consumer(cluster, group, topic, seen, "a") as member:
-            now = push_group.time
-            monkeypatch.setattr(push_group, "time", lambda: now() - 86400)
+            now = consumer_group.time
+            monkeypatch.setattr(consumer_group, "time", lambda: now() - 86400)
             member.subscribe(topic, "b", seen)
             registry = cluster.brokers[0].services.clients.consumers
             await eventually(lambda: registry.groups[group].subscriptions[topic].sub_string == "b")

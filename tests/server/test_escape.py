@@ -10,14 +10,14 @@ from pathlib import Path
 
 from rocketmq_py.broker import Broker
 from rocketmq_py.broker.broker import wall_clock
-from rocketmq_py.broker.stored import read_stored
+from rocketmq_py.broker.send.stored_record import read_stored
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol import names
-from rocketmq_py.protocol.bodies import SubscriptionGroupConfig, TopicConfig
+from rocketmq_py.protocol.bodies.common import SubscriptionGroupConfig, TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers import SendMessageV2
-from rocketmq_py.protocol.headers_pop import PopMessage
-from rocketmq_py.server.outward import Outward
+from rocketmq_py.protocol.headers.common import SendMessageV2
+from rocketmq_py.protocol.headers.pop import PopMessage
+from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.wire.command import Command
 from tests.server.test_broker import make, name_server, until
 
@@ -26,7 +26,9 @@ DELAY_LEVEL, DUE_MS = 5, 60_000
 """Level 5 is a minute, and so long is what is popped out."""
 
 
-async def send(outward: Outward, broker: Broker, topic: str, body: bytes, sys_flag: int = 0, **properties: str) -> None:
+async def send(
+    outward: RpcClient, broker: Broker, topic: str, body: bytes, sys_flag: int = 0, **properties: str
+) -> None:
     text = "".join(f"{name}\x01{value}\x02" for name, value in properties.items())
     header = SendMessageV2(
         producer_group="p", topic=topic, default_topic="TBW102", default_topic_queue_nums=1, queue_id=0,
@@ -50,7 +52,7 @@ class LaterClock:
         self.ahead_ms += 2 * DUE_MS
 
 
-async def pop(outward: Outward, broker: Broker, topic: str, now_ms: int) -> None:
+async def pop(outward: RpcClient, broker: Broker, topic: str, now_ms: int) -> None:
     header = PopMessage(
         consumer_group="g", topic=topic, queue_id=0, max_msg_nums=1, invisible_time=DUE_MS, poll_time=60_000,
         born_time=now_ms, init_mode=0, exp_type="TAG", exp="*",
@@ -72,7 +74,7 @@ async def left_alone(root: Path, clock: LaterClock, **config: object) -> AsyncIt
     """A master that is gone, its slave, and the master of another name."""
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(name_server())
-        outward = Outward()
+        outward = RpcClient()
         stack.callback(outward.close)
         topics = [TopicConfig(topic_name=name, read_queue_nums=1, write_queue_nums=1) for name in ("t", "popped")]
         master = make(root / "master", server.address, clock=clock, enable_slave_acting_master=True)
@@ -109,7 +111,7 @@ def test_what_is_due_is_handed_to_another_master_and_not_delivered_again(tmp_pat
             await until(lambda: bodies(other, "t") == [b"delayed"])
             await until(lambda: bodies(other, names.HALF_TOPIC) == [b"half"])
             await until(lambda: bodies(other, POPPED_AGAIN) == [b"popped"])
-            outward = Outward()
+            outward = RpcClient()
             await pop(outward, slave, "popped", clock())
             outward.close()
             # What is out begins there: nobody else is to leave it out.

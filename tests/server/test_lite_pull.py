@@ -19,7 +19,7 @@ from rocketmq_py.aio import (
     OffsetIllegal,
     Producer,
 )
-from rocketmq_py.client.offsets_local import load
+from rocketmq_py.client.consumer.local_offsets import load
 from tests.server.consuming import FIRST, PATIENCE
 
 

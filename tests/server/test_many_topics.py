@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from rocketmq_py.broker import Broker, BrokerConfig, registration
+from rocketmq_py.broker import Broker, BrokerConfig
+from rocketmq_py.broker.cluster import registration
 from rocketmq_py.errors import ConnectError, ConnectionLost
 from rocketmq_py.namesrv import NameServer, NamesrvConfig
-from rocketmq_py.protocol.bodies import SubscriptionGroupConfig, TopicList
+from rocketmq_py.protocol.bodies.common import SubscriptionGroupConfig, TopicList
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers import CreateTopic, TopicName
-from rocketmq_py.server.outward import Outward
-from rocketmq_py.server.running import started
+from rocketmq_py.protocol.headers.common import CreateTopic, TopicName
+from rocketmq_py.remoting.rpc_client import RpcClient
+from rocketmq_py.server.runner import started
 from rocketmq_py.wire.command import Command
 from tests.interop.ours import READY, first_line
 
@@ -67,7 +68,7 @@ class Served:
 
 async def create_until_killed(served: Served) -> tuple[list[str], list[str]]:
     """Topics and groups that were acknowledged before the process was killed, in the midst of more."""
-    caller, topics, groups = Outward(), list[str](), list[str]()
+    caller, topics, groups = RpcClient(), list[str](), list[str]()
     try:
         for number in range(10 * MANY):
             if number == MANY:
@@ -103,14 +104,14 @@ def test_what_was_acknowledged_outlives_a_kill(tmp_path: Path) -> None:
 
 def test_topics_created_side_by_side_are_told_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[int] = []
-    invoke = Outward.invoke
+    invoke = RpcClient.invoke
 
-    async def counted(self: Outward, address: str, command: Command, timeout: float):
+    async def counted(self: RpcClient, address: str, command: Command, timeout: float):
         if command.code == Code.REGISTER_BROKER:
             told.append(len(command.body))
         return await invoke(self, address, command, timeout)
 
-    async def created_and_known(caller: Outward, broker: Broker, namesrv: str, topic: str) -> bool:
+    async def created_and_known(caller: RpcClient, broker: Broker, namesrv: str, topic: str) -> bool:
         assert (await caller.invoke(broker.address, create(topic), SECONDS)).code == 0
         ext = TopicName(topic=topic).to_ext()
         return (await caller.invoke(namesrv, Command(Code.GET_ROUTEINFO_BY_TOPIC, ext=ext), SECONDS)).code == 0
@@ -120,9 +121,9 @@ def test_topics_created_side_by_side_are_told_together(tmp_path: Path, monkeypat
             started(NameServer(NamesrvConfig(listen_port=0, bind_address="127.0.0.1"))) as namesrv,
             started(make(tmp_path, namesrv.address)) as broker,
         ):
-            monkeypatch.setattr(Outward, "invoke", counted)
+            monkeypatch.setattr(RpcClient, "invoke", counted)
             monkeypatch.setattr(registration, "_FLUSH_SECONDS", SECONDS)
-            caller = Outward()
+            caller = RpcClient()
             topics = [f"t-{number}" for number in range(MANY)]
             known = await asyncio.gather(
                 *(created_and_known(caller, broker, namesrv.address, topic) for topic in topics)

@@ -7,13 +7,13 @@ import zlib
 import msgspec
 import pytest
 
-from rocketmq_py.client.portal import Portal
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.namesrv import NameServer, NamesrvConfig
-from rocketmq_py.protocol import headers as h
-from rocketmq_py.protocol.bodies import RegisterBrokerBody, TopicConfig, TopicConfigTable
+from rocketmq_py.protocol.bodies.common import RegisterBrokerBody, TopicConfig, TopicConfigTable
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.server.running import started
+from rocketmq_py.protocol.headers import common as h
+from rocketmq_py.remoting.portal import Portal
+from rocketmq_py.server.runner import started
 from rocketmq_py.wire import fastjson
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command, decode_command, encode_command
 from rocketmq_py.wire.frame import FrameDecoder

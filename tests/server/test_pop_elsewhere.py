@@ -10,9 +10,9 @@ from pathlib import Path
 from rocketmq_py.broker import Broker, BrokerConfig
 from rocketmq_py.broker.broker import wall_clock
 from rocketmq_py.namesrv import NameServer
-from rocketmq_py.protocol.bodies import SubscriptionGroupConfig, TopicConfig
-from rocketmq_py.protocol.checkpoints import CheckPoint, CkKey, revive_topic
-from rocketmq_py.server.outward import Outward
+from rocketmq_py.protocol.bodies.common import SubscriptionGroupConfig, TopicConfig
+from rocketmq_py.protocol.pop_checkpoint import CheckPoint, CkKey, revive_topic
+from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.store import StoreConfig
 from tests.server.test_broker import SMALL, name_server, until
 from tests.server.test_escape import bodies, send
@@ -25,7 +25,7 @@ TRY_MS = 15_000
 class Cluster:
     """Masters of several names, whose clocks are ``ahead_ms`` ahead."""
 
-    def __init__(self, root: Path, server: NameServer, outward: Outward) -> None:
+    def __init__(self, root: Path, server: NameServer, outward: RpcClient) -> None:
         self.ahead_ms = 0
         self.outward = outward
         self._root = root
@@ -71,7 +71,7 @@ class Cluster:
 @asynccontextmanager
 async def cluster(root: Path) -> AsyncIterator[Cluster]:
     async with name_server() as server:
-        outward = Outward()
+        outward = RpcClient()
         made = Cluster(root, server, outward)
         try:
             yield made

@@ -29,10 +29,10 @@ from rocketmq_py import (
     SendStatus,
     aio,
 )
-from rocketmq_py.client import direct
-from rocketmq_py.client.connections import Connections
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers import PullMessage
+from rocketmq_py.protocol.headers.common import PullMessage
+from rocketmq_py.remoting import blocking
+from rocketmq_py.remoting.connection_pool import ConnectionPool
 from rocketmq_py.testing import Cluster, TcpProxy
 from rocketmq_py.wire.record import decode_records
 
@@ -52,7 +52,7 @@ def admin(rocketmq: Cluster) -> Iterator[Admin]:
 def stored(cluster: Cluster, *queues: MessageQueue) -> list[MessageExt]:
     """Every message of the queues, as the broker gives it."""
 
-    async def pull(connections: Connections, queue: MessageQueue) -> list[MessageExt]:
+    async def pull(connections: ConnectionPool, queue: MessageQueue) -> list[MessageExt]:
         header = PullMessage(
             consumer_group="look", topic=queue.topic, queue_id=queue.queue_id, queue_offset=0, max_msg_nums=32,
             sys_flag=4, commit_offset=0, suspend_timeout_millis=0, sub_version=0, subscription="*",
@@ -61,7 +61,7 @@ def stored(cluster: Cluster, *queues: MessageQueue) -> list[MessageExt]:
         return decode_records(answer.body, queue.broker_name)
 
     async def main() -> list[MessageExt]:
-        connections = Connections()
+        connections = ConnectionPool()
         found = [await pull(connections, queue) for queue in queues]
         await connections.close()
         return [message for messages in found for message in messages]
@@ -221,7 +221,7 @@ def test_a_connection_that_breaks_is_made_again(rocketmq: Cluster, rocketmq_topi
 def test_a_connection_the_broker_gave_up_is_noticed_before_it_is_used(
     rocketmq: Cluster, rocketmq_topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(direct, "_FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(blocking, "_FRESH_SECONDS", 0.0)
     with TcpProxy(rocketmq.addresses[0]) as proxy:
         mapped = {rocketmq.addresses[0]: proxy.address}
         with Producer("g", rocketmq.namesrv, address_map=mapped, retries=0) as producer:
@@ -252,7 +252,7 @@ def test_connections_threads_need_no_more_are_ended(
                 thread.start()
             for thread in threads:
                 thread.join()
-            monkeypatch.setattr(direct, "_IDLE_SECONDS", 0.0)
+            monkeypatch.setattr(blocking, "_IDLE_SECONDS", 0.0)
             while proxy.connections > 2:  # the loop's and this thread's; the proxy sees the others end in its own time
                 producer.send(Message(rocketmq_topic, "x"))
 

@@ -17,7 +17,7 @@ from rocketmq_py.aio import (
     Producer,
     PushConsumer,
 )
-from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.testing import Cluster
 from tests.server.consuming import FIRST, PATIENCE, Seen, eventually

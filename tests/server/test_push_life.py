@@ -7,8 +7,8 @@ import pytest
 
 from rocketmq_py import ConsumeHook, PushConsumer as BlockingConsumer
 from rocketmq_py.aio import ConfigError, Message, MessageQueue, Producer, PushConsumer
-from rocketmq_py.client import push_puller
-from rocketmq_py.core import processqueue, rebalance
+from rocketmq_py.client.consumer.push import pull_loop
+from rocketmq_py.core.consumer import process_queue, rebalance
 from tests.server.consuming import FIRST, PATIENCE, Seen, eventually
 
 
@@ -17,7 +17,7 @@ def hurry(monkeypatch):
     """What is looked at every 20 s is looked at every 0.1 s, and brokers hold pulls no longer than that."""
     monkeypatch.setattr(rebalance, "WAIT_BALANCED", 0.1)
     monkeypatch.setattr(rebalance, "WAIT_UNBALANCED", 0.05)
-    monkeypatch.setattr(push_puller, "SUSPEND_SECONDS", 0.1)
+    monkeypatch.setattr(pull_loop, "SUSPEND_SECONDS", 0.1)
 
 
 async def send(cluster, topic, count, queue_id=None):
@@ -91,7 +91,7 @@ def test_pulling_waits_at_the_share_of_a_topics_limit(cluster, topic, group):
 
 
 def test_a_queue_whose_pull_loop_was_lost_is_rebuilt(cluster, topic, group, hurry, monkeypatch):
-    monkeypatch.setattr(processqueue, "PULL_MAX_IDLE", 1.0)
+    monkeypatch.setattr(process_queue, "PULL_MAX_IDLE", 1.0)
 
     async def scenario():
         seen = Seen()

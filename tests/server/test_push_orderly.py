@@ -15,7 +15,7 @@ from rocketmq_py.aio import (
     Producer,
     PushConsumer,
 )
-from rocketmq_py.core import orderly
+from rocketmq_py.core.consumer import orderly
 from rocketmq_py.testing import Cluster
 from tests.server.consuming import FIRST, PATIENCE, Seen, eventually
 

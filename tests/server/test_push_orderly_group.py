@@ -11,7 +11,7 @@ from collections import defaultdict
 import pytest
 
 from rocketmq_py.aio import ConsumeFromWhere, Message, Producer, PushConsumer
-from rocketmq_py.core import orderly
+from rocketmq_py.core.consumer import orderly
 from rocketmq_py.testing import Cluster
 
 KEYS = 12

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rocketmq_py.broker.broker import wall_clock
-from rocketmq_py.broker.config import SYNC_MASTER
+from rocketmq_py.broker.config.broker_config import SYNC_MASTER
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.ha import PieceReader, pack_report
 from rocketmq_py.wire.batch import encode_batch

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketmq_py.core.javaconf import read_properties
+from rocketmq_py.core.java_config import read_properties
 from rocketmq_py.protocol.codes import RequestCode as Code
 from tests.server.rawpeer import RawPeer
 from tests.server.test_serve import Served, serve

@@ -13,8 +13,8 @@ import pytest
 from rocketmq_py.aio import ConsumeFromWhere, Message, Producer, PushConsumer
 from rocketmq_py.broker import Broker
 from rocketmq_py.namesrv import NameServer
-from rocketmq_py.protocol.bodies import SubscriptionGroupConfig, TopicConfig
-from rocketmq_py.protocol.bodies_pop import MessageRequestMode
+from rocketmq_py.protocol.bodies.common import SubscriptionGroupConfig, TopicConfig
+from rocketmq_py.protocol.bodies.pop import MessageRequestMode
 from tests.server.pairs import Pairs, ha_address
 from tests.server.test_broker import make, name_server, until
 

@@ -7,11 +7,11 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from rocketmq_py.broker import Broker
-from rocketmq_py.broker.stored import Stored, read_stored
-from rocketmq_py.broker.timers import Timers
-from rocketmq_py.protocol.bodies import TopicConfig
-from rocketmq_py.server.outward import Outward
-from rocketmq_py.store.timerwheel import progress
+from rocketmq_py.broker.send.stored_record import StoredRecord, read_stored
+from rocketmq_py.broker.timer.timers import Timers
+from rocketmq_py.protocol.bodies.common import TopicConfig
+from rocketmq_py.remoting.rpc_client import RpcClient
+from rocketmq_py.store.timer.timer_wheel import progress
 from tests.server.test_acting_master import trio
 from tests.server.test_broker import make, until
 from tests.server.test_escape import LaterClock, bodies, send
@@ -37,7 +37,7 @@ def handed_on_before(timers: Timers) -> int:
     return more.delivered_before
 
 
-def stored(broker: Broker, name: str) -> list[Stored]:
+def stored(broker: Broker, name: str) -> list[StoredRecord]:
     store = broker.services.store
     raws = [store.record_at_queue(name, 0, offset) for offset in range(store.queue_range(name, 0)[1])]
     return [read_stored(raw) for raw in raws if raw is not None]
@@ -50,7 +50,7 @@ def test_they_come_in_time_from_another_master_and_not_again(tmp_path: Path) -> 
         async with AsyncExitStack() as stack:
             clock = LaterClock()
             three = await stack.enter_async_context(trio(tmp_path, notify=True, clock=clock, enable_remote_escape=True))
-            master, slave, outward = three.master, three.slave, Outward()
+            master, slave, outward = three.master, three.slave, RpcClient()
             stack.callback(outward.close)
             other = make(tmp_path / "other", three.server.address, clock=clock, broker_name="broker-b")
             await other.start()

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from rocketmq_py import Admin, Message, Producer, SendStatus, SimpleConsumer, TlsOptions, aio
 from rocketmq_py.cli import main
 from rocketmq_py.errors import ConfigError, ConnectError, ConnectionLost, NetworkError
-from rocketmq_py.server.running import loop_factory
+from rocketmq_py.server.runner import loop_factory
 from rocketmq_py.server.tls import TlsSettings
 from rocketmq_py.testing import Cluster
 from tests.certificates import Authority

@@ -20,7 +20,7 @@ from rocketmq_py import (
     TransactionState,
     aio,
 )
-from rocketmq_py.client import tracing
+from rocketmq_py.client.hooks import tracing
 from rocketmq_py.testing import Cluster
 from rocketmq_py.wire.trace import TraceKind, decode_trace
 from tests.server.consuming import FIRST, PATIENCE, Seen, eventually

@@ -25,8 +25,8 @@ from rocketmq_py import (
     aio,
 )
 from rocketmq_py.aio import PushConsumer
-from rocketmq_py.client.transaction_producer import ProducerOptions
-from rocketmq_py.core import outgoing
+from rocketmq_py.client.producer.transaction_producer import ProducerOptions
+from rocketmq_py.core.producer import outgoing_message
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.testing import Cluster
 from rocketmq_py.wire.command import Command
@@ -316,8 +316,8 @@ def test_a_half_message_that_is_not_safe(topic, group, monkeypatch):
     listener = Listener(local=COMMIT)
     with Cluster() as cluster, TransactionProducer(group, cluster.namesrv, listener=listener) as producer:
         cluster.create_topic(topic)
-        late = dict.fromkeys(outgoing._STATUS, outgoing.SendStatus.FLUSH_DISK_TIMEOUT)
-        monkeypatch.setattr(outgoing, "_STATUS", late)
+        late = dict.fromkeys(outgoing_message._STATUS, outgoing_message.SendStatus.FLUSH_DISK_TIMEOUT)
+        monkeypatch.setattr(outgoing_message, "_STATUS", late)
         with pytest.raises(BrokerError, match="rolled back") as refused, producer.transaction(Message(topic, "x")):
             pytest.fail("the block must not run")
         assert refused.value.code == ResponseCode.FLUSH_DISK_TIMEOUT

@@ -25,7 +25,7 @@ NEVER = 10**9
 
 _SERVE = """
 import os, signal, sys
-from rocketmq_py.broker.transactions import Transactions
+from rocketmq_py.broker.transaction.transactions import Transactions
 from rocketmq_py.cli.root import main
 
 def die(*_):

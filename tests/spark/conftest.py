@@ -13,16 +13,16 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rocketmq_py.errors import NoRouteError
 from rocketmq_py.properties import encode_properties
-from rocketmq_py.protocol.bodies import ClusterInfo
+from rocketmq_py.protocol.bodies.common import ClusterInfo
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.header import NoHeader
-from rocketmq_py.protocol.headers import CreateTopic
-from rocketmq_py.spark.cluster import Cluster as View
-from rocketmq_py.spark.connection import Connection
-from rocketmq_py.spark.offsets import Offsets
-from rocketmq_py.spark.retry import Retry
-from rocketmq_py.spark.rows import Outgoing
-from rocketmq_py.spark.sender import Sender, SendSettings
+from rocketmq_py.protocol.headers.base import NoHeader
+from rocketmq_py.protocol.headers.common import CreateTopic
+from rocketmq_py.spark.options.offsets import Offsets
+from rocketmq_py.spark.remoting.cluster import Cluster as View
+from rocketmq_py.spark.remoting.connection import BlockingConnection
+from rocketmq_py.spark.remoting.retry import Retry
+from rocketmq_py.spark.sink.rows import RowMessage
+from rocketmq_py.spark.sink.sender import BatchSender, SendSettings
 
 
 @pytest.fixture(scope="session")
@@ -49,11 +49,11 @@ class Topic:
 
     def resize(self, queues: int) -> None:
         """Create the topic, or give it more queues; returns when the name server knows."""
-        brokers = Connection(self.namesrv, 10)
+        brokers = BlockingConnection(self.namesrv, 10)
         info = ClusterInfo.decode(brokers.call(RequestCode.GET_BROKER_CLUSTER_INFO, NoHeader()).body)
         brokers.close()
         for broker in info.broker_addr_table.values():
-            connection = Connection(broker.broker_addrs[0], 10)
+            connection = BlockingConnection(broker.broker_addrs[0], 10)
             header = CreateTopic(
                 topic=self.name, default_topic="TBW102", read_queue_nums=queues, write_queue_nums=queues, perm=6,
                 topic_filter_type="SINGLE_TAG", order=False,
@@ -76,7 +76,7 @@ class Topic:
     def send(self, number: int, **properties: str) -> None:
         """Send ``number`` messages more, spread over all queues; body and key are their number."""
         self.send_all(
-            Outgoing(
+            RowMessage(
                 self.name,
                 b"%d" % i,
                 encode_properties({"KEYS": f"k{i}", "TAGS": "AB"[i % 2], **properties}),
@@ -101,8 +101,8 @@ class Topic:
         """Of the cluster."""
         return closing(View((self.namesrv,), 10, 7))
 
-    def send_all(self, messages: Iterable[Outgoing]) -> None:
-        sender = Sender(
+    def send_all(self, messages: Iterable[RowMessage]) -> None:
+        sender = BatchSender(
             SendSettings(
                 namesrv=(self.namesrv,), producer_group="tests", timeout=10, retries=7, in_flight=4, max_batch_bytes=500
             )

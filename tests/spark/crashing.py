@@ -17,14 +17,14 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceStreamReader, DataSourceStreamWriter, InputPartition, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT
+from rocketmq_py.protocol.sys_flag import TRANSACTION_COMMIT
 from rocketmq_py.spark.datasource import RocketMQDataSource
-from rocketmq_py.spark.decisions import Decision
-from rocketmq_py.spark.exactly import Committer, Prepared
-from rocketmq_py.spark.halves import Halves
-from rocketmq_py.spark.options import Use, read_options, write_options
-from rocketmq_py.spark.sink import ArrowStreamWriter
-from rocketmq_py.spark.stream import StreamReader
+from rocketmq_py.spark.decision_store.decisions import Decision
+from rocketmq_py.spark.options.options import Use, read_options, write_options
+from rocketmq_py.spark.sink.exactly_once import Committer, Prepared
+from rocketmq_py.spark.sink.half_sender import Halves
+from rocketmq_py.spark.sink.sink import ArrowStreamWriter
+from rocketmq_py.spark.source.stream import StreamReader
 
 FORMAT = "rocketmq-crashing"
 

@@ -10,16 +10,16 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from rocketmq_py.client.blocking_admin import Admin
-from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT
-from rocketmq_py.spark.badrecords import Bad, Mode
-from rocketmq_py.spark.blocks import Ints
-from rocketmq_py.spark.decisions import Decision, Decisions
-from rocketmq_py.spark.exactly import Committer, Preparation, Prepared
-from rocketmq_py.spark.halves import Halves
-from rocketmq_py.spark.rows import RowStamp
-from rocketmq_py.spark.security import Security
-from rocketmq_py.spark.targets import SendSettings
+from rocketmq_py.client.admin.blocking import Admin
+from rocketmq_py.protocol.sys_flag import TRANSACTION_COMMIT
+from rocketmq_py.spark.decision_store.decisions import Decision, Decisions
+from rocketmq_py.spark.decode.bad_records import Bad, Mode
+from rocketmq_py.spark.options.security import Security
+from rocketmq_py.spark.sink.blocks import Ints
+from rocketmq_py.spark.sink.exactly_once import Committer, Preparation, Prepared
+from rocketmq_py.spark.sink.half_sender import Halves
+from rocketmq_py.spark.sink.rows import RowStamp
+from rocketmq_py.spark.sink.targets import SendSettings
 from rocketmq_py.wire.signing import Credentials
 
 FAIL = Bad(Mode.FAILFAST, "")

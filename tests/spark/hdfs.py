@@ -14,7 +14,7 @@ import pyspark
 from py4j.java_gateway import JavaGateway
 
 from rocketmq_py.spark import ensure_java
-from rocketmq_py.spark.hadoop import class_path, start_jvm
+from rocketmq_py.spark.decision_store.hadoop import class_path, start_jvm
 
 _JARS = Path(pyspark.__file__).parent / "jars"
 _ARTIFACT = "hadoop-client-minicluster"

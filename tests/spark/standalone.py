@@ -21,7 +21,7 @@ from packaging.requirements import Requirement
 
 import rocketmq_py
 from rocketmq_py.spark import ensure_java
-from rocketmq_py.spark.home import ensure_compiled_home
+from rocketmq_py.spark.runtime.home import ensure_compiled_home
 
 SOURCES = Path(rocketmq_py.__file__).parents[1]
 OURS = ("rocketmq_py", "pyspark_rocketmq")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketmq_py.client.blocking_admin import Admin
+from rocketmq_py.client.admin.blocking import Admin
 from tests.spark.conftest import Topic
 from tests.spark.standalone import Standalone, archive, environment, zipped_package
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from rocketmq_py.client.blocking_admin import Admin
+from rocketmq_py.client.admin.blocking import Admin
 from rocketmq_py.spark import ensure_java
-from rocketmq_py.spark.home import ensure_compiled_home
+from rocketmq_py.spark.runtime.home import ensure_compiled_home
 from tests.spark.conftest import Topic
 from tests.spark.standalone import QUICK_JVM
 

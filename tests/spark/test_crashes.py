@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from rocketmq_py.spark.stream import SUPPORTS_ADMISSION
+from rocketmq_py.spark.source.stream import SUPPORTS_ADMISSION
 from tests.spark.crashes import Case, Runs, Server, copy
 
 pytestmark = [

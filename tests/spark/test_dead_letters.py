@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pyspark.sql.types import StringType, StructType
 
-from rocketmq_py.client.blocking_admin import Admin
-from rocketmq_py.spark.options import Use, write_options
-from rocketmq_py.spark.sink import TaskWriter, Written
+from rocketmq_py.client.admin.blocking import Admin
+from rocketmq_py.spark.options.options import Use, write_options
+from rocketmq_py.spark.sink.sink import TaskWriter, Written
 from rocketmq_py.testing import Cluster
 from tests.server.cli import Cli, eventually
 

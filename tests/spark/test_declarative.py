@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rocketmq_py import Message, Producer
-from rocketmq_py.client.blocking_admin import Admin
+from rocketmq_py.client.admin.blocking import Admin
 from rocketmq_py.spark import ensure_java
 from rocketmq_py.testing import Cluster
 from tests.spark.standalone import QUICK_JVM, tool

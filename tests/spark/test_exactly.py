@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from rocketmq_py.client.blocking_admin import Admin
+from rocketmq_py.client.admin.blocking import Admin
 from rocketmq_py.properties import Property
-from rocketmq_py.spark.decisions import Decision, DecisionError, Decisions
-from rocketmq_py.spark.exactly import Committer, Prepared
-from rocketmq_py.spark.halves import Halves
-from rocketmq_py.spark.settling import UnsettledError
+from rocketmq_py.spark.decision_store.decisions import Decision, DecisionError, Decisions
+from rocketmq_py.spark.sink.check_back import UnsettledError
+from rocketmq_py.spark.sink.exactly_once import Committer, Prepared
+from rocketmq_py.spark.sink.half_sender import Halves
 from rocketmq_py.testing import Cluster
 from tests.server.cli import eventually
 from tests.spark.exactsink import (

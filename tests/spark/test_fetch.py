@@ -13,10 +13,10 @@ import pytest
 from rocketmq_py.errors import ConfigError, NetworkError, PermissionDenied, RocketMQError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.spark.fetch import Fetcher, FetchSettings, Lag, SlaveClosed, begun
-from rocketmq_py.spark.filters import EVERYTHING, MessageFilter, message_filter
-from rocketmq_py.spark.plan import DataLossError, QueueRange
-from rocketmq_py.spark.queues import Addresses
+from rocketmq_py.spark.remoting.fetch import Fetcher, FetchSettings, Lag, SlaveClosed, begun
+from rocketmq_py.spark.remoting.filters import EVERYTHING, MessageFilter, message_filter
+from rocketmq_py.spark.remoting.queues import Addresses
+from rocketmq_py.spark.source.plan import DataLossError, QueueRange
 from rocketmq_py.wire.command import Command
 from tests.spark.scripted import ScriptedPeer, answer, scripted
 

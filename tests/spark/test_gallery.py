@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from examples import load
 from examples.aircraft_sessions import PAUSE_MS, ROCKSDB
 from examples.common import table
-from rocketmq_py.spark.stream import SUPPORTS_ADMISSION
+from rocketmq_py.spark.source.stream import SUPPORTS_ADMISSION
 from rocketmq_py.testing import Cluster
 
 DAYS = 2

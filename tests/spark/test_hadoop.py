@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from rocketmq_py.spark import ensure_java
-from rocketmq_py.spark.hadoop import HadoopPlace, class_path
+from rocketmq_py.spark.decision_store.hadoop import HadoopDecisionStore, class_path
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="Hadoop's client needs native code on Windows")
 
 
 def test_a_record_is_created_once_as_a_whole_and_read_back(tmp_path: Path) -> None:
     ensure_java()
-    place = HadoopPlace(f"{tmp_path.as_uri()}/deep/place", os.environ)
+    place = HadoopDecisionStore(f"{tmp_path.as_uri()}/deep/place", os.environ)
     assert place.names() == []
     content = bytes(range(256)) * 40
     place.create("a", content)
@@ -36,9 +36,9 @@ def test_a_java_that_does_not_start_says_why(tmp_path: Path) -> None:
     java.write_text("#!/bin/sh\necho out of luck >&2\nexit 3\n")
     java.chmod(0o755)
     with pytest.raises(OSError, match="has not started: out of luck"):
-        HadoopPlace("hdfs://nn/a", {"JAVA_HOME": str(tmp_path)}).names()
+        HadoopDecisionStore("hdfs://nn/a", {"JAVA_HOME": str(tmp_path)}).names()
     with pytest.raises(OSError, match="No such file"):
-        HadoopPlace("hdfs://nn/a", {"JAVA_HOME": str(tmp_path / "nowhere")}).names()
+        HadoopDecisionStore("hdfs://nn/a", {"JAVA_HOME": str(tmp_path / "nowhere")}).names()
 
 
 @pytest.mark.parametrize(

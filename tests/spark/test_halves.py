@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rocketmq_py.core.transactions import decode_places, encode_offsets
+from rocketmq_py.core.transaction.transactions import decode_places, encode_offsets
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT
-from rocketmq_py.spark.badrecords import Bad, Mode
-from rocketmq_py.spark.blocks import Block
-from rocketmq_py.spark.ends import Ends
-from rocketmq_py.spark.halves import Half, HalfSender, Halves
-from rocketmq_py.spark.rows import Outgoing
-from rocketmq_py.spark.targets import SendSettings
+from rocketmq_py.protocol.sys_flag import TRANSACTION_COMMIT
+from rocketmq_py.spark.decode.bad_records import Bad, Mode
+from rocketmq_py.spark.sink.blocks import Block
+from rocketmq_py.spark.sink.end_transactions import TransactionEnds
+from rocketmq_py.spark.sink.half_sender import HalfSender, Halves, SentHalf
+from rocketmq_py.spark.sink.rows import RowMessage
+from rocketmq_py.spark.sink.targets import SendSettings
 from rocketmq_py.wire.batch import decode_batch, encode_batch
 from rocketmq_py.wire.command import Command
 from tests.spark.scripted import ScriptedPeer, answer, scripted
@@ -55,7 +55,7 @@ class Log:
             return answer(body=encode_offsets(places), queueId=request.ext["e"], queueOffset=first)
         return answer(msgId=f"{0:016X}{places[0]:016X}", queueId=request.ext["e"], queueOffset=first)
 
-    def at_place(self, half: Half) -> tuple[bytes, dict[str, str]]:
+    def at_place(self, half: SentHalf) -> tuple[bytes, dict[str, str]]:
         assert half.commit_log_offset == half.table_offset * 100
         return self.stored[half.table_offset]
 
@@ -70,16 +70,16 @@ def keys() -> Iterator[str]:
     return (f"again-{number}" for number in count())
 
 
-def row(i: int, key: str | None = None) -> Outgoing:
+def row(i: int, key: str | None = None) -> RowMessage:
     unique = f"key-{i}"
     own = f"UNIQ_KEY\x01{unique}\x02SPARK_ROW_KEY\x010-{i}\x02".encode()
-    return Outgoing("T", b"%d" % i, own, key, None, f"0-{i}", unique)
+    return RowMessage("T", b"%d" % i, own, key, None, f"0-{i}", unique)
 
 
 def send(
     peer: ScriptedPeer,
     keys: Iterator[str],
-    rows: list[Outgoing],
+    rows: list[RowMessage],
     mode: Mode = Mode.FAILFAST,
     *,
     in_blocks: bool = False,
@@ -96,7 +96,7 @@ def send(
     return sender
 
 
-def blocks(rows: list[Outgoing], sender: HalfSender) -> Iterator[Block]:
+def blocks(rows: list[RowMessage], sender: HalfSender) -> Iterator[Block]:
     """The rows as blocks of up to a hundred, one for each queue they are bound to and one of those that are free."""
     for at in range(0, len(rows), 100):
         places: dict[MessageQueue | None, list[bytes]] = {}
@@ -108,7 +108,7 @@ def blocks(rows: list[Outgoing], sender: HalfSender) -> Iterator[Block]:
             yield Block("T", bound, memoryview(b"".join(encoded)), ends)
 
 
-def packed(halves: Iterable[Half]) -> Halves:
+def packed(halves: Iterable[SentHalf]) -> Halves:
     found = Halves()
     for half in halves:
         found.add(half.broker, half.order, half.commit_log_offset, half.table_offset)
@@ -213,10 +213,10 @@ class Ending:
 @pytest.mark.parametrize("in_batches", [True, False])
 def test_all_are_ended_once_and_those_of_a_queue_in_order(in_batches: bool) -> None:
     queues = [MessageQueue("T", "broker-a", number) for number in range(2)]
-    halves = [Half("broker-a", i * 100, i, [*queues, None][i % 3]) for i in range(3000)]
+    halves = [SentHalf("broker-a", i * 100, i, [*queues, None][i % 3]) for i in range(3000)]
     ending = Ending(in_batches, {600, 1502})
     with scripted(ending) as peer:
-        ends = Ends(settings(peer), {"broker-a": peer.address})
+        ends = TransactionEnds(settings(peer), {"broker-a": peer.address})
         left = ends.end(packed(halves), TRANSACTION_COMMIT)
         ends.close()
     # 600 is of the first queue: nothing after it; 1502 has no order.
@@ -236,8 +236,8 @@ def test_an_end_whose_answer_is_lost_is_not_said_again() -> None:
         return None if len(told) > 600 else answer(body=b"\x01" * len(offsets))
 
     with scripted(cut) as peer:
-        ends = Ends(settings(peer, retries=0), {"broker-a": peer.address})
-        left = ends.end(packed(Half("broker-a", i, i, None) for i in range(2000)), TRANSACTION_COMMIT)
+        ends = TransactionEnds(settings(peer, retries=0), {"broker-a": peer.address})
+        left = ends.end(packed(SentHalf("broker-a", i, i, None) for i in range(2000)), TRANSACTION_COMMIT)
         ends.close()
     assert len(told) == len(set(told))
     assert set(range(2000)) - {half.table_offset for half in left} <= set(told)

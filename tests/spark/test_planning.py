@@ -9,16 +9,16 @@ import pytest
 
 from rocketmq_py.errors import ConfigError, NetworkError, PermissionDenied
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies import BrokerData, ClusterInfo
+from rocketmq_py.protocol.bodies.common import BrokerData, ClusterInfo
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.spark.group import GroupFollower
-from rocketmq_py.spark.offsets import Boundary, FromGroup
-from rocketmq_py.spark.options import ReadOptions
-from rocketmq_py.spark.plan import DataLossError
-from rocketmq_py.spark.queue_ends import StreamEnds
-from rocketmq_py.spark.queues import Addresses, Queues
-from rocketmq_py.spark.selection import Topics
-from rocketmq_py.spark.stream import SUPPORTS_ADMISSION, LegacyStreamReader
+from rocketmq_py.spark.options.offsets import Boundary, FromGroup
+from rocketmq_py.spark.options.options import ReadOptions
+from rocketmq_py.spark.options.selection import Topics
+from rocketmq_py.spark.remoting.queues import Addresses, QueueRoutes
+from rocketmq_py.spark.source.group_offsets import GroupFollower
+from rocketmq_py.spark.source.plan import DataLossError
+from rocketmq_py.spark.source.queue_ends import StreamEnds
+from rocketmq_py.spark.source.stream import SUPPORTS_ADMISSION, LegacyStreamReader
 from rocketmq_py.wire.command import Command
 from tests.spark.scripted import ScriptedPeer, answer, scripted
 
@@ -175,7 +175,7 @@ def test_routes_are_asked_for_anew_when_a_broker_does_not_answer() -> None:
 if SUPPORTS_ADMISSION:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-    from rocketmq_py.spark.stream import StreamReader
+    from rocketmq_py.spark.source.stream import StreamReader
 
     def test_a_limit_bounds_a_micro_batch() -> None:
         with scripted(Broker(), queues=2) as peer:
@@ -320,11 +320,11 @@ def test_where_tools_cannot_be_shown_a_group_its_offsets_are_committed(caplog: p
         def commit(self, *what: Any) -> None:
             self.committed.append(what)
 
-        def show(self, group: str, queues: Queues) -> None:
+        def show(self, group: str, queues: QueueRoutes) -> None:
             raise PermissionDenied(ResponseCode.NO_PERMISSION, f"no topics for {group} at {queues}")
 
     cluster: Any = Refusing()
-    queues = Queues({QUEUE: Addresses("127.0.0.1:1")})
+    queues = QueueRoutes({QUEUE: Addresses("127.0.0.1:1")})
     follower = GroupFollower("g", lambda: cluster, lambda: queues)
     for offset in (5, 6):
         follower.done({QUEUE: offset})

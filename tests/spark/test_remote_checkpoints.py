@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rocketmq_py.spark.decisions import Decision, DecisionError, Decisions
-from rocketmq_py.spark.stream import SUPPORTS_ADMISSION
+from rocketmq_py.spark.decision_store.decisions import Decision, DecisionError, Decisions
+from rocketmq_py.spark.source.stream import SUPPORTS_ADMISSION
 from tests.spark.crashes import ELSEWHERE, Case, Runs
 from tests.spark.hdfs import Hdfs, fetch
 

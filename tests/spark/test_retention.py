@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from rocketmq_py.spark.datasource import RocketMQDataSource
-from rocketmq_py.spark.plan import DataLossError
-from rocketmq_py.spark.stream import SUPPORTS_ADMISSION
+from rocketmq_py.spark.source.plan import DataLossError
+from rocketmq_py.spark.source.stream import SUPPORTS_ADMISSION
 from rocketmq_py.testing import Cluster
 from tests.retention import trim
 from tests.spark.conftest import Topic

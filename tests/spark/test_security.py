@@ -13,13 +13,13 @@ from pyspark.sql import SparkSession
 from rocketmq_py import Admin, Credentials, TlsOptions
 from rocketmq_py.errors import BrokerError, ConfigError, ConnectError, NetworkError
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.header import NoHeader
-from rocketmq_py.spark.cluster import Cluster as View
-from rocketmq_py.spark.connection import Connection
+from rocketmq_py.protocol.headers.base import NoHeader
 from rocketmq_py.spark.datasource import RocketMQDataSource
-from rocketmq_py.spark.rows import Outgoing
-from rocketmq_py.spark.security import Security
-from rocketmq_py.spark.sender import Sender, SendSettings
+from rocketmq_py.spark.options.security import Security
+from rocketmq_py.spark.remoting.cluster import Cluster as View
+from rocketmq_py.spark.remoting.connection import BlockingConnection
+from rocketmq_py.spark.sink.rows import RowMessage
+from rocketmq_py.spark.sink.sender import BatchSender, SendSettings
 from rocketmq_py.testing import Cluster
 from tests.certificates import Authority
 
@@ -87,14 +87,14 @@ def test_a_task_of_several_queues_loads_certificates_once(
     begin = reader.initialOffset()
     (broker,) = begin["lockers"]
     secured = Security(tls=TlsOptions(ca=authority.ca), credentials=USER)
-    sender = Sender(
+    sender = BatchSender(
         SendSettings(
             namesrv=(guarded,), producer_group="tests", timeout=10, retries=7, in_flight=4, max_batch_bytes=500,
             security=secured,
         )
     )  # fmt: skip
     for number in range(4):
-        sender.send(Outgoing("lockers", b"%d" % number, b"", None, number))
+        sender.send(RowMessage("lockers", b"%d" % number, b"", None, number))
     sender.flush()
     sender.close()
     (task,) = reader.partitions(begin, {"lockers": {broker: {str(number): 1 for number in range(4)}}})
@@ -127,7 +127,7 @@ def test_a_plain_connection_to_a_server_that_takes_tls_only_is_told_about_the_op
 
 def test_an_unknown_authority_is_told_with_what_to_do(guarded: str) -> None:
     with pytest.raises(ConnectError, match=r"certificate is not accepted: .* name its authority with the option ca"):
-        Connection(guarded, 10, Security(tls=TlsOptions()))
+        BlockingConnection(guarded, 10, Security(tls=TlsOptions()))
 
 
 def test_a_server_that_does_not_speak_tls_is_told() -> None:
@@ -135,11 +135,11 @@ def test_a_server_that_does_not_speak_tls_is_told() -> None:
         plain.settimeout(10)
         address = f"127.0.0.1:{plain.getsockname()[1]}"
         with pytest.raises(ConnectError, match=f"cannot connect to {address}"):
-            Connection(address, 0.2, Security(tls=TlsOptions(verify=False)))
+            BlockingConnection(address, 0.2, Security(tls=TlsOptions(verify=False)))
 
 
 def test_requests_may_be_under_way_together_over_tls(guarded: str, trust: TlsOptions) -> None:
-    connection = Connection(guarded, 10, Security(tls=trust, credentials=USER))
+    connection = BlockingConnection(guarded, 10, Security(tls=trust, credentials=USER))
     opaques = connection.send([(INFO, NoHeader().to_ext(), b"")] * 20)
     assert sorted(connection.receive().opaque for _ in opaques) == opaques
     connection.close()

@@ -11,12 +11,12 @@ import pytest
 from rocketmq_py.errors import ConfigError, NoRouteError, PermissionDenied, SystemBusy
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.spark.badrecords import Bad, Mode
-from rocketmq_py.spark.rows import Outgoing
-from rocketmq_py.spark.sender import Room, Sender, SendSettings
+from rocketmq_py.spark.decode.bad_records import Bad, Mode
+from rocketmq_py.spark.sink.rows import RowMessage
+from rocketmq_py.spark.sink.sender import BatchSender, Room, SendSettings
 from rocketmq_py.wire.batch import decode_batch
 from rocketmq_py.wire.command import Command
-from rocketmq_py.wire.javahash import string_hash
+from rocketmq_py.wire.java_hash import string_hash
 from tests.spark.scripted import ScriptedPeer, answer, scripted
 
 
@@ -43,8 +43,8 @@ class Store:
         return [body for _, bodies in self.stored for body in bodies]
 
 
-def send(peer: ScriptedPeer, messages: Iterable[Outgoing], *, retries: int = 5, max_batch_bytes: int = 200) -> None:
-    sender = Sender(
+def send(peer: ScriptedPeer, messages: Iterable[RowMessage], *, retries: int = 5, max_batch_bytes: int = 200) -> None:
+    sender = BatchSender(
         SendSettings(
             namesrv=(peer.address,), producer_group="g", timeout=5, retries=retries, in_flight=4,
             max_batch_bytes=max_batch_bytes,
@@ -58,8 +58,8 @@ def send(peer: ScriptedPeer, messages: Iterable[Outgoing], *, retries: int = 5, 
         sender.close()
 
 
-def message(i: int, sharding_key: str | None = None, queue_id: int | None = None) -> Outgoing:
-    return Outgoing("orders", b"%05d" % i, b"", sharding_key, queue_id)
+def message(i: int, sharding_key: str | None = None, queue_id: int | None = None) -> RowMessage:
+    return RowMessage("orders", b"%05d" % i, b"", sharding_key, queue_id)
 
 
 EXPECTED = [b"%05d" % i for i in range(300)]
@@ -132,7 +132,8 @@ def test_what_a_broker_refuses_stops_nobody_else(mode: Mode) -> None:
     rows = [message(i) for i in range(20)]
     rows[7] = rows[7]._replace(body=b"0000007", properties=b"KEYS\x01k7\x02")
     with scripted(too_long) as peer:
-        sender = Sender(SendSettings(namesrv=(peer.address,), producer_group="g", timeout=5, retries=5, in_flight=4,
+        sender = BatchSender(SendSettings(namesrv=(peer.address,), producer_group="g", timeout=5, retries=5,
+                in_flight=4,
                                      max_batch_bytes=1000), bad)  # fmt: skip
         for row in rows:
             sender.send(row)
@@ -186,7 +187,7 @@ def test_a_queue_the_broker_does_not_have_is_no_fault_of_the_row(mode: Mode) -> 
         settings = SendSettings(
             namesrv=(peer.address,), producer_group="g", timeout=5, retries=5, in_flight=4, max_batch_bytes=200
         )
-        with contextlib.closing(Sender(settings, bad)) as sender:
+        with contextlib.closing(BatchSender(settings, bad)) as sender:
             for i in range(300):
                 sender.send(message(i))
             sender.flush()

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from rocketmq_py.protocol.names import retry_topic
 from rocketmq_py.spark.datasource import RocketMQDataSource
-from rocketmq_py.spark.stream import SUPPORTS_ADMISSION
+from rocketmq_py.spark.source.stream import SUPPORTS_ADMISSION
 from tests.spark.conftest import Topic
 
 

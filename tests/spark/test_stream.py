@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from rocketmq_py.spark.stream import SUPPORTS_ADMISSION
+from rocketmq_py.spark.source.stream import SUPPORTS_ADMISSION
 from tests.spark.conftest import Load, Topic, numbers
 
 admission = pytest.mark.skipif(not SUPPORTS_ADMISSION, reason="needs PySpark 4.2")

@@ -23,9 +23,9 @@ from rocketmq_py.spark import (
     TerminalProgress,
     show_batch_reads,
 )
-from rocketmq_py.spark.progress import BatchProgress
-from rocketmq_py.spark.report_sources import read_batches
-from rocketmq_py.spark.stream import SUPPORTS_ADMISSION
+from rocketmq_py.spark.monitoring.progress import BatchProgress
+from rocketmq_py.spark.monitoring.report_sources import read_batches
+from rocketmq_py.spark.source.stream import SUPPORTS_ADMISSION
 from tests.spark.conftest import Load, Topic
 
 

@@ -5,6 +5,6 @@ Services (topics, groups, offsets, clients, holds, delay, send and pull path) wi
 """
 
 from rocketmq_py.broker.broker import Broker
-from rocketmq_py.broker.config import BrokerConfig, configure
+from rocketmq_py.broker.config.broker_config import BrokerConfig, configure
 
 __all__ = ["Broker", "BrokerConfig", "configure", "read_properties"]

@@ -12,17 +12,17 @@ import socket
 import time
 from collections.abc import Callable
 
-from rocketmq_py.broker.access import open_access
-from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.config.lane_limits import lane_limits
 from rocketmq_py.broker.handlers.access import AccessHandlers
-from rocketmq_py.broker.lanes import lane_limits
+from rocketmq_py.broker.metadata.access_store import open_access
 from rocketmq_py.broker.services import Services
 from rocketmq_py.broker.ticker import Job, Ticker
 from rocketmq_py.errors import ClosedError, ConfigError
 from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.server import Server
-from rocketmq_py.server.access import AccessControl, AccessSettings
-from rocketmq_py.server.outward import Outward
+from rocketmq_py.server.access_control import AccessControl, AccessSettings
 from rocketmq_py.server.tls import TlsSettings
 from rocketmq_py.store import FileSystem, StoreConfig
 
@@ -115,7 +115,7 @@ class Broker:
             self.port,
             self._clock,
             soon,
-            lambda: Outward(client_tls, access.inner),
+            lambda: RpcClient(client_tls, access.inner),
             self._fs,
         )
         services.open()

@@ -12,17 +12,18 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from rocketmq_py.broker.acting import ActingMaster
-from rocketmq_py.broker.assignment import Assignments
-from rocketmq_py.broker.clients import Clients
-from rocketmq_py.broker.config import BrokerConfig
-from rocketmq_py.broker.confirming import CONFIRMED, Confirming, UnconfirmedSends
-from rocketmq_py.broker.delay import DelayService
-from rocketmq_py.broker.escape import Escape
-from rocketmq_py.broker.fetching import Fetching
-from rocketmq_py.broker.filters import ConsumerFilters
-from rocketmq_py.broker.groups import Groups
-from rocketmq_py.broker.halves import RecentHalves
+from rocketmq_py.broker.acting.acting_master import ActingMaster
+from rocketmq_py.broker.acting.escape_bridge import EscapeBridge
+from rocketmq_py.broker.cluster.assignment import QueueAssignments
+from rocketmq_py.broker.cluster.clients import Clients
+from rocketmq_py.broker.cluster.membership import Membership
+from rocketmq_py.broker.cluster.registration import Registration
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.config.live_settings import LiveSettings
+from rocketmq_py.broker.ha.pre_online import take_back
+from rocketmq_py.broker.ha.replication import Replication
+from rocketmq_py.broker.ha.role import Master, Role
+from rocketmq_py.broker.ha.slave_sync import SlaveSync, Tables
 from rocketmq_py.broker.handlers.admin import AdminHandlers
 from rocketmq_py.broker.handlers.assignment import AssignmentHandlers
 from rocketmq_py.broker.handlers.brokers import BrokerHandlers
@@ -41,49 +42,48 @@ from rocketmq_py.broker.handlers.statistics import StatisticsHandlers
 from rocketmq_py.broker.handlers.timers import TimerHandlers
 from rocketmq_py.broker.handlers.topics import TopicHandlers
 from rocketmq_py.broker.handlers.transactions import TransactionHandlers
-from rocketmq_py.broker.holding import PullHolds
-from rocketmq_py.broker.membership import Membership
-from rocketmq_py.broker.offsets import Offsets
-from rocketmq_py.broker.popparts import PopParts
-from rocketmq_py.broker.popservices import PopServices
-from rocketmq_py.broker.popslave import SlaveReviveLog
-from rocketmq_py.broker.preonline import take_back
-from rocketmq_py.broker.pulling import Puller
-from rocketmq_py.broker.recalling import Recalls
-from rocketmq_py.broker.registration import Registration
-from rocketmq_py.broker.replicating import Replication
-from rocketmq_py.broker.replying import Replying
-from rocketmq_py.broker.requestmodes import RequestModes
-from rocketmq_py.broker.retrytopics import RetryTopics
-from rocketmq_py.broker.role import Master, Role
-from rocketmq_py.broker.runtimeinfo import RuntimeInfo
-from rocketmq_py.broker.saver import Saver
-from rocketmq_py.broker.sendback import SendBack
-from rocketmq_py.broker.sending import Sender
-from rocketmq_py.broker.settings import Settings
-from rocketmq_py.broker.slavepulling import SlavePuller
-from rocketmq_py.broker.slavesync import SlaveSync, Tables
-from rocketmq_py.broker.slavetimers import SlaveTimers
-from rocketmq_py.broker.stamping import Stamper
+from rocketmq_py.broker.metadata.file_saver import ConfigFileSaver
+from rocketmq_py.broker.metadata.filters import ConsumerFilters
+from rocketmq_py.broker.metadata.groups import SubscriptionGroups
+from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
+from rocketmq_py.broker.metadata.request_modes import RequestModes
+from rocketmq_py.broker.metadata.topics import TopicConfigs
+from rocketmq_py.broker.pop.parts import PopParts
+from rocketmq_py.broker.pop.remote_fetch import RemoteFetcher
+from rocketmq_py.broker.pop.services import PopServices
+from rocketmq_py.broker.pop.slave import SlaveReviveLog
+from rocketmq_py.broker.pull.pull import PullService
+from rocketmq_py.broker.pull.pull_request_hold import PullRequestHoldService
+from rocketmq_py.broker.pull.slave_pull import SlavePullService
+from rocketmq_py.broker.runtime_info import RuntimeInfo
+from rocketmq_py.broker.send.ack_waiter import CONFIRMED, AckWaiter, WaitingSends
+from rocketmq_py.broker.send.message_properties import PropertyWriter
+from rocketmq_py.broker.send.reply_messages import ReplyService
+from rocketmq_py.broker.send.retry_topics import RetryTopics
+from rocketmq_py.broker.send.send import SendService
+from rocketmq_py.broker.send.send_message_back import SendBackService
+from rocketmq_py.broker.send.send_validation import SendTargets
 from rocketmq_py.broker.stats import Stats
-from rocketmq_py.broker.targets import SendTargets
-from rocketmq_py.broker.timerescape import TimerEscape
-from rocketmq_py.broker.timermetrics import TimerMetrics
-from rocketmq_py.broker.timers import Timers
-from rocketmq_py.broker.topics import Topics
-from rocketmq_py.broker.transactioncheck import TransactionCheck
-from rocketmq_py.broker.transactions import Transactions
-from rocketmq_py.core.delay import DelayLevels
-from rocketmq_py.core.locks import LockTable
-from rocketmq_py.core.polls import PollKey
-from rocketmq_py.protocol.bodies import TopicConfig
-from rocketmq_py.protocol.checkpoints import revive_topic
+from rocketmq_py.broker.timer.delay_levels import DelayService
+from rocketmq_py.broker.timer.escape import TimerEscape
+from rocketmq_py.broker.timer.recall import RecallService
+from rocketmq_py.broker.timer.slave_timers import SlaveTimers
+from rocketmq_py.broker.timer.timer_metrics import TimerMetrics
+from rocketmq_py.broker.timer.timers import Timers
+from rocketmq_py.broker.transaction.check import TransactionCheck
+from rocketmq_py.broker.transaction.half_messages import RecentHalves
+from rocketmq_py.broker.transaction.transactions import Transactions
+from rocketmq_py.core.broker.lock_table import LockTable
+from rocketmq_py.core.pop.long_polling import PollKey
+from rocketmq_py.core.timer.delay_levels import DelayLevels
+from rocketmq_py.protocol.bodies.common import TopicConfig
+from rocketmq_py.protocol.pop_checkpoint import revive_topic
+from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.server import Hold, Peer, Responder, Router
-from rocketmq_py.server.outward import Outward
 from rocketmq_py.store import Arrival, FileSystem, MessageStore, OsFileSystem, StoreConfig
-from rocketmq_py.store.config import delay_levels
-from rocketmq_py.store.config_files import ConfigFile
-from rocketmq_py.store.config_journal import JournaledFile
+from rocketmq_py.store.config.config_files import ConfigFile
+from rocketmq_py.store.config.config_journal import JournaledFile
+from rocketmq_py.store.settings import delay_levels
 from rocketmq_py.wire.ids import UniqueKeys
 from rocketmq_py.wire.record import pack_host
 
@@ -105,7 +105,7 @@ class Services:
         port: int,
         clock: Callable[[], int],
         soon: Callable[[Callable[[], None]], object],
-        outward: Callable[[], Outward] = Outward,
+        outward: Callable[[], RpcClient] = RpcClient,
         fs: FileSystem | None = None,
     ) -> None:
         self._config = config
@@ -119,8 +119,8 @@ class Services:
             config.store_root, store_config, store_host=store_host, fs=self._fs, clock=clock,
             is_batched=self._has_batch_queues, is_slave=config.is_slave,
         )  # fmt: skip
-        self.saver = Saver()
-        self.settings = Settings(config, store_config, port, clock)
+        self.saver = ConfigFileSaver()
+        self.settings = LiveSettings(config, store_config, port, clock)
         self.role = Role(config, port)
         self.replication = Replication(config, self.store, self.role, self.address, clock)
         self._make_tables()
@@ -137,10 +137,10 @@ class Services:
 
     def _make_tables(self) -> None:
         config, clock = self._config, self._clock
-        self.topics = Topics(JournaledFile(self._path("topics.json"), self._fs), config, clock)
-        self.groups = Groups(JournaledFile(self._path("subscriptionGroup.json"), self._fs), config, clock)
+        self.topics = TopicConfigs(JournaledFile(self._path("topics.json"), self._fs), config, clock)
+        self.groups = SubscriptionGroups(JournaledFile(self._path("subscriptionGroup.json"), self._fs), config, clock)
         step = config.consumer_offset_update_version_step
-        self.offsets = Offsets(self._file("consumerOffset.json"), step, clock, self.saver.save)
+        self.offsets = ConsumerOffsets(self._file("consumerOffset.json"), step, clock, self.saver.save)
         keep_ms = config.filter_data_clean_time_span
         self.filters = ConsumerFilters(self._file("consumerFilter.json"), keep_ms, clock, self.saver.save)
         self.clients = Clients(config, self.topics, self.groups, self.filters, clock)
@@ -158,20 +158,24 @@ class Services:
         revive = revive_topic(config.broker_cluster_name)
         self.timers: Timers = make_timers(store, self.delay, metrics, revive, self._fs, clock)
         keys = UniqueKeys(store_host[:-4], os.getpid(), random.getrandbits(32))
-        stamper = Stamper(config.region_id, config.trace_on, config.broker_cluster_name, lambda: keys.next(clock()))
+        stamper = PropertyWriter(
+            config.region_id, config.trace_on, config.broker_cluster_name, lambda: keys.next(clock())
+        )
         retries = RetryTopics(topics, groups, self.locks, clock)
         halves = RecentHalves()
-        confirming = Confirming.of(store, config, self.replication.slaves_wanted, clock)
+        confirming = AckWaiter.of(store, config, self.replication.slaves_wanted, clock)
         targets = SendTargets(config, topics, clock)
-        self.sender = Sender(
+        self.sender = SendService(
             config, store, targets, self.timers.redirect, stamper, retries, halves, store_host, confirming
         )
-        make = partial(SlavePuller, self.role) if self.role.is_slave else Puller
+        make = partial(SlavePullService, self.role) if self.role.is_slave else PullService
         self.puller = make(config, store, topics, groups, self.offsets, self.clients, self.filters, self.stats, clock)
-        self.holds = PullHolds(self.puller, store, soon, lambda: config.pull_thread_pool_queue_capacity)
-        self.unconfirmed = UnconfirmedSends(store, config, clock, self.replication.master.acknowledged)
+        self.holds = PullRequestHoldService(self.puller, store, soon, lambda: config.pull_thread_pool_queue_capacity)
+        self.unconfirmed = WaitingSends(store, config, clock, self.replication.master.acknowledged)
         self.replication.master.on_progress = self.unconfirmed.release
-        self.replying = Replying(config, store, self.sender, self.clients, store_host, self.address, clock, confirming)
+        self.replying = ReplyService(
+            config, store, self.sender, self.clients, store_host, self.address, clock, confirming
+        )
         self._make_transactions(store_host, halves, soon)
         parts = PopParts(config, store, topics, groups, self.offsets, self.stats, store_host, clock, confirming)
         self.pop = PopServices(parts, self.offsets, self.role, soon, self.held, self.saver.save)
@@ -185,8 +189,8 @@ class Services:
 
     def _make_acting(self) -> None:
         config, clock, timers = self._config, self._clock, None
-        escape = Escape(config, self._outward(), clock)
-        self.fetching = Fetching(config, escape, self.pop)
+        escape = EscapeBridge(config, self._outward(), clock)
+        self.fetching = RemoteFetcher(config, escape, self.pop)
         self.pop.reviver.elsewhere = self.fetching.take
         if isinstance(self.timers, SlaveTimers) and isinstance(self.pop.log, SlaveReviveLog):
             timers = TimerEscape(self.timers, escape, self.pop.log, clock)
@@ -217,7 +221,8 @@ class Services:
             PullHandlers(self.puller),
             PopHandlers(self.pop),
             AssignmentHandlers(
-                Assignments(config, self.topics, self.clients, self.modes, self.routes_outward, self._clock), self.modes
+                QueueAssignments(config, self.topics, self.clients, self.modes, self.routes_outward, self._clock),
+                self.modes,
             ),
             OffsetHandlers(config, store, self.topics, self.groups, self.offsets),
             ClientHandlers(config, self.clients, self.locks, self._clock),
@@ -227,7 +232,9 @@ class Services:
             QueryHandlers(store, self.clients),
             TransactionHandlers(self.transactions),
             TimerHandlers(
-                self.timers, Recalls(config, store, self.topics, self.timers.redirect, self._clock), config.region_id
+                self.timers,
+                RecallService(config, store, self.topics, self.timers.redirect, self._clock),
+                config.region_id,
             ),
             RelayHandlers(config, store, self.topics, self.groups, self.clients),
             ResetHandlers(config, store, self.topics, self.groups, self.offsets, self.clients),
@@ -242,7 +249,7 @@ class Services:
         if self.role.is_slave:
             return SlaveSendHandlers(self._config)
         redirect = self.timers.redirect
-        back = SendBack(self._config, self.store, self.topics, self.groups, redirect, self.stats)
+        back = SendBackService(self._config, self.store, self.topics, self.groups, redirect, self.stats)
         return SendHandlers(self.sender, back)
 
     # -- life

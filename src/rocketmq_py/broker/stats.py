@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from rocketmq_py.core.pairs import PairIndex
-from rocketmq_py.core.stats import MINUTE, StatsClock, StatsItem
+from rocketmq_py.core.broker.stats import MINUTE, StatsClock, StatsItem
+from rocketmq_py.core.broker.topic_group_index import PairIndex
 from rocketmq_py.store import Arrival
 
 _WINDOWS_MS = (10_000, 60_000, 600_000)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rocketmq_py.cli.asking import confirm, yes_option
-from rocketmq_py.cli.connecting import Target, cluster_options, with_admin
-from rocketmq_py.cli.failures import missing
-from rocketmq_py.cli.tables import Row, echo_rows, output_option
+from rocketmq_py.cli.connect.connect import Target, cluster_options, with_admin
+from rocketmq_py.cli.output.failures import missing
+from rocketmq_py.cli.output.prompts import confirm, yes_option
+from rocketmq_py.cli.output.tables import Row, echo_rows, output_option
 
 if TYPE_CHECKING:
-    from rocketmq_py.protocol.bodies_access import AclInfo, UserInfo
+    from rocketmq_py.protocol.bodies.access import AclInfo, UserInfo
 
 PASSWORD_VARIABLE = "ROCKETMQ_USER_PASSWORD"  # noqa: S105 - where it is, not what
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rocketmq_py.cli.connecting import Target, cluster_options, with_admin
-from rocketmq_py.cli.failures import Status
-from rocketmq_py.cli.listing import name_silent
-from rocketmq_py.cli.tables import TABLE, Row, echo_rows, output_option
-from rocketmq_py.cli.times import now_ms, show_span
+from rocketmq_py.cli.connect.connect import Target, cluster_options, with_admin
+from rocketmq_py.cli.output.failures import Status
+from rocketmq_py.cli.output.listing import name_silent
+from rocketmq_py.cli.output.tables import TABLE, Row, echo_rows, output_option
+from rocketmq_py.cli.output.times import now_ms, show_span
 
 if TYPE_CHECKING:
-    from rocketmq_py.client.admin import Admin
+    from rocketmq_py.client.admin.admin import Admin
 
 COLUMNS = ("cluster", "broker", "id", "role", "address", "version", "inTps", "outTps", "inToday", "outToday", "disk",
            "up")  # fmt: skip

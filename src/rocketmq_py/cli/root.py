@@ -1,6 +1,6 @@
 """The root of the command: its verbs, how much it logs, and how an error looks to its user.
 
-Exit statuses are those of :class:`~rocketmq_py.cli.failures.Status`.
+Exit statuses are those of :class:`~rocketmq_py.cli.output.failures.Status`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,26 @@ from typing import Any
 import click
 
 from rocketmq_py import __version__
-from rocketmq_py.cli.failures import Failure, Status, failure_of
+from rocketmq_py.cli.output.failures import CommandFailure, Status, failure_of
 from rocketmq_py.errors import RocketMQError
 
-VERBS = (
-    "access", "broker", "cluster", "context", "dlq", "doctor", "group", "message", "namesrv", "serve", "spark", "store",
-    "topic", "transaction",
-)  # fmt: skip
-"""One module of this package each, with a ``command``."""
+VERBS = {
+    "access": "access",
+    "broker": "broker.commands",
+    "cluster": "cluster",
+    "context": "connect.context",
+    "dlq": "dlq.commands",
+    "doctor": "doctor.commands",
+    "group": "group.commands",
+    "message": "message.commands",
+    "namesrv": "server.namesrv",
+    "serve": "server.serve",
+    "spark": "spark",
+    "store": "store",
+    "topic": "topic.commands",
+    "transaction": "transaction",
+}
+"""The module of this package that has each verb's ``command``."""
 
 
 class Verbs(click.Group):
@@ -35,7 +47,7 @@ class Verbs(click.Group):
     def get_command(self, _: click.Context, name: str) -> click.Command | None:
         if name not in VERBS:
             return None
-        command = importlib.import_module(f"rocketmq_py.cli.{name}").command
+        command = importlib.import_module(f"rocketmq_py.cli.{VERBS[name]}").command
         assert isinstance(command, click.Command)
         return command
 
@@ -67,7 +79,7 @@ class Verbs(click.Group):
         except OSError as e:
             if e.filename is None or ctx.params.get("debug"):
                 raise
-            raise Failure(f"{os.fsdecode(e.filename)} cannot be used: {e.strerror}") from e
+            raise CommandFailure(f"{os.fsdecode(e.filename)} cannot be used: {e.strerror}") from e
 
 
 def _forget_output() -> None:

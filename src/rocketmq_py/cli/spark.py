@@ -23,8 +23,8 @@ def report(source: Path, target: Path) -> None:
     rocketmq_py.spark wrote, or a log of Spark at level INFO. A log knows everything; a checkpoint knows the offsets and
     times of the last hundred micro-batches, but no lag.
     """
-    from rocketmq_py.spark.report import page
-    from rocketmq_py.spark.report_sources import read_batches
+    from rocketmq_py.spark.monitoring.report import page
+    from rocketmq_py.spark.monitoring.report_sources import read_batches
 
     try:
         batches = read_batches(source)

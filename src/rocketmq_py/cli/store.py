@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from rocketmq_py.cli.tables import TABLE, Row, echo_record, echo_rows, output_option
+from rocketmq_py.cli.output.tables import TABLE, Row, echo_record, echo_rows, output_option
 
 if TYPE_CHECKING:
-    from rocketmq_py.store.verify import Report
+    from rocketmq_py.store.tools.verify import Report
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,8 +50,8 @@ def verify(directory: Path, hash_slots: int | None, output: str) -> None:
     Exit status: 0 valid, 1 problems were found, 2 DIR is no store. Notes are no problems: they tell what the next start
     mends in a store that was not closed in good order, or what a running broker has not written yet.
     """
-    from rocketmq_py.store.offline import OfflineStore
-    from rocketmq_py.store.verify import verify as check
+    from rocketmq_py.store.tools.offline import OfflineStore
+    from rocketmq_py.store.tools.verify import verify as check
 
     with OfflineStore(directory, hash_slots) as store, _progress() as progress:
         report = check(store, progress)
@@ -131,8 +131,8 @@ def inspect(
 
     Exit status: 0 done, 1 there is no record at --physical, 2 DIR is no store or has no such topic or queue.
     """
-    from rocketmq_py.store import inspect as look
-    from rocketmq_py.store.offline import OfflineStore
+    from rocketmq_py.store.tools import inspect as look
+    from rocketmq_py.store.tools.offline import OfflineStore
 
     _check_options(topic, queue, offset, count, physical)
     with OfflineStore(directory, hash_slots) as store:

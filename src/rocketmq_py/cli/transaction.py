@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rocketmq_py.cli.connecting import Target, cluster_options, with_admin
-from rocketmq_py.cli.listing import listing
-from rocketmq_py.cli.tables import TABLE, Row, echo_rows, output_option
-from rocketmq_py.cli.times import now_ms, show_span, show_time
+from rocketmq_py.cli.connect.connect import Target, cluster_options, with_admin
+from rocketmq_py.cli.output.listing import listing
+from rocketmq_py.cli.output.tables import TABLE, Row, echo_rows, output_option
+from rocketmq_py.cli.output.times import now_ms, show_span, show_time
 
 if TYPE_CHECKING:
-    from rocketmq_py.client.admin import Admin
+    from rocketmq_py.client.admin.admin import Admin
     from rocketmq_py.model import MessageExt
 
 COLUMNS = ("stored", "age", "transactionId", "group", "topic", "queue", "checks", "keys", "broker", "offsetMsgId")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextvars import Token
 from typing import NamedTuple
 
-from rocketmq_py.client.hooks import ConsumeHook, Consumption, ReceiveHook, Reception, SendHook, Sending
+from rocketmq_py.client.hooks.hooks import ConsumeHook, Consumption, ReceiveHook, Reception, SendHook, Sending
 from rocketmq_py.model import Message, MessageExt
 
 try:

@@ -12,15 +12,15 @@ import os
 import random
 from collections.abc import Sequence
 
-from rocketmq_py.client.connections import Connections
 from rocketmq_py.core.address import parse_address
 from rocketmq_py.core.route import MASTER_ID, TopicRoute, borrowed, pick_address
 from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, NoRouteError, TopicNotExist
-from rocketmq_py.protocol.bodies import TopicRouteData
+from rocketmq_py.protocol.bodies.common import TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.header import Header
-from rocketmq_py.protocol.headers import GetRouteInfo
+from rocketmq_py.protocol.headers.base import Header
+from rocketmq_py.protocol.headers.common import GetRouteInfo
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
+from rocketmq_py.remoting.connection_pool import ConnectionPool
 from rocketmq_py.wire.command import Command
 
 _log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class NameServers:
     :param timeout: seconds to wait for an answer of each.
     """
 
-    def __init__(self, addresses: Sequence[str], connections: Connections, timeout: float = 3.0) -> None:
+    def __init__(self, addresses: Sequence[str], connections: ConnectionPool, timeout: float = 3.0) -> None:
         self.addresses = list(addresses)
         self.timeout = timeout
         self._connections = connections

@@ -14,8 +14,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from rocketmq_py.errors import BadHeader
-from rocketmq_py.protocol.header import Header
-from rocketmq_py.wire.command import RESPONSE_FLAG, Command, decode_command
+from rocketmq_py.protocol.headers.base import Header
+from rocketmq_py.wire.command import RESPONSE_FLAG, Command, decode_command, decode_ext
 from rocketmq_py.wire.frame import JSON, MAX_FRAME, Frame, FrameDecoder
 
 T = TypeVar("T")
@@ -38,8 +38,18 @@ class Reply(msgspec.Struct, gc=False, rename={"fields": "extFields"}):
 
     @property
     def ext(self) -> dict[str, str]:
-        """The header fields as they travelled."""
-        return _decode_ext(self.fields) or {}
+        """The header fields as texts.
+
+        :raises BadHeader: they are no header fields.
+        """
+        try:
+            return _decode_ext(self.fields) or {}
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            pass  # values that are not strings, or garbage: the tolerant decoder tells
+        try:
+            return decode_ext(self.fields)
+        except ValueError as e:
+            raise BadHeader(f"header fields cannot be understood: {e}") from e
 
     def header(self, cls: type[H]) -> H:
         """The header fields as a declared header.
@@ -48,8 +58,8 @@ class Reply(msgspec.Struct, gc=False, rename={"fields": "extFields"}):
         """
         try:
             return _decoder(cls).decode(self.fields)  # type: ignore[no-any-return]
-        except msgspec.DecodeError as e:
-            raise BadHeader(f"{cls.__name__}: {e}") from e
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return cls.from_ext(self.ext)  # the tolerant way: says what is wrong, or copes with it
 
     def command(self) -> Command:
         """The answer as a command."""
@@ -73,7 +83,7 @@ def _decode(frame: Frame) -> Reply | Command:
     if frame.serialize_type == JSON:
         try:
             reply = _decode_reply(frame.header)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             pass  # fastjson's dialect, or garbage: the tolerant decoder tells
         else:
             if reply.flag & RESPONSE_FLAG:

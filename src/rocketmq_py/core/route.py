@@ -5,13 +5,17 @@ Knows what follows from a name server's answer. Refuses to know how it was asked
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 
+from rocketmq_py.core.queue_limits import MAX_QUEUES, MAX_ROUTE_QUEUES
+from rocketmq_py.errors import BadHeader, shortened
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies import QueueData, TopicRouteData
-from rocketmq_py.protocol.sysflag import PERM_READ, PERM_WRITE
+from rocketmq_py.protocol.bodies.common import QueueData, TopicRouteData
+from rocketmq_py.protocol.sys_flag import PERM_READ, PERM_WRITE
 
 MASTER_ID = 0
+_MANY_DIGITS = 19
 
 
 class TopicRoute:
@@ -21,11 +25,13 @@ class TopicRoute:
     :param data: the answer.
     :param provisional: borrowed from the auto-create topic because the broker does not have ``topic`` yet; the first
         message sent creates it. Good for sending only.
+    :raises BadHeader: the route has more queues than a topic may have.
     """
 
     __slots__ = ("brokers", "data", "provisional", "read_queues", "topic", "write_queues")
 
     def __init__(self, topic: str, data: TopicRouteData, *, provisional: bool = False) -> None:
+        check_queues(topic, data)
         self.topic = topic
         self.data = data
         self.provisional = provisional
@@ -79,13 +85,35 @@ def _write_queues(
 
 def _ordered_queues(topic: str, conf: str) -> list[MessageQueue]:
     """The fixed queues of an order topic: ``broker-a:8;broker-b:8``."""
+    return [MessageQueue(topic, broker, queue_id) for broker, number in _ordered(conf) for queue_id in range(number)]
+
+
+def _ordered(conf: str) -> list[tuple[str, int]]:
+    """The brokers of an order topic and how many queues each has; numbers of many digits stand for too many."""
     entries = (entry.rpartition(":") for entry in conf.split(";") if ":" in entry)
-    return [
-        MessageQueue(topic, broker, queue_id)
-        for broker, _, number in entries
-        if number.isdigit()
-        for queue_id in range(int(number))
-    ]
+    found = [(broker, number) for broker, _, number in entries if number.isascii() and number.isdecimal()]
+    return [(broker, int(number) if len(number) < _MANY_DIGITS else sys.maxsize) for broker, number in found]
+
+
+def check_queues(topic: str, data: TopicRouteData) -> None:
+    """Refuses a route with more queues than a topic may have, before anybody makes a list of them.
+
+    :raises BadHeader: it has; the error names the topic, the broker and the number.
+    """
+    told = [(queue.broker_name, max(queue.read_queue_nums, queue.write_queue_nums)) for queue in data.queue_datas]
+    told += _ordered(data.order_topic_conf or "")
+    for broker, number in told:
+        if number > MAX_QUEUES:
+            raise BadHeader(
+                f"the route of topic {shortened(topic)!r} has {number} queues on broker {shortened(broker)!r}: at most "
+                f"{MAX_QUEUES} are possible. Correct the topic there"
+            )
+    total = sum(max(number, 0) for _, number in told)
+    if total > MAX_ROUTE_QUEUES:
+        raise BadHeader(
+            f"the route of topic {shortened(topic)!r} has {total} queues on {len(told)} brokers: at most "
+            f"{MAX_ROUTE_QUEUES} are possible"
+        )
 
 
 def borrowed(data: TopicRouteData, queue_nums: int) -> TopicRouteData:

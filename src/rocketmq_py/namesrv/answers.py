@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from rocketmq_py.protocol.bodies import (
+from rocketmq_py.protocol.bodies.common import (
     Body,
     BrokerMemberGroupData,
     ClusterInfo,

@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from rocketmq_py.core import javaconf
+from rocketmq_py.core import java_config
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.namesrv.javakeys import JAVA_DEFAULTS
+from rocketmq_py.namesrv.java_keys import JAVA_DEFAULTS
 
 
 class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -67,7 +67,7 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         :raises ConfigError: unknown keys, each with the nearest known one, and values of the wrong kind.
         """
         known = {**JAVA_DEFAULTS, **dict.fromkeys(_kinds(), "")}
-        faults = [javaconf.unknown(key, known) for key in settings if key not in known]
+        faults = [java_config.unknown(key, known) for key in settings if key not in known]
         if faults:
             raise ConfigError(f"name server: {'; '.join(faults)}")
         return cls().updated(settings)
@@ -77,8 +77,8 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
         :raises ConfigError: a value of the wrong kind.
         """
-        kinds = {**{key: javaconf.kind_of(value) for key, value in JAVA_DEFAULTS.items()}, **_kinds()}
-        faults = [javaconf.fault(key, text, kinds[key]) for key, text in settings.items() if key in kinds]
+        kinds = {**{key: java_config.kind_of(value) for key, value in JAVA_DEFAULTS.items()}, **_kinds()}
+        faults = [java_config.fault(key, text, kinds[key]) for key, text in settings.items() if key in kinds]
         if any(faults):
             raise ConfigError(f"name server: {'; '.join(filter(None, faults))}")
         now: dict[str, Any] = msgspec.to_builtins(self)
@@ -91,7 +91,7 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     def forbidden(self, settings: Mapping[str, str]) -> set[str]:
         """Those of the keys that nobody may change from afar."""
-        return settings.keys() & {"configBlackList", "configStorePath", "kvConfigPath", *self._black_list()}
+        return settings.keys() & {"configBlackList", *java_config.PATH_KEYS, *self._black_list()}
 
     def _black_list(self) -> list[str]:
         return self.config_black_list.split(";")
@@ -116,7 +116,7 @@ def _kinds() -> dict[str, type]:
 
 def read_lines(lines: Iterable[str]) -> dict[str, str]:
     """The settings of ``key=value`` lines, as java.util.Properties reads them."""
-    return javaconf.read_properties(lines, strict=False)
+    return java_config.read_properties(lines, strict=False)
 
 
 def _parsed(text: str, kind: type) -> object:

@@ -9,15 +9,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from rocketmq_py.errors import BrokerError
+from rocketmq_py.core.java_config import shown
+from rocketmq_py.core.queue_limits import topic_queues_fault
+from rocketmq_py.errors import BrokerError, shortened
 from rocketmq_py.namesrv.answers import encode_cluster_info, encode_members, encode_route
-from rocketmq_py.namesrv.kvconfig import ORDER_TOPICS, KvConfig
+from rocketmq_py.namesrv.kv_config import ORDER_TOPICS, KvConfig
 from rocketmq_py.namesrv.registration import checksum, decode_registration
 from rocketmq_py.namesrv.registry import UNIT_FLAG, UNIT_SUB_FLAG, BrokerKey, Leaving, Registry
-from rocketmq_py.namesrv.settings import Settings
-from rocketmq_py.protocol import headers as h
-from rocketmq_py.protocol.bodies import DataVersion, TopicList, TopicRouteData
+from rocketmq_py.namesrv.settings import NamesrvSettings
+from rocketmq_py.protocol.bodies.common import DataVersion, TopicList, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode, Version
+from rocketmq_py.protocol.headers import common as h
 from rocketmq_py.protocol.remarks import FAQ
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
@@ -34,7 +36,7 @@ class RouteHandlers:
     :param clock: the current time; the first call is the start of the name server.
     """
 
-    def __init__(self, registry: Registry, kv: KvConfig, settings: Settings, clock: Clock) -> None:
+    def __init__(self, registry: Registry, kv: KvConfig, settings: NamesrvSettings, clock: Clock) -> None:
         self._registry = registry
         self._kv = kv
         self._settings = settings
@@ -64,7 +66,7 @@ class RouteHandlers:
 class BrokerHandlers:
     """What brokers say and ask: registration, heartbeats, their group."""
 
-    def __init__(self, registry: Registry, kv: KvConfig, settings: Settings, clock: Clock) -> None:
+    def __init__(self, registry: Registry, kv: KvConfig, settings: NamesrvSettings, clock: Clock) -> None:
         self._registry = registry
         self._kv = kv
         self._settings = settings
@@ -121,7 +123,7 @@ class BrokerHandlers:
 class TopicHandlers:
     """What administrators ask about topics, and what they change."""
 
-    def __init__(self, registry: Registry, settings: Settings) -> None:
+    def __init__(self, registry: Registry, settings: NamesrvSettings) -> None:
         self._registry = registry
         self._settings = settings
 
@@ -158,7 +160,14 @@ class TopicHandlers:
     def register_topic(self, peer: Peer, request: Request, body: bytes) -> Reply:
         header: h.TopicName = request.header
         if body:
-            self._registry.add_topic(header.topic, TopicRouteData.decode(body).queue_datas)
+            queues = TopicRouteData.decode(body).queue_datas
+            for one in queues:
+                fault = topic_queues_fault(header.topic, one.read_queue_nums, one.write_queue_nums)
+                if fault is not None:
+                    raise BrokerError.of(
+                        ResponseCode.INVALID_PARAMETER, f"broker {shortened(one.broker_name)}: {fault}"
+                    )
+            self._registry.add_topic(header.topic, queues)
         return Reply()
 
     @handles(RequestCode.DELETE_TOPIC_IN_NAMESRV)
@@ -185,7 +194,7 @@ class TopicHandlers:
 class ConfigHandlers:
     """The key-value table and the name server's own settings."""
 
-    def __init__(self, kv: KvConfig, settings: Settings) -> None:
+    def __init__(self, kv: KvConfig, settings: NamesrvSettings) -> None:
         self._kv = kv
         self._settings = settings
 
@@ -220,14 +229,15 @@ class ConfigHandlers:
 
     @handles(RequestCode.UPDATE_NAMESRV_CONFIG)
     def update_settings(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        log.info("%s changes settings: %s", peer.address, body.decode(errors="replace"))
-        self._settings.update(body.decode())
+        text = body.decode("utf-8", "replace")
+        log.info("%s changes settings: %s", peer.address, shown(shortened(text, 1_000)))
+        self._settings.update(text)
         return Reply()
 
     @handles(RequestCode.GET_NAMESRV_CONFIG)
     def settings(self, peer: Peer, request: Request, body: bytes) -> Reply:
         table = self._settings.current.table()
-        return Reply(body="".join(f"{key}={table[key]}\n" for key in sorted(table)).encode())
+        return Reply(body="".join(f"{key}={shown(table[key])}\n" for key in sorted(table)).encode())
 
 
 def _topics(topics: TopicList, *, allowed: bool = True) -> Reply:

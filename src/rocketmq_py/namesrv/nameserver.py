@@ -10,12 +10,12 @@ from pathlib import Path
 
 from rocketmq_py.namesrv.config import NamesrvConfig
 from rocketmq_py.namesrv.handlers import BrokerHandlers, ConfigHandlers, RouteHandlers, TopicHandlers
-from rocketmq_py.namesrv.kvconfig import KvConfig
+from rocketmq_py.namesrv.kv_config import KvConfig
 from rocketmq_py.namesrv.notifier import Notifier
 from rocketmq_py.namesrv.registry import MinIdChanged, Registry
-from rocketmq_py.namesrv.settings import Settings
+from rocketmq_py.namesrv.settings import NamesrvSettings
 from rocketmq_py.server import Peer, Route, Router, Server
-from rocketmq_py.server.access import AccessControl
+from rocketmq_py.server.access_control import AccessControl
 from rocketmq_py.server.peer import format_address
 from rocketmq_py.server.tls import TlsSettings
 
@@ -49,7 +49,7 @@ class NameServer:
         self.config = config or NamesrvConfig()
         self.registry = Registry(on_min_id_change=self._min_id_changed)
         self._notifier = Notifier(tls.client_context() if tls is not None else None)
-        self._settings = Settings(self.config, self._configure)
+        self._settings = NamesrvSettings(self.config, self._configure)
         self._configure(self.config)
         kv = KvConfig(Path(self.config.kv_config_path).expanduser() if self.config.kv_config_path else None)
         self._router = Router(

@@ -11,8 +11,8 @@ import ssl
 from rocketmq_py.errors import NetworkError
 from rocketmq_py.namesrv.registry import MinIdChanged
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers_cluster import NotifyMinBrokerIdChange
-from rocketmq_py.server.outward import Outward
+from rocketmq_py.protocol.headers.cluster import NotifyMinBrokerIdChange
+from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.tasks import Background
 from rocketmq_py.wire.command import Command
 
@@ -28,7 +28,7 @@ class Notifier:
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
-        self._outward = Outward(tls)
+        self._outward = RpcClient(tls)
         self._telling = Background()
 
     def tell(self, change: MinIdChanged) -> None:

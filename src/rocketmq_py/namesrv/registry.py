@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rocketmq_py.protocol.bodies import (
+from rocketmq_py.core.queue_limits import topic_queues_fault
+from rocketmq_py.protocol.bodies.common import (
     BrokerData,
     BrokerMemberGroupData,
     ClusterInfo,
@@ -24,7 +25,7 @@ from rocketmq_py.protocol.bodies import (
     TopicList,
     TopicRouteData,
 )
-from rocketmq_py.protocol.headers import RegisterBroker
+from rocketmq_py.protocol.headers.common import RegisterBroker
 
 log = logging.getLogger(__name__)
 
@@ -159,13 +160,26 @@ class Registry:
                 header.broker_name, self._topics_of({header.broker_name}) - table.topic_config_table.keys()
             )
         wipe_write = header.broker_id != MASTER_ID and bool(header.enable_acting_master)
+        faults: dict[str, str] = {}
         for topic in table.topic_config_table.values():
-            if changed or header.broker_name not in self._topics.get(topic.topic_name, {}):
+            fault = topic_queues_fault(topic.topic_name, topic.read_queue_nums, topic.write_queue_nums)
+            if fault is not None:
+                faults[topic.topic_name] = fault
+            elif changed or header.broker_name not in self._topics.get(topic.topic_name, {}):
                 queues = _queue_data(header.broker_name, topic, wipe_write=wipe_write)
                 self._topics.setdefault(topic.topic_name, {})[header.broker_name] = queues
         if changed:
             for name, mapping in mappings.items():
                 self._mappings.setdefault(name, {})[mapping.get("bname", header.broker_name)] = mapping
+        if faults:
+            self._leave_out(header.broker_name, faults, tell=changed)
+
+    def _leave_out(self, broker_name: str, faults: dict[str, str], *, tell: bool) -> None:
+        """A broker has topics that no client could use: they have no queues there, and all others of it are served."""
+        if tell:
+            first = next(iter(faults.values()))
+            log.warning("broker %s has %d topics that are left out: %s", broker_name, len(faults), first)
+        self._remove_queues(broker_name, faults)
 
     def _note_alive(
         self, key: BrokerKey, header: RegisterBroker, version: DataVersion, owner: Hashable, now_ms: int

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from rocketmq_py.core.javaconf import decoded, write_properties
+from rocketmq_py.core.java_config import decoded, lines_of, write_properties
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.namesrv.config import NamesrvConfig, read_lines
 from rocketmq_py.protocol.codes import ResponseCode
-from rocketmq_py.store.filesystem import FileSystem
-from rocketmq_py.store.osfiles import OsFileSystem
+from rocketmq_py.store.fs.filesystem import FileSystem
+from rocketmq_py.store.fs.os_files import OsFileSystem
 
 
-class Settings:
+class NamesrvSettings:
     """Holds the current configuration.
 
     :param on_change: called with each new configuration.
@@ -35,7 +35,7 @@ class Settings:
         :raises BrokerError: NO_PERMISSION, a key may not be changed from afar.
         :raises ConfigError: a value of the wrong kind; nothing is changed.
         """
-        changes = read_lines(text.splitlines())
+        changes = read_lines(lines_of(text))
         if self.current.forbidden(changes):
             raise BrokerError(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
         self.current = self.current.updated(changes)

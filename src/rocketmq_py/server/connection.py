@@ -14,9 +14,9 @@ from typing import Protocol, cast
 
 from rocketmq_py.errors import CorruptFrame
 from rocketmq_py.server.buffers import Buffers
-from rocketmq_py.server.dispatch import Dispatcher, Served
 from rocketmq_py.server.peer import Peer
-from rocketmq_py.server.reply import Buffer
+from rocketmq_py.server.requests.dispatcher import Dispatcher, Served
+from rocketmq_py.server.requests.reply import Buffer
 from rocketmq_py.wire.frame import Frame, FrameDecoder
 
 log = logging.getLogger(__name__)
@@ -36,12 +36,12 @@ class Owner(Protocol):
     max_frame: int
     write_limit: int
 
-    def connected(self, connection: Connection) -> None: ...
+    def connected(self, connection: ServerConnection) -> None: ...
 
-    def disconnected(self, connection: Connection) -> None: ...
+    def disconnected(self, connection: ServerConnection) -> None: ...
 
 
-class Connection(asyncio.Protocol):
+class ServerConnection(asyncio.Protocol):
     """Feeds what arrives to the dispatcher and writes what comes back, once per read."""
 
     __slots__ = (

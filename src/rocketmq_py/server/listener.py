@@ -14,16 +14,15 @@ from collections.abc import Callable, Collection, Mapping
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.server.buffers import Buffers
-from rocketmq_py.server.connection import Connection
-from rocketmq_py.server.dispatch import Dispatcher, OnHold
-from rocketmq_py.server.doorway import Doorway
-from rocketmq_py.server.farewell import Farewell
-from rocketmq_py.server.guard import Guard, GuardedDispatcher
-from rocketmq_py.server.lanes import LaneLimit
-from rocketmq_py.server.pace import Pace
+from rocketmq_py.server.connection import ServerConnection
+from rocketmq_py.server.go_away import GoAway
+from rocketmq_py.server.loop_monitor import LoopMonitor
 from rocketmq_py.server.peer import Peer
-from rocketmq_py.server.router import Router
+from rocketmq_py.server.requests.dispatcher import Dispatcher, Guard, OnHold
+from rocketmq_py.server.requests.lanes import LaneLimit
+from rocketmq_py.server.requests.router import Router
 from rocketmq_py.server.tls import Certificates, TlsMode, TlsSettings
+from rocketmq_py.server.tls_acceptor import TlsAcceptor
 from rocketmq_py.wire.frame import MAX_FRAME
 
 log = logging.getLogger(__name__)
@@ -78,12 +77,9 @@ class Server:
         tls: TlsSettings | None = None,
         guard: Guard | None = None,
     ) -> None:
-        if guard is None:
-            self.dispatcher = Dispatcher(router, after_read=after_read, on_hold=on_hold, lanes=lanes)
-        else:
-            self.dispatcher = GuardedDispatcher(router, guard, after_read=after_read, on_hold=on_hold, lanes=lanes)
+        self.dispatcher = Dispatcher(router, after_read=after_read, on_hold=on_hold, lanes=lanes, guard=guard)
         self.buffers = Buffers(buffer_limit)
-        self._pace = Pace(self.dispatcher, full_lanes, writing_limit_ms)
+        self._pace = LoopMonitor(self.dispatcher, full_lanes, writing_limit_ms)
         self.host = host
         self.port = port
         self.max_frame = max_frame
@@ -94,8 +90,8 @@ class Server:
         self._idle_timeout = idle_timeout
         self._sweep_interval = idle_timeout / _SWEEPS_PER_TIMEOUT
         self._sweep: asyncio.TimerHandle | None = None
-        self._listeners: list[asyncio.Server | Doorway] = []
-        self._connections: set[Connection] = set()
+        self._listeners: list[asyncio.Server | TlsAcceptor] = []
+        self._connections: set[ServerConnection] = set()
         self._all_gone = asyncio.Event()
 
     @property
@@ -127,7 +123,7 @@ class Server:
             if self._certificates is not None:
                 return self._listen_with_tls(port, self._certificates)
             loop = asyncio.get_running_loop()
-            listener = await loop.create_server(lambda: Connection(self), self.host, port, backlog=_BACKLOG)
+            listener = await loop.create_server(lambda: ServerConnection(self), self.host, port, backlog=_BACKLOG)
         except OSError as e:
             why = _PORT_FAULTS.get(e.errno or 0, str(e))
             raise ConfigError(f"cannot listen on {self.host}:{port}: {why}") from e
@@ -137,8 +133,8 @@ class Server:
     def _listen_with_tls(self, port: int, certificates: Certificates) -> int:
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         sock = socket.create_server((self.host, port), family=family, backlog=_BACKLOG)
-        doorway = Doorway(
-            sock, certificates, lambda: Connection(self), enforcing=self._enforcing, silence=self._idle_timeout
+        doorway = TlsAcceptor(
+            sock, certificates, lambda: ServerConnection(self), enforcing=self._enforcing, silence=self._idle_timeout
         )
         self._listeners.append(doorway)
         return int(sock.getsockname()[1])
@@ -151,7 +147,7 @@ class Server:
         :param seconds: how long at most.
         :param codes: the requests that are sent away; others are served.
         """
-        farewell = Farewell(codes)
+        farewell = GoAway(codes)
         self.dispatcher.send_away(farewell)
         await farewell.said(seconds)
 
@@ -183,10 +179,10 @@ class Server:
 
     # -- for connections
 
-    def connected(self, connection: Connection) -> None:
+    def connected(self, connection: ServerConnection) -> None:
         self._connections.add(connection)
 
-    def disconnected(self, connection: Connection) -> None:
+    def disconnected(self, connection: ServerConnection) -> None:
         self._connections.discard(connection)
         if not self._connections:
             self._all_gone.set()

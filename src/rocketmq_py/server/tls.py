@@ -1,6 +1,6 @@
 """TLS of a server: its settings under Java's names, and the context new connections get.
 
-Knows files of certificates and when they have changed. Refuses to know sockets (``server.doorway``).
+Knows files of certificates and when they have changed. Refuses to know sockets (``server.tls_acceptor``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import msgspec
 
-from rocketmq_py.core import javaconf
+from rocketmq_py.core import java_config
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.tls import TlsOptions, load_authorities, load_certificate
 
@@ -97,7 +97,7 @@ class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
         """
         given = {**settings, **_from_file(settings.get(CONFIG_FILE))}
         known = {*_KEYS, CONFIG_FILE, _TEST_MODE}
-        faults = [javaconf.unknown(key, known) for key in given if key not in known]
+        faults = [java_config.unknown(key, known) for key in given if key not in known]
         if faults:
             raise ConfigError("; ".join(faults))
         fields: dict[str, Any] = {_KEYS[key]: _value(key, text) for key, text in given.items() if key in _KEYS}
@@ -172,7 +172,7 @@ def _value(key: str, text: str) -> object:
     if kind is None:
         return text
     if kind is bool:
-        fault = javaconf.fault(key, text, bool)
+        fault = java_config.fault(key, text, bool)
         if fault:
             raise ConfigError(fault)
         return text.lower() == "true"
@@ -188,7 +188,9 @@ def _from_file(named: str | None) -> dict[str, str]:
     if named is None and not path.is_file():
         return {}
     try:
-        found = javaconf.read_properties(javaconf.decoded(path.read_bytes())[0].splitlines(), strict=False)
+        found = java_config.read_properties(
+            java_config.lines_of(java_config.decoded(path.read_bytes())[0]), strict=False
+        )
     except OSError as e:
         raise ConfigError(f"{CONFIG_FILE}: {path} cannot be read: {e.strerror}") from e
     return {key: text for key, text in found.items() if key not in _NOT_IN_FILE}

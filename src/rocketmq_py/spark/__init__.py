@@ -14,15 +14,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rocketmq_py.spark.batch_reads import show_batch_reads as show_batch_reads
-    from rocketmq_py.spark.jre import ensure_java as ensure_java, session_builder as session_builder
-    from rocketmq_py.spark.listener import ProgressListener as ProgressListener, ProgressLog as ProgressLog
-    from rocketmq_py.spark.listener_metrics import (
+    from rocketmq_py.spark.monitoring.batch_progress import show_batch_reads as show_batch_reads
+    from rocketmq_py.spark.monitoring.listener import ProgressListener as ProgressListener, ProgressLog as ProgressLog
+    from rocketmq_py.spark.monitoring.metrics import (
         OpenTelemetryProgress as OpenTelemetryProgress,
         PrometheusProgress as PrometheusProgress,
     )
-    from rocketmq_py.spark.listener_terminal import TerminalProgress as TerminalProgress
-    from rocketmq_py.spark.progress import BatchProgress as BatchProgress, QueueProgress as QueueProgress
+    from rocketmq_py.spark.monitoring.progress import BatchProgress as BatchProgress, QueueProgress as QueueProgress
+    from rocketmq_py.spark.monitoring.terminal import TerminalProgress as TerminalProgress
+    from rocketmq_py.spark.runtime.jre import ensure_java as ensure_java, session_builder as session_builder
 
 __all__ = [
     "BatchProgress",
@@ -38,16 +38,16 @@ __all__ = [
 ]
 
 _MODULES = {
-    "BatchProgress": "progress",
-    "OpenTelemetryProgress": "listener_metrics",
-    "ProgressListener": "listener",
-    "ProgressLog": "listener",
-    "PrometheusProgress": "listener_metrics",
-    "QueueProgress": "progress",
-    "TerminalProgress": "listener_terminal",
-    "ensure_java": "jre",
-    "session_builder": "jre",
-    "show_batch_reads": "batch_reads",
+    "BatchProgress": "monitoring.progress",
+    "OpenTelemetryProgress": "monitoring.metrics",
+    "ProgressListener": "monitoring.listener",
+    "ProgressLog": "monitoring.listener",
+    "PrometheusProgress": "monitoring.metrics",
+    "QueueProgress": "monitoring.progress",
+    "TerminalProgress": "monitoring.terminal",
+    "ensure_java": "runtime.jre",
+    "session_builder": "runtime.jre",
+    "show_batch_reads": "monitoring.batch_progress",
 }
 
 

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.spark.options import (
+from rocketmq_py.spark.options.options import (
     ReadOptions,
     Use,
     WriteOptions,
@@ -22,7 +22,7 @@ from rocketmq_py.spark.options import (
     read_options,
     write_options,
 )
-from rocketmq_py.spark.workers import keep_imports
+from rocketmq_py.spark.runtime.workers import keep_imports
 
 
 class RocketMQDataSource(DataSource):
@@ -48,8 +48,8 @@ class RocketMQDataSource(DataSource):
         return default_schema(self._read(Use.READ_ANY))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from rocketmq_py.spark.reader import BatchReader, PruningReader
         from rocketmq_py.spark.schema import check_read_schema
+        from rocketmq_py.spark.source.reader import BatchReader, PruningReader
 
         options = self._read(Use.READ)
         if options.push_filters and not hasattr(DataSourceReader, "pushFilters"):
@@ -58,12 +58,12 @@ class RocketMQDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from rocketmq_py.spark.schema import check_read_schema
-        from rocketmq_py.spark.stream import stream_reader
+        from rocketmq_py.spark.source.stream import stream_reader
 
         return stream_reader(self._read(Use.READ_STREAM), check_read_schema(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from rocketmq_py.spark.sink import BatchWriter
+        from rocketmq_py.spark.sink.sink import BatchWriter
 
         if overwrite:
             raise ConfigError("a topic cannot be overwritten: write with mode('append')")
@@ -71,7 +71,7 @@ class RocketMQDataSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002
         """Output mode complete sends the whole result again in every micro-batch."""
-        from rocketmq_py.spark.sink import stream_writer
+        from rocketmq_py.spark.sink.sink import stream_writer
 
         return stream_writer(self._write(Use.WRITE_STREAM), schema)
 

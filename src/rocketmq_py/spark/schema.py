@@ -21,8 +21,8 @@ from pyspark.sql.types import (
 )
 
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.spark.badrecords import CORRUPT_REASON, CORRUPT_RECORD
-from rocketmq_py.spark.options import ReadOptions
+from rocketmq_py.spark.decode.bad_records import CORRUPT_REASON, CORRUPT_RECORD
+from rocketmq_py.spark.options.options import ReadOptions
 
 READ_TYPES: dict[str, DataType] = {
     "topic": StringType(),

@@ -3,7 +3,12 @@
 Imports ``wire`` and below; knows nothing of requests, clients and consumers.
 """
 
-from rocketmq_py.store.batches import (
+from rocketmq_py.store.config.config_files import ConfigFile
+from rocketmq_py.store.fs.filesystem import File, FileSystem
+from rocketmq_py.store.fs.os_files import OsFileSystem
+from rocketmq_py.store.message_store import MessageStore
+from rocketmq_py.store.settings import ASYNC_FLUSH, SYNC_FLUSH, StoreConfig, delay_levels
+from rocketmq_py.store.write.batches import (
     WORTH,
     AlikeRecords,
     SameRecords,
@@ -12,12 +17,7 @@ from rocketmq_py.store.batches import (
     same_records,
     same_shape,
 )
-from rocketmq_py.store.config import ASYNC_FLUSH, SYNC_FLUSH, StoreConfig, delay_levels
-from rocketmq_py.store.config_files import ConfigFile
-from rocketmq_py.store.filesystem import File, FileSystem
-from rocketmq_py.store.message_store import MessageStore
-from rocketmq_py.store.osfiles import OsFileSystem
-from rocketmq_py.store.records import (
+from rocketmq_py.store.write.records import (
     Appended,
     AppendedBatch,
     Arrival,

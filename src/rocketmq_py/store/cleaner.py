@@ -12,16 +12,16 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
-from rocketmq_py.store.checkpoint import Checkpoint
-from rocketmq_py.store.commitlog import CommitLog
-from rocketmq_py.store.config import StoreConfig
-from rocketmq_py.store.consumequeue import ConsumeQueue
-from rocketmq_py.store.filesystem import FileSystem
-from rocketmq_py.store.flusher import Flusher
-from rocketmq_py.store.index import MessageIndex
-from rocketmq_py.store.layout import StoreLayout
-from rocketmq_py.store.queues import QueueTable
-from rocketmq_py.store.retention import Verdict, expired, judge
+from rocketmq_py.store.fs.filesystem import FileSystem
+from rocketmq_py.store.fs.layout import StoreLayout
+from rocketmq_py.store.index.index import MessageIndex
+from rocketmq_py.store.log.checkpoint import Checkpoint
+from rocketmq_py.store.log.commit_log import CommitLog
+from rocketmq_py.store.log.flusher import Flusher
+from rocketmq_py.store.queue.consume_queue import ConsumeQueue
+from rocketmq_py.store.queue.queue_table import QueueTable
+from rocketmq_py.store.retention import RetentionDecision, expired, judge
+from rocketmq_py.store.settings import StoreConfig
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class Cleaner:
         """Remove expired files in the next passes, whatever the hour."""
         self._asked = _ASKED_PASSES
 
-    def check(self, config: StoreConfig, now: int) -> Verdict:
+    def check(self, config: StoreConfig, now: int) -> RetentionDecision:
         """One pass: decide what is to go.
 
         :param config: the settings as they are now: a running broker may change them.
@@ -73,7 +73,7 @@ class Cleaner:
         parts = [path for path in (self._layout.commit_log, self._layout.consume_queue) if self._fs.is_directory(path)]
         return max(self._fs.used_ratio(path) for path in parts or [self._layout.root])
 
-    def _doom(self, config: StoreConfig, verdict: Verdict, now: int) -> None:
+    def _doom(self, config: StoreConfig, verdict: RetentionDecision, now: int) -> None:
         log = self._log
         # The newest file is being written; one not yet on disk as a whole may still be in the hands of a sync. And
         # queues must not forget how far they had come: after a crash only their files tell, or the log.

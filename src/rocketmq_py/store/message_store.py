@@ -15,21 +15,26 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rocketmq_py.errors import StoreCorrupt, StoreLocked, StoreNotWritable
-from rocketmq_py.store.checkpoint import Checkpoint
 from rocketmq_py.store.cleaner import Cleaner
-from rocketmq_py.store.commitlog import CommitLog
-from rocketmq_py.store.config import SYNC_FLUSH, StoreConfig
-from rocketmq_py.store.consumequeue import ConsumeQueue
-from rocketmq_py.store.dispatching import RecordDispatch
-from rocketmq_py.store.filesystem import FileSystem, Lock
-from rocketmq_py.store.flusher import Flusher
-from rocketmq_py.store.index import MessageIndex
-from rocketmq_py.store.layout import StoreLayout
-from rocketmq_py.store.osfiles import OsFileSystem
-from rocketmq_py.store.queues import QueueTable
-from rocketmq_py.store.reader import Reader
-from rocketmq_py.store.reading import StoreReads
-from rocketmq_py.store.records import (
+from rocketmq_py.store.fs.filesystem import FileSystem, Lock
+from rocketmq_py.store.fs.layout import StoreLayout
+from rocketmq_py.store.fs.os_files import OsFileSystem
+from rocketmq_py.store.index.index import MessageIndex
+from rocketmq_py.store.log.checkpoint import Checkpoint
+from rocketmq_py.store.log.commit_log import CommitLog
+from rocketmq_py.store.log.confirm_offset import ConfirmOffset
+from rocketmq_py.store.log.flusher import Flusher
+from rocketmq_py.store.queue.consume_queue import ConsumeQueue
+from rocketmq_py.store.queue.dispatch import RecordDispatch
+from rocketmq_py.store.queue.queue_table import QueueTable
+from rocketmq_py.store.read.reader import Reader
+from rocketmq_py.store.read.reading import StoreReads
+from rocketmq_py.store.recovery import Recovery
+from rocketmq_py.store.replication import Replica
+from rocketmq_py.store.retention import RetentionLimits
+from rocketmq_py.store.schedule import FlushSchedule, Readable
+from rocketmq_py.store.settings import SYNC_FLUSH, StoreConfig
+from rocketmq_py.store.write.records import (
     Appended,
     AppendedBatch,
     Arrival,
@@ -37,12 +42,7 @@ from rocketmq_py.store.records import (
     NewBatch,
     NewRecord,
 )  # fmt: skip
-from rocketmq_py.store.recovery import Recovery
-from rocketmq_py.store.replication import Replica
-from rocketmq_py.store.retention import Limits
-from rocketmq_py.store.schedule import FlushSchedule, Readable
-from rocketmq_py.store.unconfirmed import Unconfirmed
-from rocketmq_py.store.writer import Writer
+from rocketmq_py.store.write.writer import Writer
 
 _log = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ class MessageStore(StoreReads):
         self._is_open = self._is_refusing = False
         self._disk_full: str | None = None
         self._flushes_at_once = self.config.flush_disk_type == SYNC_FLUSH
-        self._unconfirmed: Unconfirmed | None = None
+        self._unconfirmed: ConfirmOffset | None = None
         self._is_slave = is_slave
         self._replica: Replica | None = None
 
@@ -134,7 +134,7 @@ class MessageStore(StoreReads):
         self._writer.resume(end, recovery.last_timestamp)
         self._flusher = Flusher(self._commit_log.sync, self._commit_log.min_offset if not clean else end)
         if self._flushes_at_once and not config.read_un_committed:
-            self._unconfirmed = Unconfirmed(end, recovery.last_timestamp)
+            self._unconfirmed = ConfirmOffset(end, recovery.last_timestamp)
             self._index.confirmed = end
         self._schedule = FlushSchedule(
             config, fs, self._commit_log, self._queues, self._index, self._checkpoint, self._flusher, self._clock()
@@ -291,7 +291,7 @@ class MessageStore(StoreReads):
         now = self._writer.last_timestamp
         return [Arrival(q.topic, q.queue_id, q.max_offset, q.next_offset, now, q.pending) for q in touched]
 
-    def _hold_back(self, unconfirmed: Unconfirmed, touched: list[ConsumeQueue]) -> None:
+    def _hold_back(self, unconfirmed: ConfirmOffset, touched: list[ConsumeQueue]) -> None:
         """Let what was written wait for its flush."""
         end = self._whole_end()
         unconfirmed.add(end, self._writer.last_timestamp, touched)
@@ -418,7 +418,7 @@ class MessageStore(StoreReads):
         was_full, root = self._disk_full is not None, self.layout.root
         self._disk_full = verdict.disk if verdict.refuse else None
         if verdict.refuse and not was_full:
-            limit = Limits.of(self.config).refuse
+            limit = RetentionLimits.of(self.config).refuse
             _log.error("%s (%s): messages are refused until it is below %.0f %%", verdict.disk, root, limit * 100)
         elif was_full and not verdict.refuse:
             _log.warning("the disk of %s has room again: messages are taken", root)

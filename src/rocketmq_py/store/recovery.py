@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import logging
 
-from rocketmq_py.store.checkpoint import Checkpoint
-from rocketmq_py.store.commitlog import CommitLog
-from rocketmq_py.store.config import StoreConfig
-from rocketmq_py.store.dispatching import RecordDispatch
-from rocketmq_py.store.filesystem import FileSystem
-from rocketmq_py.store.index import MessageIndex
-from rocketmq_py.store.queues import QueueTable
-from rocketmq_py.store.scan import LogScan
+from rocketmq_py.store.fs.filesystem import FileSystem
+from rocketmq_py.store.index.index import MessageIndex
+from rocketmq_py.store.log.checkpoint import Checkpoint
+from rocketmq_py.store.log.commit_log import CommitLog
+from rocketmq_py.store.log.scan import LogScan
+from rocketmq_py.store.queue.dispatch import RecordDispatch
+from rocketmq_py.store.queue.queue_table import QueueTable
+from rocketmq_py.store.settings import StoreConfig
 
 _log = logging.getLogger(__name__)
 

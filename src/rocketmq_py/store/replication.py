@@ -11,10 +11,10 @@ import logging
 from collections.abc import Callable
 
 from rocketmq_py.errors import ReplicaRefused, StoreNotWritable
-from rocketmq_py.store.commitlog import CommitLog
-from rocketmq_py.store.dispatching import RecordDispatch
-from rocketmq_py.store.scan import LogScan
-from rocketmq_py.store.writer import Writer
+from rocketmq_py.store.log.commit_log import CommitLog
+from rocketmq_py.store.log.scan import LogScan
+from rocketmq_py.store.queue.dispatch import RecordDispatch
+from rocketmq_py.store.write.writer import Writer
 
 _log = logging.getLogger(__name__)
 

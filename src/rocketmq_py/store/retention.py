@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from rocketmq_py.store.config import StoreConfig
+from rocketmq_py.store.settings import StoreConfig
 
 _HOUR_MS = 3_600_000
 
 
-class Verdict(NamedTuple):
+class RetentionDecision(NamedTuple):
     """What a look at clock and disk says.
 
     :param why: why files past ``fileReservedTime`` go now, in words for the log; empty when they do not.
@@ -28,7 +28,7 @@ class Verdict(NamedTuple):
     refuse: bool
 
 
-class Limits(NamedTuple):
+class RetentionLimits(NamedTuple):
     """Parts of the disk in use, 0.0 to 1.0, above which something happens; held where Java holds them."""
 
     expire: float
@@ -36,7 +36,7 @@ class Limits(NamedTuple):
     refuse: float
 
     @classmethod
-    def of(cls, config: StoreConfig) -> Limits:
+    def of(cls, config: StoreConfig) -> RetentionLimits:
         return cls(
             _between(10, config.disk_max_used_space_ratio, 95),
             _between(30, config.disk_space_clean_forcibly_ratio, 85),
@@ -48,19 +48,19 @@ def _between(low: int, percent: int, high: int) -> float:
     return min(max(low, percent), high) / 100
 
 
-def judge(config: StoreConfig, hour: int, used: float, *, asked: bool = False) -> Verdict:
+def judge(config: StoreConfig, hour: int, used: float, *, asked: bool = False) -> RetentionDecision:
     """Whether files are to go now.
 
     :param hour: the local hour, 0 to 23.
     :param used: how full the disk is, 0.0 to 1.0.
     :param asked: an operator wants expired files removed whatever the hour.
     """
-    limits = Limits.of(config)
+    limits = RetentionLimits.of(config)
     disk = f"the disk is {used * 100:.0f} % full" if used > min(limits) else ""
     time = f"it is deleteWhen {config.delete_when}" if hour in config.delete_hours else ""
     why = " and ".join(filter(None, (disk, time, "an operator asked for it" if asked else "")))
     at_any_age = used > min(limits.force, limits.refuse) and config.clean_file_forcibly_enable
-    return Verdict(why, at_any_age, disk, used > limits.refuse)
+    return RetentionDecision(why, at_any_age, disk, used > limits.refuse)
 
 
 def expired(

@@ -10,14 +10,14 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
-from rocketmq_py.store.checkpoint import Checkpoint
-from rocketmq_py.store.commitlog import CommitLog
-from rocketmq_py.store.config import StoreConfig
-from rocketmq_py.store.consumequeue import ConsumeQueue
-from rocketmq_py.store.filesystem import FileSystem
-from rocketmq_py.store.flusher import Flusher
-from rocketmq_py.store.index import MessageIndex
-from rocketmq_py.store.queues import QueueTable
+from rocketmq_py.store.fs.filesystem import FileSystem
+from rocketmq_py.store.index.index import MessageIndex
+from rocketmq_py.store.log.checkpoint import Checkpoint
+from rocketmq_py.store.log.commit_log import CommitLog
+from rocketmq_py.store.log.flusher import Flusher
+from rocketmq_py.store.queue.consume_queue import ConsumeQueue
+from rocketmq_py.store.queue.queue_table import QueueTable
+from rocketmq_py.store.settings import StoreConfig
 
 _log = logging.getLogger(__name__)
 

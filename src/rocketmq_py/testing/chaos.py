@@ -29,8 +29,8 @@ from typing import Self
 
 import msgspec
 
-from rocketmq_py.client.portal import Portal
-from rocketmq_py.core import orderly
+from rocketmq_py.core.consumer import orderly
+from rocketmq_py.remoting.portal import Portal
 from rocketmq_py.testing.ledger import Figures, Ledger, Report, Step
 from rocketmq_py.testing.load import ORDERED, PLAIN, READERS, Load
 from rocketmq_py.testing.machines import Machines, Program, Server, Servers, Slave

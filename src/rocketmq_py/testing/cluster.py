@@ -16,12 +16,12 @@ from typing import Any, Self
 import msgspec
 
 from rocketmq_py.broker import Broker, configure
-from rocketmq_py.broker.access import open_access
-from rocketmq_py.client.admin import Admin
-from rocketmq_py.client.portal import Portal
+from rocketmq_py.broker.metadata.access_store import open_access
+from rocketmq_py.client.admin.admin import Admin
 from rocketmq_py.errors import ClosedError, ConfigError
 from rocketmq_py.namesrv import NameServer, NamesrvConfig
-from rocketmq_py.server.access import AccessControl, AccessSettings
+from rocketmq_py.remoting.portal import Portal
+from rocketmq_py.server.access_control import AccessControl, AccessSettings
 from rocketmq_py.server.tls import TlsSettings
 
 LOOPBACK = "127.0.0.1"

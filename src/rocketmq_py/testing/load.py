@@ -10,16 +10,16 @@ import contextlib
 import time
 from collections.abc import Coroutine, Sequence
 
-from rocketmq_py.client.admin import Admin
-from rocketmq_py.client.instance import ClientInstance
-from rocketmq_py.client.producer import Producer
+from rocketmq_py.client.admin.admin import Admin
+from rocketmq_py.client.client_instance import ClientInstance
+from rocketmq_py.client.producer.producer import Producer
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import NetworkError, RocketMQError
 from rocketmq_py.model import Message, MessageQueue, SendStatus
-from rocketmq_py.protocol.bodies_admin import ConsumeStatsTable
+from rocketmq_py.protocol.bodies.admin import ConsumeStatsTable
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.headers import GetConsumeStats
-from rocketmq_py.server.outward import Outward
+from rocketmq_py.protocol.headers.common import GetConsumeStats
+from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.testing.ledger import Acknowledged, Committed, Ledger, Mark
 from rocketmq_py.testing.member import FREQUENT
 from rocketmq_py.wire.command import Command
@@ -69,7 +69,7 @@ class Load:
         for number in range(self._lanes):
             self._begin(self._plain(producer, f"p{number}"))
             self._begin(self._ordered(producer, self.ordered_lanes[number], queues[number % len(queues)]))
-        outward = Outward()
+        outward = RpcClient()
         self._end.callback(outward.close)
         for address in brokers:
             self._begin(self._look(outward, address))
@@ -160,7 +160,7 @@ class Load:
 
     # -- offsets
 
-    async def _look(self, outward: Outward, address: str) -> None:
+    async def _look(self, outward: RpcClient, address: str) -> None:
         """Notes again and again what a broker says the groups have committed."""
         while True:
             for topic, group in READERS.items():

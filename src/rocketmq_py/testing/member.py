@@ -17,10 +17,10 @@ from signal import SIGTERM
 import msgspec
 
 from rocketmq_py.aio import ConsumeFromWhere, MessageExt, PushConsumer
-from rocketmq_py.client.instance import ClientInstance
-from rocketmq_py.core import orderly as locking
+from rocketmq_py.client.client_instance import ClientInstance
+from rocketmq_py.core.consumer import orderly as locking
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.server.running import run
+from rocketmq_py.server.runner import run
 from rocketmq_py.testing.ledger import Mark, Report, Step
 
 STDOUT = 1

@@ -26,12 +26,12 @@ import click
 
 from rocketmq_py.broker import Broker, configure
 from rocketmq_py.broker.broker import wall_clock
-from rocketmq_py.cli.logs import log_as
-from rocketmq_py.cli.settings import assigned, ready
+from rocketmq_py.cli.server.logs import log_as
+from rocketmq_py.cli.server.settings import assigned, ready
 from rocketmq_py.namesrv import NameServer, NamesrvConfig
-from rocketmq_py.server.running import run, started
-from rocketmq_py.store.filesystem import Buffer, File
-from rocketmq_py.store.osfiles import OsFile, OsFileSystem
+from rocketmq_py.server.runner import run, started
+from rocketmq_py.store.fs.filesystem import Buffer, File
+from rocketmq_py.store.fs.os_files import OsFile, OsFileSystem
 
 
 class ShiftedClock:

@@ -9,8 +9,8 @@ import asyncio
 from types import TracebackType
 from typing import Self, cast
 
-from rocketmq_py.client.portal import Portal
 from rocketmq_py.errors import ClosedError, ConfigError
+from rocketmq_py.remoting.portal import Portal
 
 _BACKLOG_SECONDS = 0.1
 """Of a slow connection, so much is read ahead."""

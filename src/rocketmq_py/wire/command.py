@@ -61,7 +61,19 @@ class _JsonHeader(msgspec.Struct, gc=False):
     version: int = 0
 
 
+class _LooseHeader(_JsonHeader, gc=False):
+    """A header whose field values may be anything, each as its own JSON text."""
+
+    extFields: dict[str, msgspec.Raw] | None = None  # type: ignore[assignment]  # noqa: N815
+
+
+_MAX_DIALECT = 64 * 1024
+"""Bytes of a header that is not strict JSON: its reader works through it character by character, at about 2 us each."""
+
 _decode_json = msgspec.json.Decoder(_JsonHeader, strict=False).decode
+_decode_loose = msgspec.json.Decoder(_LooseHeader, strict=False).decode
+_decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw] | None).decode
+_decode_value = msgspec.json.Decoder().decode
 _encode_json = msgspec.json.Encoder().encode
 
 
@@ -103,7 +115,11 @@ def encode_json_header(command: Command) -> bytes:
 
 
 def decode_json_header(header: bytes, body: bytes = b"") -> Command:
-    """The command of a JSON header; tolerant as fastjson is (numbers as field values, a language as its ordinal)."""
+    """The command of a JSON header; tolerant as fastjson is (numbers as field values, a language as its ordinal).
+
+    Bytes that are no UTF-8 are read as U+FFFD: fastjson 1 does so, too, fastjson 2 refuses them in fields it reads. Of
+    members that are there twice, the last counts.
+    """
     try:
         raw = _decode_json(header)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -113,14 +129,61 @@ def decode_json_header(header: bytes, body: bytes = b"") -> Command:
     )
 
 
+def decode_ext(fields: bytes | msgspec.Raw) -> dict[str, str]:
+    """The header fields of the JSON text of ``extFields``, read as :func:`decode_json_header` reads them.
+
+    :raises ValueError: they cannot be understood.
+    """
+    text = bytes(fields).decode("utf-8", "replace").encode()
+    try:
+        return _texts(_decode_fields(text))
+    except RecursionError as e:
+        raise ValueError("nested too deeply") from e
+
+
 def _decode_odd(header: bytes) -> _JsonHeader:
-    """The slow way, for headers in fastjson's dialect or with field values that are not strings."""
+    """The slow way, for field values that are not strings and bytes that are no UTF-8.
+
+    Every header that a decoder with typed fields takes is taken here, too: both skip over the same texts. Whatever
+    that decoder refuses is read here, so the two never differ (see :mod:`rocketmq_py.protocol.requests`).
+    """
+    text = header.decode("utf-8", "replace").encode()
+    try:
+        loose = _decode_loose(text)
+    except (msgspec.DecodeError, RecursionError):
+        return _decode_dialect(text)
+    ext = _texts(loose.extFields)
+    return _JsonHeader(loose.code, loose.opaque, loose.flag, loose.remark, ext, loose.language, loose.version)
+
+
+def _texts(fields: dict[str, msgspec.Raw] | None) -> dict[str, str]:
+    """The values of header fields as texts; those that are null left out."""
+    raws = ((name, bytes(value)) for name, value in (fields or {}).items())
+    return {name: _raw_text(raw) for name, raw in raws if raw != b"null"}
+
+
+def _raw_text(value: bytes) -> str:
+    """A string's characters, the compact text of an object or a list, any other value as it stands there."""
+    if value[:1] == b'"':
+        return str(_decode_value(value))
+    if value[:1] not in (b"{", b"["):
+        return value.decode()
+    try:
+        return fastjson.dumps(_decode_value(value)).decode()
+    except (msgspec.DecodeError, RecursionError):  # a number beyond all limits in it, or too deep
+        return value.decode()
+
+
+def _decode_dialect(header: bytes) -> _JsonHeader:
+    """The slowest way, for headers in fastjson's dialect."""
+    if len(header) > _MAX_DIALECT:
+        raise CorruptFrame(f"a JSON header of {len(header)} bytes is not strict JSON")
     try:
         tree = fastjson.loads(header)
         ext = tree.get("extFields") or {}
         tree["extFields"] = {name: _text(value) for name, value in ext.items() if value is not None}
         return msgspec.convert(tree, _JsonHeader, strict=False)
-    except (msgspec.ValidationError, ValueError, AttributeError) as e:
+    except (ValueError, AttributeError, RecursionError) as e:
         raise CorruptFrame(f"a JSON header of {len(header)} bytes cannot be understood: {e}") from e
 
 
@@ -138,7 +201,7 @@ def language_name(language: str | int | None) -> str:
 
 
 def _ordinal(text: str) -> bool:
-    return text.isdigit() and int(text) < len(LANGUAGES)
+    return text.isascii() and text.isdecimal() and len(text) < 4 and int(text) < len(LANGUAGES)
 
 
 # -- ROCKETMQ

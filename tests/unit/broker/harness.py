@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.services import Services
-from rocketmq_py.protocol.header import Header
+from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.server import Peer
-from rocketmq_py.server.dispatch import Dispatcher
+from rocketmq_py.server.requests.dispatcher import Dispatcher
 from rocketmq_py.store import StoreConfig
 from rocketmq_py.wire.command import Command, decode_command, encode_command
 from rocketmq_py.wire.frame import FrameDecoder

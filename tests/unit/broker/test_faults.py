@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rocketmq_py.broker.saver import Saver
-from rocketmq_py.broker.stored import read_stored
+from rocketmq_py.broker.metadata.file_saver import ConfigFileSaver
+from rocketmq_py.broker.send.stored_record import read_stored
 from rocketmq_py.broker.ticker import Job, Ticker
 from rocketmq_py.errors import CorruptRecord, StoreNotWritable
 from rocketmq_py.protocol.codes import RequestCode as Code
@@ -213,7 +213,7 @@ class Disk:
 
 
 def test_a_file_that_cannot_be_written_is_told_once_and_when_it_can(caplog: pytest.LogCaptureFixture) -> None:
-    disk, saver = Disk(), Saver()
+    disk, saver = Disk(), ConfigFileSaver()
     for full in (False, True, True, False, False):
         saver.wait()
         disk.full = full

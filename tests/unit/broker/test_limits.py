@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from rocketmq_py.broker.config import SYNC_MASTER, BrokerConfig, configure
-from rocketmq_py.broker.confirming import CONFIRMED, Confirming, Unconfirmed, UnconfirmedSends
-from rocketmq_py.broker.lanes import lane_limits
+from rocketmq_py.broker.config.broker_config import SYNC_MASTER, BrokerConfig, configure
+from rocketmq_py.broker.config.lane_limits import lane_limits
+from rocketmq_py.broker.send.ack_waiter import CONFIRMED, AckWaiter, WaitingSend, WaitingSends
 from rocketmq_py.errors import StoreNotWritable
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode as Response
 from rocketmq_py.server import Hold, LaneLimit, Peer, Reply, Responder, Route
 from rocketmq_py.store import StoreConfig
-from rocketmq_py.store.config import SYNC_FLUSH
+from rocketmq_py.store.settings import SYNC_FLUSH
 from rocketmq_py.wire.command import decode_command
 from rocketmq_py.wire.frame import FrameDecoder
 from tests.unit.broker.harness import InProcess, broker
@@ -96,7 +96,7 @@ class Waiting:
         self._heard = asyncio.Event()
         config = BrokerConfig(**settings)
         self.slaves = config.in_sync_replicas - 1
-        self.sends = UnconfirmedSends(self.disk, config, lambda: self.now, lambda _: self.acknowledged)  # type: ignore[arg-type]
+        self.sends = WaitingSends(self.disk, config, lambda: self.now, lambda _: self.acknowledged)  # type: ignore[arg-type]
         self._peer = Peer(write=self._written)
 
     def _written(self, data: bytes) -> None:
@@ -107,7 +107,7 @@ class Waiting:
         """Sends whose messages end there; the number of a send is where its message ends."""
         for end in ends:
             self.sends.keep(
-                Hold(CONFIRMED, 60_000, Unconfirmed(Reply(), end, self.now, self.slaves)), self.responder(end)
+                Hold(CONFIRMED, 60_000, WaitingSend(Reply(), end, self.now, self.slaves)), self.responder(end)
             )
 
     def responder(self, number: int) -> Responder:
@@ -188,7 +188,7 @@ def test_what_the_broker_has_stored_itself_is_answered_all_the_same() -> None:
 
     async def scenario() -> None:
         waiting = Waiting(broker_role=SYNC_MASTER, in_sync_replicas=2, slave_timeout=1, sync_flush_timeout=1)
-        confirming = Confirming(waiting.disk, BrokerConfig(), lambda: 1, lambda: waiting.now)  # type: ignore[arg-type]
+        confirming = AckWaiter(waiting.disk, BrokerConfig(), lambda: 1, lambda: waiting.now)  # type: ignore[arg-type]
         for number, hold in enumerate(
             (confirming.answer(Reply(), 10, None), confirming.answer_in_the_end(Reply(remark="FOUND"), 10))
         ):

@@ -9,15 +9,15 @@ import pytest
 
 from rocketmq_py.broker.stats import Stats, next_morning
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.header import Header
-from rocketmq_py.protocol.headers import ConsumerSendMsgBack, DeleteGroup, TopicName, UpdateConsumerOffset
-from rocketmq_py.protocol.headers_admin import (
+from rocketmq_py.protocol.headers.admin import (
     BrokerConsumeStats,
     QueryConsumeQueue,
     QueryConsumeTimeSpan,
     QueryCorrectionOffset,
     ViewBrokerStats,
 )
+from rocketmq_py.protocol.headers.base import Header
+from rocketmq_py.protocol.headers.common import ConsumerSendMsgBack, DeleteGroup, TopicName, UpdateConsumerOffset
 from rocketmq_py.wire import fastjson
 from tests.unit.broker.harness import START_MS, Client, InProcess
 from tests.unit.broker.requests import heartbeat, pull, send

@@ -2,8 +2,8 @@
 
 import pytest
 
-from rocketmq_py.cli import contexts
-from rocketmq_py.cli.connecting import NAMESRV_VARIABLE
+from rocketmq_py.cli.connect import contexts
+from rocketmq_py.cli.connect.connect import NAMESRV_VARIABLE
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 import rocketmq_py
-from rocketmq_py.cli import main, root, serve
-from rocketmq_py.cli.settings import assigned
+from rocketmq_py.cli import main, root
+from rocketmq_py.cli.server import serve
+from rocketmq_py.cli.server.settings import assigned
 from rocketmq_py.errors import ConnectError, StoreLocked
 from rocketmq_py.server.tls import TlsSettings
 

@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from rocketmq_py.cli import main, store as verb
-from rocketmq_py.store.inspect import preview
-from rocketmq_py.store.osfiles import OsFileSystem
+from rocketmq_py.store.fs.os_files import OsFileSystem
+from rocketmq_py.store.tools.inspect import preview
 from tests.golden import files
 
 GOLDEN = str(files.STORE)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from rocketmq_py.client.connection import Connection
-from rocketmq_py.client.connections import Connections
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies import BrokerData, QueueData, TopicRouteData
+from rocketmq_py.protocol.bodies.common import BrokerData, QueueData, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.remoting.connection import Connection
+from rocketmq_py.remoting.connection_pool import ConnectionPool
 from rocketmq_py.wire.command import RESPONSE_FLAG, Command, decode_command, encode_command
 from rocketmq_py.wire.frame import FrameDecoder
 
@@ -66,7 +66,7 @@ class ScriptedNetwork:
         self.transports: dict[str, ScriptedTransport] = {}
         self.unreachable: set[str] = set()
 
-    def carry(self, connections: Connections) -> None:
+    def carry(self, connections: ConnectionPool) -> None:
         """Make ``connections`` connect here."""
 
         async def connect(address: str) -> Connection:

@@ -7,9 +7,9 @@ import pytest
 
 from rocketmq_py.core.peer import NEVER, InFlight, Peer, Reply
 from rocketmq_py.errors import BadHeader, CorruptFrame
-from rocketmq_py.protocol.headers import OffsetResponse
-from rocketmq_py.wire.command import RESPONSE_FLAG, Command, encode_command
-from rocketmq_py.wire.frame import JSON, ROCKETMQ, encode_frame
+from rocketmq_py.protocol.headers.common import OffsetResponse
+from rocketmq_py.wire.command import RESPONSE_FLAG, Command, decode_command, encode_command
+from rocketmq_py.wire.frame import JSON, ROCKETMQ, Frame, encode_frame
 
 
 def answer(opaque: int, code: int = 0, body: bytes = b"", **ext: str) -> Command:
@@ -119,3 +119,37 @@ def test_numbers_are_never_negative_and_differ() -> None:
     numbers = [flight.number(), flight.add(1), flight.number(), flight.add(2)]
     assert len(set(numbers)) == 4
     assert min(numbers) >= 0
+
+
+@pytest.mark.parametrize(("fields", "ext"), [
+    (b'{"offset":7}', {"offset": "7"}),
+    (b'{"offset":"7","x":"\xff"}', {"offset": "7", "x": "\ufffd"}),
+    (b'{"offset":"7","x":{"y":[1]}}', {"offset": "7", "x": '{"y":[1]}'}),
+    (b'{"offset":"7","x":' + b"[" * 70 + b"]" * 70 + b',"y":"\xff"}',
+     {"offset": "7", "x": "[" * 70 + "]" * 70, "y": "\ufffd"}),
+    (b'{"offset":"7","x":null}', {"offset": "7"}),
+])  # fmt: skip
+def test_fields_of_an_answer_are_read_as_those_of_a_request(fields: bytes, ext: dict[str, str]) -> None:
+    peer: Peer[str] = Peer()
+    opaque = peer.add("x")
+    header = b'{"code":0,"flag":1,"opaque":%d,"extFields":%s}' % (opaque, fields)
+    [(_, reply)], _ = peer.receive(encode_frame(header))
+    assert reply.ext == ext == decode_command(Frame(JSON, header, b"")).ext
+    assert reply.header(OffsetResponse).offset == 7
+
+
+@pytest.mark.parametrize("fields", [b"[1]", b"5", b'"x"', b'{"offset":"x"}', b"{}", b"null"])
+def test_fields_of_an_answer_that_are_none_are_said_to_be_bad(fields: bytes) -> None:
+    peer: Peer[str] = Peer()
+    header = b'{"code":0,"flag":1,"opaque":%d,"extFields":%s}' % (peer.add("x"), fields)
+    [(_, reply)], _ = peer.receive(encode_frame(header))
+    with pytest.raises(BadHeader):
+        reply.header(OffsetResponse)
+
+
+@pytest.mark.parametrize("where", [b'"x":%s', b'"extFields":{"x":%s}'])
+def test_an_answer_that_is_nested_too_deeply_ends_the_connection(where: bytes) -> None:
+    peer: Peer[str] = Peer()
+    header = b'{"code":0,"flag":1,"opaque":%d,' % peer.add("x") + where % (b"[" * 5000 + b"]" * 5000) + b"}"
+    with pytest.raises(CorruptFrame):
+        peer.receive(encode_frame(header))

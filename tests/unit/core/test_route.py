@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from rocketmq_py.core.route import TopicRoute, borrowed, pick_address
+from rocketmq_py.errors import BadHeader
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies import BrokerData, QueueData, TopicRouteData
+from rocketmq_py.protocol.bodies.common import BrokerData, QueueData, TopicRouteData
+from rocketmq_py.spark.remoting.queues import of_route, readable_number
 
 
 def queue(broker: str, read: int = 2, write: int = 2, perm: int = 6) -> QueueData:
@@ -74,3 +78,34 @@ def test_the_address_to_read_from(addresses: dict[int, str], wanted: int, only: 
 def test_routes_compare_by_what_they_say() -> None:
     assert route(queue("a"), brokers=(A,)) == route(queue("a"), brokers=(A,))
     assert route(queue("a"), brokers=(A,)) != route(queue("a", write=3), brokers=(A,))
+
+
+MANY = 2**31 - 1
+
+
+@pytest.mark.parametrize(
+    ("queues", "order", "said"),
+    [
+        ([queue("a", read=MANY)], None, "the route of topic 't' has 2147483647 queues on broker 'a': at most 8192"),
+        ([queue("b"), queue("a", write=8_193)], None, "8193 queues on broker 'a'"),
+        ([queue("a")], f"a:{MANY}", "2147483647 queues on broker 'a'"),
+        ([queue("a")], f"a:{'9' * 5_000}", "queues on broker 'a'"),
+        ([queue(f"b{number}", 8_192, 8_192) for number in range(17)], None, "139264 queues on 17 brokers"),
+    ],
+)
+def test_a_route_with_more_queues_than_there_can_be_is_refused(
+    queues: list[QueueData], order: str | None, said: str
+) -> None:
+    with pytest.raises(BadHeader, match=re.escape(said)) as caught:
+        route(*queues, brokers=(A, B), order=order)
+    assert len(str(caught.value)) < 400
+    with pytest.raises(BadHeader, match=re.escape(said)):
+        of_route("t", TopicRouteData(queue_datas=queues, order_topic_conf=order), readable_number)
+
+
+def test_a_topic_may_have_thousands_of_queues() -> None:
+    assert len(route(queue("a", 8_192, 8_192), queue("b", -1, -1), brokers=(A, B)).read_queues) == 8_192
+
+
+def test_numbers_of_an_order_topic_are_plain_digits() -> None:
+    assert route(queue("a"), brokers=(A,), order="a:\u00b2;b:1").write_queues == [MessageQueue("t", "b", 0)]

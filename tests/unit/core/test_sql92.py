@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import pickle
 import re
+import sys
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
 
 import pytest
 
-from rocketmq_py.core.sql92 import EvaluationError, compile_sql
+from rocketmq_py.core.sql92 import EvaluationError, compile_sql, numbers, tokens
+from rocketmq_py.core.sql92.compiled import Compiler
 from rocketmq_py.core.sql92.evaluate import build
-from rocketmq_py.core.sql92.parser import MAX_DEPTH
+from rocketmq_py.core.sql92.parser import MAX_DEPTH, MAX_LENGTH, MAX_PARTS, parse
+from rocketmq_py.core.sql92.tree import And, Or
 from rocketmq_py.errors import ConfigError, SqlIllegal
 
 PROPERTIES = {"a": "10", "f": "2.5", "t": "true", "b": "x", "n": "-7", "q": "it's", "big": "3000000000"}
@@ -154,10 +162,10 @@ def test_reading_stops_after_the_first_complete_expression(
     assert found.evaluate(PROPERTIES) is expected
 
 
-def test_depth_is_limited_and_length_is_not() -> None:
+def test_depth_is_limited_and_chains_may_be_long() -> None:
     deepest = "(" * (MAX_DEPTH - 1) + "a = 10" + ")" * (MAX_DEPTH - 1)
     assert compile_sql(deepest).matches(PROPERTIES)
-    assert compile_sql("a = 1 OR " * 5_000 + "a = 10").matches(PROPERTIES)
+    assert compile_sql("a = 1 OR " * 2_000 + "a = 10").matches(PROPERTIES)
     assert compile_sql("NOT " * (MAX_DEPTH - 2) + "a").evaluate(PROPERTIES) is False
 
 
@@ -170,3 +178,147 @@ def test_a_filter_is_compiled_once_and_says_what_it_is() -> None:
     assert compile_sql("a = 1") is compile_sql("a = 1")
     assert repr(compile_sql("a = 1")) == "SqlFilter('a = 1')"
     assert compile_sql("a = 1").expression == "a = 1"
+
+
+# -- what an expression may take
+
+
+@contextmanager
+def counted() -> Iterator[dict[str, int]]:
+    """Counts calls and lines run meanwhile: the work, whatever the machine does beside it."""
+    found = {"call": 0, "line": 0}
+
+    def trace(frame: FrameType, event: str, arg: object) -> Any:
+        del frame, arg
+        found[event] = found.get(event, 0) + 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield found
+    finally:
+        sys.settrace(before)
+
+
+def steps(expression: str) -> int:
+    with counted() as found:
+        Compiler()(expression)
+    return found["line"]
+
+
+@pytest.mark.parametrize("term", ["a = 1 OR ", "a = 1 AND ", "a BETWEEN 1 AND 2 OR ", "a = --1 OR ", "NOT (a) OR "])
+def test_twice_the_expression_is_twice_the_work(term: str) -> None:
+    once, twice = steps(term * 250 + "a"), steps(term * 500 + "a")
+    assert twice < 2.2 * once
+
+
+@pytest.mark.parametrize("operator", ["OR", "AND"])
+def test_a_chain_is_put_together_once(operator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So far each operator copied all terms before it: the lines run were few, the bytes moved many."""
+    made: list[int] = []
+    kind = Or if operator == "OR" else And
+    original = kind.__init__
+
+    def counting(self: Any, terms: tuple[Any, ...]) -> None:
+        made.append(len(terms))
+        original(self, terms)
+
+    monkeypatch.setattr(kind, "__init__", counting)
+    parse(f" {operator} ".join(["a = 1"] * 1_000))
+    assert made == [1_000]
+
+
+def test_dashes_behind_the_last_line_end_are_not_searched_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of these searches runs to the end of the text, so that many of them take quadratic time."""
+    searched = []
+
+    class Pattern:
+        def match(self, text: str, at: int) -> re.Match[str] | None:
+            searched.append(at)
+            return original.match(text, at)
+
+    original = tokens._SKIPPED
+    monkeypatch.setattr(tokens, "_SKIPPED", Pattern())
+    assert compile_sql("a -- ten\n = 10 AND " + "a > --1 AND " * 50 + "a > --2").matches(PROPERTIES)
+    assert searched == [0, 1]
+
+
+def test_ranges_in_ranges_do_not_double() -> None:
+    expression = "a"
+    for _ in range(60):
+        expression = f"-({expression} NOT BETWEEN 1 AND 2)"
+    assert compile_sql(f"{expression} = 1").evaluate(PROPERTIES) is None
+    assert steps(f"{expression} = 1") < 60_000
+
+
+@pytest.mark.parametrize(("expression", "said"), [
+    ("a = '" + "x" * MAX_LENGTH + "'", "it has 65542 characters, more than the 65536 that are allowed"),
+    ("a = 1 OR " * 5_000 + "a = 10", f"more than {MAX_PARTS} values"),
+    ("(a) OR " * 2_050 + "a", f"more than {MAX_PARTS} values"),
+    ("a = " + "1" * 5_000, "1111111...' has more than 64 bits"),
+    ("a = " + "1" * 5_000 + ".0", "is too large"),
+    ("a = 1 AND '" + "x" * 5_000 + "'", "is a value, not a condition"),
+    ("a NOT '" + "x" * 5_000 + "'", "BETWEEN or IN or CONTAINS"),
+])  # fmt: skip
+def test_what_is_too_long_is_refused_in_few_words(expression: str, said: str) -> None:
+    with pytest.raises(SqlIllegal) as caught:
+        compile_sql(expression)
+    assert said in str(caught.value)
+    assert len(str(caught.value)) < 600
+
+
+def test_a_long_list_of_texts_is_no_long_expression() -> None:
+    found = compile_sql("a IN (" + ", ".join(f"'{number}'" for number in range(6_000)) + ")")
+    assert found.matches({"a": "5999"})
+    assert found.cost == 2
+
+
+def test_a_long_text_is_read_as_a_number_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+    pattern = numbers._DECIMAL
+
+    class Pattern:
+        def fullmatch(self, text: str) -> re.Match[str] | None:
+            read.append(len(text))
+            return pattern.fullmatch(text)
+
+    monkeypatch.setattr(numbers, "_DECIMAL", Pattern())
+    numbers._long_double.cache_clear()
+    assert compile_sql("a < 1.5 OR " * 100 + "a > 1.5").matches({"a": "9" * 30_000})
+    assert read == [30_000]
+
+
+def test_the_cost_of_an_evaluation_grows_with_what_is_looked_at() -> None:
+    assert compile_sql("a = 1").cost == 3
+    assert compile_sql("a = 1 OR b = 2").cost == 7
+    assert compile_sql("a CONTAINS 'x'").cost > 10
+
+
+def test_what_is_kept_is_bounded_by_its_length() -> None:
+    compiler = Compiler(most_characters=100, most=3)
+    first = compiler("a = 1")
+    assert compiler("a = 1") is first
+    compiler("b = 1")
+    compiler("c = 1")
+    compiler("a = 1")
+    compiler("d = 1")
+    assert compiler("a = 1") is first  # the one asked for longest ago went
+    assert compiler.characters == 15
+    compiler("e = '" + "x" * 93 + "'")
+    assert compiler.characters == 99
+    assert compiler("a = 1") is not first
+    compiler("f = '" + "x" * 200 + "'")  # longer than all that may be kept
+    assert compiler.characters == 0
+
+
+def test_many_long_expressions_take_no_hundreds_of_mebibytes() -> None:
+    compiler = Compiler()
+    tracemalloc.start()
+    try:
+        for number in range(60):
+            compiler(f"n = {number} OR " + "a=1 OR " * 1_500 + "a=1")
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken < 40 << 20

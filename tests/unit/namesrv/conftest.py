@@ -4,8 +4,8 @@ import pytest
 
 from rocketmq_py.namesrv import Registry
 from rocketmq_py.namesrv.registry import Leaving
-from rocketmq_py.protocol.bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigTable
-from rocketmq_py.protocol.headers import RegisterBroker
+from rocketmq_py.protocol.bodies.common import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigTable
+from rocketmq_py.protocol.headers.common import RegisterBroker
 
 NOW = 1_700_000_000_000
 

@@ -7,9 +7,9 @@ import pytest
 from rocketmq_py.errors import BrokerError, ConfigError
 from rocketmq_py.namesrv import NamesrvConfig
 from rocketmq_py.namesrv.config import read_lines
-from rocketmq_py.namesrv.javakeys import JAVA_DEFAULTS
-from rocketmq_py.namesrv.kvconfig import KvConfig
-from rocketmq_py.namesrv.settings import Settings
+from rocketmq_py.namesrv.java_keys import JAVA_DEFAULTS
+from rocketmq_py.namesrv.kv_config import KvConfig
+from rocketmq_py.namesrv.settings import NamesrvSettings
 
 
 def test_settings_have_java_s_keys_and_read_back():
@@ -33,15 +33,17 @@ def test_a_setting_that_cannot_work_is_refused(settings):
 
 def test_settings_may_be_changed_while_running():
     seen = []
-    settings = Settings(NamesrvConfig(), seen.append)
+    settings = NamesrvSettings(NamesrvConfig(), seen.append)
     settings.update("enableTopicList=false\nunknownKey=1\n")
     assert not settings.current.enable_topic_list
     assert seen == [settings.current]
 
 
-@pytest.mark.parametrize("key", ["kvConfigPath", "configStorePath", "configBlackList", "listenPort"])
+@pytest.mark.parametrize(
+    "key", ["kvConfigPath", "configStorePath", "rocketmqHome", "tls.server.keyPath", "configBlackList", "listenPort"]
+)
 def test_black_listed_settings_stay(key):
-    settings = Settings(NamesrvConfig(config_black_list="listenPort"))
+    settings = NamesrvSettings(NamesrvConfig(config_black_list="listenPort"))
     with pytest.raises(BrokerError, match="black list") as caught:
         settings.update(f"enableTopicList=false\n{key}=1")
     assert caught.value.code == 16
@@ -50,7 +52,7 @@ def test_black_listed_settings_stay(key):
 
 def test_changed_settings_are_written_where_they_are_kept(tmp_path):
     path = tmp_path / "namesrv.properties"
-    Settings(NamesrvConfig(config_store_path=str(path))).update("enableTopicList=false")
+    NamesrvSettings(NamesrvConfig(config_store_path=str(path))).update("enableTopicList=false")
     assert read_lines(path.read_text().splitlines())["enableTopicList"] == "false"
 
 

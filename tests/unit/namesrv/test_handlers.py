@@ -7,12 +7,12 @@ import pytest
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.namesrv import NamesrvConfig
 from rocketmq_py.namesrv.handlers import BrokerHandlers, ConfigHandlers, RouteHandlers, TopicHandlers
-from rocketmq_py.namesrv.kvconfig import ORDER_TOPICS, KvConfig
+from rocketmq_py.namesrv.kv_config import ORDER_TOPICS, KvConfig
 from rocketmq_py.namesrv.registration import checksum
-from rocketmq_py.namesrv.settings import Settings
-from rocketmq_py.protocol import headers as h
-from rocketmq_py.protocol.bodies import DataVersion, QueueData, TopicRouteData
+from rocketmq_py.namesrv.settings import NamesrvSettings
+from rocketmq_py.protocol.bodies.common import DataVersion, QueueData, TopicRouteData
 from rocketmq_py.protocol.codes import Version
+from rocketmq_py.protocol.headers import common as h
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer
 from rocketmq_py.testing import ManualClock
@@ -24,7 +24,7 @@ class Desk:
     def __init__(self, site, **settings):
         self.clock = ManualClock(site.now)
         self.kv = KvConfig()
-        self.settings = Settings(NamesrvConfig(**settings))
+        self.settings = NamesrvSettings(NamesrvConfig(**settings))
         self.routes = RouteHandlers(site.registry, self.kv, self.settings, self.clock)
         self.brokers = BrokerHandlers(site.registry, self.kv, self.settings, self.clock)
         self.topics = TopicHandlers(site.registry, self.settings)
@@ -189,3 +189,22 @@ def test_the_key_value_table(desk):
 def test_settings_are_shown_and_changed(desk):
     desk.ask(desk.config.update_settings, body=b"enableTopicList=false")
     assert b"enableTopicList=false\n" in desk.ask(desk.config.settings).body
+
+
+def test_a_topic_with_too_many_queues_is_not_registered(desk, site):
+    queues = QueueData(broker_name="broker-a", read_queue_nums=4, write_queue_nums=2**31 - 1, perm=6)
+    body = TopicRouteData(queue_datas=[queues]).encode()
+    with pytest.raises(
+        BrokerError, match="broker broker-a: writeQueueNums of topic N is 2147483647: 0 to 8192"
+    ) as caught:
+        desk.ask(desk.topics.register_topic, h.TopicName(topic="N"), body)
+    assert caught.value.code == 29
+    assert site.queues("N") is None
+
+
+def test_settings_that_are_no_utf_8_are_no_traceback_and_their_log_line_is_one(desk, caplog):
+    caplog.set_level("INFO")
+    desk.ask(desk.config.update_settings, None, b"a=\xff\x0b" + "\u2028b".encode() + b"c" * 5_000)
+    [line] = [message for message in caplog.messages if "changes settings" in message]
+    assert len(line.splitlines()) == 1
+    assert len(line) < 1_200

@@ -3,7 +3,7 @@
 import pytest
 
 from rocketmq_py.namesrv.registry import BROKER_EXPIRY_MS, BrokerKey, MinIdChanged
-from rocketmq_py.protocol.bodies import DataVersion, QueueData
+from rocketmq_py.protocol.bodies.common import DataVersion, QueueData
 
 
 def test_a_topic_has_a_route_once_its_broker_is_registered(site):
@@ -290,3 +290,18 @@ def test_many_brokers_go_at_once(site):
     assert set(site.queues()) == {"broker-1", "broker-2"}
     assert site.queues()["broker-1"].perm == 4
     assert set(site.registry.cluster_info().broker_addr_table) == {"broker-1", "broker-2"}
+
+
+@pytest.mark.parametrize("queues", [2**31 - 1, -1])
+def test_a_topic_with_too_many_queues_is_left_out_and_all_others_are_served(site, caplog, queues):
+    site.register(topics=["T"], queues=4)
+    site.register(topics=["T", "U"], queues=queues, counter=2)
+    assert site.queues("T") is None
+    assert f"broker broker-a has 2 topics that are left out: readQueueNums of topic T is {queues}" in caplog.text
+    site.register("broker-b", address="10.0.0.9:10911", topics=["T", "V"])
+    assert set(site.queues("T")) == {"broker-b"}
+    told = len(caplog.messages)
+    site.register(topics=["T", "U"], queues=queues, counter=2)
+    assert len(caplog.messages) == told
+    site.register(topics=["T", "U"], queues=8_192, counter=3)
+    assert site.queues("T")["broker-a"].read_queue_nums == 8_192

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from rocketmq_py.errors import BadHeader, CorruptFrame
-from rocketmq_py.protocol import headers as h
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.header import Header, NoHeader
+from rocketmq_py.protocol.headers import common as h
+from rocketmq_py.protocol.headers.base import Header, NoHeader
 from rocketmq_py.protocol.requests import REQUEST_HEADERS, Request, RequestDecoder
 from rocketmq_py.wire.command import Command, decode_command, encode_command
 from rocketmq_py.wire.frame import JSON, ROCKETMQ, Frame, FrameDecoder
+from tests.examples import examples
 from tests.golden import files
 
 ALL = RequestDecoder(RequestCode)
@@ -69,7 +70,7 @@ def _value(kind: object) -> st.SearchStrategy[object]:
 
 
 @pytest.mark.parametrize("code", sorted(REQUEST_HEADERS), ids=lambda code: code.name)
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(data=st.data())
 def test_every_header_travels_in_both_forms(code: RequestCode, data: st.DataObject) -> None:
     header = data.draw(header_of(REQUEST_HEADERS[code]))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rocketmq_py.protocol import headers as h
 from rocketmq_py.protocol.codes import ResponseCode
-from rocketmq_py.protocol.header import Header
+from rocketmq_py.protocol.headers import common as h
+from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.wire.command import Command, decode_command
 from rocketmq_py.wire.frame import FrameDecoder
 from tests.golden import files

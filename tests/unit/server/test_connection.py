@@ -7,8 +7,8 @@ import pytest
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.server import Peer, Reply, Router, handles
 from rocketmq_py.server.buffers import Buffers
-from rocketmq_py.server.connection import Connection
-from rocketmq_py.server.dispatch import Dispatcher
+from rocketmq_py.server.connection import ServerConnection
+from rocketmq_py.server.requests.dispatcher import Dispatcher
 from rocketmq_py.wire.command import Command, encode_command
 
 
@@ -77,7 +77,7 @@ class Owner:
 
 @pytest.fixture
 def connection():
-    connection = Connection(Owner())
+    connection = ServerConnection(Owner())
     connection.connection_made(Transport())
     return connection
 
@@ -102,7 +102,7 @@ class TlsTransport(Transport):
 
 
 def test_over_tls_all_answers_of_a_read_are_one_piece():
-    connection = Connection(Owner())
+    connection = ServerConnection(Owner())
     connection.connection_made(TlsTransport())
     connection.data_received(ASK * 5)
     assert [write.count(b"hello") for write in connection._transport.writes] == [5]
@@ -126,7 +126,7 @@ def answered(connection):
 
 def test_who_asks_for_much_gets_the_rest_when_the_first_part_was_taken():
     async def scenario():
-        connection = Connection(Owner())
+        connection = ServerConnection(Owner())
         connection.connection_made(Transport())
         connection.data_received(ASK * 40)
         assert answered(connection) == 32
@@ -146,7 +146,7 @@ def test_who_asks_for_much_gets_the_rest_when_the_first_part_was_taken():
 
 def test_the_rest_of_a_read_is_served_at_once_to_who_takes_all():
     async def scenario():
-        connection = Connection(Owner())
+        connection = ServerConnection(Owner())
         connection.connection_made(Transport())
         connection.data_received(ASK * 70 + b"\x00\x00\x00\x06\x07\x00\x00\x02{}")
         for _ in range(3):
@@ -159,7 +159,7 @@ def test_the_rest_of_a_read_is_served_at_once_to_who_takes_all():
 
 def test_the_rest_is_dropped_with_the_connection():
     async def scenario():
-        connection = Connection(Owner())
+        connection = ServerConnection(Owner())
         connection.connection_made(Transport())
         connection.data_received(ASK * 40)
         connection.close("test")
@@ -173,7 +173,7 @@ def test_frames_that_do_not_become_whole_count_for_all_connections_together(capl
     owner = Owner()
     owner.max_frame = 4_000_000
     owner.buffers = Buffers(4_000_000)
-    connections = [Connection(owner) for _ in range(3)]
+    connections = [ServerConnection(owner) for _ in range(3)]
     for size, connection in zip((1_500_000, 2_000_000, 1_200_000), connections, strict=True):
         connection.connection_made(Transport())
         connection.data_received((3_000_000).to_bytes(4, "big") + bytes(4 + size))

@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.spark import sink
-from rocketmq_py.spark.badrecords import Bad, Mode
-from rocketmq_py.spark.blocks import Block, BlockWriter
-from rocketmq_py.spark.rows import RowStamp, RowWriter
+from rocketmq_py.spark.sink import sink
+from rocketmq_py.spark.decode.bad_records import Bad, Mode
+from rocketmq_py.spark.sink.blocks import Block, BlockWriter
+from rocketmq_py.spark.sink.rows import RowStamp, RowWriter
 batch = pa.ipc.open_stream(Path(sys.argv[1]).read_bytes()).read_next_batch()
 names = batch.schema.names
 rows = RowWriter(names, "T", RowStamp("q", "1", 3), lambda: "A" * 32)
@@ -36,9 +36,9 @@ import zlib
 import pyarrow as pa
 import pyspark.worker
 from rocketmq_py.model import RecordHead
-from rocketmq_py.spark import salvage, stream
+from rocketmq_py.spark.source import corrupt_records as salvage, stream
 from rocketmq_py.spark.decode import COLUMNS, Decoder
-from rocketmq_py.spark.pieces import Piece, Way
+from rocketmq_py.spark.remoting.fetched import DecoderChoice, FetchedChunk
 from rocketmq_py.wire.record import COMPRESSED, encode_record, pack_host
 host = pack_host("127.0.0.1", 10911)
 def record(offset, body, properties, flags=0):
@@ -50,7 +50,7 @@ raw = [
 ]
 schema = pa.schema([(name, column.kind) for name, column in COLUMNS.items()])
 for tags in (), ("A",):
-    (batch,) = Decoder(schema, "b", tags, way=Way.NUMPY).decode([Piece(b"".join(raw), 0, 3)])
+    (batch,) = Decoder(schema, "b", tags, way=DecoderChoice.NUMPY).decode([FetchedChunk(b"".join(raw), 0, 3)])
     assert batch.num_rows == 3 - len(tags), batch
 print(*sorted(sys.modules.keys() & {"pandas", "asyncio", "rocketmq_py.client"}))
 """

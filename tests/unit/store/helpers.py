@@ -7,7 +7,7 @@ from typing import Any
 
 from rocketmq_py.model import MessageExt
 from rocketmq_py.store import Appended, GetStatus, MessageStore, NewRecord, StoreConfig
-from rocketmq_py.wire.javahash import tags_code
+from rocketmq_py.wire.java_hash import tags_code
 from rocketmq_py.wire.record import decode_records, pack_host
 from tests.unit.store.memoryfs import MemoryFileSystem
 

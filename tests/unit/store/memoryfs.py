@@ -86,6 +86,9 @@ class MemoryLock:
 class MemoryFileSystem:
     """Operations named in ``failing`` (``sync``, ``write``, ``allocate``, …) raise; ``open_files`` counts handles.
 
+    The folder of the first lock is the root: what is asked of a path outside of it afterwards, or of one with ``..``,
+    fails the test.
+
     Right before the operation number ``snapshot_at``, ``snapshot`` is called.
     """
 
@@ -103,6 +106,14 @@ class MemoryFileSystem:
         self.most_open = 0
         self.ratio = 0.1
         self.modified: dict[Path, int] = {}
+        self.root: Path | None = None
+
+    def inside(self, path: Path) -> Path:
+        """``path`` itself; a test fails whose code leaves the store."""
+        assert path.is_absolute()
+        assert ".." not in path.parts, f"{path} leaves its folder"
+        assert self.root is None or path.is_relative_to(self.root), f"{path} is not below {self.root}"
+        return path
 
     def check(self, operation: str, path: Path) -> None:
         self.operations += 1
@@ -112,7 +123,7 @@ class MemoryFileSystem:
             raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
     def open(self, path: Path, size: int, *, create: bool = True) -> MemoryFile:
-        node = self.nodes.get(path)
+        node = self.nodes.get(self.inside(path))
         if node is None:
             if not create:
                 raise FileNotFoundError(path)
@@ -122,56 +133,62 @@ class MemoryFileSystem:
         return MemoryFile(self, path, node)
 
     def names(self, directory: Path) -> list[str]:
-        depth = len(directory.parts)
+        depth = len(self.inside(directory).parts)
         return sorted(
             {path.parts[depth] for path in self.nodes if path.is_relative_to(directory) and path != directory}
         )
 
     def size(self, path: Path) -> int | None:
-        return len(self.nodes[path].content) if path in self.nodes else None
+        return len(self.nodes[path].content) if self.inside(path) in self.nodes else None
 
     def modified_ms(self, path: Path) -> int:
-        if path not in self.nodes:
+        if self.inside(path) not in self.nodes:
             raise FileNotFoundError(path)
         return self.modified.get(path, 0)
 
     def is_directory(self, path: Path) -> bool:
-        return path not in self.nodes and bool(self.names(path))
+        return self.inside(path) not in self.nodes and bool(self.names(path))
 
     def read(self, path: Path) -> bytes | None:
-        return bytes(self.nodes[path].content) if path in self.nodes else None
+        return bytes(self.nodes[path].content) if self.inside(path) in self.nodes else None
 
     def write(self, path: Path, data: bytes) -> None:
-        self.check("replace", path)
+        self.check("replace", self.inside(path))
         node = self.nodes[path] = Node(0)
         node.content = Bytes(data)
         node.durable = data
 
     def sync(self, paths: Sequence[Path]) -> None:
         for path in paths:
-            self.check("sync", path)
+            self.check("sync", self.inside(path))
             node = self.nodes.get(path)
             if node is not None:
                 node.durable = bytes(node.content)
             self.removed.clear()
 
     def remove(self, path: Path) -> None:
-        self.check("remove", path)
+        self.check("remove", self.inside(path))
         node = self.nodes.pop(path, None)
         if node is not None:
             self.removed[path] = node
 
+    def remove_empty(self, directory: Path) -> None:
+        self.inside(directory)  # a directory is there as long as it has files
+
     def remove_tree(self, path: Path) -> None:
+        self.inside(path)
         for one in [one for one in self.nodes if one.is_relative_to(path)]:
             self.remove(one)
 
     def lock(self, path: Path) -> MemoryLock:
+        self.root = self.inside(path).parent
         if path in self.locked:
             raise BlockingIOError(errno.EAGAIN, "locked", str(path))
         self.locked.add(path)
         return MemoryLock(self, path)
 
     def used_ratio(self, path: Path) -> float:
+        self.inside(path)
         return self.ratio
 
     # -- what a crash leaves

@@ -8,8 +8,8 @@ import pytest
 
 from rocketmq_py.errors import ConfigError, StoreNotWritable
 from rocketmq_py.store import GetStatus, StoreConfig
-from rocketmq_py.store.layout import segment_name
-from rocketmq_py.store.retention import Limits, expired, judge
+from rocketmq_py.store.fs.layout import segment_name
+from rocketmq_py.store.retention import RetentionLimits, expired, judge
 from rocketmq_py.wire.record import decode_records
 from tests.unit.store.helpers import NOW, SMALL, fill, numbers, read_queue, record
 
@@ -54,8 +54,8 @@ def test_limits_are_held_where_java_holds_them():
     high = StoreConfig(
         disk_max_used_space_ratio=99, disk_space_clean_forcibly_ratio=99, disk_space_warning_level_ratio=99
     )
-    assert Limits.of(low) == (0.10, 0.30, 0.35)
-    assert Limits.of(high) == (0.95, 0.85, 0.90)
+    assert RetentionLimits.of(low) == (0.10, 0.30, 0.35)
+    assert RetentionLimits.of(high) == (0.95, 0.85, 0.90)
 
 
 def test_several_hours():

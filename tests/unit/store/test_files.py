@@ -11,8 +11,8 @@ import pytest
 
 from rocketmq_py.errors import ConfigError, StoreLocked
 from rocketmq_py.store import ConfigFile, MessageStore, OsFileSystem, StoreConfig, delay_levels
-from rocketmq_py.store.layout import index_name, is_index_name, segment_name, segment_start
-from rocketmq_py.store.openfiles import OpenFiles
+from rocketmq_py.store.fs.layout import index_name, is_index_name, segment_name, segment_start
+from rocketmq_py.store.fs.open_files import OpenFiles
 from rocketmq_py.wire.fastjson import Bare, dumps_pretty
 from tests.unit.store.helpers import HOST, SMALL, fill, numbers, read_queue
 from tests.unit.store.memoryfs import MemoryFileSystem

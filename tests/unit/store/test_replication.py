@@ -11,8 +11,9 @@ from hypothesis import given, settings, strategies as st
 
 from rocketmq_py.errors import ReplicaRefused, StoreNotWritable
 from rocketmq_py.store import SYNC_FLUSH, MessageStore, NewBatch
-from rocketmq_py.store.records import Arrival
+from rocketmq_py.store.write.records import Arrival
 from rocketmq_py.wire.batch import encode_batch
+from tests.examples import examples
 from tests.unit.store.helpers import SMALL, Stores, fill, numbers, read_queue, record
 from tests.unit.store.memoryfs import MemoryFileSystem
 
@@ -86,7 +87,7 @@ def test_files_are_the_masters_byte_for_byte(masters, slaves, most) -> None:
     assert_equal(masters, slaves)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(seed=st.integers(0, 1 << 32))
 def test_a_slave_that_is_killed_again_and_again_ends_like_its_master(seed) -> None:
     chance = random.Random(seed)

@@ -130,3 +130,32 @@ def test_absent_language_is_java_and_flags_are_read() -> None:
 
 def test_a_pop_code_does_not_fit_into_a_binary_header() -> None:
     assert one(encode_command(Command(200050), ROCKETMQ)).code == 3442
+
+
+@pytest.mark.parametrize(("text", "ext"), [
+    (b'{"code":1,"extFields":{"a":"\xff"}}', {"a": "\ufffd"}),
+    (b'{"code":1,"extFields":{"a":"\xff","b":' + b"[" * 70 + b"]" * 70 + b"}}",
+     {"a": "\ufffd", "b": "[" * 70 + "]" * 70}),
+    (b'{"code":1,"extFields":{"a":{"c":2,"b":[1, null]}}}', {"a": '{"b":[1,null],"c":2}'}),
+    (b'{"code":1,"extFields":{"a":{"b": 1e999}}}', {"a": '{"b": 1e999}'}),
+    (b'{"code":1,"extFields":{"a":1e2,"b":1.0,"c":9007199254740993.0}}',
+     {"a": "1e2", "b": "1.0", "c": "9007199254740993.0"}),
+    (b'{"code":1,"extFields":{"a":"1","a":2}}', {"a": "2"}),
+    (b'{"code":1,"extFields":{"a":"1","a":null}}', {}),
+    (b'{"code":1,"extFields":{"a":"1"},"extFields":{"b":true}}', {"b": "true"}),
+])  # fmt: skip
+def test_field_values_that_are_no_plain_strings(text: bytes, ext: dict[str, str]) -> None:
+    command = decode_command(Frame(JSON, text, b""))
+    assert (command.code, command.ext) == (1, ext)
+
+
+@pytest.mark.parametrize("language", ['"\u00b2"', '"' + "9" * 5000 + '"', "99999999999999999999"])
+def test_an_ordinal_that_is_none_is_an_unknown_language(language: str) -> None:
+    text = f'{{"code":1,"language":{language}}}'.encode()
+    assert decode_command(Frame(JSON, text, b"")).language == "OTHER"
+
+
+def test_a_long_header_in_the_dialect_is_refused_at_once() -> None:
+    """Its reader takes it character by character: 16 MiB of it would hold a server for seconds."""
+    with pytest.raises(CorruptFrame, match="is not strict JSON"):
+        decode_command(Frame(JSON, b"{code:1,x:[" + b"1," * 40_000 + b"]}", b""))

@@ -12,7 +12,7 @@ from rocketmq_py.errors import ConfigError, CorruptRecord
 from rocketmq_py.properties import decode_properties, encode_properties
 from rocketmq_py.wire import compression
 from rocketmq_py.wire.compression import CompressionType, compress, decompress
-from rocketmq_py.wire.javahash import index_hash, string_hash, tags_code
+from rocketmq_py.wire.java_hash import index_hash, string_hash, tags_code
 from rocketmq_py.wire.signing import sign, signed_content
 from tests.golden import files
 

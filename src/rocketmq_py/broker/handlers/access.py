@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from rocketmq_py.errors import BrokerError
-from rocketmq_py.protocol.bodies_access import AclInfo, UserInfo
+from rocketmq_py.protocol.bodies.access import AclInfo, UserInfo
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers_access import DeleteAcl, ListAcls, ListUsers, SubjectHeader, UserHeader
+from rocketmq_py.protocol.headers.access import DeleteAcl, ListAcls, ListUsers, SubjectHeader, UserHeader
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
-from rocketmq_py.server.access import AccessControl, info_of, user_of
+from rocketmq_py.server.access_control import AccessControl, info_of, user_of
 from rocketmq_py.wire import fastjson
 
 

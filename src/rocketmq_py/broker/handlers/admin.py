@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 
-from rocketmq_py.broker.delay import DelayService
-from rocketmq_py.broker.registration import Registration
-from rocketmq_py.broker.runtimeinfo import RuntimeInfo
-from rocketmq_py.broker.settings import Settings
-from rocketmq_py.broker.topics import Topics
-from rocketmq_py.protocol.bodies import KvTable
+from rocketmq_py.broker.cluster.registration import Registration
+from rocketmq_py.broker.config.live_settings import LiveSettings
+from rocketmq_py.broker.metadata.topics import TopicConfigs
+from rocketmq_py.broker.runtime_info import RuntimeInfo
+from rocketmq_py.broker.timer.delay_levels import DelayService
+from rocketmq_py.core.java_config import shown
+from rocketmq_py.protocol.bodies.common import KvTable
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers import VersionResponse
+from rocketmq_py.protocol.headers.common import VersionResponse
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.store import MessageStore
@@ -25,11 +26,11 @@ class AdminHandlers:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: LiveSettings,
         runtime: RuntimeInfo,
         delay: DelayService,
         store: MessageStore,
-        topics: Topics,
+        topics: TopicConfigs,
         registration: Registration,
     ) -> None:
         self._settings = settings
@@ -48,7 +49,7 @@ class AdminHandlers:
         del peer, request
         if not body:
             return Reply()
-        later = ", ".join(sorted(self._settings.update(body.decode())))
+        later = ", ".join(sorted(self._settings.update(body.decode("utf-8", "replace"))))
         await self._registration.flush()
         return Reply(remark=f"in force from the next start on: {later}" if later else None)
 
@@ -58,7 +59,9 @@ class AdminHandlers:
         del peer, request, body
         header = VersionResponse(version=self._settings.version.encode().decode())
         table = self._settings.table()
-        return Reply(header=header, body="".join(f"{key}={table[key]}\n" for key in sorted(table)).encode())
+        return Reply(
+            header=header, body="".join(f"{shown(key)}={shown(table[key])}\n" for key in sorted(table)).encode()
+        )
 
     @handles(Code.GET_BROKER_RUNTIME_INFO)
     def runtime_info(self, peer: Peer, request: Request, body: bytes) -> Reply:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rocketmq_py.broker.assignment import Assignments
-from rocketmq_py.broker.requestmodes import RequestModes
-from rocketmq_py.protocol.bodies_pop import MessageRequestMode, QueryAssignmentRequest
+from rocketmq_py.broker.cluster.assignment import QueueAssignments
+from rocketmq_py.broker.metadata.request_modes import RequestModes
+from rocketmq_py.protocol.bodies.pop import MessageRequestMode, QueryAssignmentRequest
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
@@ -13,7 +13,7 @@ from rocketmq_py.server import Peer, Reply, handles
 class AssignmentHandlers:
     """400, 401, 402."""
 
-    def __init__(self, assignments: Assignments, modes: RequestModes) -> None:
+    def __init__(self, assignments: QueueAssignments, modes: RequestModes) -> None:
         self._assignments = assignments
         self._modes = modes
 

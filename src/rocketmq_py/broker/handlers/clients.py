@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rocketmq_py.broker import remarks
-from rocketmq_py.broker.clients import Clients
-from rocketmq_py.broker.config import BrokerConfig
-from rocketmq_py.broker.filters import compile_filter
-from rocketmq_py.core.locks import LockTable
-from rocketmq_py.core.registry import Member
-from rocketmq_py.core.subscription import is_tag_type
+from rocketmq_py.broker.cluster.clients import Clients
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.metadata.filters import compile_filter
+from rocketmq_py.core.broker.client_registry import RegisteredClient
+from rocketmq_py.core.broker.lock_table import LockTable
+from rocketmq_py.core.consumer.subscription import is_tag_type
 from rocketmq_py.errors import BrokerError, ConfigError
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies import (
+from rocketmq_py.protocol.bodies.common import (
     CheckClientConfig,
-    Connection,
+    ConnectionInfo,
     ConsumerConnection,
     ConsumerIdList,
     HeartbeatData,
@@ -130,7 +130,7 @@ class ClientHandlers:
         return Reply(body=dumps_java({"data": data}))
 
 
-def _producer(member: Member) -> dict[str, object]:
+def _producer(member: RegisteredClient) -> dict[str, object]:
     connection = _connection(member)
     return {
         "clientId": member.client_id, "language": connection.language, "lastUpdateTimestamp": member.last_seen_ms,
@@ -138,6 +138,8 @@ def _producer(member: Member) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _connection(member: Member) -> Connection:
+def _connection(member: RegisteredClient) -> ConnectionInfo:
     address = member.channel.address if isinstance(member.channel, Peer) else ""
-    return Connection(client_id=member.client_id, client_addr=address, language=member.language, version=member.version)
+    return ConnectionInfo(
+        client_id=member.client_id, client_addr=address, language=member.language, version=member.version
+    )

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from rocketmq_py.broker.clients import Clients
-from rocketmq_py.broker.config import BrokerConfig
-from rocketmq_py.broker.groups import Groups
-from rocketmq_py.broker.javafiles import bean
-from rocketmq_py.broker.offsets import Offsets
-from rocketmq_py.broker.pages import page
+from rocketmq_py.broker.cluster.clients import Clients
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.metadata.groups import SubscriptionGroups
+from rocketmq_py.broker.metadata.java_files import bean
+from rocketmq_py.broker.metadata.name_validator import group_fault
+from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
+from rocketmq_py.broker.metadata.table_pages import page
+from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.stats import Stats
-from rocketmq_py.broker.topics import Topics
-from rocketmq_py.broker.validator import group_fault
+from rocketmq_py.core.queue_limits import retry_queues_fault
 from rocketmq_py.errors import BrokerError
-from rocketmq_py.protocol.bodies import GroupList, SubscriptionGroupConfig, SubscriptionGroupList, TopicList
+from rocketmq_py.protocol.bodies.common import GroupList, SubscriptionGroupConfig, SubscriptionGroupList, TopicList
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers import CloneGroupOffset, GetConsumeStats, GroupAndTopic, GroupForbidden
+from rocketmq_py.protocol.headers.common import CloneGroupOffset, GetConsumeStats, GroupAndTopic, GroupForbidden
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.store import MessageStore
@@ -30,10 +31,10 @@ class GroupHandlers:
     def __init__(
         self,
         config: BrokerConfig,
-        groups: Groups,
-        topics: Topics,
+        groups: SubscriptionGroups,
+        topics: TopicConfigs,
         store: MessageStore,
-        offsets: Offsets,
+        offsets: ConsumerOffsets,
         clients: Clients,
         stats: Stats,
         address: str,
@@ -63,7 +64,7 @@ class GroupHandlers:
 
     def _put(self, wanted: list[SubscriptionGroupConfig]) -> None:
         for group in wanted:
-            fault = group_fault(group.group_name)
+            fault = group_fault(group.group_name) or retry_queues_fault(group.group_name, group.retry_queue_nums)
             if fault is not None:
                 raise BrokerError.of(ResponseCode.INVALID_PARAMETER, fault)
         if wanted:
@@ -119,7 +120,7 @@ class GroupHandlers:
         return Reply(body=dumps_java({"consumeTps": rate, "offsetTable": table}))
 
     def _wanted_topics(self, header: GetConsumeStats) -> list[str]:
-        listed = [topic for topic in (header.topic_list or "").split(";") if topic]
+        listed = list(dict.fromkeys(filter(None, (header.topic_list or "").split(";"))))
         if listed:
             return listed
         group = header.consumer_group

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from rocketmq_py.broker.config import BrokerConfig
-from rocketmq_py.broker.groups import Groups
-from rocketmq_py.broker.offsets import Offsets
-from rocketmq_py.broker.topics import Topics
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.metadata.groups import SubscriptionGroups
+from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
+from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers import (
+from rocketmq_py.protocol.headers.admin import QueryCorrectionOffset
+from rocketmq_py.protocol.headers.common import (
     OffsetResponse,
     QueryConsumerOffset,
     QueueHeader,
@@ -16,7 +17,6 @@ from rocketmq_py.protocol.headers import (
     TimestampResponse,
     UpdateConsumerOffset,
 )  # fmt: skip
-from rocketmq_py.protocol.headers_admin import QueryCorrectionOffset
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.store import Boundary, MessageStore
@@ -30,7 +30,12 @@ class OffsetHandlers:
     """14, 15, 29-32, 43, 308."""
 
     def __init__(
-        self, config: BrokerConfig, store: MessageStore, topics: Topics, groups: Groups, offsets: Offsets
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        topics: TopicConfigs,
+        groups: SubscriptionGroups,
+        offsets: ConsumerOffsets,
     ) -> None:
         self._config = config
         self._store = store

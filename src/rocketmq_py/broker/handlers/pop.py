@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rocketmq_py.broker.popping import NOTHING
-from rocketmq_py.broker.popservices import PopServices
+from rocketmq_py.broker.pop.pop import NOTHING
+from rocketmq_py.broker.pop.services import PopServices
 from rocketmq_py.errors import BrokerError
-from rocketmq_py.protocol.bodies_pop import BatchAckRequest
+from rocketmq_py.protocol.bodies.pop import BatchAckRequest
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.header import Header
-from rocketmq_py.protocol.headers_pop import ChangeInvisibleTimeResponse, NotificationResponse, PollingInfoResponse
+from rocketmq_py.protocol.headers.base import Header
+from rocketmq_py.protocol.headers.pop import ChangeInvisibleTimeResponse, NotificationResponse, PollingInfoResponse
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Hold, Peer, Reply, handles
 

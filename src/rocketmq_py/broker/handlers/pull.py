@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rocketmq_py.broker.pulling import Puller
+from rocketmq_py.broker.pull.pull import PullService
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Hold, Peer, Reply, handles
@@ -11,7 +11,7 @@ from rocketmq_py.server import Hold, Peer, Reply, handles
 class PullHandlers:
     """11 and 361."""
 
-    def __init__(self, puller: Puller) -> None:
+    def __init__(self, puller: PullService) -> None:
         self._pull = puller.pull
 
     @handles(Code.PULL_MESSAGE, Code.LITE_PULL_MESSAGE, lane="pull")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from rocketmq_py.broker.clients import Clients
-from rocketmq_py.broker.config import BrokerConfig
-from rocketmq_py.broker.groups import Groups
-from rocketmq_py.broker.topics import Topics
+from rocketmq_py.broker.cluster.clients import Clients
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.metadata.groups import SubscriptionGroups
+from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, RequestTimeout
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers import ConsumeMessageDirectly, GetConsumerRunningInfo
+from rocketmq_py.protocol.headers.common import ConsumeMessageDirectly, GetConsumerRunningInfo
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.store import MessageStore
@@ -23,7 +23,12 @@ class RelayHandlers:
     """307 and 309."""
 
     def __init__(
-        self, config: BrokerConfig, store: MessageStore, topics: Topics, groups: Groups, clients: Clients
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        topics: TopicConfigs,
+        groups: SubscriptionGroups,
+        clients: Clients,
     ) -> None:
         self._config = config
         self._store = store

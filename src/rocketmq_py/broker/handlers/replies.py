@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rocketmq_py.broker.replying import Replying
+from rocketmq_py.broker.send.reply_messages import ReplyService
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Hold, Peer, Reply, handles
@@ -11,7 +11,7 @@ from rocketmq_py.server import Hold, Peer, Reply, handles
 class ReplyHandlers:
     """324 and 325."""
 
-    def __init__(self, replying: Replying) -> None:
+    def __init__(self, replying: ReplyService) -> None:
         self._replying = replying
 
     @handles(Code.SEND_REPLY_MESSAGE, Code.SEND_REPLY_MESSAGE_V2, lane="reply")

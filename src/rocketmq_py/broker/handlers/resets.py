@@ -6,16 +6,16 @@ import asyncio
 import logging
 from typing import Any
 
-from rocketmq_py.broker.clients import Clients
-from rocketmq_py.broker.config import BrokerConfig
-from rocketmq_py.broker.groups import Groups
-from rocketmq_py.broker.offsets import Offsets
-from rocketmq_py.broker.topics import Topics
-from rocketmq_py.core.registry import Member
+from rocketmq_py.broker.cluster.clients import Clients
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.metadata.groups import SubscriptionGroups
+from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
+from rocketmq_py.broker.metadata.topics import TopicConfigs
+from rocketmq_py.core.broker.client_registry import RegisteredClient
 from rocketmq_py.errors import BadHeader, BrokerError, NetworkError
-from rocketmq_py.protocol.bodies import TopicConfig
+from rocketmq_py.protocol.bodies.common import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers import ConsumerStatus, ResetOffset
+from rocketmq_py.protocol.headers.common import ConsumerStatus, ResetOffset
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.store import MessageStore
@@ -34,7 +34,8 @@ class ResetHandlers:
     """222, 223."""
 
     def __init__(
-        self, config: BrokerConfig, store: MessageStore, topics: Topics, groups: Groups, offsets: Offsets,
+        self, config: BrokerConfig, store: MessageStore, topics: TopicConfigs, groups: SubscriptionGroups,
+        offsets: ConsumerOffsets,
         clients: Clients,
     ) -> None:  # fmt: skip
         self._config = config
@@ -144,7 +145,7 @@ class ResetHandlers:
         told = {member.client_id: table for (member, _), table in zip(asked, answers, strict=True) if table is not None}
         return Reply(body=dumps_java({"consumerTable": told, "messageQueueTable": {}}))
 
-    async def _ask(self, member: Member, channel: Peer, command: Command) -> dict[Queue, Any] | None:
+    async def _ask(self, member: RegisteredClient, channel: Peer, command: Command) -> dict[Queue, Any] | None:
         try:
             answer = await channel.invoke(command, _SECONDS)
             if answer.code != ResponseCode.SUCCESS or not answer.body:
@@ -154,7 +155,7 @@ class ResetHandlers:
             _log.warning("consumer %s does not tell where it stands: %s", member.client_id, e)
             return None
 
-    def _members(self, group: str) -> list[tuple[Member, Peer]]:
+    def _members(self, group: str) -> list[tuple[RegisteredClient, Peer]]:
         found = self._clients.consumers.groups.get(group)
         members = found.members.values() if found else ()
         return [(member, member.channel) for member in members if isinstance(member.channel, Peer)]

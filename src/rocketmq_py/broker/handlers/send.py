@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rocketmq_py.broker.sendback import SendBack
-from rocketmq_py.broker.sending import Sender
+from rocketmq_py.broker.send.send import SendService
+from rocketmq_py.broker.send.send_message_back import SendBackService
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Hold, Peer, Reply, handles
@@ -12,7 +12,7 @@ from rocketmq_py.server import Hold, Peer, Reply, handles
 class SendHandlers:
     """10, 310, 320, 300320 and 36."""
 
-    def __init__(self, sender: Sender, send_back: SendBack) -> None:
+    def __init__(self, sender: SendService, send_back: SendBackService) -> None:
         self._send = sender.send
         self._send_batch = sender.send_batch
         self._send_halves = sender.send_halves

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rocketmq_py.broker.config import BrokerConfig
+from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
-from rocketmq_py.server.failures import rejected
+from rocketmq_py.server.requests.failures import rejected
 
 
 class SlaveSendHandlers:

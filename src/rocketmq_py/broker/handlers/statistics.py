@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
+from functools import cache
 
-from rocketmq_py.broker.clients import Clients
-from rocketmq_py.broker.config import BrokerConfig
-from rocketmq_py.broker.groups import Groups
-from rocketmq_py.broker.offsets import Offsets
+from rocketmq_py.broker.cluster.clients import Clients
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.metadata.groups import SubscriptionGroups
+from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
+from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.stats import Stats
-from rocketmq_py.broker.topics import Topics
-from rocketmq_py.core.stats import DAY, HOUR, MINUTE
+from rocketmq_py.core.broker.stats import DAY, HOUR, MINUTE
 from rocketmq_py.errors import BrokerError
-from rocketmq_py.protocol.bodies import TopicConfig
+from rocketmq_py.protocol.bodies.common import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers_admin import BrokerConsumeStats, QueryConsumeTimeSpan, ViewBrokerStats
+from rocketmq_py.protocol.headers.admin import BrokerConsumeStats, QueryConsumeTimeSpan, ViewBrokerStats
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.store import MessageStore
@@ -33,7 +34,8 @@ class StatisticsHandlers:
     """
 
     def __init__(
-        self, config: BrokerConfig, store: MessageStore, topics: Topics, groups: Groups, offsets: Offsets,
+        self, config: BrokerConfig, store: MessageStore, topics: TopicConfigs, groups: SubscriptionGroups,
+        offsets: ConsumerOffsets,
         clients: Clients, stats: Stats, address: str, clock: Callable[[], int],
     ) -> None:  # fmt: skip
         self._config = config
@@ -66,10 +68,11 @@ class StatisticsHandlers:
         topic = self._topics.get(header.topic)
         if topic is None:
             raise BrokerError.of(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")
-        spans = [self._span(header.group, header.topic, queue) for queue in range(topic.write_queue_nums)]
+        local = cache(_local)  # queues without messages have the same times
+        spans = [self._span(header.group, header.topic, queue, local) for queue in range(topic.write_queue_nums)]
         return Reply(body=dumps_java({"consumeTimeSpanSet": spans}))
 
-    def _span(self, group: str, topic: str, queue_id: int) -> dict[str, object]:
+    def _span(self, group: str, topic: str, queue_id: int, local: Callable[[int], str]) -> dict[str, object]:
         store = self._store
         oldest = store.earliest_store_time(topic, queue_id)
         _, end = store.queue_range(topic, queue_id)
@@ -84,7 +87,7 @@ class StatisticsHandlers:
             "delayTime": self._clock() - waiting_since if consumed < end else 0,
             "messageQueue": dict(self._queue(topic, queue_id)),
             **times,
-            **{f"{name}Str": _local(time) for name, time in times.items()},
+            **{f"{name}Str": local(time) for name, time in times.items()},
         }
 
     @handles(Code.GET_BROKER_CONSUME_STATS)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rocketmq_py.broker.recalling import Recalls
-from rocketmq_py.broker.timers import Timers
+from rocketmq_py.broker.timer.recall import RecallService
+from rocketmq_py.broker.timer.timers import Timers
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers_timer import RecallMessageResponse
+from rocketmq_py.protocol.headers.timer import RecallMessageResponse
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.wire.fastjson import dumps_java
@@ -15,7 +15,7 @@ from rocketmq_py.wire.fastjson import dumps_java
 class TimerHandlers:
     """60, 61 and 370."""
 
-    def __init__(self, timers: Timers, recalls: Recalls, region: str) -> None:
+    def __init__(self, timers: Timers, recalls: RecallService, region: str) -> None:
         self._timers, self._recalls = timers, recalls
         self._ext = {"MSG_REGION": region}
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from rocketmq_py.broker.config import BrokerConfig
-from rocketmq_py.broker.javafiles import bean
-from rocketmq_py.broker.offsets import Offsets
-from rocketmq_py.broker.pages import page
-from rocketmq_py.broker.registration import Registration
+from rocketmq_py.broker.cluster.registration import Registration
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.metadata.java_files import bean
+from rocketmq_py.broker.metadata.name_validator import folder_fault, topic_fault
+from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
+from rocketmq_py.broker.metadata.table_pages import page
+from rocketmq_py.broker.metadata.topic_attributes import alter, parse_changes, refuse_mixed
+from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.stats import Stats
-from rocketmq_py.broker.topicattributes import alter, parse_changes, refuse_mixed
-from rocketmq_py.broker.topics import Topics
-from rocketmq_py.broker.validator import topic_fault
+from rocketmq_py.core.queue_limits import perm_fault, topic_queues_fault
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol import names
-from rocketmq_py.protocol.bodies import DataVersion, TopicConfig, TopicConfigList, TopicList
+from rocketmq_py.protocol.bodies.common import DataVersion, TopicConfig, TopicConfigList, TopicList
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers import CreateTopic
-from rocketmq_py.protocol.popinfo import pop_retry_topic
+from rocketmq_py.protocol.headers.common import CreateTopic
+from rocketmq_py.protocol.pop_handle import pop_retry_topic
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.store import MessageStore
@@ -29,9 +30,9 @@ class TopicHandlers:
     def __init__(
         self,
         config: BrokerConfig,
-        topics: Topics,
+        topics: TopicConfigs,
         store: MessageStore,
-        offsets: Offsets,
+        offsets: ConsumerOffsets,
         stats: Stats,
         registration: Registration,
     ) -> None:
@@ -48,6 +49,7 @@ class TopicHandlers:
         del peer, body
         header: CreateTopic = request.header
         self._check_name(header.topic)
+        _check_numbers(header.topic, header.read_queue_nums, header.write_queue_nums, header.perm)
         changes = parse_changes(header.attributes)
         refuse_mixed(changes, allowed=self._config.enable_mixed_message_type)
         wanted = TopicConfig(
@@ -65,6 +67,7 @@ class TopicHandlers:
         wanted = TopicConfigList.decode(body).topic_config_list
         for topic in wanted:
             self._check_name(topic.topic_name)
+            _check_numbers(topic.topic_name, topic.read_queue_nums, topic.write_queue_nums, topic.perm)
             refuse_mixed(topic.attributes, allowed=self._config.enable_mixed_message_type)
         for topic in wanted:
             topic.attributes = alter(self._attributes(topic.topic_name), topic.attributes)
@@ -76,8 +79,9 @@ class TopicHandlers:
         """Forget a topic, its queues and the offsets of its groups, and where these groups' POP retries of it went."""
         del peer, body
         topic: str = request.header.topic
-        if not topic or topic.isspace():
-            raise BrokerError.of(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
+        fault = folder_fault(topic)
+        if fault is not None:
+            raise BrokerError.of(ResponseCode.INVALID_PARAMETER, fault)
         self._check_system(topic)
         for name in (topic, *self._retry_topics(topic)):
             self._topics.delete(name)
@@ -164,3 +168,9 @@ class TopicHandlers:
 
     def _queue(self, topic: str, queue_id: int) -> tuple[tuple[str, object], ...]:
         return (("brokerName", self._config.broker_name), ("queueId", queue_id), ("topic", topic))
+
+
+def _check_numbers(topic: str, read: int, write: int, perm: int) -> None:
+    fault = topic_queues_fault(topic, read, write) or perm_fault(topic, perm)
+    if fault is not None:
+        raise BrokerError.of(ResponseCode.INVALID_PARAMETER, fault)

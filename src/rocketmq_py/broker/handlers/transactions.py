@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rocketmq_py.broker.transactions import Transactions
-from rocketmq_py.core.transactions import decode_places
+from rocketmq_py.broker.transaction.transactions import Transactions
+from rocketmq_py.core.transaction.transactions import decode_places
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles

@@ -13,6 +13,7 @@ from functools import singledispatch
 from rocketmq_py.core.sql92.numbers import Value, negated, order, read_as, read_double
 from rocketmq_py.core.sql92.tree import (
     And,
+    Between,
     Compare,
     Constant,
     Equal,
@@ -26,6 +27,7 @@ from rocketmq_py.core.sql92.tree import (
     Search,
     Truth,
 )  # fmt: skip
+from rocketmq_py.errors import shortened
 
 Properties = Mapping[str, str]
 Run = Callable[[Properties], Value | None]
@@ -146,13 +148,36 @@ def _compare(node: Compare) -> Run:
         if one is None:
             return None
         other = right(properties)
-        if other is None:
-            return None
-        if isinstance(one, str) and isinstance(other, str):
-            return test(order(_decimal(one), _decimal(other)), 0)
-        return test(compare(one, other), 0)
+        return None if other is None else test(_ordered(one, other), 0)
 
     return run
+
+
+@build.register
+def _between(node: Between) -> Run:
+    operand, low, high, deciding = build(node.operand), build(node.low), build(node.high), node.negated
+    first, second = (_TESTS["<"], _TESTS[">"]) if node.negated else (_TESTS[">="], _TESTS["<="])
+
+    def run(properties: Properties) -> bool | None:
+        one = operand(properties)
+        if one is None:
+            return None
+        other = low(properties)
+        verdict = None if other is None else first(_ordered(one, other), 0)
+        if verdict is deciding:
+            return deciding
+        other = high(properties)
+        last = None if other is None else second(_ordered(one, other), 0)
+        return last if last is deciding or verdict is not None else None
+
+    return run
+
+
+def _ordered(one: Value, other: Value) -> int:
+    """As :func:`compare`, but two texts are both read as decimal numbers."""
+    if isinstance(one, str) and isinstance(other, str):
+        return order(_decimal(one), _decimal(other))
+    return compare(one, other)
 
 
 @build.register
@@ -192,7 +217,7 @@ def compare(left: Value, right: Value) -> int:
         return order(_read(left, other), right)
     if other is str:
         if one is bool:
-            raise EvaluationError(f"{left} stands before {right!r}, where Java cannot compare them")
+            raise EvaluationError(f"{left} stands before {shortened(str(right))!r}, where Java cannot compare them")
         return order(left, _read(right, one))
     if bool in (one, other):
         return _INCOMPARABLE

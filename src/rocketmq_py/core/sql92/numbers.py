@@ -9,6 +9,9 @@ from __future__ import annotations
 import math
 import re
 from decimal import Decimal
+from functools import lru_cache
+
+from rocketmq_py.errors import shortened
 
 
 class Long(int):
@@ -25,6 +28,10 @@ _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 _DECIMAL = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
 _HEXADECIMAL = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
 _BLANKS = "".join(map(chr, range(0x21)))
+_LONG_TEXT = 64
+"""Texts longer than this are read once, however many comparisons of an expression ask for the same one."""
+_MOST_DIGITS = 4300
+"""What ``int`` reads."""
 
 
 def read_as(text: str, kind: type[Value]) -> Value:
@@ -36,16 +43,21 @@ def read_as(text: str, kind: type[Value]) -> Value:
         return text.lower() == "true"
     if kind is float:
         return read_double(text)
-    return Long(_integer(text, LONG_MAX)) if kind is Long else _integer(text, INT_MAX)
+    most = LONG_MAX if kind is Long else INT_MAX
+    value = _integer(text, most) if len(text) <= _LONG_TEXT else _long_integer(text, most)
+    return Long(value) if kind is Long else value
 
 
 def _integer(text: str, most: int) -> int:
     if not _INTEGER.fullmatch(text) or _ASTRAL.search(text):
-        raise ValueError(f"{text!r} is no integer")
-    value = int(text)
+        raise ValueError(f"{shortened(text)!r} is no integer")
+    value = int(text) if len(text) <= _MOST_DIGITS else math.inf
     if not -most - 1 <= value <= most:
-        raise ValueError(f"{text!r} has more than {most.bit_length() + 1} bits")
-    return value
+        raise ValueError(f"{shortened(text)!r} has more than {most.bit_length() + 1} bits")
+    return int(value)
+
+
+_long_integer = lru_cache(maxsize=16)(_integer)
 
 
 def read_double(text: str) -> float:
@@ -53,16 +65,23 @@ def read_double(text: str) -> float:
 
     :raises ValueError: it is none.
     """
+    return _double(text) if len(text) <= _LONG_TEXT else _long_double(text)
+
+
+def _double(text: str) -> float:
     trimmed = text.strip(_BLANKS)
     if _DECIMAL.fullmatch(trimmed):
         return float(trimmed.rstrip("fFdD"))
     found = _HEXADECIMAL.fullmatch(trimmed)
     if found is None:
-        raise ValueError(f"{text!r} is no decimal number")
+        raise ValueError(f"{shortened(text)!r} is no decimal number")
     try:
         return float.fromhex(found[1])
     except OverflowError:
         return math.copysign(math.inf, -1.0 if trimmed.startswith("-") else 1.0)
+
+
+_long_double = lru_cache(maxsize=16)(_double)
 
 
 def integer_literal(text: str) -> int:
@@ -81,10 +100,10 @@ def decimal_literal(text: str) -> float:
     """
     value = float(text)
     if value == 0:
-        said = "0.0 is refused by brokers, write 0" if Decimal(text) == 0 else f"{text} is too near to 0"
+        said = "0.0 is refused by brokers, write 0" if Decimal(text) == 0 else f"{shortened(text)} is too near to 0"
         raise ValueError(said)
     if value == math.inf:
-        raise ValueError(f"{text} is too large")
+        raise ValueError(f"{shortened(text)} is too large")
     return value
 
 

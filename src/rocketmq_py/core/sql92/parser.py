@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rocketmq_py.core.sql92.numbers import decimal_literal, integer_literal, order
-from rocketmq_py.core.sql92.tokens import DECIMAL, INTEGER, NAME, TEXT, Token, token_at
+from rocketmq_py.core.sql92.tokens import DECIMAL, INTEGER, NAME, TEXT, Token, Tokens
 from rocketmq_py.core.sql92.tree import (
     And,
+    Between,
     Compare,
     Constant,
     Equal,
@@ -27,12 +28,18 @@ from rocketmq_py.core.sql92.tree import (
     Truth,
     is_boolean,
 )  # fmt: skip
-from rocketmq_py.errors import SqlIllegal
+from rocketmq_py.errors import SqlIllegal, shortened
 
 MAX_DEPTH = 200
 """How deep expressions may be nested. Java's limit is the stack of a thread, some thousands."""
+MAX_LENGTH = 64 * 1024
+"""How many characters an expression may have. Java's limit is the frame that carries it."""
+MAX_PARTS = 4096
+"""How many literals, property names, signs, NOTs and parentheses an expression may have; the texts of IN do not count.
+Java knows no limit."""
 
 _OR, _AND, _EQUALITY, _COMPARISON = 1, 2, 3, 4
+_PREFIXES = ("+", "-", "NOT", "(")
 _SEARCHES = ("CONTAINS", "STARTSWITH", "ENDSWITH")
 _LEVELS = {"OR": _OR, "AND": _AND} | dict.fromkeys(("=", "<>", "IS"), _EQUALITY) | dict.fromkeys(
     (">", ">=", "<", "<=", "BETWEEN", "IN", "NOT", *_SEARCHES), _COMPARISON
@@ -52,16 +59,28 @@ def parse(expression: str) -> tuple[Node, int]:
 
     :raises SqlIllegal: it is not of the grammar, or compares what cannot be compared.
     """
+    check_length(expression)
     parser = _Parser(expression)
     node = parser.condition()
     return node, parser.next.start
 
 
+def check_length(expression: str) -> None:
+    """Refuses an expression that is too long to be read.
+
+    :raises SqlIllegal: it has more than ``MAX_LENGTH`` characters.
+    """
+    if len(expression) > MAX_LENGTH:
+        said = f"it has {len(expression)} characters, more than the {MAX_LENGTH} that are allowed"
+        raise SqlIllegal(expression, 0, said)
+
+
 class _Parser:
     def __init__(self, expression: str) -> None:
         self._expression = expression
-        self._depth = 0
-        self.next, self._end = token_at(expression, 0)
+        self._depth = self._parts = 0
+        self._tokens = Tokens(expression)
+        self.next = self._tokens.next()
 
     def condition(self) -> Node:
         return self._boolean(self._chain(_OR), self.next.start, "the whole expression")
@@ -70,7 +89,7 @@ class _Parser:
 
     def _take(self) -> Token:
         taken = self.next
-        self.next, self._end = token_at(self._expression, self._end)
+        self.next = self._tokens.next()
         return taken
 
     def _expect(self, *kinds: str, wanted: str = "") -> Token:
@@ -109,12 +128,16 @@ class _Parser:
         return self._ranged(left, operator, negated=False)
 
     def _logical(self, left: Node, operator: Token, level: int) -> Node:
+        kind, word = Or if level == _OR else And, operator.kind
         right = self._chain(level + 1)
-        first = self._boolean(left, operator.start, f"what stands before {operator.kind}")
-        second = self._boolean(right, operator.start, f"what stands after {operator.kind}")
-        kind = Or if level == _OR else And
+        first = self._boolean(left, operator.start, f"what stands before {word}")
         # (a OR b) OR c is judged as a OR b OR c is, so a long chain need not be deep.
-        return kind((*(first.terms if isinstance(first, kind) else (first,)), second))
+        terms = [*first.terms] if isinstance(first, kind) else [first]
+        terms.append(self._boolean(right, operator.start, f"what stands after {word}"))
+        while self.next.kind == word:
+            at = self._take().start
+            terms.append(self._boolean(self._chain(level + 1), at, f"what stands after {word}"))
+        return kind(tuple(terms))
 
     def _ranged(self, left: Node, operator: Token, *, negated: bool) -> Node:
         if operator.kind == "BETWEEN":
@@ -127,12 +150,10 @@ class _Parser:
         low = self._operand()
         self._expect("AND")
         high = self._operand()
-        if negated:
-            return Or((self._compare("<", value, low, at), self._compare(">", value, high, at)))
-        between = And((self._compare(">=", value, low, at), self._compare("<=", value, high, at)))
-        if isinstance(low, Constant) and isinstance(high, Constant) and _is_before(high, low):
+        self._check_comparable(value, low, high, at=at)
+        if not negated and isinstance(low, Constant) and isinstance(high, Constant) and _is_before(high, low):
             raise self._error(f"BETWEEN wants the smaller value first, not {low.value} AND {high.value}", at)
-        return between
+        return Between(value, low, high, negated)
 
     def _in(self, left: Node, at: int, *, negated: bool) -> Node:
         self._expect("(")
@@ -151,10 +172,13 @@ class _Parser:
     def _operand(self) -> Node:
         """A literal, a property, something in parentheses, or one of these with a sign or NOT before it."""
         self._depth += 1
+        self._parts += 1
+        if self._parts > MAX_PARTS:
+            raise self._error(f"more than {MAX_PARTS} values, property names, signs, NOTs and parentheses")
         if self._depth > MAX_DEPTH:
             raise self._error(f"nested more than {MAX_DEPTH} deep")
         token = self.next
-        if token.kind in ("+", "-", "NOT", "("):
+        if token.kind in _PREFIXES:
             found = self._prefixed(self._take())
         elif token.kind == NAME:
             found = Property(self._take().text)
@@ -179,7 +203,7 @@ class _Parser:
         try:
             return _LITERALS[token.kind](token.text)
         except ValueError as e:
-            raise self._error(str(e), token.start) from None
+            raise self._error(shortened(str(e), 200), token.start) from None
 
     # -- what Java's expression classes refuse
 
@@ -199,10 +223,13 @@ class _Parser:
         return Equal(left, right)
 
     def _compare(self, operator: str, left: Node, right: Node, at: int) -> Node:
-        for operand in (left, right):
+        self._check_comparable(left, right, at=at)
+        return Compare(operator, left, right)
+
+    def _check_comparable(self, *operands: Node, at: int) -> None:
+        for operand in operands:
             if is_boolean(operand) or (isinstance(operand, Constant) and isinstance(operand.value, str)):
                 raise self._error("only numbers and properties are greater or smaller than others", at)
-        return Compare(operator, left, right)
 
 
 def _unquoted(text: str) -> str:

@@ -81,6 +81,19 @@ class Compare:
 
 
 @dataclass(frozen=True, slots=True)
+class Between:
+    """Two comparisons of one value: ``>= low AND <= high``, or ``< low OR > high``.
+
+    The value is one node, however often it is compared: written out twice, nested ranges would double at each level.
+    """
+
+    operand: Node
+    low: Node
+    high: Node
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Search:
     """``operator`` is CONTAINS, STARTSWITH or ENDSWITH."""
 
@@ -99,7 +112,7 @@ class In:
     negated: bool = False
 
 
-Node = Property | Constant | Negate | Not | Truth | And | Or | Equal | IsNull | Compare | Search | In
+Node = Property | Constant | Negate | Not | Truth | And | Or | Equal | IsNull | Compare | Between | Search | In
 
 
 def is_boolean(node: Node) -> bool:
@@ -115,4 +128,6 @@ def children(node: Node) -> tuple[Node, ...]:
         return node.terms
     if isinstance(node, Equal | Compare):
         return (node.left, node.right)
+    if isinstance(node, Between):
+        return (node.operand, node.low, node.high)
     return () if isinstance(node, Property | Constant) else (node.operand,)

@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from rocketmq_py.errors import CorruptRecord
-from rocketmq_py.spark.arrays import texts
+from rocketmq_py.spark.decode.arrays import texts
 from rocketmq_py.spark.decode.checksums import check_crcs
 from rocketmq_py.spark.decode.columns import COLUMNS as COLUMNS, Records
 from rocketmq_py.spark.decode.compiled import CompiledDecoder, installed, required
 from rocketmq_py.spark.decode.layout import Ints, Irregular, Layout, holds_compressed, record_starts
 from rocketmq_py.spark.decode.slices import as_kind, having
-from rocketmq_py.spark.pieces import Piece, Way
+from rocketmq_py.spark.remoting.fetched import DecoderChoice, FetchedChunk
 from rocketmq_py.wire.record import decode_records
 
 _MOST_COMPRESSED = 256 * 1024
@@ -32,7 +32,7 @@ class _TooMuch(Exception):
     """Decompressing all these bodies at once could take more memory than a worker has."""
 
 
-Rescue = Callable[[Sequence[Piece], CorruptRecord], Iterator[Any]]
+Rescue = Callable[[Sequence[FetchedChunk], CorruptRecord], Iterator[Any]]
 """Gives the batches of pieces that could not be decoded, and is told why."""
 
 
@@ -49,9 +49,21 @@ class Decoder:
     """
 
     def __init__(
-        self, schema: Any, broker_name: str, tags: Collection[str] = (), *, check_crc: bool = False, way: Way = Way.AUTO
+        self,
+        schema: Any,
+        broker_name: str,
+        tags: Collection[str] = (),
+        *,
+        check_crc: bool = False,
+        way: DecoderChoice = DecoderChoice.AUTO,
     ) -> None:
-        native = None if way is Way.NUMPY or check_crc else required() if way is Way.COMPILED else installed()
+        native = (
+            None
+            if way is DecoderChoice.NUMPY or check_crc
+            else required()
+            if way is DecoderChoice.COMPILED
+            else installed()
+        )
         self._compiled = CompiledDecoder(native, schema, broker_name, tags) if native else None
         self._check_crc = check_crc
         self._tags = frozenset(tags)
@@ -60,7 +72,7 @@ class Decoder:
         self._broker_name = broker_name
         self._columns = [COLUMNS[name] for name in schema.names]
 
-    def decode(self, pieces: Sequence[Piece], rescue: Rescue | None = None) -> Iterator[Any]:
+    def decode(self, pieces: Sequence[FetchedChunk], rescue: Rescue | None = None) -> Iterator[Any]:
         """The messages of adjacent ``pieces``, none outside the offsets asked for, none twice.
 
         One record batch, or several where many bodies have to be decompressed; none if there are no messages.
@@ -82,7 +94,7 @@ class Decoder:
             if batch is not None:
                 yield batch
 
-    def _decode(self, pieces: Sequence[Piece]) -> Any | None:
+    def _decode(self, pieces: Sequence[FetchedChunk]) -> Any | None:
         """One batch of all messages; None if there are none."""
         if self._compiled is not None:
             with suppress(Irregular, UnicodeDecodeError):

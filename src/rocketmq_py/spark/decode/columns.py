@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rocketmq_py.model import MessageExt
-from rocketmq_py.spark.arrays import fixed, numbers, repeated, texts
-from rocketmq_py.spark.badrecords import CORRUPT_REASON, CORRUPT_RECORD
+from rocketmq_py.spark.decode.arrays import fixed, numbers, repeated, texts
+from rocketmq_py.spark.decode.bad_records import CORRUPT_REASON, CORRUPT_RECORD
 from rocketmq_py.spark.decode.layout import Irregular, Layout
 from rocketmq_py.spark.decode.properties import Pairs
 from rocketmq_py.spark.decode.slices import gather

@@ -15,12 +15,12 @@ from typing import Any
 import pyarrow as pa
 
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.spark.arrays import repeated, texts
-from rocketmq_py.spark.badrecords import CORRUPT_REASON, CORRUPT_RECORD
+from rocketmq_py.spark.decode.arrays import repeated, texts
+from rocketmq_py.spark.decode.bad_records import CORRUPT_REASON, CORRUPT_RECORD
 from rocketmq_py.spark.decode.columns import COLUMNS
 from rocketmq_py.spark.decode.layout import Irregular
 from rocketmq_py.spark.decode.slices import as_kind, having
-from rocketmq_py.spark.pieces import Piece
+from rocketmq_py.spark.remoting.fetched import FetchedChunk
 
 FORMAT = 1
 """The form of buffers that is understood here."""
@@ -75,7 +75,7 @@ class CompiledDecoder:
         self._stored = tuple(stored if "tags" in stored or not tags else [*stored, "tags"])
         self._broker_name = broker_name
 
-    def decode(self, pieces: Sequence[Piece]) -> Any | None:
+    def decode(self, pieces: Sequence[FetchedChunk]) -> Any | None:
         """One batch of all messages within the offsets of ``pieces``; None if there are none.
 
         :raises Irregular: it does not decode these.

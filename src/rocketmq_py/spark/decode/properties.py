@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rocketmq_py.spark.arrays import fixed, numbers
+from rocketmq_py.spark.decode.arrays import fixed, numbers
 from rocketmq_py.spark.decode.layout import Bytes, Irregular, Layout, windows
 from rocketmq_py.spark.decode.slices import gather
 

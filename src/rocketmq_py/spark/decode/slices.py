@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rocketmq_py.spark.arrays import fixed
+from rocketmq_py.spark.decode.arrays import fixed
 from rocketmq_py.spark.decode.layout import Bytes, Ints
 
 

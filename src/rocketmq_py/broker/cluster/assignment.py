@@ -1,0 +1,131 @@
+"""Server-side assignment: which queues of a topic a client of a group gets, and how it is to ask for their messages.
+
+Knows Java's rules (QueryAssignmentProcessor). The queues are those of all brokers, so a name server is asked for them
+and its answer kept for a while; without a name server they are this broker's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from rocketmq_py.broker.cluster.clients import Clients
+from rocketmq_py.broker.cluster.route_lookup import ask_route
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.metadata.request_modes import RequestModes
+from rocketmq_py.broker.metadata.topics import TopicConfigs, is_readable
+from rocketmq_py.core.broker.client_registry import BROADCASTING
+from rocketmq_py.core.consumer.allocation import Allocation, Average, Circle
+from rocketmq_py.core.pop.assignment import share_for_pop
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.protocol.bodies.common import MessageQueueBody
+from rocketmq_py.protocol.bodies.pop import (
+    POP,
+    MessageQueueAssignment,
+    MessageRequestMode,
+    QueryAssignmentRequest,
+    QueryAssignmentResponse,
+)  # fmt: skip
+from rocketmq_py.remoting.rpc_client import RpcClient
+
+_log = logging.getLogger(__name__)
+
+_RULES: dict[str | None, Allocation] = {rule.name: rule for rule in (Average(), Circle())}
+
+
+class _Known(NamedTuple):
+    """Queues of a topic as a name server told them, until when that holds, and how many of them were this broker's."""
+
+    queues: list[MessageQueue] | None
+    until_ms: int
+    own: int
+
+
+class QueueAssignments:
+    """Assigns queues.
+
+    :param clock: the time in milliseconds.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: TopicConfigs,
+        clients: Clients,
+        modes: RequestModes,
+        outward: RpcClient,
+        clock: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._topics = topics
+        self._clients = clients
+        self._modes = modes
+        self._outward = outward
+        self._clock = clock
+        self._known: dict[str, _Known] = {}
+
+    async def query(self, request: QueryAssignmentRequest) -> QueryAssignmentResponse:
+        """What a client gets; no assignment at all means that it should keep what it has."""
+        mode = self._modes.get(request.topic, request.consumer_group)
+        queues = await self._queues(request.topic)
+        mine = None if queues is None else self._share(request, mode, queues)
+        if mine is None:
+            return QueryAssignmentResponse()
+        return QueryAssignmentResponse(
+            message_queue_assignments=[
+                MessageQueueAssignment(
+                    message_queue=MessageQueueBody(
+                        topic=queue.topic, broker_name=queue.broker_name, queue_id=queue.queue_id
+                    ),
+                    mode=mode.mode,
+                )
+                for queue in mine
+            ]
+        )
+
+    def _share(
+        self, request: QueryAssignmentRequest, mode: MessageRequestMode, queues: list[MessageQueue]
+    ) -> list[MessageQueue] | None:
+        if request.message_model == BROADCASTING or not self._config.server_load_balancer_enable:
+            return queues
+        group = self._clients.consumers.groups.get(request.consumer_group)
+        rule = _RULES.get(request.strategy_name)
+        if group is None or rule is None:
+            why = "it is not connected" if group is None else f"strategy {request.strategy_name!r} is not known"
+            _log.warning("group %s gets no queues of topic %s: %s", request.consumer_group, request.topic, why)
+            return None
+        clients = sorted(group.client_ids())
+        if mode.mode == POP:
+            return share_for_pop(rule, request.client_id, queues, clients, mode.pop_share_queue_num)
+        return rule.allocate(request.client_id, queues, clients)
+
+    # -- queues
+
+    async def _queues(self, topic: str) -> list[MessageQueue] | None:
+        """All queues of a topic that can be read, sorted; None when there is no such topic."""
+        own = self._own(topic)
+        known = self._known.get(topic)
+        if not self._config.namesrv_addresses:
+            return own or None
+        if known is not None and known.own == len(own) and self._clock() < known.until_ms:
+            return known.queues
+        told = await self._ask(topic)
+        if told is None:
+            return known.queues if known is not None else own or None
+        queues = told or own or None
+        until = self._clock() + self._config.load_balance_poll_name_server_interval
+        if queues is not None:  # a topic that is not there may be there in a moment
+            self._known[topic] = _Known(queues, until, len(own))
+        return queues
+
+    def _own(self, topic: str) -> list[MessageQueue]:
+        found = self._topics.get(topic)
+        if found is None or not is_readable(found.perm):
+            return []
+        return [MessageQueue(topic, self._config.broker_name, queue) for queue in range(found.read_queue_nums)]
+
+    async def _ask(self, topic: str) -> list[MessageQueue] | None:
+        """What name servers tell: none for a topic they do not know; None when none answers."""
+        route = await ask_route(self._config, self._outward, topic)
+        return None if route is None else route.read_queues

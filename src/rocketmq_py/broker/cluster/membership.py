@@ -1,0 +1,125 @@
+"""Who else serves under this broker's name, and whether this one has the smallest id of them.
+
+Knows heartbeats to name servers, what those are asked and tell unasked, and how often (``enableSlaveActingMaster``).
+Refuses to know what follows from it: that is the business of those who watch the ``role``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from rocketmq_py.broker.cluster.route_lookup import first_told
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.ha.role import Role
+from rocketmq_py.errors import BadHeader, RocketMQError
+from rocketmq_py.protocol.bodies.common import BrokerMemberGroupData
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.headers.cluster import NotifyMinBrokerIdChange
+from rocketmq_py.protocol.headers.common import BrokerHeartbeat, BrokerMemberGroup
+from rocketmq_py.remoting.rpc_client import RpcClient
+from rocketmq_py.tasks import Background
+from rocketmq_py.wire.command import Command
+from rocketmq_py.wire.fastjson import load_object
+
+_log = logging.getLogger(__name__)
+
+
+class Membership:
+    """Tells name servers every second that this broker is alive, and asks them every second who else is.
+
+    :param address: of this broker, as it registers.
+    :param renew: has this broker register anew soon: the answer tells who the master is.
+    """
+
+    def __init__(
+        self, config: BrokerConfig, role: Role, outward: RpcClient, address: str, renew: Callable[[], None]
+    ) -> None:
+        self._config = config
+        self._role = role
+        self._outward = outward
+        self._address = address
+        self._renew = renew
+        self._work = Background()
+        self._is_failing = False
+
+    def start(self) -> None:
+        """Begin, if a slave may act as master here."""
+        if not self._config.enable_slave_acting_master:
+            return
+        self._work.start(
+            _every(self._config.broker_heartbeat_interval, self._beat),
+            _every(self._config.sync_broker_member_group_period, self._look),
+        )
+
+    async def stop(self) -> None:
+        """End. Harmless when ended already."""
+        await self._work.stop()
+        self._outward.close()
+
+    def notified(self, news: NotifyMinBrokerIdChange) -> None:
+        """A name server says that another broker of a name has the smallest id now."""
+        if news.broker_name == self._config.broker_name and news.min_broker_id is not None:
+            self._smallest_is(news.min_broker_id, news.min_broker_addr)
+
+    def _smallest_is(self, broker_id: int, address: str | None) -> None:
+        if self._role.smallest_is(broker_id, address):
+            self._renew()
+
+    async def members(self) -> dict[int, str]:
+        """The addresses of this broker's name by id, from the first name server that answers; none if no one does."""
+        header = BrokerMemberGroup(cluster_name=self._config.broker_cluster_name, broker_name=self._config.broker_name)
+        command = Command(RequestCode.GET_BROKER_MEMBER_GROUP, ext=header.to_ext())
+        failures: list[RocketMQError] = []
+
+        async def ask(address: str) -> dict[int, str] | None:
+            reply = await self._outward.ask(address, command, self._timeout)
+            return _members(bytes(reply.body)) or None
+
+        found = await first_told(self._config, ask, lambda _, error: failures.append(error))
+        if found is not None:
+            self._is_failing = False
+        elif failures and not self._is_failing:
+            self._is_failing = True
+            _log.warning("nobody tells who else is broker %s: %s", self._config.broker_name, failures[-1])
+        return found or {}
+
+    @property
+    def _timeout(self) -> float:
+        return self._config.send_heartbeat_timeout_millis / 1000
+
+    async def _look(self) -> None:
+        members = await self.members()
+        if members:
+            self._role.alive = len(members.keys() | {self._role.broker_id})
+            smallest = min(members)
+            self._smallest_is(smallest, members[smallest])
+
+    async def _beat(self) -> None:
+        config = self._config
+        header = BrokerHeartbeat(
+            cluster_name=config.broker_cluster_name, broker_addr=self._address, broker_name=config.broker_name,
+            broker_id=config.broker_id,
+        )  # fmt: skip
+        command = Command(RequestCode.BROKER_HEARTBEAT, ext=header.to_ext())
+        await asyncio.gather(*(self._beat_at(address, command) for address in config.namesrv_addresses))
+
+    async def _beat_at(self, address: str, command: Command) -> None:
+        try:
+            await self._outward.invoke(address, command, self._timeout)
+        except RocketMQError as e:
+            _log.debug("name server %s does not hear that this broker is alive: %s", address, e)
+
+
+def _members(body: bytes) -> dict[int, str]:
+    group = load_object(body).get("brokerMemberGroup")
+    if not isinstance(group, dict):
+        raise BadHeader(f"a brokerMemberGroup is expected, not {body[:40]!r}")
+    return BrokerMemberGroupData.convert(group).broker_addrs
+
+
+async def _every(interval_ms: int, job: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await asyncio.sleep(interval_ms / 1000)
+        await job()

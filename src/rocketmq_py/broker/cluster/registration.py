@@ -1,0 +1,240 @@
+"""Making this broker known: at every name server, all its topics at the start and every 30 s, changed ones at once.
+
+Knows what is registered and how often. Refuses to know what name servers do with it. A name server that is not there
+is tried again, sooner than the others are refreshed; the broker serves meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from zlib import crc32
+
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.ha.role import Role
+from rocketmq_py.broker.metadata.topics import TopicConfigs
+from rocketmq_py.errors import RocketMQError
+from rocketmq_py.protocol.bodies.common import (
+    KvTable,
+    QueueData,
+    RegisterBrokerBody,
+    TopicConfig,
+    TopicConfigTable,
+    TopicRouteData,
+)
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.headers.common import RegisterBroker, RegisterBrokerResponse, TopicName, UnregisterBroker
+from rocketmq_py.protocol.sys_flag import PERM_RW, PERM_WRITE
+from rocketmq_py.remoting.rpc_client import RpcClient
+from rocketmq_py.tasks import Background
+from rocketmq_py.wire.command import Command
+
+_log = logging.getLogger(__name__)
+
+_RETRY_SECONDS = 1.0
+_FLUSH_SECONDS = 3.0
+_UNREGISTER_SECONDS = 0.5
+
+
+class Registration:
+    """Keeps the name servers informed.
+
+    :param address: of this broker, as clients are told.
+    :param role: hears what name servers say of the master.
+    """
+
+    def __init__(
+        self, config: BrokerConfig, topics: TopicConfigs, outward: RpcClient, address: str, role: Role
+    ) -> None:
+        self._config = config
+        self._topics = topics
+        self._outward = outward
+        self._address = address
+        self._role = role
+        self._leaving = False
+        self._changed: dict[str, TopicConfig] = {}
+        self._wake = asyncio.Event()
+        self._failing: set[str] = set()
+        self._told: set[str] = set()
+        self._keeping = Background()
+        self._has_started = False
+        self._next: asyncio.Task[None] | None = None
+        """Will tell of what has changed once those before it have been told."""
+        self._telling: set[asyncio.Task[None]] = set()
+        self._one_at_a_time = asyncio.Lock()
+        outward.on_lost = self._retry
+
+    async def start(self) -> None:
+        """Register everywhere once, then keep doing so."""
+        await self._register(self._config.namesrv_addresses, self._topics.table.values(), _FLUSH_SECONDS)
+        self._has_started = True
+        self._keeping.start(self._keep())
+
+    async def refuse_writes(self) -> None:
+        """Have clients hear that nobody may write here any more, for the time this broker has left."""
+        if self._role.is_slave:
+            return  # nobody does
+        self._leaving = True
+        self._topics.touch()
+        await self.flush()
+
+    @property
+    def _told_permission(self) -> int:
+        return self._config.broker_permission & (~PERM_WRITE if self._leaving else PERM_RW)
+
+    async def stop(self) -> None:
+        """Stop and take this broker back from the name servers, as far as they answer at once."""
+        if self._has_started:
+            self._has_started = False
+            await self._keeping.stop()
+            for telling in self._telling:
+                telling.cancel()
+            await asyncio.gather(*self._telling, return_exceptions=True)
+            await asyncio.gather(*map(self._unregister, self._config.namesrv_addresses))
+            if self._leaving:
+                self._topics.touch()  # a name server that still knows us is to see a difference after the next start
+        self._outward.close()
+
+    def changed(self, topics: Iterable[TopicConfig]) -> None:
+        """Topics were created or changed; the name servers hear of it with the next turn of the event loop."""
+        self._changed |= {topic.topic_name: topic for topic in topics}
+        self._wake.set()
+
+    def renew(self) -> None:
+        """Register anew at all name servers within a second: what they answer may have changed."""
+        self._failing |= set(self._config.namesrv_addresses)
+        self._wake.set()
+
+    async def flush(self) -> None:
+        """Tell of changed topics and wait until the name servers have answered.
+
+        While they are being told of some, what changes is gathered; all of it is told with the next request.
+        """
+        if self._changed and self._next is None:
+            self._next = asyncio.create_task(self._tell())
+            self._telling.add(self._next)
+            self._next.add_done_callback(self._telling.discard)
+        await asyncio.gather(*map(asyncio.shield, self._telling))
+
+    async def _tell(self) -> None:
+        async with self._one_at_a_time:
+            self._next = None
+            topics, self._changed = self._changed, {}
+            await self._tell_of_all(topics)
+
+    async def _tell_of_all(self, topics: dict[str, TopicConfig]) -> None:
+        if self._config.enable_single_topic_register:
+            await asyncio.gather(*(self._tell_of(topic) for topic in topics.values()))
+        else:
+            await self._register(self._config.namesrv_addresses, topics.values(), _FLUSH_SECONDS)
+
+    async def _tell_of(self, topic: TopicConfig) -> None:
+        """Tell of one topic alone; a name server that does not know this broker yet hears of all topics later."""
+        told = masked(topic, self._told_permission)
+        queues = QueueData(
+            broker_name=self._config.broker_name, perm=told.perm, read_queue_nums=told.read_queue_nums,
+            write_queue_nums=told.write_queue_nums, topic_sys_flag=told.topic_sys_flag,
+        )  # fmt: skip
+        header, body = TopicName(topic=topic.topic_name), TopicRouteData(queue_datas=[queues], broker_datas=[])
+        command = Command(RequestCode.REGISTER_TOPIC_IN_NAMESRV, ext=header.to_ext(), body=body.encode())
+        names = self._config.namesrv_addresses
+        await asyncio.gather(*(self._register_at(address, command, _FLUSH_SECONDS) for address in names))
+
+    async def _keep(self) -> None:
+        full_every = self._config.register_name_server_period / 1000
+        loop = asyncio.get_running_loop()
+        next_full = loop.time() + full_every
+        while True:
+            wait = min(next_full - loop.time(), _RETRY_SECONDS if self._failing else full_every)
+            try:
+                async with asyncio.timeout(max(wait, 0)):
+                    await self._wake.wait()
+            except TimeoutError:
+                if loop.time() >= next_full:
+                    next_full = loop.time() + full_every
+                    await self._register_all(self._config.namesrv_addresses)
+                elif self._failing:
+                    await self._register_all(tuple(self._failing))
+                continue
+            self._wake.clear()
+            await self.flush()
+
+    async def _register_all(self, addresses: Iterable[str]) -> None:
+        timeout = self._config.register_broker_timeout_mills / 1000
+        await self._register(addresses, self._topics.table.values(), timeout)
+
+    async def _register(self, addresses: Iterable[str], topics: Iterable[TopicConfig], timeout: float) -> None:
+        command = self._command(topics)
+        await asyncio.gather(*(self._register_at(address, command, timeout) for address in addresses))
+
+    def _command(self, topics: Iterable[TopicConfig]) -> Command:
+        table = {topic.topic_name: masked(topic, self._told_permission) for topic in topics}
+        body = RegisterBrokerBody(
+            topic_config_serialize_wrapper=TopicConfigTable(
+                topic_config_table=table, data_version=self._topics.version, mapping_data_version=self._topics.version,
+                topic_queue_mapping_detail_map={}, topic_queue_mapping_info_map={},
+            )
+        ).encode()  # fmt: skip
+        config, address = self._config, self._address
+        acting = config.enable_slave_acting_master
+        header = RegisterBroker(
+            broker_name=config.broker_name, broker_addr=address, cluster_name=config.broker_cluster_name,
+            ha_server_addr=self._role.ha_address, broker_id=config.broker_id, enable_acting_master=acting,
+            heartbeat_timeout_millis=config.broker_not_active_timeout_millis if acting else None,
+            compressed=False, body_crc32=crc32(body) & 0x7FFFFFFF,
+        )  # fmt: skip
+        return Command(RequestCode.REGISTER_BROKER, ext=header.to_ext(), body=body)
+
+    async def _register_at(self, address: str, command: Command, timeout: float) -> None:
+        try:
+            reply = await self._outward.ask(address, command, timeout)
+            told = RegisterBrokerResponse.from_ext(reply.ext)
+            self._role.told(address, told.master_addr, told.ha_server_addr)
+            self._take_order(reply.body)
+        except RocketMQError as e:
+            if address not in self._told:
+                self._told.add(address)
+                _log.warning(
+                    "cannot register at name server %s, clients will not find this broker there: %s; "
+                    "trying again every %g s", address, e, _RETRY_SECONDS,
+                )  # fmt: skip
+            if address not in self._failing:
+                self._retry(address)
+            return
+        if address in self._told:
+            _log.warning("registered at name server %s", address)
+            self._told.discard(address)
+        self._failing.discard(address)
+
+    def _retry(self, address: str) -> None:
+        """Register at a name server again soon: it is not there, or the connection to it broke."""
+        self._failing.add(address)
+        self._wake.set()
+
+    def _take_order(self, body: bytes) -> None:
+        """Name servers answer with the topics that are to be consumed in order."""
+        if body:
+            self._topics.set_order_topics(KvTable.decode(body).table)
+
+    async def _unregister(self, address: str) -> None:
+        config = self._config
+        header = UnregisterBroker(
+            broker_name=config.broker_name, broker_addr=self._address, cluster_name=config.broker_cluster_name,
+            broker_id=config.broker_id,
+        )  # fmt: skip
+        command = Command(RequestCode.UNREGISTER_BROKER, ext=header.to_ext())
+        try:
+            await self._outward.invoke(address, command, _UNREGISTER_SECONDS)
+        except RocketMQError as e:
+            _log.info("not unregistered at name server %s: %s", address, e)
+
+
+def masked(topic: TopicConfig, permission: int) -> TopicConfig:
+    """A topic as name servers are told of it by a broker that may not do everything."""
+    if permission & PERM_RW == PERM_RW:
+        return topic
+    return TopicConfig(
+        topic_name=topic.topic_name, read_queue_nums=topic.read_queue_nums, write_queue_nums=topic.write_queue_nums,
+        perm=topic.perm & permission,
+    )  # fmt: skip

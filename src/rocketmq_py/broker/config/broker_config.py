@@ -1,0 +1,362 @@
+"""The settings of a broker under Apache RocketMQ's own names (BrokerConfig), and how a broker.conf becomes them.
+
+Knows keys, defaults and which values can never work. Refuses to know what the settings do.
+"""
+
+from __future__ import annotations
+
+import re
+import typing
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from rocketmq_py.broker.config.java_keys import JAVA_DEFAULTS
+from rocketmq_py.core import java_config
+from rocketmq_py.core.address import parse_address
+from rocketmq_py.core.java_config import read_properties
+from rocketmq_py.core.queue_limits import MAX_QUEUES
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.protocol.sys_flag import PERM_RW
+from rocketmq_py.store import StoreConfig
+
+DEFAULT_STORE = "~/store"
+
+ASYNC_MASTER, SYNC_MASTER, SLAVE = ROLES = ("ASYNC_MASTER", "SYNC_MASTER", "SLAVE")
+
+_ODD_KEYS = {
+    "broker_ip1": "brokerIP1", "broker_ip2": "brokerIP2", "check_crc_on_recover": "checkCRCOnRecover",
+    "skip_when_ck_re_put_reach_max_times": "skipWhenCKRePutReachMaxTimes",
+}  # fmt: skip
+"""Keys whose letters the rule for names does not give."""
+
+
+class BrokerConfig(msgspec.Struct, kw_only=True):
+    """Intervals and timeouts are milliseconds.
+
+    The parts of a broker share one object; only ``broker.config.live_settings`` changes it while they run.
+
+    :param broker_role: ``ASYNC_MASTER``, ``SYNC_MASTER`` (sends wait for slaves) or ``SLAVE``.
+    :param broker_id: a slave's own number, 1 or more; that of a master is 0, whatever is given.
+    :param ha_listen_port: where slaves fetch the log; 0 is the port after ``listen_port``.
+    :param ha_master_address: where a slave fetches the log; empty for where the name servers say.
+    :param slave_read_enable: a slave answers pulls, and a master sends readers there who are far behind.
+    :param offset_check_in_slave: a slave corrects readers whose offset it does not have. It may lag, so by default it
+        does not.
+    :param slave_sync_interval: how often a slave takes over topics, groups and offsets of its master (a key of ours:
+        60 s in Apache RocketMQ).
+    :param enable_split_metadata: a slave that asks for topics or groups in parts gets them so, at most
+        ``split_metadata_size`` at a time.
+    :param slave_keep_larger_offset: of two offsets of a group a slave keeps the larger one, so that what was committed
+        to it while its master was away is not undone (a key of ours).
+    :param ha_max_gap_not_in_sync: a slave that is so many bytes behind or more does not count as in sync.
+    :param max_ha_transfer_byte_in_second: so many bytes a slave is sent, if ``ha_flow_control_enable``.
+    :param in_sync_replicas: so many brokers, a SYNC_MASTER among them, are to have a message before its send is
+        answered; FLUSH_SLAVE_TIMEOUT is what it is told otherwise, after ``slave_timeout``. With
+        ``enable_slave_acting_master`` nothing is stored where fewer are there.
+    :param enable_auto_in_sync_replicas: then fewer will do while they are not there, but ``min_in_sync_replicas``.
+    :param total_replicas: brokers of this name; so many are there, until a name server has told.
+    :param broker_ip2: the address slaves are told for that; empty for ``broker_ip1``.
+    :param listen_port: 0 picks a free port.
+    :param bind_address: the address to listen on; ``broker_ip1`` is the one clients are told.
+    :param namesrv_addr: name servers, separated by ``;``; empty for none.
+    :param store_path_root_dir: where messages and configuration are kept.
+    :param enable_single_topic_register: tell name servers of a changed topic alone, without registering anew; needed
+        where they run with ``deleteTopicWithBrokerRegistration``.
+    :param broker_fast_failure_enable: refuse requests as busy when turn after turn of a broker that has fallen behind
+        takes longer than they may wait (``wait_time_mills_in_*``).
+    :param os_page_cache_busy_time_out_mills: so long a write of the log may take before messages are refused.
+    :param pull_thread_pool_queue_capacity: pulls that may wait for messages at a time.
+    :param send_thread_pool_queue_capacity: sends that may wait for the disk at a time, with SYNC_FLUSH.
+    :param broker_permission: 4 read, 2 write; without write permission order topics refuse messages.
+    :param enable_shutdown_gracefully: at the end, send producers away before connections are closed, for at most
+        ``shutdown_wait_time_seconds``.
+    :param enable_slave_acting_master: tell name servers every ``broker_heartbeat_interval`` that this broker is alive,
+        ask them every ``sync_broker_member_group_period`` who else of its name is, and, as the slave with the smallest
+        id while no master is there, do what else only a master does. Masters and slaves have it alike, and name servers
+        ``supportActingMaster``.
+    :param enable_remote_escape: hand delayed, transactional and popped messages that are due then to masters of other
+        names; they wait for the master otherwise.
+    :param skip_when_ck_re_put_reach_max_times: give up a pop of another broker that could not be reached for hours; by
+        default it is tried again every two hours.
+    :param broker_not_active_timeout_millis: after so long without a sign of life name servers forget it then.
+    :param broker_config_path: the file changes an administrator makes are written to; empty for
+        ``config/broker.properties`` in the store.
+    :param config_black_list: keys nobody may change from afar, separated by ``;``.
+    :param enable_topic_message_type_check: refuse messages that are not of their topic's ``message.type``. A key of
+        Java's proxy, which checks by default; a Java broker never does.
+    :param ignored: settings of a broker.conf that have no effect here.
+    :param transaction_check_interval: between checks of open transactions; 30 s as in Apache RocketMQ from 5.1.4 on,
+        where earlier versions, and much that is written about them, have 60 s.
+    :param transaction_time_out: how old a half message without an immunity time of its own must be to be checked.
+    :param transaction_check_max: so many checks without an end, and a half message is given up.
+    :param transaction_op_batch_interval: how long the ends of transactions are gathered before they are written down
+        together; 0 writes each at once. A crash meanwhile makes the broker ask again.
+    :param transaction_op_msg_max_size: so many bytes of them are written down at once.
+    :raises ConfigError: a value that can never work.
+    """
+
+    broker_name: str = "broker-a"
+    broker_cluster_name: str = "DefaultCluster"
+    broker_role: str = ASYNC_MASTER
+    broker_id: int = 0
+    listen_port: int = 10911
+    bind_address: str = "0.0.0.0"  # noqa: S104 - as Java's
+    broker_ip1: str = "127.0.0.1"
+    broker_ip2: str = ""
+    ha_listen_port: int = 0
+    ha_master_address: str = ""
+    ha_send_heartbeat_interval: int = 5_000
+    ha_housekeeping_interval: int = 20_000
+    ha_transfer_batch_size: int = 32 * 1024
+    ha_max_gap_not_in_sync: int = 256 * 1024 * 1024
+    ha_flow_control_enable: bool = False
+    max_ha_transfer_byte_in_second: int = 100 * 1024 * 1024
+    in_sync_replicas: int = 1
+    min_in_sync_replicas: int = 1
+    enable_auto_in_sync_replicas: bool = False
+    total_replicas: int = 1
+    slave_timeout: int = 3_000
+    namesrv_addr: str = ""
+    store_path_root_dir: str = DEFAULT_STORE
+    region_id: str = "DefaultRegion"
+    trace_on: bool = True
+    broker_permission: int = PERM_RW
+
+    auto_create_topic_enable: bool = True
+    default_topic_queue_nums: int = 8
+    cluster_topic_enable: bool = True
+    broker_topic_enable: bool = True
+    trace_topic_enable: bool = False
+    msg_trace_topic_name: str = "RMQ_SYS_TRACE_TOPIC"
+    validate_system_topic_when_update_topic: bool = True
+    clear_retry_topic_when_delete_topic: bool = True
+    revive_queue_num: int = 8
+    skip_when_ck_re_put_reach_max_times: bool = False
+    enable_retry_topic_v2: bool = False
+    retrieve_message_from_pop_retry_topic_v1: bool = True
+    pop_from_retry_probability: int = 20
+    pop_response_return_actual_retry_topic: bool = False
+    init_pop_offset_by_check_msg_in_mem: bool = True
+    pop_polling_size: int = 1_024
+    max_pop_polling_size: int = 100_000
+    enable_notify_after_pop_order_lock_release: bool = True
+    default_message_request_mode: str = "PULL"
+    default_pop_share_queue_num: int = -1
+    server_load_balancer_enable: bool = True
+    load_balance_poll_name_server_interval: int = 30_000
+
+    auto_create_subscription_group: bool = True
+    notify_consumer_ids_changed_enable: bool = True
+    channel_expired_timeout: int = 120_000
+    enable_property_filter: bool = False
+    filter_support_retry: bool = False
+    filter_data_clean_time_span: int = 86_400_000
+    lite_pull_message_enable: bool = True
+    long_polling_enable: bool = True
+    short_polling_time_mills: int = 1_000
+    slave_read_enable: bool = False
+    offset_check_in_slave: bool = False
+    slave_sync_interval: int = 60_000
+    enable_split_metadata: bool = True
+    split_metadata_size: int = 2_000
+    slave_keep_larger_offset: bool = False
+    use_server_side_reset_offset: bool = True
+    consumer_offset_update_version_step: int = 500
+    delay_offset_update_version_step: int = 200
+    flush_consumer_offset_interval: int = 5_000
+    flush_delay_offset_interval: int = 10_000
+    sync_flush_timeout: int = 5_000
+
+    recall_message_enable: bool = False
+    allow_recall_when_broker_not_writeable: bool = True
+    append_topic_for_timer_delete_key: bool = False
+
+    store_reply_message_enable: bool = True
+
+    reject_transaction_message: bool = False
+    transaction_time_out: int = 6_000
+    transaction_check_max: int = 15
+    transaction_check_interval: int = 30_000
+    transaction_op_msg_max_size: int = 4096
+    transaction_op_batch_interval: int = 3_000
+
+    register_name_server_period: int = 30_000
+    register_broker_timeout_mills: int = 24_000
+    enable_single_topic_register: bool = False
+    start_accept_send_request_time_stamp: int = 0
+    server_channel_max_idle_time_seconds: int = 120
+    enable_slave_acting_master: bool = False
+    enable_remote_escape: bool = False
+    broker_heartbeat_interval: int = 1_000
+    send_heartbeat_timeout_millis: int = 1_000
+    broker_not_active_timeout_millis: int = 10_000
+    sync_broker_member_group_period: int = 1_000
+    enable_shutdown_gracefully: bool = False
+    shutdown_wait_time_seconds: int = 30
+
+    broker_fast_failure_enable: bool = True
+    wait_time_mills_in_send_queue: int = 200
+    wait_time_mills_in_pull_queue: int = 5_000
+    wait_time_mills_in_ack_queue: int = 3_000
+    wait_time_mills_in_heartbeat_queue: int = 31_000
+    wait_time_mills_in_transaction_queue: int = 3_000
+    wait_time_mills_in_admin_broker_queue: int = 5_000
+    os_page_cache_busy_time_out_mills: int = 1_000
+    send_thread_pool_queue_capacity: int = 10_000
+    pull_thread_pool_queue_capacity: int = 100_000
+    ack_thread_pool_queue_capacity: int = 100_000
+    heartbeat_thread_pool_queue_capacity: int = 50_000
+    end_transaction_pool_queue_capacity: int = 100_000
+    admin_broker_thread_pool_queue_capacity: int = 10_000
+    query_thread_pool_queue_capacity: int = 20_000
+    reply_thread_pool_queue_capacity: int = 10_000
+    client_manager_thread_pool_queue_capacity: int = 1_000_000
+    consumer_manager_thread_pool_queue_capacity: int = 1_000_000
+
+    broker_config_path: str = ""
+    config_black_list: str = "configBlackList;brokerConfigPath"
+    enable_mixed_message_type: bool = False
+    enable_topic_message_type_check: bool = False
+
+    ignored: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.listen_port <= 65535:
+            raise ConfigError(f"listenPort is {self.listen_port}: 0 to 65535 is expected")
+        if self.transaction_check_interval < 1:
+            raise ConfigError(f"transactionCheckInterval is {self.transaction_check_interval}: at least 1 is expected")
+        for name, least in (("default_topic_queue_nums", 0), ("revive_queue_num", 1)):
+            if not least <= getattr(self, name) <= MAX_QUEUES:
+                said = f"{java_key(name)} is {getattr(self, name)}: {least} to {MAX_QUEUES} is expected"
+                raise ConfigError(said)
+        self._check_role()
+        for key, name in (("brokerName", self.broker_name), ("brokerClusterName", self.broker_cluster_name)):
+            if not re.fullmatch(r"[%|a-zA-Z0-9_-]+", name):
+                raise ConfigError(f"{key} is {name!r}: letters, digits, '-', '_', '%' and '|' are allowed")
+        for address in self.namesrv_addresses:
+            parse_address(address)
+
+    def _check_role(self) -> None:
+        if self.broker_role not in ROLES:
+            raise ConfigError(f"brokerRole is {self.broker_role!r}: {', '.join(ROLES)} are there")
+        if not 0 <= self.ha_listen_port <= 65535:
+            raise ConfigError(f"haListenPort is {self.ha_listen_port}: 0 to 65535 is expected")
+        at_least_1 = (
+            "slave_sync_interval", "split_metadata_size", "ha_send_heartbeat_interval", "ha_housekeeping_interval",
+            "ha_transfer_batch_size", "max_ha_transfer_byte_in_second", "in_sync_replicas", "min_in_sync_replicas",
+            "total_replicas",
+        )  # fmt: skip
+        for name in at_least_1:
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{java_key(name)} is {getattr(self, name)}: at least 1 is expected")
+        if self.ha_master_address:
+            parse_address(self.ha_master_address)
+        if self.broker_role != SLAVE:
+            self.broker_id = 0
+        elif self.broker_id < 1:
+            raise ConfigError(f"brokerId is {self.broker_id}: a SLAVE needs one of its own, 1 or more")
+
+    @property
+    def is_slave(self) -> bool:
+        return self.broker_role == SLAVE
+
+    @property
+    def namesrv_addresses(self) -> tuple[str, ...]:
+        """The name servers one by one."""
+        return tuple(filter(None, (part.strip() for part in re.split("[;,]", self.namesrv_addr))))
+
+    @property
+    def store_root(self) -> Path:
+        return Path(self.store_path_root_dir).expanduser()
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str] | Iterable[str], **overrides: Any) -> Self:
+        """The broker's part of a broker.conf, given as a mapping or as lines. See :func:`read_properties`."""
+        broker, _ = configure(properties, **overrides)
+        return typing.cast("Self", broker)
+
+
+def configure(properties: Mapping[str, str] | Iterable[str], **overrides: Any) -> tuple[BrokerConfig, StoreConfig]:
+    """Both configurations of a broker.conf, given as a mapping or as lines.
+
+    Keys of Apache RocketMQ that have no meaning here are accepted without effect; they are in ``BrokerConfig.ignored``.
+
+    :param overrides: fields by their Python names, which win.
+    :raises ConfigError: unknown keys, each named with the nearest known one, and values of the wrong kind.
+    """
+    settings = dict(properties) if isinstance(properties, Mapping) else read_properties(properties)
+    faults = [fault for key, text in settings.items() if (fault := setting_fault(key, text))]
+    if faults:
+        raise ConfigError("; ".join(faults))
+    broker = {name: _value(BrokerConfig, name, key, settings[key]) for key, name in _known(BrokerConfig, settings)}
+    store = {name: _value(StoreConfig, name, key, settings[key]) for key, name in _known(StoreConfig, settings)}
+    broker["ignored"] = {key: text for key, text in settings.items() if key not in own_keys()}
+    names = StoreConfig.__struct_fields__
+    broker |= {name: value for name, value in overrides.items() if name not in names}
+    store |= {name: value for name, value in overrides.items() if name in names}
+    return _build(BrokerConfig, broker), _build(StoreConfig, store)
+
+
+def setting_fault(key: str, text: str) -> str | None:
+    """What is wrong with one setting of a broker.conf, in words, or None."""
+    kind = own_keys().get(key)
+    if kind is None:
+        default = JAVA_DEFAULTS.get(key)
+        if default is None:
+            return java_config.unknown(key, {*JAVA_DEFAULTS, *own_keys()})
+        kind = java_config.kind_of(default)
+    return java_config.fault(key, text, kind)
+
+
+@cache
+def own_keys() -> dict[str, type]:
+    """The keys that have an effect here, and what they hold."""
+    return {key: _types(cls)[name] for cls in (BrokerConfig, StoreConfig) for key, name in _fields(cls).items()}
+
+
+def java_key(field: str) -> str:
+    """The key of a field in a broker.conf."""
+    return _ODD_KEYS.get(field) or re.sub("_([a-z0-9])", lambda found: found[1].upper(), field)
+
+
+def java_settings(config: msgspec.Struct) -> dict[str, str]:
+    """A configuration as keys of a broker.conf and their values."""
+    return {key: _text(getattr(config, name)) for key, name in _fields(type(config)).items()}
+
+
+@cache
+def _fields(cls: type[msgspec.Struct]) -> dict[str, str]:
+    return {java_key(name): name for name in cls.__struct_fields__ if name != "ignored"}
+
+
+def _known(cls: type[msgspec.Struct], settings: Mapping[str, str]) -> list[tuple[str, str]]:
+    fields = _fields(cls)
+    return [(key, fields[key]) for key in settings if key in fields]
+
+
+@cache
+def _types(cls: type[msgspec.Struct]) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
+
+
+def _value(cls: type[msgspec.Struct], field: str, key: str, text: str) -> Any:
+    wanted = _types(cls)[field]
+    try:
+        return msgspec.convert(text.lower() if wanted is bool else text, wanted, strict=False)
+    except msgspec.ValidationError as e:
+        raise ConfigError(f"{key} is {text!r}: {e}") from e
+
+
+def _build(cls: type[Any], values: dict[str, Any]) -> Any:
+    odd = values.keys() - set(cls.__struct_fields__)
+    if odd:
+        raise ConfigError(java_config.unknown(min(odd), map(java_key, cls.__struct_fields__)))
+    return cls(**values)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,32 @@
+"""How much of each kind of request this broker takes, and how long requests may wait, under Java's own keys.
+
+Knows which setting limits which lane. Handlers name their lanes; how limits are held is the server's business.
+"""
+
+from __future__ import annotations
+
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.server import LaneLimit
+
+
+def lane_limits(config: BrokerConfig) -> dict[str, LaneLimit]:
+    """The limits by lane. Without ``brokerFastFailureEnable``, requests wait as long as it takes."""
+    limits = {
+        "send": LaneLimit(config.send_thread_pool_queue_capacity, config.wait_time_mills_in_send_queue),
+        "pull": LaneLimit(config.pull_thread_pool_queue_capacity, config.wait_time_mills_in_pull_queue),
+        "ack": LaneLimit(config.ack_thread_pool_queue_capacity, config.wait_time_mills_in_ack_queue),
+        "heartbeat": LaneLimit(config.heartbeat_thread_pool_queue_capacity, config.wait_time_mills_in_heartbeat_queue),
+        "transaction": LaneLimit(
+            config.end_transaction_pool_queue_capacity, config.wait_time_mills_in_transaction_queue
+        ),
+        "admin": LaneLimit(
+            config.admin_broker_thread_pool_queue_capacity, config.wait_time_mills_in_admin_broker_queue
+        ),
+        "query": LaneLimit(config.query_thread_pool_queue_capacity),
+        "reply": LaneLimit(config.reply_thread_pool_queue_capacity),
+        "client": LaneLimit(config.client_manager_thread_pool_queue_capacity),
+        "consumer": LaneLimit(config.consumer_manager_thread_pool_queue_capacity),
+    }
+    if config.broker_fast_failure_enable:
+        return limits
+    return {lane: LaneLimit(limit.in_flight) for lane, limit in limits.items()}

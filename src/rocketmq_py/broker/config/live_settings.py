@@ -1,0 +1,152 @@
+"""The settings of a running broker: what they are, and what an administrator makes of them.
+
+Knows which take effect at once, which at the next start, and where changes are kept. Parts of the broker share the two
+configuration objects and read most settings when they need them; so a change is made in these objects.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from rocketmq_py.broker.config.broker_config import BrokerConfig, configure, java_key, java_settings
+from rocketmq_py.broker.config.java_keys import JAVA_DEFAULTS, UNSET
+from rocketmq_py.core.java_config import PATH_KEYS, decoded, lines_of, read_properties, shown, write_properties
+from rocketmq_py.errors import BrokerError, ConfigError
+from rocketmq_py.protocol.bodies.common import DataVersion
+from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.store import FileSystem, OsFileSystem, StoreConfig
+
+_log = logging.getLogger(__name__)
+
+_NEVER_FROM_AFAR = PATH_KEYS | {"configBlackList"}
+
+
+def is_kept_from(key: str, black_list: str) -> bool:
+    """Whether a setting may not be changed from afar: who may decides where a broker reads and writes files.
+
+    :param black_list: keys an administrator has added, between semicolons.
+    """
+    return key in _NEVER_FROM_AFAR or "path" in key.lower() or key in black_list.split(";")
+
+
+AT_START = frozenset({
+    "broker_name", "broker_cluster_name", "broker_role", "broker_id", "broker_ip2",
+    "ha_listen_port", "ha_master_address", "total_replicas", "enable_slave_acting_master", "broker_heartbeat_interval",
+    "sync_broker_member_group_period",
+    "listen_port", "bind_address", "broker_ip1",
+    "region_id", "trace_on", "default_topic_queue_nums", "cluster_topic_enable",
+    "broker_topic_enable", "trace_topic_enable", "msg_trace_topic_name", "revive_queue_num",
+    "filter_data_clean_time_span", "consumer_offset_update_version_step", "delay_offset_update_version_step",
+    "flush_consumer_offset_interval", "flush_delay_offset_interval", "register_name_server_period",
+    "server_channel_max_idle_time_seconds", "mapped_file_size_commit_log", "mapped_file_size_consume_queue",
+    "max_hash_slot_num", "max_index_num", "message_index_enable", "message_delay_level",
+    "flush_disk_type", "check_crc_on_recover", "access_message_in_memory_max_ratio", "clean_resource_interval",
+    "max_open_queue_files", "timer_wheel_enable", "timer_precision_ms", "timer_roll_window_slot",
+    "timer_flush_interval_ms", "mapped_file_size_timer_log",
+})  # fmt: skip
+"""Fields read once; a change of them waits for the next start."""
+
+
+class LiveSettings:
+    """The settings in force.
+
+    :param broker: changed in place. :param store: changed in place, too.
+    :param port: where the broker listens.
+    :param clock: the time in milliseconds, for the version.
+    """
+
+    def __init__(
+        self,
+        broker: BrokerConfig,
+        store: StoreConfig,
+        port: int,
+        clock: Callable[[], int],
+        fs: FileSystem | None = None,
+    ) -> None:
+        self._broker = broker
+        self._store = store
+        self._port = port
+        self._clock = clock
+        self._fs = fs or OsFileSystem()
+        self._waiting: dict[str, str] = {}
+        self.version = DataVersion(timestamp=clock())
+        self.on_change: Callable[[frozenset[str]], None] = lambda _: None
+        """Hears which keys have been changed."""
+
+    @property
+    def path(self) -> Path:
+        """The file changes are kept in."""
+        return kept_in(self._broker.broker_config_path, self._broker.store_root)
+
+    def table(self) -> dict[str, str]:
+        """Every key of Java's and of ours; what waits for the next start with the value it will have."""
+        config = self._broker
+        found = {
+            "listenPort": str(self._port), "haListenPort": str(config.ha_listen_port or self._port + 1),
+            "brokerIP2": config.broker_ip2 or config.broker_ip1,
+        }  # fmt: skip
+        log = {"storePathCommitLog": str(config.store_root / "commitlog")}
+        shown = {**JAVA_DEFAULTS, **log, **config.ignored, **self._own(), **found}
+        optional = {"brokerConfigPath": config.broker_config_path, "haMasterAddress": config.ha_master_address}
+        given = config.ignored.keys() | {key for key, value in optional.items() if value}
+        return {key: value for key, value in (shown | self._waiting).items() if key not in UNSET or key in given}
+
+    def _own(self) -> dict[str, str]:
+        return {**java_settings(self._broker), **java_settings(self._store)}
+
+    def update(self, text: str) -> frozenset[str]:
+        """Take over ``key=value`` lines and keep them.
+
+        :returns: the keys that wait for the next start.
+        :raises BrokerError: NO_PERMISSION, a key may not be changed from afar; INVALID_PARAMETER, a key that is not
+            known or a value it cannot have: nothing is changed then.
+        """
+        changes = read_properties(lines_of(text), strict=False)
+        if any(is_kept_from(key, self._broker.config_black_list) for key in changes):
+            raise BrokerError.of(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
+        broker, store = self._checked(changes)
+        later = self._take_over(self._broker, broker, changes) | self._take_over(self._store, store, changes)
+        self._broker.ignored = broker.ignored
+        self._waiting |= {key: changes[key] for key in later}
+        self.version = self.version.bump(self._clock())
+        self._keep(changes)
+        _log.info("settings changed: %s%s", ", ".join(shown(f"{key}={changes[key]}") for key in sorted(changes)),
+                  f"; from the next start on: {', '.join(sorted(later))}" if later else "")  # fmt: skip
+        self.on_change(frozenset(changes.keys() - later))
+        return frozenset(later)
+
+    def _checked(self, changes: Mapping[str, str]) -> tuple[BrokerConfig, StoreConfig]:
+        try:
+            return configure({**self._broker.ignored, **self._own(), **self._waiting, **changes})
+        except ConfigError as e:
+            raise BrokerError.of(ResponseCode.INVALID_PARAMETER, str(e)) from e
+
+    @staticmethod
+    def _take_over(target: msgspec.Struct, source: msgspec.Struct, changes: Mapping[str, str]) -> set[str]:
+        """Change what may change while running; the keys that may not."""
+        later = set()
+        for name in target.__struct_fields__:
+            if java_key(name) not in changes:
+                continue
+            if name in AT_START:
+                later.add(java_key(name))
+            else:
+                setattr(target, name, getattr(source, name))
+        return later
+
+    def _keep(self, changes: Mapping[str, str]) -> None:
+        try:
+            before, encoding = decoded(self._fs.read(self.path) or b"")
+            after = write_properties(before, changes)
+            self._fs.write(self.path, after.encode(encoding, "backslashreplace"))  # Java's escapes, too
+        except OSError as e:
+            _log.error("%s cannot be written, the changed settings hold until the broker ends: %s", self.path, e)
+
+
+def kept_in(config_path: str, store_root: Path) -> Path:
+    """The file that keeps the settings of a broker an administrator has changed."""
+    return Path(config_path).expanduser() if config_path else store_root / "config" / "broker.properties"

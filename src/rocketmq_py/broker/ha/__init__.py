@@ -1,0 +1,1 @@
+"""Replication between master and slaves, and the role of this broker."""

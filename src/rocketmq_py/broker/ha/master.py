@@ -1,0 +1,270 @@
+"""A master's side of replication: who fetches the log, what each is sent, how far each has come.
+
+What is sent are views of the log as it lies in memory; no message is looked at. Knows when bytes go out, heartbeats and
+when a slave is given up (DefaultHAConnection). Refuses to know who waits for slaves: it tells how far they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from typing import cast
+
+from rocketmq_py.broker.config.broker_config import SYNC_MASTER, BrokerConfig
+from rocketmq_py.core.broker.replication import Rate, acknowledged, first_offset
+from rocketmq_py.errors import ConfigError, CorruptFrame
+from rocketmq_py.protocol.ha import ReportReader, pack_header
+from rocketmq_py.server.peer import format_address
+from rocketmq_py.store import MessageStore
+
+_log = logging.getLogger(__name__)
+
+_BURST = 1024 * 1024
+"""So many bytes go to one slave before others get their turn."""
+_HIGH_WATER = 1024 * 1024
+_LOOK_SECONDS = 0.1
+"""So often it is looked whether flow control lets more go out."""
+_GATHER_SECONDS = 0.002
+"""So long new messages are gathered before they are sent, where nobody waits for slaves to have them."""
+
+
+class SlaveLink(asyncio.Protocol):
+    """The connection of one slave."""
+
+    _transport: asyncio.Transport
+
+    def __init__(self, master: HaMaster) -> None:
+        self._master = master
+        self._config = master.config
+        self._store = master.store
+        self._reports = ReportReader()
+        now = master.clock()
+        self._read_ms = self._written_ms = now
+        self.sent = Rate(now)
+        self.address = ""
+        self.host = ""
+        self.acknowledged = -1
+        """Where the slave's log ends, as it has said; -1 before it has said anything."""
+        self.next = -1
+        """The offset it gets next; -1 before it has said where it stands."""
+        self._is_paused = False
+
+    # -- asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=_HIGH_WATER)
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.host = transport.get_extra_info("peername")[0]
+        self.address = format_address(*transport.get_extra_info("peername")[:2])
+        self._master.joined(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._read_ms = self._master.clock()
+        try:
+            reported = self._reports.feed(data)
+        except CorruptFrame as e:
+            self.give_up(str(e))
+            return
+        if reported is None:
+            return
+        if self.next < 0 and not self._begin(reported):
+            return
+        self.acknowledged = reported
+        self._master.progressed()
+
+    def pause_writing(self) -> None:
+        self._is_paused = True
+
+    def resume_writing(self) -> None:
+        self._is_paused = False
+        self.pump()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._master.left(self, exc)
+
+    # -- sending
+
+    def _begin(self, reported: int) -> bool:
+        end = self._store.max_physical_offset
+        if reported > end:
+            self._master.trouble(self.host,
+                f"the slave {self.address} has the log up to {reported}, and this master only up to {end}: it has "
+                "messages this master has lost, and gets nothing before its store is emptied",
+            )  # fmt: skip
+            self._transport.close()
+            return False
+        self.next = first_offset(reported, end, self._store.config.mapped_file_size_commit_log)
+        _log.info("the slave %s gets the log from %d on, it has it up to %d", self.address, self.next, reported)
+        if self.next >= self._store.min_physical_offset:
+            self._master.no_trouble(self.host, f"the slave {self.address} is served again")
+        self.pump()
+        return True
+
+    def pump(self) -> None:
+        """Send what the slave does not have, as much as it takes."""
+        if self.next < 0 or self._is_paused or self._transport.is_closing():
+            return
+        config, now = self._config, self._master.clock()
+        room = self.sent.room(config.max_ha_transfer_byte_in_second, now) if config.ha_flow_control_enable else _BURST
+        room = total = min(room, _BURST)
+        buffers: list[bytes | memoryview] = []
+        while room and (view := self._store.log_view(self.next, min(config.ha_transfer_batch_size, room))) is not None:
+            buffers += (pack_header(self.next, len(view)), view)
+            self.next += len(view)
+            room -= len(view)
+        if not buffers:
+            return
+        self._written_ms = now
+        self.sent.add(total - room, now)
+        self._transport.writelines(buffers)
+        if not room and not config.ha_flow_control_enable:
+            asyncio.get_running_loop().call_soon(self.pump)
+
+    def tick(self, now: int) -> None:
+        """Due several times a second: what flow control or silence has held up, heartbeats, an end."""
+        config = self._config
+        if now - self._read_ms > config.ha_housekeeping_interval:
+            self.give_up(f"it has said nothing for {now - self._read_ms} ms (haHousekeepingInterval)")
+            return
+        self.pump()
+        if 0 <= self.next < self._store.min_physical_offset:
+            self._master.trouble(self.host,
+                f"the slave {self.address} needs the log from {self.next} on, and it begins at "
+                f"{self._store.min_physical_offset}, the rest has expired: it gets nothing before its store is emptied",
+            )  # fmt: skip
+        if self.next >= 0 and not self._is_paused and now - self._written_ms > config.ha_send_heartbeat_interval:
+            self._written_ms = now
+            self._transport.write(pack_header(self.next, 0))
+
+    def give_up(self, why: str) -> None:
+        """End the connection at once."""
+        _log.warning("closing the connection of the slave %s: %s", self.address, why)
+        self.abort()
+
+    def abort(self) -> None:
+        """As :meth:`give_up`, for no reason of its own."""
+        self._transport.abort()
+
+
+class HaMaster:
+    """Listens for slaves and keeps sending to those that are there.
+
+    :param clock: the time in milliseconds.
+    """
+
+    def __init__(self, config: BrokerConfig, store: MessageStore, clock: Callable[[], int]) -> None:
+        self.config = config
+        self.store = store
+        self.clock = clock
+        self.on_progress: Callable[[], None] = lambda: None
+        """Called when a slave has more of the log."""
+        self.links: list[SlaveLink] = []
+        self._troubles: set[str] = set()
+        self._server: asyncio.Server | None = None
+        self._gathering: asyncio.TimerHandle | None = None
+        self._moved = asyncio.Event()
+
+    async def listen(self, host: str, port: int) -> int:
+        """Wait for slaves at a port, 0 for any; returns it.
+
+        :raises ConfigError: it cannot be listened on.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(lambda: SlaveLink(self), host, port)
+        except OSError as e:
+            raise ConfigError(f"slaves cannot be waited for at {host}:{port} (haListenPort): {e.strerror or e}") from e
+        return int(self._server.sockets[0].getsockname()[1])
+
+    def close(self) -> None:
+        """Stop listening and end all connections."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        if self._gathering is not None:
+            self._gathering.cancel()
+        for link in tuple(self.links):
+            link.abort()
+
+    # -- the log
+
+    def written(self) -> None:
+        """The log has become longer: send it, at once where somebody waits for slaves to have it."""
+        if not self.links:
+            return
+        if self.config.broker_role == SYNC_MASTER:
+            self._pump()
+        elif self._gathering is None:
+            self._gathering = asyncio.get_running_loop().call_later(_GATHER_SECONDS, self._pump)
+
+    def _pump(self) -> None:
+        self._gathering = None
+        for link in self.links:
+            link.pump()
+
+    def tick(self) -> None:
+        """Due several times a second."""
+        now = self.clock()
+        for link in tuple(self.links):
+            link.tick(now)
+
+    def acknowledged(self, slaves: int) -> int:
+        """Up to where at least so many slaves have the log; -1 when there are not so many."""
+        return acknowledged([link.acknowledged for link in self.links], slaves)
+
+    async def hand_over(self, seconds: float) -> list[SlaveLink]:
+        """Wait until the slaves that are not far behind have all of the log.
+
+        :param seconds: how long at most.
+        :returns: the slaves that still do not have it.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        while (behind := self._behind()) and (left := end - loop.time()) > 0:
+            self.tick()
+            self._moved.clear()
+            try:
+                async with asyncio.timeout(min(left, _LOOK_SECONDS)):
+                    await self._moved.wait()
+            except TimeoutError:
+                continue
+        return behind
+
+    def _behind(self) -> list[SlaveLink]:
+        end = self.store.max_physical_offset
+        return [link for link in self.links if link.acknowledged < end and self.is_in_sync(link, end)]
+
+    def is_in_sync(self, link: SlaveLink, log_end: int) -> bool:
+        """Whether a slave is not too far behind."""
+        return log_end - link.acknowledged < self.config.ha_max_gap_not_in_sync
+
+    # -- for connections
+
+    def progressed(self) -> None:
+        """A slave has more of the log."""
+        self._moved.set()
+        self.on_progress()
+
+    def joined(self, link: SlaveLink) -> None:
+        _log.info("a slave has connected from %s", link.address)
+        self.links.append(link)
+
+    def left(self, link: SlaveLink, why: Exception | None) -> None:
+        self.links.remove(link)
+        self._moved.set()
+        _log.info("the slave %s is gone: %s", link.address, why or "it has closed the connection, or this broker has")
+
+    def trouble(self, host: str, what: str) -> None:
+        """Say what is wrong with the slave of a machine, once until it is over."""
+        if host not in self._troubles:
+            self._troubles.add(host)
+            _log.error(what)
+
+    def no_trouble(self, host: str, what: str) -> None:
+        """Say that what was wrong with the slave of a machine is over, if it was."""
+        if host in self._troubles:
+            self._troubles.discard(host)
+            _log.warning(what)

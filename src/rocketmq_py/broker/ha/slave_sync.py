@@ -1,0 +1,245 @@
+"""What a slave takes over from its master besides the log: topics, groups, offsets, modes, where timers stand.
+
+Knows Java's requests, their order and how often (SlaveSynchronize). Refuses to know what the tables mean: each takes
+over what it is told. Where the log comes from is another matter (``role``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import NamedTuple
+
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.ha.role import Master, Role
+from rocketmq_py.broker.metadata.groups import SubscriptionGroups
+from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
+from rocketmq_py.broker.metadata.request_modes import RequestModes
+from rocketmq_py.broker.metadata.topics import TopicConfigs
+from rocketmq_py.broker.timer.delay_levels import DelayService
+from rocketmq_py.broker.timer.timers import Timers
+from rocketmq_py.core.peer import Reply
+from rocketmq_py.errors import BadHeader, NetworkError, RocketMQError
+from rocketmq_py.protocol.bodies.common import DataVersion, SubscriptionGroupTable, TopicConfig, TopicConfigTable
+from rocketmq_py.protocol.bodies.pop import MessageRequestModes
+from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.protocol.headers.base import Header
+from rocketmq_py.protocol.headers.cluster import AllGroups, AllGroupsResponse, AllTopics, AllTopicsResponse
+from rocketmq_py.remoting.rpc_client import RpcClient
+from rocketmq_py.tasks import Background
+from rocketmq_py.wire.command import Command
+from rocketmq_py.wire.fastjson import load_object
+
+_log = logging.getLogger(__name__)
+
+_TICK_SECONDS = 3.0
+"""How often a slave asks where timers stand, and tries again what failed."""
+_TIMEOUT_SECONDS = 30.0
+_PAGE = 2000
+_MOST_PAGES = 10_000
+"""A master whose topics change faster than they can be told is left alone until the next time."""
+
+
+class Tables(NamedTuple):
+    """What is taken over."""
+
+    topics: TopicConfigs
+    groups: SubscriptionGroups
+    offsets: ConsumerOffsets
+    delay: DelayService
+    modes: RequestModes
+    timers: Timers
+
+
+class SlaveSync:
+    """Keeps the tables of a slave as its master's are.
+
+    All of it is fetched when a master becomes known, then every ``slave_sync_interval``, and when the log brings a
+    topic that is not known; the timers' checkpoint every three seconds. Each part is a matter of its own: one that
+    fails keeps no other from being fetched, unless the master cannot be reached at all.
+
+    :param address: of this broker: one that has become master is not its own slave.
+    :param on_lost: hears that the master cannot be reached.
+    """
+
+    def __init__(
+        self, config: BrokerConfig, role: Role, tables: Tables, outward: RpcClient, address: str,
+        on_lost: Callable[[], None],
+    ) -> None:  # fmt: skip
+        self._config = config
+        self._role = role
+        self._tables = tables
+        self._outward = outward
+        self._address = address
+        self._on_lost = on_lost
+        self._failures = 0
+        self._failing: set[str] = set()
+        self._wake = asyncio.Event()
+        self._is_due = True
+        self._strangers: set[str] = set()
+        self._work = Background()
+        self.completed = 0
+        """How often everything has been taken over."""
+        outward.on_lost = lambda _: self._wake.set()
+
+    def start(self) -> None:
+        """Begin; nothing happens while no master is known."""
+        self._work.start(self._run())
+        self._role.watch(self._master_is)
+
+    async def stop(self) -> None:
+        """End, harmless when ended already."""
+        await self._work.stop()
+        self._outward.close()
+
+    def arrived(self, topics: Iterable[str]) -> None:
+        """The log has brought messages of ``topics``.
+
+        Who reads them when the master is gone must find their topic here, so of a new one the master is asked now: of
+        each name once in an interval, since it may be one the master has deleted.
+        """
+        new = {topic for topic in topics if self._tables.topics.get(topic) is None} - self._strangers
+        if new:
+            self._strangers |= new
+            self._is_due = True
+            self._wake.set()
+
+    def _master_is(self, master: Master) -> None:
+        if master.address is not None:
+            self._is_due = True
+            self._wake.set()
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        next_full = 0.0
+        while True:
+            self._wake.clear()
+            master = self._role.master.address
+            if master is not None and master != self._address:
+                is_full = self._is_due or loop.time() >= next_full
+                self._is_due = False
+                if loop.time() >= next_full:
+                    self._strangers.clear()
+                if await self._turn(master, is_full=is_full):
+                    if is_full:
+                        self.completed += 1
+                        next_full = loop.time() + self._config.slave_sync_interval / 1000
+                else:
+                    self._is_due |= is_full
+            try:
+                async with asyncio.timeout(min(_TICK_SECONDS, self._config.slave_sync_interval / 1000)):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    # -- one turn
+
+    async def _turn(self, master: str, *, is_full: bool) -> bool:
+        """Fetch what is due; whether all of it came."""
+        parts: list[Callable[[str], Awaitable[None]]] = []
+        if is_full:
+            parts += [self._topics, self._offsets, self._delay, self._groups, self._modes]
+        if self._tables.timers.is_enabled:
+            parts += [self._timer_metrics, self._timers] if is_full else [self._timers]
+        done = [await self._guarded(part, master) for part in parts if not self._failures or part is parts[0]]
+        return all(done) and not self._failures
+
+    async def _guarded(self, part: Callable[[str], Awaitable[None]], master: str) -> bool:
+        name = part.__name__.strip("_").replace("_", " ")
+        try:
+            await part(master)
+        except NetworkError as e:
+            self._unreachable(master, e)
+            return False
+        except (RocketMQError, OSError, ValueError) as e:
+            if name not in self._failing:
+                self._failing.add(name)
+                _log.error("the %s of master %s cannot be taken over, trying again: %s", name, master, e)
+            return False
+        if self._failures:
+            _log.warning("master %s can be reached again", master)
+            self._failures = 0
+        if name in self._failing:
+            self._failing.discard(name)
+            _log.warning("the %s of master %s are taken over again", name, master)
+        return True
+
+    def _unreachable(self, master: str, error: NetworkError) -> None:
+        """Ask at growing intervals who the master is: name servers know sooner than anybody tells us."""
+        if not self._failures:
+            _log.warning("master %s cannot be reached: %s", master, error)
+        self._failures += 1
+        if self._failures & (self._failures - 1) == 0:
+            self._on_lost()
+
+    async def _ask(self, master: str, code: Code, header: Header | None = None) -> Reply:
+        command = Command(code, ext=header.to_ext() if header is not None else {})
+        return await self._outward.ask(master, command, _TIMEOUT_SECONDS)
+
+    # -- the parts
+
+    async def _topics(self, master: str) -> None:
+        table: dict[str, TopicConfig] = {}
+        version: DataVersion | None = None
+        for _ in range(_MOST_PAGES):
+            asked = AllTopics(topic_seq=len(table), max_topic_num=_PAGE, data_version=_as_text(version))
+            reply = await self._ask(master, Code.GET_ALL_TOPIC_CONFIG, asked)
+            told = TopicConfigTable.convert(load_object(reply.body))
+            if version not in (None, told.data_version):
+                table = {}
+            version, found = told.data_version, told.topic_config_table
+            table |= found
+            total = AllTopicsResponse.from_ext(reply.ext).total_topic_num
+            if total is None or not found or len(table) >= total:
+                self._tables.topics.take_over(version, table)
+                return
+        raise BadHeader(f"the topics of {master} change faster than they are told")
+
+    async def _groups(self, master: str) -> None:
+        whole = SubscriptionGroupTable()
+        version: DataVersion | None = None
+        for _ in range(_MOST_PAGES):
+            asked = AllGroups(
+                group_seq=len(whole.subscription_group_table), max_group_num=_PAGE, data_version=_as_text(version)
+            )
+            reply = await self._ask(master, Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, asked)
+            told = SubscriptionGroupTable.convert(load_object(reply.body))
+            if version not in (None, told.data_version):
+                whole = SubscriptionGroupTable()
+            version = whole.data_version = told.data_version
+            whole.subscription_group_table |= told.subscription_group_table
+            whole.forbidden_table |= told.forbidden_table
+            total = AllGroupsResponse.from_ext(reply.ext).total_group_num
+            if total is None or not told.subscription_group_table or len(whole.subscription_group_table) >= total:
+                self._tables.groups.take_over(whole)
+                return
+        raise BadHeader(f"the groups of {master} change faster than they are told")
+
+    async def _offsets(self, master: str) -> None:
+        reply = await self._ask(master, Code.GET_ALL_CONSUMER_OFFSET)
+        keeps_larger = self._config.slave_keep_larger_offset
+        self._tables.offsets.take_over(load_object(reply.body), keeps_larger=keeps_larger)
+        self._tables.offsets.persist()
+
+    async def _delay(self, master: str) -> None:
+        reply = await self._ask(master, Code.GET_ALL_DELAY_OFFSET)
+        self._tables.delay.take_over(load_object(reply.body))
+        self._tables.delay.persist()
+
+    async def _modes(self, master: str) -> None:
+        reply = await self._ask(master, Code.GET_ALL_MESSAGE_REQUEST_MODE)
+        self._tables.modes.take_over(MessageRequestModes.convert(load_object(reply.body)))
+
+    async def _timer_metrics(self, master: str) -> None:
+        reply = await self._ask(master, Code.GET_TIMER_METRICS)
+        self._tables.timers.metrics.take_over(load_object(reply.body))
+
+    async def _timers(self, master: str) -> None:
+        reply = await self._ask(master, Code.GET_TIMER_CHECK_POINT)
+        self._tables.timers.take_over(bytes(reply.body))
+
+
+def _as_text(version: DataVersion | None) -> str:
+    """A version as a header field; empty for none, as Java's slave says it."""
+    return "" if version is None else version.encode().decode()

@@ -1,0 +1,50 @@
+"""Writing configuration files without keeping the event loop waiting for the disk."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from rocketmq_py.store.config.config_files import ConfigFile
+
+_log = logging.getLogger(__name__)
+
+
+class ConfigFileSaver:
+    """Saves files one after the other in a thread of its own.
+
+    A disk that fails is logged, once for each file until it can be written again; the next save tries.
+    """
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rocketmq-config")
+        self._last: Future[None] | None = None
+        self._failing: set[Path] = set()
+        """Files that could not be written; the thread's own."""
+
+    def save(self, file: ConfigFile, value: Any) -> None:
+        """Write ``value`` to a file soon; it must not change any more."""
+        self._last = self._thread.submit(self._save, file, value)
+
+    def wait(self) -> None:
+        """Wait until everything is written."""
+        if self._last is not None:
+            self._last.result()
+
+    def close(self) -> None:
+        """Wait until everything is written and end the thread."""
+        self._thread.shutdown(wait=True)
+
+    def _save(self, file: ConfigFile, value: Any) -> None:
+        try:
+            file.save(value)
+        except OSError as e:
+            if file.path not in self._failing:
+                self._failing.add(file.path)
+                _log.error("%s cannot be written, what it holds is older than what the broker knows: %s", file.path, e)
+        else:
+            if file.path in self._failing:
+                self._failing.discard(file.path)
+                _log.warning("%s can be written again", file.path)

@@ -1,0 +1,139 @@
+"""The consumer groups this broker knows by configuration, and ``subscriptionGroup.json``.
+
+Knows Java's rules (SubscriptionGroupManager). Refuses to know who is connected (``clients``).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.metadata.java_files import bean, version_of
+from rocketmq_py.broker.metadata.name_validator import without_unsafe
+from rocketmq_py.core.queue_limits import retry_queues_fault, within_limits
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.protocol import names
+from rocketmq_py.protocol.bodies.common import DataVersion, SubscriptionGroupConfig, SubscriptionGroupTable
+from rocketmq_py.store.config.config_journal import JournaledFile, Step
+
+_log = logging.getLogger(__name__)
+
+READ_FORBIDDEN = 0x4
+"""The bit of a forbidden value that stops reading (PermName.INDEX_PERM_READ is its position)."""
+
+_TABLE = "subscriptionGroupTable"
+_FORBIDDEN = "forbiddenTable"
+
+BUILT_IN = (
+    "TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY", "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", "CID_RMQ_SYS_TRANS",
+)  # fmt: skip
+
+
+class SubscriptionGroups:
+    """The table of consumer groups.
+
+    :param file: ``subscriptionGroup.json``.
+    :param clock: the time in milliseconds, for the version of the table.
+    """
+
+    def __init__(self, file: JournaledFile, config: BrokerConfig, clock: Callable[[], int]) -> None:
+        self._file = file
+        self._config = config
+        self._clock = clock
+        self.version = DataVersion(timestamp=clock())
+        self.table = {name: SubscriptionGroupConfig(group_name=name) for name in BUILT_IN}
+        self.forbidden: dict[str, dict[str, int]] = {}
+
+    def load(self) -> None:
+        """Take over what the file holds."""
+        tree = self._file.load()
+        if tree is None:
+            self.persist()
+            return
+        stored = SubscriptionGroupTable.convert(tree)
+        self.version = version_of(tree, self.version)
+        table = without_unsafe(f"groups of {self._file.path}", stored.subscription_group_table)
+        self.table |= _within_limits(table, "its file")
+        self.forbidden = stored.forbidden_table
+        self.catch_up()
+
+    def persist(self) -> None:
+        """Write the file as a whole."""
+        self._file.save(self._tree)
+
+    def catch_up(self) -> None:
+        """Write the file as a whole if it lacks changes and it is time to."""
+        self._file.catch_up(self._tree)
+
+    def _tree(self) -> dict[str, object]:
+        return {
+            "dataVersion": bean(self.version),
+            _FORBIDDEN: self.forbidden,
+            _TABLE: {name: bean(group) for name, group in self.table.items()},
+        }
+
+    def get(self, group: str) -> SubscriptionGroupConfig | None:
+        return self.table.get(group)
+
+    def find(self, group: str) -> SubscriptionGroupConfig | None:
+        """The configuration of a group, created when it is absent and may be."""
+        found = self.table.get(group)
+        if found is not None:
+            return found
+        if not self._config.auto_create_subscription_group and not group.startswith(names.SYSTEM_GROUP_PREFIX):
+            return None
+        try:
+            names.check_group(group)
+        except ConfigError:
+            return None
+        _log.info("consumer group %s created", group)
+        return self.put([SubscriptionGroupConfig(group_name=group)])[0]
+
+    def put(self, groups: Iterable[SubscriptionGroupConfig]) -> list[SubscriptionGroupConfig]:
+        """Create or replace groups, written to disk."""
+        changed = list(groups)
+        self.table |= {group.group_name: group for group in changed}
+        self._changed({_TABLE: {group.group_name: bean(group) for group in changed}})
+        return changed
+
+    def take_over(self, told: SubscriptionGroupTable) -> None:
+        """Have what a master has, if that is another version; what it has not is gone. Written to disk."""
+        if told.data_version != self.version:
+            table = without_unsafe("groups of the master", told.subscription_group_table)
+            self.version, self.table = told.data_version, _within_limits(table, "the master")
+            self.forbidden = told.forbidden_table
+            self.persist()
+
+    def delete(self, group: str) -> bool:
+        """Forget a group; whether there was one."""
+        if self.table.pop(group, None) is None:
+            return False
+        self.forbidden.pop(group, None)
+        self._changed({_TABLE: {group: None}, _FORBIDDEN: {group: None}})
+        return True
+
+    def is_read_forbidden(self, group: str, topic: str) -> bool:
+        """Whether a group is kept from reading a topic."""
+        return bool(self.forbidden and self.forbidden.get(group, {}).get(topic, 0) & READ_FORBIDDEN)
+
+    def set_read_forbidden(self, group: str, topic: str, forbidden: bool) -> None:
+        """Keep a group from reading a topic, or let it again."""
+        topics = self.forbidden.setdefault(group, {})
+        topics[topic] = topics.get(topic, 0) & ~READ_FORBIDDEN | (READ_FORBIDDEN if forbidden else 0)
+        self._changed({_FORBIDDEN: {group: topics}})
+
+    def _changed(self, step: Step) -> None:
+        self.version = self.version.bump(self._clock())
+        self._file.change(bean(self.version), step, self._tree)
+
+
+def _within_limits(table: dict[str, SubscriptionGroupConfig], teller: str) -> dict[str, SubscriptionGroupConfig]:
+    """The groups somebody tells of, none with more retry queues than a topic may have."""
+    for name, group in table.items():
+        fault = retry_queues_fault(name, group.retry_queue_nums)
+        if fault is not None:
+            group.retry_queue_nums = within_limits(group.retry_queue_nums)
+            _log.warning("%s says that %s; the broker goes on with %d", teller, fault, group.retry_queue_nums)
+    return table

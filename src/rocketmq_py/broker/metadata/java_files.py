@@ -1,0 +1,38 @@
+"""How the broker's tables look in the files under ``config/``: members sorted, null ones left out, as Java writes them.
+
+Knows shapes. Refuses to know what the tables mean.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from rocketmq_py.protocol.bodies.common import Body, DataVersion
+
+
+def bean(body: Body) -> dict[str, Any]:
+    """The members of a body as fastjson orders those of a bean: by name, without nulls."""
+    tree = _sorted(msgspec.to_builtins(body, str_keys=True))
+    assert isinstance(tree, dict)
+    return tree
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _sorted(value[name]) for name in sorted(value) if value[name] is not None}
+    if isinstance(value, list):
+        return [_sorted(item) for item in value]
+    return value
+
+
+def version_of(tree: Any, otherwise: DataVersion) -> DataVersion:
+    """The ``dataVersion`` of a file's content, or another when it has none."""
+    found = tree.get("dataVersion") if isinstance(tree, dict) else None
+    return DataVersion.convert(found) if found else otherwise
+
+
+def int_keys(table: Any) -> dict[int, int]:
+    """A map of integers to integers; keys of a read file are strings."""
+    return {int(key): int(value) for key, value in (table or {}).items()}

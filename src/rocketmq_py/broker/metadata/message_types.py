@@ -1,0 +1,38 @@
+"""Types of messages, and whether a topic takes one: a check a Java broker leaves to the proxy in front of it.
+
+Knows the rules and words of Apache RocketMQ (TopicMessageType, DefaultTopicMessageTypeValidator). Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rocketmq_py.broker.metadata.topic_attributes import MESSAGE_TYPE, MIXED
+from rocketmq_py.properties import Property
+from rocketmq_py.protocol import names
+from rocketmq_py.protocol.bodies.common import TopicConfig
+
+_DELAYS = (Property.DELAY_LEVEL, Property.TIMER_DELIVER_MS, Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS)
+
+
+def message_type(properties: Mapping[str, str]) -> str:
+    """What a message is by its properties."""
+    if properties.get(Property.TRANSACTION_PREPARED) == "true":
+        return "TRANSACTION"
+    if any(name in properties for name in _DELAYS):
+        return "DELAY"
+    return "FIFO" if Property.SHARDING_KEY in properties else "NORMAL"
+
+
+def type_fault(topic: TopicConfig, properties: Mapping[str, str]) -> str | None:
+    """Why a topic does not take a message, or None. A topic that says nothing takes normal ones.
+
+    What belongs to a group (retries, dead letters) is not looked at.
+    """
+    wanted = topic.attributes.get(MESSAGE_TYPE, "NORMAL")
+    if wanted == MIXED or topic.topic_name.startswith((names.RETRY_PREFIX, names.DLQ_PREFIX)):
+        return None
+    found = message_type(properties)
+    if found == wanted:
+        return None
+    return f"TopicMessageType validate failed, the expected type is {wanted}, but actual type is {found}"

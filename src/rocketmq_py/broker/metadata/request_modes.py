@@ -1,0 +1,67 @@
+"""How each group asks for the messages of each topic, pulling or popping, and ``messageRequestMode.json``.
+
+Knows Java's rules (MessageRequestModeManager, QueryAssignmentProcessor). Refuses to know queues.
+"""
+
+from __future__ import annotations
+
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.metadata.groups import SubscriptionGroups
+from rocketmq_py.broker.metadata.java_files import bean
+from rocketmq_py.broker.metadata.topics import TopicConfigs
+from rocketmq_py.errors import BrokerError
+from rocketmq_py.protocol.bodies.pop import POP, PULL, MessageRequestMode, MessageRequestModes
+from rocketmq_py.protocol.codes import ResponseCode as Code
+from rocketmq_py.protocol.names import is_retry_topic
+from rocketmq_py.store.config.config_files import ConfigFile
+
+
+class RequestModes:
+    """Modes by topic and group.
+
+    :param file: ``messageRequestMode.json``.
+    """
+
+    def __init__(
+        self, file: ConfigFile, config: BrokerConfig, topics: TopicConfigs, groups: SubscriptionGroups
+    ) -> None:
+        self._file = file
+        self._config = config
+        self._topics = topics
+        self._groups = groups
+        self.modes = MessageRequestModes()
+
+    def load(self) -> None:
+        """Take over what the file holds."""
+        self.modes = MessageRequestModes.convert(self._file.load() or {})
+
+    def get(self, topic: str, group: str) -> MessageRequestMode:
+        """How a group asks; where nobody said so, as the broker is set up, and retry topics are pulled."""
+        found = self.modes.message_request_mode_map.get(topic, {}).get(group)
+        if found is not None:
+            return found
+        mode = PULL if is_retry_topic(topic) else self._config.default_message_request_mode
+        share = self._config.default_pop_share_queue_num if mode == POP else 0
+        return MessageRequestMode(topic=topic, consumer_group=group, mode=mode, pop_share_queue_num=share)
+
+    def set(self, mode: MessageRequestMode) -> None:
+        """Say how a group asks from now on.
+
+        :raises BrokerError: the topic is a retry topic, or topic or group do not exist.
+        """
+        if is_retry_topic(mode.topic):
+            raise BrokerError.of(Code.NO_PERMISSION, "retry topic is not allowed to set mode")
+        if self._topics.get(mode.topic) is None:
+            raise BrokerError.of(Code.TOPIC_NOT_EXIST, f"topic[{mode.topic}] not exist")
+        if self._groups.find(mode.consumer_group) is None:
+            raise BrokerError.of(Code.SUBSCRIPTION_GROUP_NOT_EXIST, "subscription group does not exist")
+        if mode.mode not in (PULL, POP):
+            raise BrokerError.of(Code.INVALID_PARAMETER, f"mode {mode.mode!r} is not known; PULL and POP are")
+        self.modes.message_request_mode_map.setdefault(mode.topic, {})[mode.consumer_group] = mode
+        self._file.save(bean(self.modes))
+
+    def take_over(self, modes: MessageRequestModes) -> None:
+        """Have what a master has. Written to disk."""
+        if modes != self.modes:
+            self.modes = modes
+            self._file.save(bean(self.modes))

@@ -1,0 +1,240 @@
+"""The topics of this broker: their configuration, how they come into being, and ``topics.json``.
+
+Knows Java's rules (TopicConfigManager). Refuses to know messages, routes and who asks: whoever wants to hear of changes
+sets :attr:`TopicConfigs.on_change`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.metadata.java_files import bean, version_of
+from rocketmq_py.broker.metadata.name_validator import without_unsafe
+from rocketmq_py.broker.metadata.topic_attributes import has_batch_queues
+from rocketmq_py.core.queue_limits import topic_queues_fault, within_limits
+from rocketmq_py.protocol import names
+from rocketmq_py.protocol.bodies.common import DataVersion, TopicConfig, TopicConfigTable
+from rocketmq_py.protocol.sys_flag import PERM_INHERIT, PERM_READ, PERM_RW, PERM_WRITE
+from rocketmq_py.store.config.config_journal import JournaledFile
+
+_log = logging.getLogger(__name__)
+
+SCHEDULE_QUEUES = 18
+BENCHMARK_QUEUES = 1024
+UNIT_FLAG = 0x1
+UNIT_SUB_FLAG = 0x2
+_TABLE = "topicConfigTable"
+
+
+class TopicConfigs:
+    """The table of topics.
+
+    :param file: ``topics.json``.
+    :param clock: the time in milliseconds, for the version of the table.
+    """
+
+    def __init__(self, file: JournaledFile, config: BrokerConfig, clock: Callable[[], int]) -> None:
+        self._file = file
+        self._config = config
+        self._clock = clock
+        self.version = DataVersion(timestamp=clock())
+        self.table: dict[str, TopicConfig] = {topic.topic_name: topic for topic in initial_topics(config)}
+        self.on_change: Callable[[list[TopicConfig]], None] = lambda _: None
+        self.reserved = frozenset(self.table)
+        """Names that belong to the broker: those it creates itself."""
+
+    def load(self) -> None:
+        """Take over what the file holds; topics the broker creates itself keep what the file says of them."""
+        if not self.peek():
+            self.persist()
+            return
+        self.catch_up()
+
+    def peek(self) -> bool:
+        """As :meth:`load`, but the file is only read; whether there is one."""
+        tree = self._file.load()
+        if tree is None:
+            return False
+        self.version = version_of(tree, self.version)
+        stored = TopicConfigTable.convert({_TABLE: tree.get(_TABLE)}).topic_config_table
+        table = without_unsafe(f"topics of {self._file.path}", stored)
+        self.table |= _within_limits(table, "its file")
+        return True
+
+    def has_batch_queues(self, topic: str) -> bool:
+        """Whether the queues of a topic are batch consume queues."""
+        found = self.table.get(topic)
+        return found is not None and has_batch_queues(found.attributes)
+
+    def persist(self) -> None:
+        """Write the file as a whole."""
+        self._file.save(self._tree)
+
+    def catch_up(self) -> None:
+        """Write the file as a whole if it lacks changes and it is time to."""
+        self._file.catch_up(self._tree)
+
+    def _tree(self) -> dict[str, object]:
+        return {"dataVersion": bean(self.version), _TABLE: {name: bean(topic) for name, topic in self.table.items()}}
+
+    def get(self, topic: str) -> TopicConfig | None:
+        return self.table.get(topic)
+
+    def is_order(self, topic: str) -> bool:
+        found = self.table.get(topic)
+        return found is not None and found.order
+
+    def is_system(self, topic: str) -> bool:
+        return topic in self.reserved or names.is_system_topic(topic)
+
+    def create_by_send(self, topic: str, default_topic: str, queues: int, sys_flag: int) -> TopicConfig | None:
+        """Create a topic because somebody sends to it, after the model of a default topic that allows it."""
+        model = self.table.get(default_topic)
+        if model is None or not model.perm & PERM_INHERIT:
+            return None
+        if default_topic == names.AUTO_CREATE_TOPIC and not self._config.auto_create_topic_enable:
+            return None
+        queues = max(0, min(queues, model.write_queue_nums))
+        created = TopicConfig(
+            topic_name=topic, read_queue_nums=queues, write_queue_nums=queues, perm=model.perm & ~PERM_INHERIT,
+            topic_sys_flag=sys_flag, topic_filter_type=model.topic_filter_type,
+        )  # fmt: skip
+        _log.info("topic %s created with %d queues after %s", topic, queues, default_topic)
+        return self.put([created])[0]
+
+    def create_for_group(self, topic: str, queues: int, sys_flag: int = 0, *, order: bool | None = None) -> TopicConfig:
+        """The retry or dead-letter topic of a group, created when it is absent.
+
+        :param order: whether the group consumes in order; None leaves a topic that is there as it is.
+        """
+        found = self.table.get(topic)
+        if found is not None and order in (None, found.order):
+            return found
+        if found is not None and order is not None:
+            found.order = order
+            return self.put([found])[0]
+        return self.put(
+            [
+                TopicConfig(
+                    topic_name=topic, read_queue_nums=queues, write_queue_nums=queues, perm=PERM_RW,
+                    topic_sys_flag=sys_flag, order=bool(order),
+                )
+            ]
+        )[0]  # fmt: skip
+
+    def put(self, topics: Iterable[TopicConfig]) -> list[TopicConfig]:
+        """Create or replace topics; written to disk and told to whoever listens."""
+        changed = list(topics)
+        self.table |= {topic.topic_name: topic for topic in changed}
+        self._changed(changed)
+        return changed
+
+    def take_over(self, version: DataVersion, table: dict[str, TopicConfig]) -> None:
+        """Have what a master has, if that is another version; what it has not is gone. Written to disk."""
+        if version == self.version:
+            return
+        table = _within_limits(without_unsafe("topics of the master", table), "the master")
+        changed = [topic for name, topic in table.items() if self.table.get(name) != topic]
+        self.version, self.table = version, dict(table)
+        self.persist()
+        self.on_change(changed)
+
+    def delete(self, topic: str) -> bool:
+        """Forget a topic; whether there was one."""
+        found = self.table.pop(topic, None)
+        if found is None:
+            return False
+        self._changed([], deleted=topic)
+        return True
+
+    def set_order_topics(self, topics: Iterable[str]) -> None:
+        """Mark the topics as order topics that have an order configuration at the name server."""
+        found = [self.table[name] for name in topics if name in self.table and not self.table[name].order]
+        for topic in found:
+            topic.order = True
+        if found:
+            self._changed(found)
+
+    def touch(self) -> None:
+        """All topics are to be told anew to whoever listens, though none has changed itself."""
+        self._changed(list(self.table.values()))
+
+    def _changed(self, topics: list[TopicConfig], deleted: str | None = None) -> None:
+        self.version = self.version.bump(self._clock())
+        step: dict[str, object] = {topic.topic_name: bean(topic) for topic in topics}
+        if deleted is not None:
+            step[deleted] = None
+        self._file.change(bean(self.version), {_TABLE: step}, self._tree)
+        self.on_change(topics)
+
+
+def _within_limits(table: dict[str, TopicConfig], teller: str) -> dict[str, TopicConfig]:
+    """The topics somebody tells of, none with more queues than a topic may have: nobody is there to refuse them to."""
+    for name, topic in table.items():
+        fault = topic_queues_fault(name, topic.read_queue_nums, topic.write_queue_nums)
+        if fault is not None:
+            topic.read_queue_nums = within_limits(topic.read_queue_nums)
+            topic.write_queue_nums = within_limits(topic.write_queue_nums)
+            _log.warning(
+                "%s says that %s; the broker goes on with %d to read and %d to write", teller, fault,
+                topic.read_queue_nums, topic.write_queue_nums,
+            )  # fmt: skip
+    return table
+
+
+def _topic(name: str, queues: int, perm: int = PERM_RW) -> TopicConfig:
+    return TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm)
+
+
+def initial_topics(config: BrokerConfig) -> list[TopicConfig]:
+    """The topics a broker creates at its start."""
+    inherited = PERM_INHERIT | PERM_RW
+    cluster, broker = config.broker_cluster_name, config.broker_name
+    topics = [
+        _topic(names.SELF_TEST_TOPIC, 1),
+        _topic(names.BENCHMARK_TOPIC, BENCHMARK_QUEUES),
+        _topic(cluster, 16, inherited if config.cluster_topic_enable else PERM_INHERIT),
+        _topic(broker, 1, inherited if config.broker_topic_enable else PERM_INHERIT),
+        _topic(names.OFFSET_MOVED_TOPIC, 1),
+        _topic(names.SCHEDULE_TOPIC, SCHEDULE_QUEUES),
+        _topic(names.reply_topic(cluster), 1),
+        _topic(f"rmq_sys_REVIVE_LOG_{cluster}", config.revive_queue_num),
+        _topic(f"rmq_sys_SYNC_BROKER_MEMBER_{broker}", 1, PERM_INHERIT),
+        _topic(names.HALF_TOPIC, 1),
+        _topic(names.OP_HALF_TOPIC, 1),
+        _topic(names.TIMER_TOPIC, 1),
+    ]
+    if config.auto_create_topic_enable:
+        topics.append(_topic(names.AUTO_CREATE_TOPIC, config.default_topic_queue_nums, inherited))
+    if config.trace_topic_enable:
+        topics.append(_topic(config.msg_trace_topic_name, 1))
+    return topics
+
+
+def is_readable(perm: int) -> bool:
+    """Whether a permission allows reading."""
+    return bool(perm & PERM_READ)
+
+
+def is_writable(perm: int) -> bool:
+    """Whether a permission allows writing."""
+    return bool(perm & PERM_WRITE)
+
+
+def perm_text(perm: int) -> str:
+    """A permission as Java prints it, for example ``RW-``."""
+    marks = ((PERM_READ, "R"), (PERM_WRITE, "W"), (PERM_INHERIT, "X"))
+    return "".join(mark if perm & bit else "-" for bit, mark in marks)
+
+
+def topic_text(topic: TopicConfig) -> str:
+    """A topic as Java prints it in remarks."""
+    attributes = ", ".join(f"{name}={value}" for name, value in topic.attributes.items())
+    return (
+        f"TopicConfig [topicName={topic.topic_name}, readQueueNums={topic.read_queue_nums}, "
+        f"writeQueueNums={topic.write_queue_nums}, perm={perm_text(topic.perm)}, "
+        f"topicFilterType={topic.topic_filter_type}, topicSysFlag={topic.topic_sys_flag}, "
+        f"order={'true' if topic.order else 'false'}, attributes={{{attributes}}}]"
+    )

@@ -1,0 +1,1 @@
+"""The POP path: pops, acks, invisibility, revival, long polling."""

@@ -1,0 +1,80 @@
+"""Orderly pops on disk: ``consumerOrderInfo.json``, in Java's form.
+
+Knows the file and what is cleaned out of it (ConsumerOrderInfoManager). The rules are in ``core.pop.order``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rocketmq_py.broker.metadata.groups import SubscriptionGroups
+from rocketmq_py.broker.metadata.java_files import bean
+from rocketmq_py.broker.metadata.topics import TopicConfigs
+from rocketmq_py.core.pop.order import FORGET_AFTER_MS, OrderInfo, OrderKey, OrderTable
+from rocketmq_py.store.config.config_files import ConfigFile
+from rocketmq_py.wire.fastjson import Bare
+
+
+class OrderInfos:
+    """The order table and its file.
+
+    :param clock: the time in milliseconds.
+    :param save: writes the file; called every few seconds, so it should not wait for the disk.
+    """
+
+    def __init__(
+        self,
+        file: ConfigFile,
+        topics: TopicConfigs,
+        groups: SubscriptionGroups,
+        clock: Callable[[], int],
+        save: Callable[[ConfigFile, Any], None] = ConfigFile.save,
+    ) -> None:
+        self._file = file
+        self._topics = topics
+        self._groups = groups
+        self._clock = clock
+        self._save = save
+        self._saved: dict[str, Any] = {}
+        self.table = OrderTable()
+
+    def load(self) -> None:
+        """Take over what the file holds."""
+        self._saved = self._file.load() or {}
+        for name, queues in (self._saved.get("table") or {}).items():
+            topic, _, group = name.partition("@")
+            for queue_id, entry in queues.items():
+                self.table.load(OrderKey(topic, group, int(queue_id)), OrderInfo.convert(entry))
+
+    def persist(self) -> None:
+        """Forget what nobody needs any more, and write the file when anything changed."""
+        self._clean()
+        tree = self.tree()
+        if tree != self._saved and (self.table.entries or self._saved):
+            self._saved = tree
+            self._save(self._file, tree)
+
+    def tree(self) -> dict[str, Any]:
+        """The content of the file."""
+        table: dict[str, dict[Bare, Any]] = {}
+        for key, info in sorted(self.table.entries.items()):
+            table.setdefault(f"{key.topic}@{key.group}", {})[Bare(key.queue_id)] = _entry(info)
+        return {"table": table}
+
+    def _clean(self) -> None:
+        before = self._clock() - FORGET_AFTER_MS
+        for key, info in list(self.table.entries.items()):
+            topic = self._topics.get(key.topic)
+            gone = topic is None or key.queue_id >= topic.read_queue_nums or self._groups.get(key.group) is None
+            if gone or info.last_pop_time < before:
+                self.table.forget(key)
+
+
+def _entry(info: OrderInfo) -> dict[str, Any]:
+    """An entry as Java writes it: numbers as keys are bare."""
+    tree = bean(info)
+    for name in ("oc", "ot"):
+        if name in tree:
+            tree[name] = {Bare(key): tree[name][key] for key in sorted(tree[name], key=int)}
+    return tree

@@ -1,0 +1,230 @@
+"""The revive log: the topic in which a broker writes down what was popped and what was acked.
+
+Knows how check-points and acks are stored, how the ledger of what is still out is read back from them, and how far the
+log is dealt with. Refuses to know how messages come back (``reviving``).
+
+A Java broker sends its entries through its timer, so that they reach the topic when they are due. Here they are written
+into it at once, with the time of writing as their delivery time: that is the form in which Java's timer hands over an
+entry that is due already, and a Java broker that finds them waits until each check-point's time has come. Its revive
+goes through a queue in order, so entries that are due after similar times share a queue.
+
+Others write into it, too: a Java slave that acts for a master of another name sends the pops it has served here. They
+are read as soon as they are in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from typing import NamedTuple
+
+from rocketmq_py.broker.pop.parts import PopParts
+from rocketmq_py.broker.send.message_properties import encode
+from rocketmq_py.broker.send.stored_record import read_stored
+from rocketmq_py.core.pop.inflight import InflightPop, InflightPops, to_try_again
+from rocketmq_py.errors import BadHeader, CorruptRecord
+from rocketmq_py.protocol.pop_checkpoint import (
+    ACK_TAG,
+    BATCH_ACK_TAG,
+    CK_TAG,
+    REVIVE_GROUP,
+    AckRecord,
+    BatchAckRecord,
+    CheckPoint,
+    CkKey,
+    decode_revive,
+    revive_topic,
+)  # fmt: skip
+from rocketmq_py.store import Appended, NewRecord
+from rocketmq_py.wire.java_hash import tags_code
+
+_log = logging.getLogger(__name__)
+
+_BATCH = 1024
+_TAGS = {tags_code(tag): tag for tag in (CK_TAG, ACK_TAG, BATCH_ACK_TAG)}
+
+
+class _Gap(NamedTuple):
+    """Entries of others from ``first`` to before ``end``, in front of one that was written here and is known."""
+
+    queue_id: int
+    first: int
+    end: int
+
+
+class ReviveLog:
+    """Check-points and acks on disk, and the ledger they come to."""
+
+    def __init__(self, parts: PopParts) -> None:
+        self._config = parts.config
+        self._store = parts.store
+        self._offsets = parts.offsets
+        self._host = parts.store_host
+        self._clock = parts.clock
+        self.topic = revive_topic(parts.config.broker_cluster_name)
+        self.ledger = InflightPops()
+        self._following: dict[int, int] = {}
+        self._unread: list[_Gap] = []
+        self._offsets_lag_from_ms: int | None = None
+
+    # -- writing
+
+    def check_point(self, check_point: CheckPoint, revive_queue: int) -> Appended | None:
+        """Write down a pop; its messages come back unless they are acked. None where nothing is written.
+
+        :raises StoreNotWritable: the store refuses writes.
+        """
+        key = check_point.unique_key
+        appended = self.append(revive_queue, CK_TAG, key, check_point.encode())
+        self.ledger.add(check_point, revive_queue, appended.queue_offset)
+        return appended
+
+    def ack(self, key: CkKey, offsets: Collection[int]) -> Appended | None:
+        """Write down that messages of a pop are done, behind its check-point; None when none of them was still out.
+
+        :raises StoreNotWritable: the store refuses writes.
+        """
+        one = self.ledger.find(key)
+        bits = 0 if one is None else one.out(offsets)
+        if one is None or not bits:
+            return None
+        out = one.at(bits)
+        record = AckRecord(
+            offset=out[0], broker_name=key.broker_name, group=key.group, pop_time=key.pop_time, queue_id=key.queue_id,
+            start_offset=key.start_offset, topic=key.topic,
+        )  # fmt: skip
+        tag = ACK_TAG
+        if len(out) > 1:
+            record, tag = BatchAckRecord.of(record, out), BATCH_ACK_TAG
+        appended = self.append(one.revive_queue, tag, record.unique_key, record.encode())
+        self.ledger.settle(key, one, bits)
+        return appended
+
+    def try_again(self, one: InflightPop) -> None:
+        """Write down a pop once more whose messages could not be had: their next try is later.
+
+        :raises StoreNotWritable: the store refuses writes.
+        """
+        self.check_point(to_try_again(one, self._clock()), one.revive_queue)
+
+    def append(self, revive_queue: int, tag: str, unique_key: str, body: bytes) -> Appended:
+        """Write an entry as it is.
+
+        :raises StoreNotWritable: the store refuses writes.
+        """
+        now = self._clock()
+        properties = encode({"UNIQ_KEY": unique_key, "TAGS": tag, "TIMER_DELIVER_MS": str(now)}).encode()
+        appended = self._store.append(
+            NewRecord(
+                self.topic, revive_queue, body, properties, tags_code(tag), born_timestamp=now, born_host=self._host,
+                uniq_key=unique_key,
+            )
+        )  # fmt: skip
+        following = self._following.get(revive_queue, 0)
+        if appended.queue_offset > following:
+            self._unread.append(_Gap(revive_queue, following, appended.queue_offset))
+        self._following[revive_queue] = appended.queue_offset + 1
+        return appended
+
+    def take_over(self, revive_queue: int, tag: str, unique_key: str, body: bytes) -> None:
+        """Write an entry that was on its way into the log.
+
+        :raises StoreNotWritable: the store refuses writes.
+        """
+        appended = self.append(revive_queue, tag, unique_key, body)
+        self._take(revive_queue, appended.queue_offset, tag, body)
+
+    # -- reading back
+
+    def load(self, offsets_lag_from_ms: int | None) -> None:
+        """Read what is not dealt with yet.
+
+        :param offsets_lag_from_ms: since when groups' offsets may lag behind what was popped, because the broker
+            crashed before it wrote them; None when they do not. What was popped since is not to be popped again: it
+            comes back by itself.
+        """
+        self._offsets_lag_from_ms = offsets_lag_from_ms
+        for topic, queue_id in self._store.queues():
+            if topic == self.topic:
+                self._load_queue(queue_id)
+        if self.ledger:
+            _log.info("%d pops have messages that are not acked", len(self.ledger))
+
+    def reload(self) -> None:
+        """Read again what is not dealt with yet: the log has grown by what a master wrote."""
+        self.ledger = InflightPops()
+        self.load(None)
+
+    def catch_up(self) -> None:
+        """Read what others have written since: pops of slaves that act for masters of other names."""
+        gaps, self._unread = self._unread, []
+        for gap in gaps:
+            if gap.end > self._end(gap.queue_id):
+                self._unread.append(gap)  # not on disk yet
+            else:
+                self._read_queue(*gap)
+                self.ledger.sort(gap.queue_id)
+        for queue_id in range(self._config.revive_queue_num):
+            following, end = self._following.get(queue_id, 0), self._end(queue_id)
+            if end > following:
+                self._following[queue_id] = end
+                self._read_queue(queue_id, following, end)
+
+    def _end(self, queue_id: int) -> int:
+        """Where what can be read of a queue ends."""
+        return self._store.queue_range(self.topic, queue_id)[1]
+
+    def _load_queue(self, queue_id: int) -> None:
+        first, end = self._store.queue_range(self.topic, queue_id)
+        self._following[queue_id] = end
+        self._read_queue(queue_id, max(first, self._offsets.query(REVIVE_GROUP, self.topic, queue_id) + 1), end)
+
+    def _read_queue(self, queue_id: int, at: int, end: int) -> None:
+        while at < end:
+            entries = self._store.tags_entries(self.topic, queue_id, at, min(_BATCH, end - at))
+            if not entries:
+                _log.error("%s queue %d cannot be read from %d on: pops of then may be lost", self.topic, queue_id, at)
+                return
+            for physical, size, code in entries:
+                raw = self._store.message_at(physical, size)
+                if raw is not None:
+                    self._read(queue_id, at, _TAGS.get(code, ""), raw)
+                at += 1
+
+    def _read(self, queue_id: int, offset: int, tag: str, raw: bytes) -> None:
+        try:
+            self._take(queue_id, offset, tag, read_stored(raw).body)
+        except (CorruptRecord, BadHeader) as e:
+            _log.error("entry %d of %s queue %d cannot be read and is skipped: %s", offset, self.topic, queue_id, e)
+
+    def _take(self, queue_id: int, offset: int, tag: str, body: bytes) -> None:
+        entry = decode_revive(tag, body)
+        if isinstance(entry, CheckPoint):
+            self.ledger.add(entry, queue_id, offset)
+            lag_from, is_ours = self._offsets_lag_from_ms, entry.broker_name == self._config.broker_name
+            if is_ours and lag_from is not None and entry.pop_time >= lag_from:
+                self._raise_offset(entry)
+        elif entry is not None:
+            self.ledger.ack(entry.key(self._config.broker_name), entry.offsets)
+
+    def _raise_offset(self, ck: CheckPoint) -> None:
+        following = max(ck.offsets, default=-1) + 1
+        if following > self._offsets.query(ck.group, ck.topic, ck.queue_id):
+            self._offsets.commit(ck.group, ck.topic, ck.queue_id, following, "a check-point")
+
+    # -- progress
+
+    def note_progress(self) -> None:
+        """Commit up to where each queue is dealt with, for whoever reads the log after us."""
+        for queue_id in range(self._config.revive_queue_num):
+            ends = [self._end(queue_id), self._following.get(queue_id, 0)]
+            ends += [gap.first for gap in self._unread if gap.queue_id == queue_id]
+            first = self.ledger.first_offset(queue_id)
+            done = min(ends if first is None else [*ends, first]) - 1
+            if done > self._offsets.query(REVIVE_GROUP, self.topic, queue_id):
+                self._offsets.commit(REVIVE_GROUP, self.topic, queue_id, done, "revive")
+
+
+def revive_queue(invisible_ms: int, queues: int) -> int:
+    """The queue of a check-point: one for each quadrupling of the invisible time from a second on."""
+    return min(((invisible_ms // 1000).bit_length() + 1) // 2, queues - 1)

@@ -1,0 +1,293 @@
+"""The pull path: from a pull request to its messages, or to a place in the hold table.
+
+Knows Java's checks, their order and words, and what each way a read can end is answered with (PullMessageProcessor,
+DefaultPullMessageResultHandler). Refuses to know how messages are stored and how held pulls are woken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from rocketmq_py.broker import remarks
+from rocketmq_py.broker.cluster.clients import Clients
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.metadata.filters import ConsumerFilters, compile_filter
+from rocketmq_py.broker.metadata.groups import SubscriptionGroups
+from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
+from rocketmq_py.broker.metadata.topics import TopicConfigs, is_readable
+from rocketmq_py.broker.stats import Stats
+from rocketmq_py.core.broker.hold_table import Held, QueueKey
+from rocketmq_py.core.consumer.subscription import (
+    Accepts,
+    Wants,
+    is_tag_type,
+    parse_subscription,
+    sql_filter,
+    tag_filter,
+)
+from rocketmq_py.core.sql92 import SqlFilter
+from rocketmq_py.errors import BadHeader, ConfigError
+from rocketmq_py.properties import Property
+from rocketmq_py.protocol import names
+from rocketmq_py.protocol.bodies.common import SubscriptionData, SubscriptionGroupConfig, TopicConfig
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode as Code
+from rocketmq_py.protocol.headers.common import PullMessage
+from rocketmq_py.protocol.remarks import FAQ
+from rocketmq_py.protocol.requests import Request
+from rocketmq_py.protocol.sys_flag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
+from rocketmq_py.server import Hold, Peer, Reply
+from rocketmq_py.store import GetResult, GetStatus, MessageStore
+
+_CODES = {
+    GetStatus.FOUND: Code.SUCCESS,
+    GetStatus.NO_MATCHED_MESSAGE: Code.PULL_RETRY_IMMEDIATELY,
+    GetStatus.MESSAGE_WAS_REMOVING: Code.PULL_RETRY_IMMEDIATELY,
+    GetStatus.OFFSET_FOUND_NULL: Code.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_ONE: Code.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_BADLY: Code.PULL_OFFSET_MOVED,
+    GetStatus.OFFSET_TOO_SMALL: Code.PULL_OFFSET_MOVED,
+}
+_NO_QUEUE = (GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE)
+_RESET = "OFFSET_RESET"
+
+BROKER_FORBIDDEN, GROUP_FORBIDDEN, TOPIC_FORBIDDEN, BROADCASTING_FORBIDDEN, SUBSCRIPTION_FORBIDDEN = "12345"
+"""What a refused pull names as the reason (ForbiddenType)."""
+
+
+class Refused(Exception):
+    """A pull that is refused."""
+
+    def __init__(self, code: int, remark: str, forbidden: str | None = None) -> None:
+        super().__init__(remark)
+        self.reply = Reply(code, remark, ext={"forbiddenType": forbidden} if forbidden else None)
+
+
+class Admitted(NamedTuple):
+    """A pull that may read."""
+
+    group: SubscriptionGroupConfig
+    topic: TopicConfig
+    accepts: Accepts | None
+    wants: Wants | None
+
+
+class HeldPull(NamedTuple):
+    """What is needed to run a held pull again."""
+
+    peer: Peer
+    request: Request
+
+
+class PullService:
+    """Answers pulls.
+
+    :param clock: the time in milliseconds.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        topics: TopicConfigs,
+        groups: SubscriptionGroups,
+        offsets: ConsumerOffsets,
+        clients: Clients,
+        filters: ConsumerFilters,
+        stats: Stats,
+        clock: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._clients = clients
+        self._filters = filters
+        self._stats = stats
+        self._clock = clock
+
+    def pull(self, peer: Peer, request: Request, *, may_hold: bool = True) -> Reply | Hold:
+        """Answer a pull, or hold it when nothing is there yet and both sides allow it."""
+        header: PullMessage = request.header
+        try:
+            admitted = self._admit(peer, request.code, header)
+        except Refused as refused:
+            return refused.reply
+        reset = self._offsets.take_reset(header.consumer_group, header.topic, header.queue_id)
+        if reset is not None and self._config.use_server_side_reset_offset:
+            return self._reset_reply(header, admitted, reset)
+        found = self._store.get(
+            header.topic, header.queue_id, header.queue_offset, header.max_msg_nums,
+            accepts=admitted.accepts, message_filter=admitted.wants, may_lend=True,
+            bulk=header.bulk is True,
+        )  # fmt: skip
+        reply = self._reply(header, admitted, found)
+        self._note_offsets(peer, header, found.next_offset, may_hold)
+        if found.count:
+            self._stats.pulled(header.consumer_group, header.topic, found.count, len(found.body))
+        elif reply.code == Code.PULL_NOT_FOUND and may_hold and header.sys_flag & PULL_SUSPEND:
+            return self._hold(peer, request, admitted)
+        else:
+            self._stats.missed()
+        return reply
+
+    # -- may it read?
+
+    def _admit(self, peer: Peer, code: int, header: PullMessage) -> Admitted:
+        """The checks, in Java's order.
+
+        :raises Refused: one of them failed.
+        """
+        config = self._config
+        if not is_readable(config.broker_permission):
+            said = f"the broker[{config.broker_ip1}] pulling message is forbidden"
+            raise Refused(Code.NO_PERMISSION, said, BROKER_FORBIDDEN)
+        if code == RequestCode.LITE_PULL_MESSAGE and not config.lite_pull_message_enable:
+            said = f"the broker[{config.broker_ip1}] for lite pull consumer is forbidden"
+            raise Refused(Code.NO_PERMISSION, said, BROKER_FORBIDDEN)
+        group = self._check_group(header.consumer_group)
+        topic = self._check_topic(peer, header)
+        subscription = self._subscription(header, group)
+        by_tag = is_tag_type(subscription.expression_type)
+        wants = None if by_tag else self._expression(header, subscription)
+        return Admitted(group, topic, tag_filter(subscription), wants)
+
+    def _check_group(self, name: str) -> SubscriptionGroupConfig:
+        group = self._groups.find(name)
+        if group is None:
+            said = f"subscription group [{name}] does not exist, {FAQ}"
+            raise Refused(Code.SUBSCRIPTION_GROUP_NOT_EXIST, said)
+        if not group.consume_enable:
+            raise Refused(Code.NO_PERMISSION, f"subscription group no permission, {name}", GROUP_FORBIDDEN)
+        return group
+
+    def _check_topic(self, peer: Peer, header: PullMessage) -> TopicConfig:
+        topic = self._topics.get(header.topic)
+        if topic is None:
+            raise Refused(Code.TOPIC_NOT_EXIST, remarks.no_topic(header.topic))
+        if not is_readable(topic.perm):
+            said = f"the topic[{header.topic}] pulling message is forbidden"
+            raise Refused(Code.NO_PERMISSION, said, TOPIC_FORBIDDEN)
+        if not 0 <= header.queue_id < topic.read_queue_nums:
+            said = (
+                f"queueId[{header.queue_id}] is illegal, topic:[{header.topic}] "
+                f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[/{peer.address}]"
+            )
+            raise Refused(Code.INVALID_PARAMETER, said)
+        return topic
+
+    def _subscription(self, header: PullMessage, group: SubscriptionGroupConfig) -> SubscriptionData:
+        if header.sys_flag & PULL_SUBSCRIPTION:
+            try:
+                return parse_subscription(header.topic, header.subscription, header.expression_type)
+            except BadHeader:
+                raise Refused(Code.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed") from None
+        return self._registered(header, group)
+
+    def _registered(self, header: PullMessage, group: SubscriptionGroupConfig) -> SubscriptionData:
+        """The subscription the group's heartbeats told of."""
+        name = header.consumer_group
+        members = self._clients.consumers.groups.get(name)
+        if members is None:
+            raise Refused(Code.SUBSCRIPTION_NOT_EXIST, f"the consumer's group info not exist{FAQ}")
+        if members.is_broadcasting and not group.consume_broadcast_enable:
+            said = f"the consumer group[{name}] can not consume by broadcast way"
+            raise Refused(Code.NO_PERMISSION, said, BROADCASTING_FORBIDDEN)
+        if self._groups.is_read_forbidden(name, header.topic):
+            said = f"the consumer group[{name}] is forbidden for topic[{header.topic}]"
+            raise Refused(Code.NO_PERMISSION, said, SUBSCRIPTION_FORBIDDEN)
+        subscription = members.subscriptions.get(header.topic)
+        if subscription is None:
+            raise Refused(Code.SUBSCRIPTION_NOT_EXIST, f"the consumer's subscription not exist{FAQ}")
+        if subscription.sub_version < header.sub_version:
+            raise Refused(Code.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
+        return subscription
+
+    def _expression(self, header: PullMessage, subscription: SubscriptionData) -> Wants | None:
+        """The filter of a subscription by expression."""
+        kind, expression = subscription.expression_type, subscription.sub_string
+        if not header.sys_flag & PULL_SUBSCRIPTION:
+            known = self._filters.get(header.topic, header.consumer_group)
+            if known is None:
+                raise Refused(Code.FILTER_DATA_NOT_EXIST, remarks.NO_FILTER_DATA)
+            if known.client_version < header.sub_version:
+                raise Refused(Code.FILTER_DATA_NOT_LATEST, "the consumer's consumer filter data not latest")
+            kind = known.expression_type
+        if not self._config.enable_property_filter:
+            raise Refused(Code.SYSTEM_ERROR, remarks.no_filter(kind))
+        compiled = self._compiled(header, expression, kind)
+        if subscription.class_filter_mode:
+            return None
+        if self._config.filter_support_retry and names.is_retry_topic(header.topic):
+            group = header.consumer_group
+            return sql_filter(partial(self._of_first_topic, group), self._filters.most_cost(group))
+        return sql_filter(lambda _: compiled, compiled.cost)
+
+    def _compiled(self, header: PullMessage, expression: str, kind: str) -> SqlFilter:
+        """What the pull brings along, or what its group has registered."""
+        if header.sys_flag & PULL_SUBSCRIPTION:
+            try:
+                return compile_filter(kind, expression)
+            except ConfigError as e:
+                said = f"parse the consumer's subscription failed: {e}"
+                raise Refused(Code.SUBSCRIPTION_PARSE_FAILED, said) from None
+        compiled = self._filters.compiled(header.topic, header.consumer_group)
+        if compiled is None:
+            raise Refused(Code.FILTER_DATA_NOT_EXIST, remarks.NO_FILTER_DATA)
+        return compiled
+
+    def _of_first_topic(self, group: str, properties: Mapping[str, str]) -> SqlFilter | None:
+        """What a group asks for in the topic a retried message was first sent to."""
+        return self._filters.compiled(properties.get(Property.RETRY_TOPIC, ""), group)
+
+    # -- what is answered
+
+    def _reply(self, header: PullMessage, admitted: Admitted, found: GetResult) -> Reply:
+        status = found.status
+        if status in _NO_QUEUE:
+            code = Code.PULL_OFFSET_MOVED if header.queue_offset else Code.PULL_NOT_FOUND
+        else:
+            code = _CODES[status]
+        suggested = self._suggested_broker(admitted.group, found.suggest_slave)
+        ext = answer_fields(suggested, found.next_offset, found.min_offset, found.max_offset, admitted)
+        return Reply(code, status.name, ext=ext, body=found.body)
+
+    def _reset_reply(self, header: PullMessage, admitted: Admitted, offset: int) -> Reply:
+        first, end = self._store.queue_range(header.topic, header.queue_id)
+        return Reply(
+            Code.PULL_OFFSET_MOVED, _RESET,
+            ext=answer_fields(self._suggested_broker(admitted.group, False), offset, first, end, admitted),
+        )  # fmt: skip
+
+    def _suggested_broker(self, group: SubscriptionGroupConfig, slow: bool) -> int:
+        if not self._config.slave_read_enable:
+            return 0
+        return group.which_broker_when_consume_slowly if slow else group.broker_id
+
+    def _note_offsets(self, peer: Peer, header: PullMessage, next_offset: int, may_hold: bool) -> None:
+        offsets, group = self._offsets, header.consumer_group
+        offsets.pulled(group, header.topic, header.queue_id, next_offset)
+        if may_hold and header.sys_flag & PULL_COMMIT_OFFSET:
+            offsets.commit(group, header.topic, header.queue_id, header.commit_offset, peer.address)
+
+    def _hold(self, peer: Peer, request: Request, admitted: Admitted) -> Hold:
+        header: PullMessage = request.header
+        config = self._config
+        wait_ms = header.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_mills
+        deadline = self._clock() + wait_ms
+        held = Held(header.queue_offset, deadline, admitted.accepts, HeldPull(peer, request), admitted.wants)
+        return Hold(QueueKey(header.topic, header.queue_id), deadline, held)
+
+
+def answer_fields(suggested: int, next_offset: int, first: int, end: int, admitted: Admitted) -> dict[str, str]:
+    """The header of an answer."""
+    return {
+        "suggestWhichBrokerId": str(suggested),
+        "nextBeginOffset": str(next_offset),
+        "minOffset": str(first),
+        "maxOffset": str(end),
+        "topicSysFlag": str(admitted.topic.topic_sys_flag),
+        "groupSysFlag": str(admitted.group.group_sys_flag),
+    }

@@ -1,0 +1,136 @@
+"""Pulls that wait for messages: kept, woken, and answered when their time is up.
+
+Brings the hold table (``core.broker.hold_table``) together with those who wait. Refuses to know how a pull is run.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+from rocketmq_py.broker.pull.pull import HeldPull, PullService
+from rocketmq_py.core.broker.hold_table import Held, HoldTable, QueueKey
+from rocketmq_py.server import Hold, Peer, Reply, Responder
+from rocketmq_py.server.requests.failures import failure, overloaded
+from rocketmq_py.store import Arrival, MessageStore
+
+_log = logging.getLogger(__name__)
+
+
+class Waiting(NamedTuple):
+    """A held pull and the right to answer it."""
+
+    pull: HeldPull
+    responder: Responder
+
+
+class PullRequestHoldService:
+    """The broker's held pulls.
+
+    :param limit: how many may wait at a time, looked at for each.
+    :param soon: runs a callback in the next turn of the event loop: arrivals are told from within the store, and a pull
+        that runs again reads from it.
+    """
+
+    def __init__(
+        self,
+        puller: PullService,
+        store: MessageStore,
+        soon: Callable[[Callable[[], None]], object],
+        limit: Callable[[], int] = lambda: 100_000,
+    ) -> None:
+        self._limit = limit
+        self._full = False
+        self._puller = puller
+        self._store = store
+        self._soon = soon
+        self._table: HoldTable[Waiting] = HoldTable()
+        self._woken: list[Waiting] = []
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def keep(self, hold: Hold, responder: Responder) -> None:
+        """Hold a pull until one of the methods below takes it; refuse it as busy when too many wait already."""
+        if len(self._table) >= self._limit():
+            self._tell_full()
+            responder.reply(overloaded())
+            return
+        self._full = False
+        held: Held[HeldPull] = hold.payload
+        assert isinstance(hold.key, QueueKey)
+        self._table.add(hold.key, held._replace(token=Waiting(held.token, responder)))  # type: ignore[arg-type]
+
+    def _tell_full(self) -> None:
+        if not self._full:
+            self._full = True
+            _log.warning("%d pulls wait for messages (pullThreadPoolQueueCapacity): more are refused", len(self._table))
+
+    def arrived(self, arrivals: Iterable[Arrival]) -> None:
+        """Messages have become readable."""
+        if not self._table:
+            return
+        for arrival in arrivals:
+            key = QueueKey(arrival.topic, arrival.queue_id)
+            if self._table.waiting(key):
+                records = partial(self._records, arrival)
+                self._wake(self._table.arrived(key, arrival.next_offset, arrival.tags_codes, records))
+
+    def _records(self, arrival: Arrival) -> Iterator[bytes]:
+        for physical, size in zip(arrival.entries[0::3], arrival.entries[1::3], strict=True):
+            record = self._store.message_at(physical, size)
+            if record is not None:
+                yield record
+
+    def reset(self, group: str, topic: str, queue_id: int) -> None:
+        """A group is to go on elsewhere in a queue: its pulls that wait there hear of it."""
+        key = QueueKey(topic, queue_id)
+        found = self._table.take(key, lambda waiting: waiting.pull.request.header.consumer_group == group)
+        self._wake(found[::-1])  # who runs first gets it; who came last has the queue now
+
+    def sweep(self, now_ms: int) -> None:
+        """Look for pulls whose queue has grown unnoticed."""
+        self._wake(self._table.sweep(now_ms, lambda topic, queue: self._store.queue_range(topic, queue)[1]))
+
+    def expire(self, now_ms: int) -> None:
+        """Answer pulls whose time is up."""
+        self._wake(self._table.expired(now_ms))
+
+    def wake_all(self) -> None:
+        """Run all pulls again: something has changed that concerns each of them."""
+        self._wake(self._table.drain())
+
+    def forget(self, peer: Peer) -> None:
+        """A connection is gone: nobody waits on it any more."""
+        self._table.drain(lambda waiting: waiting.responder.peer is peer)
+
+    def release(self) -> None:
+        """Answer everybody now: the broker stops."""
+        self._answer(self._table.drain() + self._take_woken())
+
+    def _wake(self, waiting: list[Waiting]) -> None:
+        if not waiting:
+            return
+        if not self._woken:
+            self._soon(lambda: self._answer(self._take_woken()))
+        self._woken += waiting
+
+    def _take_woken(self) -> list[Waiting]:
+        woken, self._woken = self._woken, []
+        return woken
+
+    def _answer(self, waiting: list[Waiting]) -> None:
+        for pull, responder in waiting:
+            if not responder.alive:
+                continue
+            responder.reply(self._run(pull))
+
+    def _run(self, pull: HeldPull) -> Reply:
+        try:
+            outcome = self._puller.pull(pull.peer, pull.request, may_hold=False)
+        except Exception as e:  # noqa: BLE001 - one pull that fails must not leave the others without an answer
+            return failure(e, "a held pull", pull.peer.address)
+        assert isinstance(outcome, Reply)
+        return outcome

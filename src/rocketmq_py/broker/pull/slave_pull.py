@@ -1,0 +1,49 @@
+"""The pull path of a slave: refused unless slaveReadEnable says otherwise.
+
+Knows where a slave's answers differ from a master's. Refuses to know the rules behind it (``core.broker.slave_read``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rocketmq_py.broker.ha.role import Role
+from rocketmq_py.broker.pull.pull import Admitted, PullService, answer_fields
+from rocketmq_py.core.broker.slave_read import slave_answer
+from rocketmq_py.protocol.headers.common import PullMessage
+from rocketmq_py.protocol.requests import Request
+from rocketmq_py.server import Hold, Peer, Reply
+from rocketmq_py.server.requests.failures import rejected
+from rocketmq_py.store import GetResult, GetStatus
+
+_INSIDE = (GetStatus.FOUND, GetStatus.NO_MATCHED_MESSAGE, GetStatus.MESSAGE_WAS_REMOVING)
+
+
+class SlavePullService(PullService):
+    """Answers pulls of a slave.
+
+    :param role: knows whether the master is there. :param parts: see :class:`PullService`.
+    """
+
+    def __init__(self, role: Role, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._role = role
+
+    def pull(self, peer: Peer, request: Request, *, may_hold: bool = True) -> Reply | Hold:
+        """As a master answers, but refused as busy while slaves are not to be read from."""
+        if not self._config.slave_read_enable:
+            return rejected()
+        return super().pull(peer, request, may_hold=may_hold)
+
+    def _reply(self, header: PullMessage, admitted: Admitted, found: GetResult) -> Reply:
+        """By default a reader stays at an offset this slave does not have: it may lag."""
+        reply = super()._reply(header, admitted, found)
+        group, corrects = admitted.group, self._config.offset_check_in_slave
+        code, broker_id = slave_answer(
+            reply.code, self._suggested_broker(group, found.suggest_slave), group.broker_id, corrects=corrects,
+            has_master=self._role.master.address is not None,
+        )  # fmt: skip
+        stays = not corrects and found.status not in _INSIDE
+        next_offset = header.queue_offset if stays else found.next_offset
+        ext = answer_fields(broker_id, next_offset, found.min_offset, found.max_offset, admitted)
+        return Reply(code, reply.remark, ext=ext, body=reply.body)

@@ -1,0 +1,159 @@
+"""How the broker is doing, in the words of Apache RocketMQ's tools (GET_BROKER_RUNTIME_INFO).
+
+Knows the keys its tools read. What this broker has no equivalent of reads as that of a broker at rest.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+
+from rocketmq_py.broker.config.live_settings import LiveSettings
+from rocketmq_py.broker.ha.role import Role
+from rocketmq_py.broker.stats import Stats, three_rates
+from rocketmq_py.broker.timer.delay_levels import DelayService
+from rocketmq_py.broker.timer.timers import RATE_MS, Timers
+from rocketmq_py.core.timer.delay_levels import queue_of
+from rocketmq_py.protocol import names
+from rocketmq_py.protocol.codes import version_name
+from rocketmq_py.store import MessageStore
+from rocketmq_py.wire.command import VERSION
+
+_POOLS = ("send", "pull", "litePull", "query", "ack")
+
+_NOT_MEASURED = {
+    **dict.fromkeys(
+        ("dispatchBehindBytes", "dispatchMaxBuffer", "pageCacheLockTimeMills", "putMessageEntireTimeMax",
+         "getMessageEntireTimeMax", "putMessageFailedTimes", "EndTransactionQueueSize"),
+        "0",
+    ),
+    "putLatency99": "0.00", "putLatency999": "0.00", "putMessageDistributeTime": "null",
+    "remainTransientStoreBufferNumbs": str(2**31 - 1),
+}  # fmt: skip
+"""What this broker has no equivalent of: thread pools, locks of the page cache, a buffer pool (none of it is short)."""
+
+
+class RuntimeInfo:
+    """Collects the table.
+
+    :param clock: the time in milliseconds.
+    """
+
+    def __init__(
+        self, settings: LiveSettings, role: Role, store: MessageStore, stats: Stats, delay: DelayService,
+        timers: Timers,
+        clock: Callable[[], int],
+    ) -> None:  # fmt: skip
+        self._settings = settings
+        self._role = role
+        self._store = store
+        self._stats = stats
+        self._delay = delay
+        self._timers = timers
+        self._clock = clock
+        self.started_ms = stats.started_ms
+        self._log_at_start = store.max_physical_offset
+
+    def table(self) -> dict[str, str]:
+        """Every key with its value as text."""
+        return {
+            **_NOT_MEASURED,
+            **self._identity(),
+            **self._traffic(),
+            **self._disk(),
+            **self._pools(),
+            **self._schedule(),
+            **self._waiting(),
+        }
+
+    def _identity(self) -> dict[str, str]:
+        return {
+            "brokerActive": "true" if self._role.acts or not self._role.is_slave else "false",
+            "brokerVersionDesc": version_name(VERSION),
+            "bootTimestamp": str(self.started_ms),
+            "startAcceptSendRequestTimeStamp": self._settings.table()["startAcceptSendRequestTimeStamp"],
+            "runtime": _duration(self._clock() - self.started_ms),
+        }
+
+    def _traffic(self) -> dict[str, str]:
+        stats = self._stats
+        grown = self._store.max_physical_offset - self._log_at_start
+        return {
+            "putTps": three_rates(stats.put),
+            "getTransferredTps": three_rates(stats.got),
+            "getFoundTps": three_rates(stats.pulls_found),
+            "getMissTps": three_rates(stats.pulls_missed),
+            "getTotalTps": three_rates(stats.pulls_found),
+            "msgPutTotalYesterdayMorning": str(stats.put_day.yesterday_morning),
+            "msgPutTotalTodayMorning": str(stats.put_day.today_morning),
+            "msgPutTotalTodayNow": str(stats.put_day.now),
+            "msgGetTotalYesterdayMorning": str(stats.got_day.yesterday_morning),
+            "msgGetTotalTodayMorning": str(stats.got_day.today_morning),
+            "msgGetTotalTodayNow": str(stats.got_day.now),
+            "putMessageTimesTotal": str(max(1, stats.put.count)),
+            "putMessageSizeTotal": str(grown),
+            "putMessageAverageSize": str(grown / max(1, stats.put.count)),
+        }
+
+    def _disk(self) -> dict[str, str]:
+        store = self._store
+        total, used, free = shutil.disk_usage(store.layout.root)
+        ratio = str(-(-used * 100 // (used + free)) / 100)  # whole percents, rounded up as Java's
+        return {
+            "commitLogMinOffset": str(store.min_physical_offset),
+            "commitLogMaxOffset": str(store.max_physical_offset),
+            "commitLogDiskRatio": ratio,
+            f"commitLogDiskRatio_{store.layout.commit_log}": ratio,
+            "consumeQueueDiskRatio": ratio,
+            "commitLogDirCapacity": f"Total : {_size(total)}, Free : {_size(free)}.",
+            "remainHowManyDataToFlush": _size(max(0, store.max_physical_offset - store.flushed_offset)),
+            "earliestMessageTimeStamp": str(store.earliest_message_time()),
+        }
+
+    def _pools(self) -> dict[str, str]:
+        settings = self._settings.table()
+        pools = {"EndTransactionThreadPoolQueueCapacity": settings["endTransactionPoolQueueCapacity"]}
+        for name in _POOLS:
+            capacity = f"{name}ThreadPoolQueueCapacity"
+            pools |= {
+                f"{name}ThreadPoolQueueSize": "0", capacity: settings[capacity],
+                f"{name}ThreadPoolQueueHeadWaitTimeMills": "0",
+            }  # fmt: skip
+        return pools
+
+    def _schedule(self) -> dict[str, str]:
+        """``delivered,stored`` of each delay level in use."""
+        return {
+            f"scheduleMessageOffset_{level}": (
+                f"{offset},{self._store.queue_range(names.SCHEDULE_TOPIC, queue_of(level))[1]}"
+            )
+            for level, offset in self._delay.offsets.items()
+        }
+
+    def _waiting(self) -> dict[str, str]:
+        """How the delivery of timed messages is doing: seconds and messages behind, how many wait, rates."""
+        timers = self._timers
+        return {
+            "timerReadBehind": str(timers.behind_ms // 1000),
+            "timerOffsetBehind": str(timers.unread),
+            "timerCongestNum": str(timers.metrics.total),
+            "timerEnqueueTps": f"{timers.enqueued.rate(RATE_MS):.1f}",
+            "timerDequeueTps": f"{timers.dequeued.rate(RATE_MS):.1f}",
+        }
+
+
+def _duration(milliseconds: int) -> str:
+    seconds = milliseconds // 1000
+    days, hours, minutes = seconds // 86400, seconds // 3600 % 24, seconds // 60 % 60
+    return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds % 60} seconds ]"
+
+
+def _size(count: int) -> str:
+    if count < 1024:
+        return f"{count} B"
+    value = float(count)
+    for unit in ("KiB", "MiB", "GiB"):
+        value /= 1024
+        if value < 1024:
+            return f"{value:.1f} {unit}"
+    return f"{value / 1024:.1f} TiB"

@@ -1,0 +1,1 @@
+"""The send path: validation, properties, storing, acknowledgement, send-back, replies."""

@@ -1,0 +1,50 @@
+"""Messages a client itself sends to its group's retry topic: whether they go there, or to the dead letters.
+
+Knows Java's rule (SendMessageProcessor.handleRetryAndDLQ), which is not quite the one for messages sent back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rocketmq_py.broker import remarks
+from rocketmq_py.broker.metadata.groups import SubscriptionGroups
+from rocketmq_py.broker.metadata.topics import TopicConfigs
+from rocketmq_py.broker.send.send_validation import SendHeader
+from rocketmq_py.core.broker.lock_table import LockTable
+from rocketmq_py.errors import BrokerError
+from rocketmq_py.protocol import names
+from rocketmq_py.protocol.codes import ResponseCode as Code, Version
+
+_DEAD_LETTER_QUEUES = 1
+
+
+class RetryTopics:
+    """Decides about sends to retry topics."""
+
+    def __init__(
+        self, topics: TopicConfigs, groups: SubscriptionGroups, locks: LockTable, clock: Callable[[], int]
+    ) -> None:
+        self._topics = topics
+        self._groups = groups
+        self._locks = locks
+        self._clock = clock
+
+    def is_dead(self, header: SendHeader, version: int) -> bool:
+        """Whether a message has used up its retries; a group that consumes in order retries on its own before.
+
+        :param version: of the client; old ones do not say how many retries they want.
+        """
+        name = header.topic.removeprefix(names.RETRY_PREFIX)
+        group = self._groups.find(name)
+        if group is None:
+            raise BrokerError.of(Code.SUBSCRIPTION_GROUP_NOT_EXIST, remarks.no_group(name))
+        limit = group.retry_max_times
+        if version >= Version.V3_4_9 and header.max_reconsume_times is not None:
+            limit = header.max_reconsume_times
+        return (header.reconsume_times or 0) > limit or self._locks.is_ordered(name, self._clock())
+
+    def dead_letters(self, retry_topic: str) -> str:
+        """The dead-letter topic of the group of a retry topic, created when it is absent."""
+        topic = names.dlq_topic(retry_topic.removeprefix(names.RETRY_PREFIX))
+        return self._topics.create_for_group(topic, _DEAD_LETTER_QUEUES).topic_name

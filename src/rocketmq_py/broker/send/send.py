@@ -1,0 +1,358 @@
+"""The send path: from a checked request to a stored message and its answer.
+
+Knows Java's rules of what is refused, what is added and where a message really goes (SendMessageProcessor, HookUtils).
+Refuses to know how requests are decoded and how records are laid out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from rocketmq_py.broker import remarks
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.send.ack_waiter import AckWaiter
+from rocketmq_py.broker.send.message_properties import PropertyWriter, decode, stamped
+from rocketmq_py.broker.send.retry_topics import RetryTopics
+from rocketmq_py.broker.send.send_validation import SendHeader, SendTarget, SendTargets
+from rocketmq_py.broker.transaction.half_batches import half_batch
+from rocketmq_py.broker.transaction.half_messages import RecentHalf, RecentHalves, halve, prepare
+from rocketmq_py.core.transaction.transactions import encode_offsets
+from rocketmq_py.errors import BrokerError, CorruptRecord, MessageIllegal
+from rocketmq_py.protocol.codes import ResponseCode as Code
+from rocketmq_py.protocol.names import HALF_TOPIC, TIMER_TOPIC, is_retry_topic
+from rocketmq_py.protocol.recall_handle import RecallHandle
+from rocketmq_py.protocol.requests import Request
+from rocketmq_py.protocol.sys_flag import HOSTS_V6, INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED
+from rocketmq_py.server import Hold, Peer, Reply
+from rocketmq_py.store import MessageStore, NewAlike, NewBatch, NewRecord, same_shape
+from rocketmq_py.wire.batch import decode_batch
+from rocketmq_py.wire.ids import offset_msg_ids
+
+MAX_PROPERTIES = 32767
+_UNCOMMON_FLAGS = TRANSACTION_MASK | INNER_BATCH | HOSTS_V6
+
+
+Redirect = Callable[[NewRecord, dict[str, str]], None]
+
+
+class SendService:
+    """Stores what clients send.
+
+    :param redirect: makes a record wait whose properties ask for a delay or a time.
+    :param halves: keeps half messages until their transactions end.
+    :param store_host: this broker's packed address, the beginning of every message id.
+    :param confirming: tells which sends wait until their message is safe; None when none does.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        targets: SendTargets,
+        redirect: Redirect,
+        stamper: PropertyWriter,
+        retries: RetryTopics,
+        halves: RecentHalves,
+        store_host: bytes,
+        confirming: AckWaiter | None,
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._retries = retries
+        self._redirect = redirect
+        self._stamper = stamper
+        self._stamp = stamper.stamp
+        self._halves = halves
+        self._host = store_host
+        self._host_hex = store_host.hex().upper()
+        self._region = config.region_id
+        self._trace_on = "true" if config.trace_on else "false"
+        self.extra = {"MSG_REGION": self._region, "TRACE_ON": self._trace_on}
+        """What every answer to a send carries."""
+        self._confirming = confirming
+        self.targets = targets
+        self.take_settings()
+        self._known = self.targets.known.get
+
+    def take_settings(self) -> None:
+        """Take over settings that may have changed."""
+        self._max_body = self._store.config.max_message_size
+        self.targets.known.clear()
+
+    # -- one message
+
+    def send(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
+        """Store one message. What is common takes the short way, everything else the careful one."""
+        header: SendHeader = request.header
+        target = self._known((header.topic, header.queue_id))
+        if target is None or header.sys_flag & _UNCOMMON_FLAGS or not 0 < len(body) <= self._max_body:
+            half = self._half(peer, header, target, body) if target is not None else None
+            if target is not None and half is not None:
+                return self._append(half.record, target.queue_text, header.properties, half=half)
+            return self._send_carefully(peer, request, body)
+        marked = self._stamp(header.properties or "")
+        if marked is None or target.is_retry:
+            return self._send_carefully(peer, request, body)
+        text, code, keys, uniq_key, _ = marked
+        properties = text.encode()
+        if len(properties) > MAX_PROPERTIES:
+            return self._send_carefully(peer, request, body)
+        record = NewRecord(
+            target.topic, target.queue_id, body, properties, code, header.sys_flag | target.sys_flag, header.flag,
+            header.born_timestamp, peer.host, header.reconsume_times or 0, 0, uniq_key, keys,
+        )  # fmt: skip
+        return self._append(record, target.queue_text, header.properties)
+
+    def _half(self, peer: Peer, header: SendHeader, target: SendTarget, body: bytes) -> RecentHalf | None:
+        """A message that is common but for asking for a transaction; None for any other."""
+        is_prepared = header.sys_flag & _UNCOMMON_FLAGS == TRANSACTION_PREPARED
+        if not is_prepared or target.is_retry or not 0 < len(body) <= self._max_body:
+            return None
+        marked = self._stamp(header.properties or "", is_half=True)
+        if marked is None or self._config.reject_transaction_message:
+            return None
+        half = halve(marked, target, header, body, peer.host)
+        return half if half is not None and len(half.record.properties) <= MAX_PROPERTIES else None
+
+    def _append(
+        self, record: NewRecord, queue_text: str, sent_properties: str | None, handle: str | None = None,
+        inner: int = 0, half: RecentHalf | None = None,
+    ) -> Reply | Hold:  # fmt: skip
+        """Store a record, which is one of a batch of ``inner`` messages unless that is 0."""
+        if self._confirming is not None:
+            self._confirming.check(sent_properties)
+        appended = self._store.append_inner_batch(record, inner) if inner else self._store.append(record)
+        if half is not None and self._confirming is None:  # otherwise its end may come before it is safe
+            self._halves.keep(half, appended)
+        ext = {
+            "msgId": f"{self._host_hex}{appended.physical_offset:016X}",
+            "queueId": queue_text,
+            "queueOffset": str(appended.queue_offset),
+            "transactionId": record.uniq_key or "",
+            "MSG_REGION": self._region,
+            "TRACE_ON": self._trace_on,
+        }
+        if inner:
+            ext["batchUniqId"] = record.uniq_key or ""
+        if handle is not None:
+            ext["recallHandle"] = handle
+        reply = Reply(ext=ext)
+        if self._confirming is None:
+            return reply
+        return self._confirming.answer(reply, appended.physical_offset + appended.size, sent_properties)
+
+    def _send_carefully(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
+        """Every check in Java's order; refusals carry the region and the trace switch, as Java's do."""
+        try:
+            target = self.target(request.header, peer)
+            if not 0 < len(body) <= self._max_body:
+                raise self._illegal()
+            record = self._record(peer, request, target, body)
+            handle = self._handle(record) if record.topic == TIMER_TOPIC else None
+            return self._append(record, target.queue_text, request.header.properties, handle)
+        except MessageIllegal:
+            return Reply(Code.MESSAGE_ILLEGAL, remarks.message_illegal(self._max_body), ext=self.extra)
+        except BrokerError as e:
+            return Reply(e.code, e.remark, ext=self.extra)
+
+    def _handle(self, record: NewRecord) -> str | None:
+        """How a message that waits for its time can be recalled; not for one that is delivered again."""
+        properties = decode(record.properties.decode())
+        topic, out_ms = properties.get("REAL_TOPIC", ""), properties.get("TIMER_OUT_MS", "")
+        if not topic or not out_ms.isdecimal() or is_retry_topic(topic):
+            return None
+        return RecallHandle(topic, self._config.broker_name, int(out_ms) + 1, record.uniq_key or "").encode()
+
+    def _record(self, peer: Peer, request: Request, target: SendTarget, body: bytes) -> NewRecord:
+        """What is stored of any message: perhaps elsewhere, perhaps later."""
+        header: SendHeader = request.header
+        properties = self._stamper.parse(header.properties or "")
+        topic, queue_id = target.topic, target.queue_id
+        if target.is_retry and self._retries.is_dead(header, request.version):
+            topic, queue_id = self._retries.dead_letters(header.topic), 0
+            properties["DELAY"] = "-1"
+        sys_flag = header.sys_flag & ~HOSTS_V6 | target.sys_flag
+        self._refuse_unsupported(header, properties, sys_flag)
+        text, code, keys, uniq_key, _ = stamped(properties)
+        raw = text.encode()
+        if len(raw) > MAX_PROPERTIES:
+            raise self._illegal()
+        record = NewRecord(
+            topic, queue_id, body, raw, code, sys_flag, header.flag, header.born_timestamp, peer.host,
+            header.reconsume_times or 0, 0, uniq_key, keys,
+        )  # fmt: skip
+        if _is_prepared(header, properties):
+            prepare(record, properties)
+        else:
+            self._redirect(record, properties)
+        return record
+
+    def _refuse_unsupported(self, header: SendHeader, properties: dict[str, str], sys_flag: int) -> None:
+        """What this broker cannot do it refuses in words, before anything is stored."""
+        prepared = _is_prepared(header, properties)
+        if prepared and self._config.reject_transaction_message:
+            raise BrokerError.of(Code.NO_PERMISSION, remarks.transactions_forbidden(self._config.broker_ip1))
+        if sys_flag & TRANSACTION_PREPARED and not prepared:  # nobody could ever consume or end it
+            raise BrokerError.of(Code.MESSAGE_ILLEGAL, remarks.PREPARED_BY_HALF)
+        if sys_flag & INNER_BATCH or "INNER_NUM" in properties:
+            raise self._illegal()
+
+    # -- batches
+
+    def send_batch(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
+        """Store the messages of a batch one after the other in one queue."""
+        header: SendHeader = request.header
+        try:
+            target = self.target(header, peer)
+            sys_flag = header.sys_flag & ~HOSTS_V6 | target.sys_flag
+            self._check_batch(header, target, sys_flag, body)
+            if target.is_batched and "UNIQ_KEY" in decode(header.properties or ""):
+                return self._store_inner(peer, header, target, body)
+            batch = NewBatch(
+                target.topic, target.queue_id, body, b"", sys_flag, header.born_timestamp, peer.host,
+                header.reconsume_times or 0,
+            )  # fmt: skip
+            return self._store_batch(batch, header, target)
+        except BrokerError as e:
+            return Reply(e.code, e.remark, ext=self.extra)
+
+    def _check_batch(self, header: SendHeader, target: SendTarget, sys_flag: int, body: bytes) -> None:
+        if len(target.topic) > remarks.TOPIC_MAX_LENGTH:
+            raise BrokerError.of(Code.MESSAGE_ILLEGAL, f"message topic length too long {len(target.topic)}")
+        if target.is_retry:
+            raise BrokerError.of(Code.MESSAGE_ILLEGAL, f"batch request does not support retry group {target.topic}")
+        delayed = "DELAY\x01" in (header.properties or "") and _level(decode(header.properties or "")) > 0
+        if not body or len(body) > self._max_body or sys_flag & (TRANSACTION_MASK | INNER_BATCH) or delayed:
+            raise self._illegal()
+
+    def _store_inner(self, peer: Peer, header: SendHeader, target: SendTarget, body: bytes) -> Reply | Hold:
+        """Store a batch that stays one record, since the queues of its topic are made for that."""
+        text, code, keys, uniq_key, _ = stamped(self._stamper.parse(header.properties or ""))
+        record = NewRecord(
+            target.topic, target.queue_id, body, text.encode(), code, header.sys_flag & ~HOSTS_V6 | target.sys_flag,
+            header.flag, header.born_timestamp, peer.host, header.reconsume_times or 0, 0, uniq_key, keys,
+        )  # fmt: skip
+        try:
+            count = sum(1 for _ in decode_batch(body))
+            return self._append(record, target.queue_text, header.properties, inner=count)
+        except (MessageIllegal, CorruptRecord) as e:
+            raise self._illegal() from e
+
+    def _store_batch(self, batch: NewBatch, header: SendHeader, target: SendTarget) -> Reply | Hold:
+        if self._confirming is not None:
+            self._confirming.check(header.properties)
+        try:
+            appended = self._store.append_batch(batch)
+        except (MessageIllegal, CorruptRecord) as e:
+            raise self._illegal() from e
+        ext = {
+            "msgId": offset_msg_ids(self._host, appended.physical_offsets),
+            "queueId": target.queue_text,
+            "queueOffset": str(appended.queue_offset),
+            **self.extra,
+        }
+        uniq_key = decode(header.properties or "").get("UNIQ_KEY")
+        if uniq_key is not None:
+            ext["transactionId"] = uniq_key
+        reply = Reply(ext=ext)
+        if self._confirming is None:
+            return reply
+        end = appended.physical_offsets[0] + appended.size
+        return self._confirming.answer(reply, end, header.properties)
+
+    # -- half messages
+
+    def send_halves(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
+        """Store the messages of a batch body as half messages, all of them or none.
+
+        The answer says at which offset of the half topic they begin, and where in the log they are.
+        """
+        header: SendHeader = request.header
+        try:
+            target = self.target(header, peer)
+            if self._confirming is not None:
+                self._confirming.check(header.properties)
+            places, first, end = self._store_halves(peer, request, target, body)
+        except (MessageIllegal, CorruptRecord):
+            return Reply(Code.MESSAGE_ILLEGAL, remarks.message_illegal(self._max_body), ext=self.extra)
+        except BrokerError as e:
+            return Reply(e.code, e.remark, ext=self.extra)
+        ext = {"queueId": target.queue_text, "queueOffset": str(first), **self.extra}
+        reply = Reply(ext=ext, body=encode_offsets(places))
+        if self._confirming is None:
+            return reply
+        return self._confirming.answer(reply, end, header.properties)
+
+    def _store_halves(
+        self, peer: Peer, request: Request, target: SendTarget, body: bytes
+    ) -> tuple[Sequence[int], int, int]:
+        """Where they are in the log, where in the half topic they begin, and where in the log they end."""
+        batch = self._half_batch(peer, request.header, target, body)
+        if batch is not None:
+            together = self._store.append_alike(batch)
+            places = together.physical_offsets
+            return places, together.queue_offset, places[0] + together.size
+        found = [self._one_half(peer, request, target, *message) for message in decode_batch(body)]
+        if not found:
+            raise self._illegal()
+        stored = self._store.append_many([record for _, record in found])
+        if self._confirming is None:
+            for (half, _), appended in zip(found, stored, strict=True):
+                if half is not None:
+                    self._halves.keep(half, appended)
+        last = stored[-1]
+        return [one.physical_offset for one in stored], stored[0].queue_offset, last.physical_offset + last.size
+
+    def _half_batch(self, peer: Peer, header: SendHeader, target: SendTarget, body: bytes) -> NewAlike | None:
+        """The half messages of a batch of common messages that are alike; None for any other."""
+        is_prepared = header.sys_flag & _UNCOMMON_FLAGS == TRANSACTION_PREPARED
+        if not is_prepared or target.is_retry or self._config.reject_transaction_message:
+            return None
+        shape = same_shape(body)
+        if shape is None or not 0 < len(shape.bodies[0]) <= self._max_body:
+            return None
+        batch = half_batch(shape, self._stamper, target, header, peer.host)
+        return batch if batch is not None and batch.shape.properties_size <= MAX_PROPERTIES else None
+
+    def _one_half(
+        self, peer: Peer, request: Request, target: SendTarget, flag: int, body: bytes, own: bytes
+    ) -> tuple[RecentHalf | None, NewRecord]:
+        """One message of a batch of half messages: the common kind, or just its record."""
+        header = msgspec.structs.replace(request.header, properties=own.decode("utf-8", "replace"), flag=flag)
+        half = self._half(peer, header, target, body)
+        if half is not None:
+            return half, half.record
+        if not 0 < len(body) <= self._max_body:
+            raise self._illegal()
+        record = self._record(peer, msgspec.structs.replace(request, header=header), target, body)
+        if record.topic != HALF_TOPIC:  # it does not ask for a transaction
+            raise self._illegal()
+        return None, record
+
+    # -- both
+
+    def target(self, header: SendHeader, peer: Peer) -> SendTarget:
+        """Where a send goes.
+
+        :raises BrokerError: it is refused.
+        """
+        known = self._known((header.topic, header.queue_id))
+        return known if known is not None else self.targets.find(header, peer.address)
+
+    def _illegal(self) -> BrokerError:
+        return BrokerError.of(Code.MESSAGE_ILLEGAL, remarks.message_illegal(self._max_body))
+
+
+def _is_prepared(header: SendHeader, properties: dict[str, str]) -> bool:
+    """Whether a message waits for the end of a transaction; what old consumers send back does not."""
+    if properties.get("TRAN_MSG", "").lower() != "true":
+        return False
+    return not (header.reconsume_times and _level(properties) > 0)
+
+
+def _level(properties: dict[str, str]) -> int:
+    """The delay level properties ask for; 0 for none or nonsense."""
+    text = properties.get("DELAY", "0")
+    return int(text) if text.lstrip("-").isdecimal() else 0

@@ -1,0 +1,101 @@
+"""Messages a consumer failed on: into the retry ladder of its group, and at its end to the dead letters.
+
+Knows Java's rules (AbstractSendMessageProcessor.consumerSendMsgBack). Refuses to know delays and the store's layout.
+"""
+
+from __future__ import annotations
+
+import random
+
+from rocketmq_py.broker import remarks
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.metadata.groups import SubscriptionGroups
+from rocketmq_py.broker.metadata.topics import UNIT_SUB_FLAG, TopicConfigs, is_writable
+from rocketmq_py.broker.send.message_properties import encode
+from rocketmq_py.broker.send.send import Redirect
+from rocketmq_py.broker.send.stored_record import StoredRecord, read_stored
+from rocketmq_py.broker.stats import Stats
+from rocketmq_py.core.timer.delay_levels import retry_level
+from rocketmq_py.errors import BrokerError
+from rocketmq_py.properties import decode_properties
+from rocketmq_py.protocol import names
+from rocketmq_py.protocol.bodies.common import SubscriptionGroupConfig
+from rocketmq_py.protocol.codes import ResponseCode as Code, Version
+from rocketmq_py.protocol.headers.common import ConsumerSendMsgBack
+from rocketmq_py.protocol.sys_flag import HOSTS_V6
+from rocketmq_py.store import MessageStore, NewRecord
+from rocketmq_py.wire.ids import offset_msg_id
+from rocketmq_py.wire.java_hash import tags_code
+
+_DEAD_LETTER_QUEUES = 1
+
+
+class SendBackService:
+    """Takes failed messages back."""
+
+    def __init__(
+        self, config: BrokerConfig, store: MessageStore, topics: TopicConfigs, groups: SubscriptionGroups,
+        redirect: Redirect,
+        stats: Stats,
+    ) -> None:  # fmt: skip
+        self._config = config
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._redirect = redirect
+        self._stats = stats
+
+    def take(self, header: ConsumerSendMsgBack, version: int) -> None:
+        """Store a failed message again, one step further.
+
+        :param version: of the client; old ones do not say how many retries they want.
+        :raises BrokerError: it is refused.
+        """
+        group = self._groups.find(header.group)
+        if group is None:
+            raise BrokerError.of(Code.SUBSCRIPTION_GROUP_NOT_EXIST, remarks.no_group(header.group))
+        if not is_writable(self._config.broker_permission):
+            raise BrokerError.of(Code.NO_PERMISSION, remarks.sending_forbidden(self._config.broker_ip1))
+        if group.retry_queue_nums <= 0:
+            return
+        retry_topic = self._retry_topic(header, group)
+        message = self._look_up(header.offset)
+        limit = group.retry_max_times
+        if version >= Version.V3_4_9 and header.max_reconsume_times is not None:
+            limit = header.max_reconsume_times
+        is_dead = message.head.reconsume_times >= limit or header.delay_level < 0
+        if is_dead:
+            dead = self._topics.create_for_group(names.dlq_topic(header.group), _DEAD_LETTER_QUEUES)
+            self._put(message, dead.topic_name, 0, 0)
+        else:
+            level = header.delay_level or retry_level(message.head.reconsume_times)
+            self._put(message, retry_topic, random.randrange(group.retry_queue_nums), level)
+        first_sent_to = decode_properties(message.properties).get("RETRY_TOPIC", message.topic)
+        self._stats.sent_back(header.group, first_sent_to, dead=is_dead)
+
+    def _retry_topic(self, header: ConsumerSendMsgBack, group: SubscriptionGroupConfig) -> str:
+        sys_flag = UNIT_SUB_FLAG if header.unit_mode else 0
+        topic = self._topics.create_for_group(names.retry_topic(header.group), group.retry_queue_nums, sys_flag)
+        if not is_writable(topic.perm):
+            raise BrokerError.of(Code.NO_PERMISSION, f"the topic[{topic.topic_name}] sending message is forbidden")
+        return topic.topic_name
+
+    def _look_up(self, offset: int) -> StoredRecord:
+        raw = self._store.message_at(offset)
+        if raw is None:
+            raise BrokerError.of(Code.SYSTEM_ERROR, f"look message by offset failed, {offset}")
+        return read_stored(raw)
+
+    def _put(self, message: StoredRecord, topic: str, queue_id: int, level: int) -> None:
+        head = message.head
+        properties = decode_properties(message.properties)
+        properties.setdefault("RETRY_TOPIC", message.topic)
+        properties.setdefault("ORIGIN_MESSAGE_ID", offset_msg_id(head.store_host, head.physical_offset))
+        properties |= {"WAIT": "false", "DELAY": str(level)}
+        record = NewRecord(
+            topic, queue_id, message.body, encode(properties).encode(), tags_code(properties.get("TAGS")),
+            head.sys_flag & ~HOSTS_V6, head.flag, head.born_timestamp, head.born_host, head.reconsume_times + 1, 0,
+            properties.get("UNIQ_KEY"), properties.get("KEYS"),
+        )  # fmt: skip
+        self._redirect(record, properties)
+        self._store.append(record)

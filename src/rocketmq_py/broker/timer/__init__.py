@@ -1,0 +1,1 @@
+"""Delivery at a later time: delay levels and timer messages."""

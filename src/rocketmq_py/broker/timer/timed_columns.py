@@ -1,0 +1,70 @@
+"""Timed messages that are due together and alike, made the messages of their own topics column by column.
+
+Messages of one time mostly come from the same producers: equal lengths, the same properties in the same order. Then
+what ``timedmessage`` does for each is done for all of them at once. Gives the same records. Refuses to know wheel,
+agenda and clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rocketmq_py.core.paths import component_fault
+from rocketmq_py.properties import Property
+from rocketmq_py.protocol.names import NOT_ALLOWED_TO_SEND, TIMER_TOPIC
+from rocketmq_py.protocol.sys_flag import HOSTS_V6
+from rocketmq_py.store import WORTH, NewAlike, alike_records
+from rocketmq_py.store.write.dispatch_fields import value_span
+
+_TOPIC, _QUEUE_ID = Property.REAL_TOPIC.encode(), Property.REAL_QUEUE_ID.encode()
+_VARIED = (_QUEUE_ID, Property.TIMER_DELIVER_MS.encode())
+_ENQUEUED, _DEQUEUED = Property.TIMER_ENQUEUE_MS.encode(), Property.TIMER_DEQUEUE_MS.encode()
+
+
+class Together(NamedTuple):
+    """Messages of one queue; ``members`` are their numbers among all that were given."""
+
+    members: list[int]
+    batch: NewAlike
+
+
+def together(raws: Sequence[bytes], written_ms: Sequence[int], now_ms: int) -> list[Together] | None:
+    """The messages of records of the timers' topic as they are stored when they are due.
+
+    :param written_ms: when the entry of each was written.
+    :return: None if they are not alike, or ask for a closer look one by one.
+    """
+    found = alike_records(raws, _VARIED) if len(raws) >= WORTH else None
+    if found is None or found.topic != TIMER_TOPIC or found.head.sys_flag & HOSTS_V6:
+        return None
+    shape, text = found.shape, found.shape.properties
+    topics, queue_ids = shape.values(_TOPIC), shape.values(_QUEUE_ID)
+    topic, written = topics[0].decode("utf-8", "replace"), [b"%d" % ms for ms in written_ms]
+    if (
+        not text.endswith(b"\x02")
+        or value_span(text, _ENQUEUED) is not None
+        or value_span(text, _DEQUEUED) is not None
+        or not topic
+        or topic in NOT_ALLOWED_TO_SEND
+        or component_fault(topic) is not None
+        or topics.count(topics[0]) != len(topics)
+        or not all(map(bytes.isdigit, queue_ids))
+        or len(set(map(len, written))) != 1
+    ):
+        return None
+    shape = shape.extended(_ENQUEUED + b"\x01", written, b"\x02%b\x01%d\x02" % (_DEQUEUED, now_ms))
+    queues: dict[bytes, list[int]] = {}
+    for number, queue_id in enumerate(queue_ids):
+        queues.setdefault(queue_id, []).append(number)
+    head, born = found.head, found.born
+    return [
+        Together(
+            members,
+            NewAlike(
+                topic, int(queue_id), shape.only(members), head.sys_flag, reconsume_times=head.reconsume_times,
+                born=[born[i] for i in members],
+            ),
+        )
+        for queue_id, members in queues.items()
+    ]  # fmt: skip

@@ -1,0 +1,211 @@
+"""The files of the timers, opened together, brought in line with each other, and put on disk.
+
+Knows in which order they are written and what holds after a crash. Refuses to know what an entry's message says.
+
+The wheel tells where the last entry of each slot is, every entry where the one before it is. Both are written at once,
+the checkpoint after them; up to where all are on disk is told by ``log_end``. Of what lies behind, any part may be
+there after a loss of power and any other not: entries count up to the first that is missing, slots that tell of others
+are linked anew, and all of that is put on disk before anything is added to it.
+"""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+from rocketmq_py.core.timer.progress import Told
+from rocketmq_py.core.timer.timers import DEFAULT, DELETE, WHEEL_SLOTS
+from rocketmq_py.protocol.headers.timer import TimerCheckPointResponse
+from rocketmq_py.store import FileSystem, StoreConfig
+from rocketmq_py.store.fs.layout import StoreLayout
+from rocketmq_py.store.timer.timer_wheel import (
+    NOWHERE,
+    Slot,
+    TimerCheckpoint,
+    TimerLog,
+    TimerUnit,
+    TimerWheel,
+    progress,
+)
+
+_log = logging.getLogger(__name__)
+
+
+class TimerFiles:
+    """Wheel, log and checkpoint.
+
+    :param messages_end: where the commit log ends; entries of messages behind it are of none that is there.
+    :raises StoreCorrupt: the wheel has an impossible size. :raises OSError: the disk fails.
+    """
+
+    def __init__(self, fs: FileSystem, layout: StoreLayout, config: StoreConfig, messages_end: int) -> None:
+        self._fs = fs
+        self.precision = config.timer_precision_ms
+        had_wheel = bool(fs.size(layout.timer_wheel))
+        self.check = TimerCheckpoint(fs, layout.timer_check)
+        self.log = TimerLog(fs, layout.timer_log, config.mapped_file_size_timer_log)
+        self.is_new = not had_wheel or self.log.is_empty
+        """Whether wheel or log is missing, so that every entry has to be written anew."""
+        self._directory = layout.timer_log
+        if self.is_new:
+            self._start_anew(layout)
+        self.wheel = TimerWheel(fs, layout.timer_wheel, WHEEL_SLOTS * 2, self.precision)
+        self.newest: list[TimerUnit] = []
+        """Entries behind which there are none in the order of messages, or the newest one alone."""
+        self._recover(messages_end)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rocketmq-timer")
+        self._syncing: Future[None] | None = None
+        self._is_failing = False
+        self._wrote = True
+        self._flushing = (0, 0)
+
+    def _start_anew(self, layout: StoreLayout) -> None:
+        """A wheel without its log, or the reverse, tells nothing."""
+        self.log.close()
+        self._fs.remove_tree(layout.timer_log)
+        self._fs.remove(layout.timer_wheel)
+        self.check.log_end = 0
+
+    def _recover(self, messages_end: int) -> None:
+        found = self._whole(self.log.recover(self.check.log_end, messages_end))
+        lost = set() if self.is_new else self.wheel.pointing_beyond(self.log.end)
+        if lost:
+            self._relink(lost)
+        for position, unit in found:
+            known = self.wheel.get(unit.slot)
+            if known is None or known.last < position:
+                first = known.first if known is not None and unit.previous != NOWHERE else position
+                self.wheel.put(unit.slot, Slot(first, position, known.number if known is not None else 1))
+        self.check.log_end = min(self.check.log_end, self.log.end)
+        if not self.is_new:
+            self._fs.sync(self._paths())
+
+    def _whole(self, found: list[tuple[int, TimerUnit]]) -> list[tuple[int, TimerUnit]]:
+        """Without slots rewritten for an orderly end that did not come to it: there may be more in them than was
+        written; ``newest`` is what was there before.
+        """
+        marks = [number for number, (_, unit) in enumerate(found) if unit.is_of_no_message]
+        before = found[: marks[0]] if marks else found
+        self.newest = [unit for _, unit in before]
+        if marks:
+            begin, end = found[marks[0]][1], found[-1][1]
+            if len(found) - 1 == marks[0] or not end.is_of_no_message or end.slot != begin.slot:
+                self.log.cut(found[marks[0]][0])
+                return before
+        newest = self.log.newest()
+        if not found and newest is not None:
+            self.newest = [newest]
+        return found
+
+    def _relink(self, times: set[int]) -> None:
+        """Let slots have the entries that are there; their own words for it are newer than the log."""
+        slots: dict[int, Slot] = {}
+        for position, unit in self.log.units():
+            if unit.slot in times:
+                known = slots.get(unit.slot)
+                number = (known.number if known is not None else 0) + (-1 if unit.magic & DELETE else 1)
+                first = position if known is None or unit.previous == NOWHERE else known.first
+                slots[unit.slot] = Slot(first, position, number)
+        for time in times:
+            if time in slots:
+                self.wheel.put(time, slots[time])
+            else:
+                self.wheel.clear(time)
+
+    def write(self, slot: int, magic: int, written: int, physical: int, size: int, topic_hash: int) -> int:
+        """Write an entry into a slot; returns its position.
+
+        :raises OSError: the disk is full or fails.
+        """
+        known = self.wheel.get(slot)
+        previous = known.last if known is not None else NOWHERE
+        position = self.log.append(TimerUnit(previous, magic, written, slot - written, physical, size, topic_hash))
+        first, number = (known.first, known.number) if known is not None else (position, 0)
+        self.wheel.put(slot, Slot(first, position, number + (-1 if magic & DELETE else 1)))
+        self._wrote = True
+        return position
+
+    def rewrite(self, slot: int, entries: list[TimerUnit]) -> None:
+        """Let a slot have these entries and no others.
+
+        A Java broker links a slot anew to its newest entry in the log, so an empty one gets an entry of no message.
+
+        :raises OSError: the disk is full or fails.
+        """
+        entries = entries or [TimerUnit(NOWHERE, DEFAULT, slot, 0, NOWHERE, 0, 0)]
+        first = previous = NOWHERE
+        for unit in entries:
+            previous = self.log.append(unit._replace(previous=previous, delay=slot - unit.written))
+            first = previous if first == NOWHERE else first
+        self.wheel.put(slot, Slot(first, previous, len(entries)))
+        self._wrote = True
+
+    def note_rewriting(self, slot: int) -> None:
+        """Write an entry of a slot that is over, and of no message, before slots are rewritten and behind the last one.
+
+        Rewritten slots count with both. And a Java broker takes the queue offset from the newest entry's message, and
+        from the checkpoint when there is none.
+        """
+        self.log.append(TimerUnit(NOWHERE, DEFAULT, slot, 0, NOWHERE, 0, 0))
+        self._wrote = True
+
+    # -- to the disk
+
+    def flush(self, queue_offset: int) -> None:
+        """Begin to put everything on disk, unless that is under way; the checkpoint tells of it when it is done.
+
+        :param queue_offset: of the first message without an entry.
+        """
+        if self._syncing is not None:
+            return
+        if self._wrote:
+            self._wrote = False
+            self._flushing = self.log.end, queue_offset
+            self._syncing = self._thread.submit(self._fs.sync, self._paths())
+        else:
+            self.check.queue_offset = queue_offset
+
+    def look(self) -> None:
+        """Take note of what has come to the disk."""
+        if self._syncing is None or not self._syncing.done():
+            return
+        failure, self._syncing = self._syncing.exception(), None
+        if failure is None:
+            self.check.log_end, self.check.queue_offset = self._flushing
+            if self._is_failing:
+                _log.warning("the timer log can be put on disk again")
+            self._is_failing = False
+            return
+        self._wrote = True
+        if not self._is_failing:
+            _log.error("the timer log cannot be put on disk, the next flush tries again: %s", failure)
+        self._is_failing = True
+
+    def _paths(self) -> list[Path]:
+        return [*self.log.dirty(self.check.log_end), self.wheel.path, self.check.path]
+
+    def close(self, queue_offset: int) -> None:
+        """Put everything on disk and close the files.
+
+        :param queue_offset: of the first message without an entry.
+        :raises OSError: the disk is full or fails.
+        """
+        self._thread.shutdown(wait=True)
+        try:
+            self._fs.sync(self._paths())
+            self.check.log_end, self.check.queue_offset = self.log.end, queue_offset
+            self.check.write()
+            self._fs.sync([self.check.path])
+        finally:
+            self.log.close()
+            self.wheel.close()
+
+
+def told(check: bytes, more: TimerCheckPointResponse | None) -> Told:
+    """What a checkpoint says, and what comes with it."""
+    read_ms, queue_offset = progress(check)
+    if more is None or more.delivered_before is None:
+        return Told(queue_offset, read_ms)
+    waiting = frozenset(map(int, more.waiting.split(","))) if more.waiting else frozenset[int]()
+    return Told(queue_offset, more.delivered_before, waiting, more.acted_from)

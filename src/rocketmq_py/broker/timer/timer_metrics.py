@@ -1,0 +1,74 @@
+"""How many messages of each topic wait for their time (TimerMetrics, ``config/timermetrics``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rocketmq_py.broker.metadata.java_files import bean, version_of
+from rocketmq_py.protocol.bodies.common import DataVersion
+from rocketmq_py.store.config.config_files import ConfigFile
+
+
+class TimerMetrics:
+    """Counts by topic.
+
+    :param save: writes the file; called often, so it should not wait for the disk.
+    :param clock: the time in milliseconds.
+    """
+
+    def __init__(
+        self, file: ConfigFile, clock: Callable[[], int], save: Callable[[ConfigFile, Any], None] = ConfigFile.save
+    ) -> None:
+        self._file, self._clock, self._save = file, clock, save
+        self._counts: dict[str, list[int]] = {}
+        self._version = DataVersion(timestamp=clock())
+        self._is_changed = False
+
+    def load(self) -> None:
+        """Take over what the file holds."""
+        self._read(self._file.load() or {})
+
+    def take_over(self, tree: Any) -> None:
+        """Have what a master has.
+
+        :param tree: its answer, which looks as the file does.
+        """
+        if version_of(tree, self._version) != self._version:
+            self._read(tree)
+            self._save(self._file, self.tree())
+
+    def _read(self, tree: Any) -> None:
+        self._version = version_of(tree, self._version)
+        self._counts = {
+            topic: [int(metric["count"]), int(metric["timeStamp"])]
+            for topic, metric in (tree.get("timingCount") or {}).items()
+        }
+
+    def add(self, topic: str, change: int, now_ms: int) -> None:
+        """A message of a topic begins to wait (1), or waits no more (-1)."""
+        metric = self._counts.get(topic) or self._counts.setdefault(topic, [0, 0])
+        metric[0] = max(0, metric[0] + change)
+        metric[1] = now_ms
+        self._is_changed = True
+
+    def reset(self) -> None:
+        """Count anew, since all entries are written anew."""
+        self._counts.clear()
+
+    @property
+    def total(self) -> int:
+        """How many messages wait."""
+        return sum(count for count, _ in self._counts.values())
+
+    def persist(self) -> None:
+        """Write the file if anything changed since the last time."""
+        if self._is_changed:
+            self._is_changed = False
+            self._version = self._version.bump(self._clock())
+            self._save(self._file, self.tree())
+
+    def tree(self) -> dict[str, object]:
+        """The content of the file, which is also what a slave asks for."""
+        counts = {topic: {"count": count, "timeStamp": time} for topic, (count, time) in sorted(self._counts.items())}
+        return {"dataVersion": bean(self._version), "timingCount": counts}

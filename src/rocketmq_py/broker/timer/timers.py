@@ -1,0 +1,499 @@
+"""Messages delivered at a time of their own: how they come to wait, and how they come out.
+
+Knows the timers' topic, which properties tell of it, and Java's order of work (HookUtils, TimerMessageStore). A message
+is stored in the timers' topic; from its queue an entry is written to the timer log and chained into the wheel; some
+seconds before its slot is due it gets onto the agenda, and when it is due it is stored in its own topic. Times in the
+files are whole slots, as Java's; the agenda knows them to the millisecond.
+
+Nothing is lost in a crash: where each delivered message went is noted in its entry, and the note counts only if the
+message is there. So a slot half delivered is finished after a start and not begun again. A Java broker knows no such
+notes; a slot half delivered is rewritten for it when we end in good order.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from rocketmq_py.broker import remarks
+from rocketmq_py.broker.send.message_properties import encode
+from rocketmq_py.broker.send.stored_record import read_stored
+from rocketmq_py.broker.stats import Meter
+from rocketmq_py.broker.timer.delay_levels import DelayService, asks_for_level
+from rocketmq_py.broker.timer.timed_columns import Together, together
+from rocketmq_py.broker.timer.timed_message import QUEUE, TimedMessage, read_timed
+from rocketmq_py.broker.timer.timer_files import TimerFiles, told
+from rocketmq_py.broker.timer.timer_metrics import TimerMetrics
+from rocketmq_py.core.timer import timers as rules
+from rocketmq_py.core.timer.progress import Late, Told
+from rocketmq_py.core.timer.timers import DEFAULT, DELETE, ROLL, Agenda, TimerEntry
+from rocketmq_py.errors import BrokerError, CorruptRecord, StoreError
+from rocketmq_py.properties import Property, decode_properties
+from rocketmq_py.protocol.codes import ResponseCode as Code
+from rocketmq_py.protocol.headers.timer import TimerCheckPointResponse
+from rocketmq_py.protocol.names import TIMER_TOPIC
+from rocketmq_py.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
+from rocketmq_py.store import FileSystem, MessageStore, NewAlike, NewRecord
+from rocketmq_py.store.timer.timer_wheel import ELSEWHERE, NOWHERE, TimerUnit
+from rocketmq_py.wire.java_hash import string_hash
+
+_log = logging.getLogger(__name__)
+
+_LEAD_MS = 10_000
+"""How long before a slot begins its messages get onto the agenda."""
+AT_ONCE = 200
+"""Messages handled in one tick, of each kind of work; more follow with the next, which comes at once then."""
+_SLOTS_AT_ONCE = 5_000
+_SAMPLES = 64
+RATE_MS = 10_000
+"""The window of rates."""
+
+
+class _Reading(NamedTuple):
+    """A slot whose chain of entries is being read, newest first."""
+
+    slot: int
+    position: int
+
+
+class Timers:
+    """Makes messages wait for their time and delivers them.
+
+    :param delay: takes messages with a delay level.
+    :param revive_topic: its messages never wait; those left by a Java broker are taken over at the start.
+    :param clock: the time in milliseconds.
+    """
+
+    def __init__(
+        self, store: MessageStore, delay: DelayService, metrics: TimerMetrics, revive_topic: str, fs: FileSystem,
+        clock: Callable[[], int],
+    ) -> None:  # fmt: skip
+        self._store, self._delay, self._fs, self._clock = store, delay, fs, clock
+        self._config = store.config
+        self._revive_topic = revive_topic
+        self._precision: int = self._config.timer_precision_ms
+        self._window = rules.window_slots(self._config.timer_roll_window_slot)
+        self._files: TimerFiles | None = None
+        self._agenda = Agenda()
+        self._reading: _Reading | None = None
+        self._read_ms = self._loaded_ms = self._queue_offset = 0
+        self._delivered = (0, 0)
+        self._told: tuple[Told, ...] = ()
+        """What has been delivered and these files do not know of."""
+        self._late = Late()
+        self._flushed_ms = 0
+        self._is_refused = False
+        self.metrics = metrics
+        self.enqueued, self.dequeued = Meter(_SAMPLES), Meter(_SAMPLES)
+        """How many messages have got an entry, and how many have been delivered."""
+
+    # -- life
+
+    def load(self, messages_end: int) -> None:
+        """Open the files and find out where things stand.
+
+        :param messages_end: where the commit log ended when the store was opened.
+        :raises StoreCorrupt: the wheel has an impossible size. :raises OSError: the disk fails.
+        """
+        self.metrics.load()
+        if not self._config.timer_wheel_enable:
+            return
+        now = self._clock()
+        files = self._files = TimerFiles(self._fs, self._store.layout, self._config, messages_end)
+        self._read_ms = self._loaded_ms = self._first_slot(files, now)
+        self._queue_offset = self._first_offset(files)
+        if files.is_new:
+            self._told = (Told(files.check.queue_offset, files.check.read_ms),)
+            self.metrics.reset()
+        self._delivered = (self._read_ms, self._store.max_physical_offset)
+        files.check.read_ms = self._read_ms
+        self._write_check(files)
+
+    def _first_slot(self, files: TimerFiles, now: int) -> int:
+        current = now // self._precision * self._precision
+        if not files.check.exists:
+            return current if files.is_new else current - self._horizon
+        return max(files.check.read_ms // self._precision * self._precision, current - self._horizon)
+
+    @property
+    def _horizon(self) -> int:
+        """How far back slots are still those of the past."""
+        return (rules.WHEEL_SLOTS - rules.BLANK_SLOTS) * self._precision
+
+    def _first_offset(self, files: TimerFiles) -> int:
+        """The first message without an entry: the one behind that of the newest entry."""
+        first, end = self._store.queue_range(TIMER_TOPIC, QUEUE)
+        offset = 0 if files.is_new else files.check.queue_offset
+        messages = (self._message(unit.physical, unit.size) for unit in reversed(files.newest))
+        newest = next((message for message in messages if message is not None), None)
+        if newest is not None:
+            offset = max(offset, newest.head.queue_offset + 1)
+        return min(max(offset, first), end)
+
+    def close(self) -> None:
+        """Leave files with which this broker, or a Java broker, goes on."""
+        files, self._files = self._files, None
+        if files is None:
+            return
+        try:
+            if self._store.flush():  # else what was delivered may be gone at the next start
+                self._finish_slots(files)
+                files.check.read_ms = self._read_ms
+            self._late = Late()  # nobody asks any more, and a Java broker would write entries from there on anew
+            self._write_check(files)
+        finally:
+            files.close(self._queue_offset)
+            self.metrics.persist()
+
+    def _finish_slots(self, files: TimerFiles) -> None:
+        """Rewrite slots half delivered, so that they hold only what has not been."""
+        reading = self._reading.slot if self._reading is not None else None
+        whole = [slot for slot in self._agenda.begun() if reading is None or slot < reading]
+        if not whole:
+            return
+        over = self._read_ms - self._precision
+        files.note_rewriting(over)
+        for slot in whole:
+            units = (files.log.read(entry.position) for entry in self._agenda.rest(slot))
+            files.rewrite(slot, [unit for unit in units if unit is not None])
+        files.note_rewriting(over)
+
+    # -- in
+
+    def redirect(self, record: NewRecord, properties: dict[str, str]) -> None:
+        """Make a record wait when its properties ask for a delay level or a time; both are changed then.
+
+        Notes of pops do not wait: whoever reads them knows what they are to wait for.
+
+        :raises BrokerError: the time is too far away, or none; or this broker has no timers.
+        """
+        if record.sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
+            return
+        if asks_for_level(properties):
+            for name in rules.ASKING:
+                properties.pop(name, None)
+            self._delay.redirect(record, properties)
+        elif rules.is_timer(properties) and record.topic == self._revive_topic:
+            properties[Property.TIMER_DELIVER_MS] = str(self._clock())
+            record.properties = encode(properties).encode()
+        elif rules.is_timer(properties) and record.topic != TIMER_TOPIC:
+            self._redirect(record, properties)
+
+    def _redirect(self, record: NewRecord, properties: dict[str, str]) -> None:
+        if self._files is None:
+            raise BrokerError.of(Code.SYSTEM_ERROR, remarks.TIMER_NOT_ENABLED)
+        longest, now = self._config.timer_max_delay_sec * 1000, self._clock()
+        try:
+            deliver_ms = rules.asked_for(properties, now)
+        except ValueError as e:
+            raise BrokerError.of(Code.MESSAGE_ILLEGAL, remarks.timer_illegal(longest)) from e
+        takes_out = Property.TIMER_DEL_UNIQKEY in properties
+        if deliver_ms - now > longest or (deliver_ms <= now and takes_out):
+            raise BrokerError.of(Code.MESSAGE_ILLEGAL, remarks.timer_illegal(longest))
+        if deliver_ms <= min(now, self._store.now()):  # stored now, it bears the time the first of this read was stored
+            return
+        out_ms = rules.slot_of(deliver_ms, self._precision)
+        slot, most = self._files.wheel.get(out_ms), self._config.timer_congest_num_each_slot
+        if slot is not None and slot.number > most:
+            raise BrokerError.of(Code.SYSTEM_ERROR, remarks.timer_congested(most))
+        properties |= {
+            Property.TIMER_OUT_MS: str(out_ms),
+            Property.REAL_TOPIC: record.topic, Property.REAL_QUEUE_ID: str(record.queue_id),
+        }  # fmt: skip
+        record.topic, record.queue_id = TIMER_TOPIC, QUEUE
+        record.properties = encode(properties).encode()
+
+    # -- work
+
+    def tick(self, now: int) -> bool:
+        """Do a part of what is due; whether there is more. Call it many times a second, and at once if there is.
+
+        :raises OSError: the files cannot be written. :raises StoreError: the log cannot be.
+        """
+        files = self._files
+        if files is None:
+            return False
+        more = []
+        if not self._config.timer_stop_enqueue:
+            more.append(self._enqueue(files, now))
+        if not self._config.timer_stop_dequeue:
+            more += [self._look_ahead(files, now), self._deliver(files, now)]
+            self._move_on(now)
+        self._note(files, now)
+        return any(more)
+
+    def take_over(self, check: bytes, more: TimerCheckPointResponse | None = None) -> None:
+        """Another broker of this name has said how far it has come: what it has delivered is not delivered here.
+
+        A slave that has acted may not have had all messages; the others are delivered, whatever their time was.
+
+        :param check: the bytes of its checkpoint. :param more: what one of this project adds.
+        :raises ValueError: it names no messages.
+        """
+        if self._files is not None:
+            self._told += (told(check, more),)
+
+    def clean(self) -> None:
+        """Remove files of the timer log all of whose messages are gone."""
+        if self._files is not None:
+            self._files.log.remove_before(self._store.min_physical_offset)
+
+    def _enqueue(self, files: TimerFiles, now: int, count: int = AT_ONCE) -> bool:
+        """Write entries for messages that have come to the timers' topic; whether there may be more."""
+        entries = self._store.tags_entries(TIMER_TOPIC, QUEUE, self._queue_offset, count)
+        for physical, size, _ in entries:
+            message = self._message(physical, size)
+            if message is not None and not self._is_over(message):
+                self._write(files, message, physical, size, now)
+            self._queue_offset += 1
+        return len(entries) == count
+
+    def _is_over(self, message: TimedMessage) -> bool:
+        """Whether a message without an entry has been delivered, or is none of ours to deliver."""
+        return self._is_left_out(message) or self._was_told(message)
+
+    def _is_left_out(self, message: TimedMessage) -> bool:
+        """Whether a message is none of ours to deliver."""
+        return message.real_topic == self._revive_topic
+
+    def _was_told(self, message: TimedMessage) -> bool:
+        head, out_ms = message.head, message.out_ms
+        for one in self._told:
+            if one.covers(head.queue_offset, out_ms, head.store_timestamp, self._window, self._precision):
+                return True
+        return False
+
+    def _placed_at(self, message: TimedMessage, now: int) -> int:
+        """From when on the place of an entry in the wheel counts."""
+        del message
+        return now
+
+    def _write(self, files: TimerFiles, message: TimedMessage, physical: int, size: int, now: int) -> None:
+        placed = rules.place(message.out_ms, self._placed_at(message, now), self._window, self._precision)
+        slot, rolls = max(placed.slot, self._read_ms), placed.rolls
+        if slot != placed.slot:
+            self._late.add(message.head.queue_offset, slot)
+        takes_out = message.get(Property.TIMER_DEL_UNIQKEY) is not None
+        magic = DEFAULT | (ROLL if rolls else 0) | (DELETE if takes_out else 0)
+        written = now // self._precision * self._precision
+        position = files.write(slot, magic, written, physical, size, string_hash(message.real_topic))
+        self.metrics.add(message.real_topic, -1 if takes_out else 1, now)
+        self.enqueued.count += 1
+        if slot < self._loaded_ms:
+            self._note_due(message, TimerEntry(0, position, slot, physical, size, magic, written))
+
+    def _note_due(self, message: TimedMessage, entry: TimerEntry) -> None:
+        """Put an entry onto the agenda, or take another one out as it says."""
+        if entry.magic & DELETE and not entry.magic & ROLL:
+            self._agenda.cancel(message.get(Property.TIMER_DEL_UNIQKEY) or "", entry)
+            return
+        due = entry.slot + self._precision
+        if not entry.magic & ROLL and message.out_ms <= entry.slot:
+            stored_ms = message.head.store_timestamp
+            due = rules.due_ms(message, message.out_ms, stored_ms, self._precision)
+        self._agenda.add(entry._replace(due=due))
+
+    def _look_ahead(self, files: TimerFiles, now: int) -> bool:
+        """Put what is due soon onto the agenda; whether there may be more."""
+        left = AT_ONCE
+        for _ in range(_SLOTS_AT_ONCE):
+            if self._reading is None:
+                if self._loaded_ms > now + _LEAD_MS:
+                    return False
+                slot = files.wheel.get(self._loaded_ms)
+                if slot is not None:
+                    self._reading = _Reading(self._loaded_ms, slot.last)
+                    self._agenda.hold(self._loaded_ms)
+                self._loaded_ms += self._precision
+            if self._reading is not None:
+                left = self._read_chain(files, self._reading, left)
+                if not left:
+                    return True
+        return True
+
+    def _read_chain(self, files: TimerFiles, reading: _Reading, left: int) -> int:
+        """Follow a chain for ``left`` entries at most; how many are left then."""
+        position = reading.position
+        while position != NOWHERE and left:
+            left -= 1
+            unit = files.log.read(position)
+            if unit is None or unit.slot != reading.slot:
+                _log.error("the timer log has no entry of slot %d at %d", reading.slot, position)
+                position = NOWHERE
+                break
+            self._take_over(unit, position)
+            position = unit.previous
+        self._reading = reading._replace(position=position)
+        if position == NOWHERE:
+            self._reading = None
+            self._agenda.release(reading.slot)
+        return left
+
+    def _take_over(self, unit: TimerUnit, position: int) -> None:
+        message = self._message(unit.physical, unit.size)
+        if message is None or self._is_left_out(message) or self._was_delivered(unit, message):
+            return
+        if self._was_told(message):
+            self.metrics.add(message.real_topic, 0 if unit.magic & DELETE else -1, self._clock())
+            return
+        if message.out_ms > unit.slot and not unit.magic & ROLL:
+            _log.error("the timer log's entry at %d is of another message than the one there, and is dropped", position)
+            return
+        entry = TimerEntry(0, position, unit.slot, unit.physical, unit.size, unit.magic, unit.written)
+        self._note_due(message, entry)
+
+    def _was_delivered(self, unit: TimerUnit, message: TimedMessage) -> bool:
+        """Whether an entry's message is where its mark says; a crash of the machine may have taken it from there."""
+        if unit.mark in (0, ELSEWHERE):
+            return unit.mark == ELSEWHERE
+        raw = self._store.message_at(unit.mark)
+        if raw is None:
+            return False
+        try:
+            stored = read_stored(raw)
+        except CorruptRecord:
+            return False
+        if stored.topic != (TIMER_TOPIC if unit.magic & ROLL else message.real_topic):
+            return False
+        properties = decode_properties(stored.properties)
+        same = (Property.UNIQUE_KEY, Property.TIMER_OUT_MS)
+        return all(properties.get(name) == message.get(name) for name in same)
+
+    def _message(self, physical: int, size: int) -> TimedMessage | None:
+        """A message of the timers' topic; None when it is gone, or is none."""
+        raw = self._store.message_at(physical, size) if physical >= 0 and size > 0 else None
+        if raw is None:
+            return None
+        try:
+            message = read_timed(raw)
+        except CorruptRecord as e:
+            _log.error("the timed message at %d cannot be read and is dropped: %s", physical, e)
+            return None
+        if message is None:
+            _log.error("the message at %d does not say where it goes and when, and is dropped", physical)
+        return message
+
+    # -- out
+
+    def _deliver(self, files: TimerFiles, now: int) -> bool:
+        """Deliver what is due; whether there may be more."""
+        entries = self._agenda.take(now, AT_ONCE)
+        places: list[int] = []
+        try:
+            batches = self._together(entries, now)
+            if batches is None:
+                places.extend(self._put(entry, now) for entry in entries)  # keeps what came before an error
+            else:
+                entries = [entries[i] for members, _ in batches for i in members]
+                for _, batch in batches:
+                    places += self._put_together(batch, now)
+            self._is_refused = False
+        except StoreError as e:
+            if places or not self._is_refused:  # once, and not many times a second
+                _log.warning("timed messages wait, the store refuses them: %s", e)
+            self._is_refused = True
+        finally:
+            self._agenda.back(entries[len(places) :])
+        if not places:
+            return False
+        done = entries[: len(places)]
+        try:
+            self._store.settle()
+        finally:  # what was appended is kept, and written with a later settle
+            files.log.mark(sorted((entry.position, place) for entry, place in zip(done, places, strict=True) if place))
+            self._agenda.done(done)
+        return len(done) == AT_ONCE
+
+    def _together(self, entries: list[TimerEntry], now: int) -> list[Together] | None:
+        """The messages of entries, if they can be stored together; None if it takes a look at each."""
+        if any(
+            entry.size != entries[0].size or entry.magic != DEFAULT or self._agenda.has_cancelled(entry.slot)
+            for entry in entries
+        ):
+            return None
+        raws = [raw for entry in entries if (raw := self._store.message_at(entry.physical, entry.size)) is not None]
+        return together(raws, [entry.written for entry in entries], now) if len(raws) == len(entries) else None
+
+    def _put_together(self, batch: NewAlike, now: int) -> list[int]:
+        places = self._store.append_alike(batch).physical_offsets
+        self.metrics.add(batch.topic, -len(places), now)
+        self.dequeued.count += len(places)
+        return places
+
+    def _put(self, entry: TimerEntry, now: int) -> int:
+        """Store a message in its own topic, or once more in the timers'; where it went, 0 when it is dropped."""
+        message = self._message(entry.physical, entry.size)
+        if message is None:
+            return 0
+        if entry.magic & ROLL:
+            record = message.once_more(entry.written, now)
+        elif self._agenda.is_cancelled(entry.slot, message.real_topic, message.unique_key):
+            return 0
+        else:
+            record = message.delivered(entry.written, now)
+        went = self._store.append(record).physical_offset
+        self.metrics.add(message.real_topic, -1, now)
+        self.dequeued.count += 1
+        return went
+
+    def _move_on(self, now: int) -> None:
+        """Leave slots behind that are over and delivered."""
+        for _ in range(_SLOTS_AT_ONCE):
+            slot = self._read_ms
+            if slot + self._precision > now or slot >= self._loaded_ms or not self._agenda.is_complete(slot):
+                return
+            self._agenda.forget(slot)
+            self._read_ms = slot + self._precision
+
+    # -- noting it
+
+    def _note(self, files: TimerFiles, now: int) -> None:
+        """Tell in the checkpoint what has been delivered, as soon as that is on disk."""
+        read_ms, end = self._delivered
+        if self._store.flushed_offset >= end:
+            files.check.read_ms = max(files.check.read_ms, read_ms)
+            self._delivered = (self._read_ms, self._store.max_physical_offset)
+        self._flush(files, now)
+
+    def _flush(self, files: TimerFiles, now: int) -> None:
+        """Begin to put everything on disk when it is time to."""
+        files.look()
+        if now - self._flushed_ms >= self._config.timer_flush_interval_ms:
+            self._flushed_ms = now
+            files.flush(self._queue_offset)
+            self.enqueued.sample(now)
+            self.dequeued.sample(now)
+            self.metrics.persist()
+        self._write_check(files)
+
+    def _write_check(self, files: TimerFiles) -> None:
+        check, offset = files.check, self._late.limit(self._queue_offset, files.check.read_ms)
+        if check.master_offset != offset:
+            check.timestamp, check.counter = self._clock(), check.counter + 1
+            check.master_offset = offset
+        check.write()
+
+    # -- how it is doing
+
+    def checkpoint(self) -> bytes | None:
+        """The checkpoint as a slave asks for it; None without timers."""
+        return self._files.check.encode() if self._files is not None else None
+
+    def more_of_checkpoint(self) -> TimerCheckPointResponse | None:
+        """What a slave that has acted for its master tells beside; None of a master."""
+        return None
+
+    @property
+    def is_enabled(self) -> bool:
+        return self._files is not None
+
+    @property
+    def behind_ms(self) -> int:
+        """How far delivery is behind the clock."""
+        return max(0, self._clock() - self._read_ms) if self._files is not None else 0
+
+    @property
+    def unread(self) -> int:
+        """How many messages of the timers' topic have no entry yet."""
+        return self._store.queue_range(TIMER_TOPIC, QUEUE)[1] - self._queue_offset if self._files is not None else 0

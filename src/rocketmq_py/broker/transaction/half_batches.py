@@ -1,0 +1,68 @@
+"""Half messages that are alike: stored together, and together made the messages they are halves of.
+
+Knows what keeps a message from being one of many; such messages go one by one, which comes to the same. Refuses to know
+which transactions are open.
+"""
+
+from __future__ import annotations
+
+from rocketmq_py.broker.send.message_properties import PropertyWriter
+from rocketmq_py.broker.send.send_validation import SendHeader, SendTarget
+from rocketmq_py.broker.transaction.half_messages import QUEUE, real_place
+from rocketmq_py.core.paths import component_fault
+from rocketmq_py.properties import Property, decode_properties
+from rocketmq_py.protocol import names
+from rocketmq_py.protocol.sys_flag import HOSTS_V6, TRANSACTION_COMMIT, TRANSACTION_MASK
+from rocketmq_py.store import NewAlike, SameShape, same_records
+
+_OF_TRANSACTION = frozenset({Property.TRANSACTION_PREPARED.encode(), Property.PRODUCER_GROUP.encode()})
+"""Properties that have to be the same in all."""
+_LOOKED_AT = frozenset(
+    {Property.CHECK_IMMUNITY_TIME, Property.TRANSACTION_CHECK_TIMES, Property.TRANSACTION_PREPARED_OFFSET,
+     Property.DELAY_LEVEL}
+)  # fmt: skip
+"""Properties of half messages that are ended one by one, and all that begin with ``_TIMER``."""
+_TIMER = "TIMER_"
+
+
+def half_batch(
+    shape: SameShape, stamper: PropertyWriter, target: SendTarget, header: SendHeader, born_host: bytes
+) -> NewAlike | None:
+    """The half messages of messages that are common but for asking for a transaction; None for any others."""
+    marked = stamper.stamp(shape.properties.decode("utf-8", "replace"), is_half=True)
+    if marked is None or marked.group is None or shape.uniq_keys is None:
+        return None
+    if not shape.varied.isdisjoint(_OF_TRANSACTION):
+        return None
+    own = shape.extended(f"{stamper.suffix}{Property.TRANSACTION_ID}\x01".encode(), shape.uniq_keys, b"\x02")
+    flags = header.sys_flag & ~(TRANSACTION_MASK | HOSTS_V6) | target.sys_flag
+    return NewAlike(
+        names.HALF_TOPIC, QUEUE, own.extended(real_place(target.topic, target.queue_text)), flags,
+        header.born_timestamp, born_host, header.reconsume_times or 0,
+    )  # fmt: skip
+
+
+def real_batch(raw: bytes, places: range, group: str) -> NewAlike | None:
+    """The messages that half messages of a producer group are halves of.
+
+    :param raw: the records of the half messages, next to each other, and ``places`` where in the log they begin.
+    :return: None if they are not alike, or if one of them needs a closer look.
+    """
+    found = same_records(raw, len(places))
+    if found is None or found.topic != names.HALF_TOPIC or found.head.physical_offset != places.start:
+        return None
+    properties = decode_properties(found.shape.properties)
+    if properties.get(Property.PRODUCER_GROUP) != group or not found.shape.varied.isdisjoint(_OF_TRANSACTION):
+        return None
+    if not _LOOKED_AT.isdisjoint(properties) or any(name.startswith(_TIMER) for name in properties):
+        return None
+    topic, queue_id = properties.get(Property.REAL_TOPIC, ""), properties.get(Property.REAL_QUEUE_ID, "")
+    is_place = component_fault(topic) is None and queue_id.isdecimal()
+    shape = found.shape.shortened(real_place(topic, queue_id)) if is_place else None
+    if shape is None:
+        return None
+    head = found.head
+    flags = head.sys_flag & ~(TRANSACTION_MASK | HOSTS_V6) | TRANSACTION_COMMIT
+    return NewAlike(
+        topic, int(queue_id), shape, flags, head.born_timestamp, head.born_host, head.reconsume_times, places
+    )

@@ -1,0 +1,441 @@
+"""Transactional messages: half messages, their end, and the op messages that tell of it on disk.
+
+Knows topics, properties and order of writes of TransactionalMessageBridge and EndTransactionProcessor; which half
+messages are open is told by ``core.transaction.transactions``. Refuses to know when producers are asked
+(``transactioncheck``).
+
+A commit is two appends: the real message, then, with others in a batch, the op message that ends the half message. The
+real message comes first, so a crash between the two loses nothing; at the next start it tells that its half message has
+ended (``transactionrecovery``).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.metadata.offsets import NOT_FOUND, ConsumerOffsets
+from rocketmq_py.broker.send.message_properties import encode
+from rocketmq_py.broker.send.stored_record import StoredRecord, read_stored
+from rocketmq_py.broker.transaction.half_batches import real_batch
+from rocketmq_py.broker.transaction.half_messages import QUEUE, RecentHalf, RecentHalves
+from rocketmq_py.broker.transaction.recovery import committed
+from rocketmq_py.core.paths import component_fault
+from rocketmq_py.core.transaction.transactions import (
+    COMMIT,
+    OPEN,
+    ROLLBACK,
+    UNKNOWN,
+    OpProgress,
+    TransactionTable,
+    is_too_late,
+    op_body,
+    parse_op_body,
+    row_length,
+)
+from rocketmq_py.errors import BrokerError, ConfigError, CorruptRecord, RocketMQError, StoreError
+from rocketmq_py.properties import Property, decode_properties
+from rocketmq_py.protocol import names
+from rocketmq_py.protocol.codes import ResponseCode as Code
+from rocketmq_py.protocol.headers.common import EndTransaction, EndTransactions
+from rocketmq_py.protocol.sys_flag import HOSTS_V6, TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_PREPARED
+from rocketmq_py.store import MessageStore, NewRecord
+from rocketmq_py.wire.ids import parse_offset_msg_id
+from rocketmq_py.wire.java_hash import tags_code
+from rocketmq_py.wire.record import record_sizes
+
+_log = logging.getLogger(__name__)
+
+GROUP = "CID_RMQ_SYS_TRANS"
+"""The group whose offsets say how far checks have come."""
+_ENDED_TAG = "d"
+_OP_PROPERTIES = encode({"WAIT": "true", "TAGS": _ENDED_TAG}).encode()
+_READ_AT_ONCE = 32
+_MOST_COPIES = 64
+_OUTCOMES = {COMMIT: "committed", ROLLBACK: "rolled back"}
+
+
+def copy_of(stored: StoredRecord, properties: dict[str, str], topic: str, queue_id: int) -> NewRecord:
+    """A stored message as it is stored once more, elsewhere or with other properties."""
+    head = stored.head
+    return NewRecord(
+        topic, queue_id, stored.body, encode(properties).encode(), tags_code(properties.get("TAGS")),
+        head.sys_flag & ~HOSTS_V6, head.flag, head.born_timestamp, head.born_host, head.reconsume_times, 0,
+        properties.get("UNIQ_KEY"), properties.get("KEYS"),
+    )  # fmt: skip
+
+
+def _as_sent(half: StoredRecord) -> NewRecord:
+    """A half message as it came (TransactionalMessageUtil): who stores it makes it one of its own."""
+    properties = decode_properties(half.properties)
+    topic = properties.pop(Property.REAL_TOPIC, names.HALF_TOPIC)
+    queue_id = properties.pop(Property.REAL_QUEUE_ID, "0")
+    properties.pop(Property.TRANSACTION_PREPARED_OFFSET, None)
+    properties[Property.TRANSACTION_PREPARED] = "true"
+    record = copy_of(half, properties, topic, int(queue_id))
+    record.sys_flag |= TRANSACTION_PREPARED
+    return record
+
+
+class Transactions:
+    """Ends transactions, and remembers which are open.
+
+    :param recent: half messages that were stored since the start and have not ended, as far as they are kept.
+    :param redirect: makes a record wait whose properties ask for a delay.
+    :param store_host: this broker's packed address, where op messages are born.
+    :param clock: the time in milliseconds.
+    :param soon: calls a function in the next turn of the event loop.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        offsets: ConsumerOffsets,
+        recent: RecentHalves,
+        redirect: Callable[[NewRecord, dict[str, str]], None],
+        store_host: bytes,
+        clock: Callable[[], int],
+        soon: Callable[[Callable[[], None]], object],
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._offsets = offsets
+        self._soon = soon
+        self._unheard: list[tuple[EndTransaction, str]] = []
+        self._recent = recent
+        self._redirect = redirect
+        self._host = store_host
+        self._clock = clock
+        self._unwritten: list[int] = []
+        self._unwritten_size = 0
+        self._written_ms = clock()
+        self._is_refused = False
+        self.ledger = TransactionTable(0)
+        self.ops = OpProgress(0)
+
+    # -- life
+
+    def load(self) -> None:
+        """Learn from offsets and op messages which half messages are open."""
+        first, end = self._store.queue_range(names.HALF_TOPIC, QUEUE)
+        self.ledger = TransactionTable(self._known_offset(names.HALF_TOPIC))
+        self.ops = OpProgress(self._known_offset(names.OP_HALF_TOPIC))
+        offset = self.ops.offset
+        while True:
+            found = self._store.get(names.OP_HALF_TOPIC, QUEUE, offset, _READ_AT_ONCE)
+            if found.next_offset <= offset:
+                break
+            for at in range(offset, found.next_offset):
+                self._learn(at, first, end)
+            offset = found.next_offset
+        if self._config.broker_id == 0:  # what a slave has is its master's
+            for half in committed(self._store, self.ledger):
+                self._ended(half, COMMIT)
+
+    def open_halves(self) -> Iterator[tuple[int, NewRecord | None]]:
+        """Open half messages from the ledger's base on, each as its producer sent it; None for one that is lost."""
+        end = self._store.queue_range(names.HALF_TOPIC, QUEUE)[1]
+        while (half := self.ledger.next_open(end)) < end:
+            self.ledger.advance(half)
+            raw = self._store.record_at_queue(names.HALF_TOPIC, QUEUE, half)
+            try:
+                yield half, None if raw is None else _as_sent(read_stored(raw))
+            except CorruptRecord as e:
+                _log.error("the half message at queue offset %d cannot be read and is skipped: %s", half, e)
+                yield half, None
+        self.ledger.advance(end)
+
+    def _learn(self, offset: int, first: int, end: int) -> None:
+        raw = self._store.record_at_queue(names.OP_HALF_TOPIC, QUEUE, offset)
+        if raw is None:
+            return
+        halves = [half for half in parse_op_body(read_stored(raw).body) if first <= half < end]
+        self.ops.add(offset, halves)
+        for half in halves:
+            self.ledger.end(half)
+
+    def _known_offset(self, topic: str) -> int:
+        """Where checks go on; inside of the queue, whatever a crash has made of queue and offset."""
+        first, end = self._store.queue_range(topic, QUEUE)
+        known = self._offsets.query(GROUP, topic, QUEUE)
+        return first if known == NOT_FOUND else min(max(known, first), end)
+
+    def tick(self, now_ms: int) -> None:
+        """Due several times a second: op messages that have waited long enough."""
+        self._end_unheard()
+        if self._unwritten and now_ms - self._written_ms >= self._config.transaction_op_batch_interval:
+            self.write_ops()
+
+    def close(self) -> None:
+        """Write down all that ended; the store is about to put everything on disk."""
+        self._end_unheard()
+        self.write_ops()
+
+    # -- the end of a transaction
+
+    def end_soon(self, header: EndTransaction, address: str) -> None:
+        """As :meth:`end`, of which nobody wants to hear, in the next turn: who waits for an answer goes first."""
+        if not self._unheard:
+            self._soon(self._end_unheard)
+        self._unheard.append((header, address))
+
+    def _end_unheard(self) -> None:
+        waiting, self._unheard = self._unheard, []
+        if not waiting:
+            return
+        for header, address in waiting:
+            try:
+                self.end(header, address)
+            except RocketMQError as e:
+                _log.info("transaction %s is not ended as producer %s has it: %s", header.msg_id, address, e)
+            except Exception:  # noqa: BLE001 - as of any request: one that fails must not take others along
+                _log.exception("the end of transaction %s by %s failed", header.msg_id, address)
+        try:
+            self._store.settle()
+        except StoreError as e:
+            _log.warning("%d transactions have ended and are not in the log yet: %s", len(waiting), e)
+
+    def end(self, header: EndTransaction, address: str) -> bool:
+        """Commit or roll back; whether that is worth an answer.
+
+        :param address: who ends it, for the log.
+        :raises BrokerError: it is refused: nothing was changed.
+        """
+        if self._config.is_slave:
+            raise BrokerError.of(Code.SLAVE_NOT_AVAILABLE, "a slave ends no transactions: ask the master")
+        outcome = header.commit_or_rollback
+        if outcome not in (COMMIT, ROLLBACK, UNKNOWN):
+            raise _refusal("commitOrRollback field wrong")
+        if outcome == UNKNOWN:
+            _log.info("producer %s does not know yet how transaction %s ends", address, header.msg_id)
+            return False
+        half = self._recent.meant(header) or self._checked(header)
+        before = self._outcome(header)
+        if before not in (OPEN, outcome):
+            raise _refusal(f"The transaction has been {_OUTCOMES.get(before, 'ended')} already")
+        if before == OPEN:
+            if outcome == COMMIT:
+                self._deliver(half)
+            self._ended(header.tran_state_table_offset, outcome)
+        self._recent.drop(header.commit_log_offset)
+        return True
+
+    def end_all(self, header: EndTransactions, places: Sequence[int], offsets: Sequence[int], address: str) -> bytes:
+        """End many of one outcome; for each a byte that is 1 if it has ended.
+
+        :param places: commit log offset of each, and ``offsets`` that in the half topic.
+        """
+        ended = bytearray()
+        while len(ended) < len(places):
+            at = len(ended)
+            count, step = row_length(places, offsets, at)
+            if self._end_row(header, range(places[at], places[at] + count * step, step), offsets[at]):
+                ended += b"\1" * count
+                continue
+            for place, offset in zip(places[at : at + count], offsets[at : at + count], strict=True):
+                ended.append(self._end_one_of(header, place, offset, address))
+                if header.in_order and not ended[-1]:
+                    return bytes(ended)
+        return bytes(ended)
+
+    def _end_one_of(self, header: EndTransactions, place: int, offset: int, address: str) -> bool:
+        one = EndTransaction(
+            producer_group=header.producer_group, tran_state_table_offset=offset, msg_id="", commit_log_offset=place,
+            commit_or_rollback=header.commit_or_rollback,
+        )  # fmt: skip
+        try:
+            return self.end(one, address)
+        except RocketMQError as e:
+            _log.warning("the half message at %d is not ended as %s asks: %s", place, address, e)
+            return False
+
+    def _end_row(self, header: EndTransactions, places: range, offset: int) -> bool:
+        """End half messages that lie next to each other and are alike; whether they are, otherwise nothing has changed.
+
+        :param offset: of the first in the half topic.
+        """
+        count, outcome = len(places), header.commit_or_rollback
+        if self._config.is_slave or outcome not in (COMMIT, ROLLBACK) or not self.ledger.are_open(offset, count):
+            return False
+        known = (self._store.place(names.HALF_TOPIC, QUEUE, at) for at in (offset, offset + count - 1))
+        if [*known] != [places[0], places[-1]]:
+            return False
+        raw = self._store.log_view(places.start, count * places.step)
+        real = real_batch(bytes(raw), places, header.producer_group) if raw is not None else None
+        if real is None:
+            return False
+        if outcome == COMMIT:
+            try:
+                self._store.append_alike(real)
+            except RocketMQError as e:
+                _log.info("%d half messages from %d on are ended one by one: %s", count, offset, e)
+                return False
+        self.ledger.end_all(offset, count, outcome)
+        self._note(range(offset, offset + count))
+        for place in places if self._recent else ():
+            self._recent.drop(place)
+        return True
+
+    def _outcome(self, header: EndTransaction) -> int:
+        """How the transaction has ended, or ``OPEN``; the index tells where the ledger has forgotten."""
+        place = header.tran_state_table_offset
+        known = self.ledger.outcome(place)
+        if known == OPEN or not self.ledger.is_unsure(place):
+            return known
+        self._store.settle()  # what has ended in the same read is to be in the index
+        if self._is_given_up(self._half(header)):
+            self.ledger.recall(place)
+        return self.ledger.outcome(place)
+
+    def _is_given_up(self, half: StoredRecord) -> bool:
+        """Whether nobody is asked about a half message any more, and its real message is not stored."""
+        key = _uniq_key(half) or ""
+        return bool(self._copies(names.CHECK_MAX_TIME_TOPIC, key)) and not self._copies(self._real(half).topic, key)
+
+    def _checked(self, header: EndTransaction) -> StoredRecord:
+        """The half message that is meant, of which the ledger knows what can be known; read from the store."""
+        half = self._half(header)
+        properties = decode_properties(half.properties)
+        self._check(header, half, properties)
+        self._look_back(header.tran_state_table_offset, half)
+        return half
+
+    def _half(self, header: EndTransaction) -> StoredRecord:
+        """The half message the header points to; whether it means it, is not checked yet."""
+        raw = self._store.message_at(header.commit_log_offset)
+        half = None
+        if raw is not None:
+            try:
+                half = read_stored(raw)
+            except CorruptRecord as e:
+                _log.warning("the end of transaction %s points to no message: %s", header.msg_id, e)
+        if half is None or half.topic != names.HALF_TOPIC:
+            raise _refusal("Find prepared transaction message failed")
+        return half
+
+    def _check(self, header: EndTransaction, half: StoredRecord, properties: dict[str, str]) -> None:
+        """That the header means this half message, and may end it; in Java's order and words."""
+        late = is_too_late(properties, half.head.born_timestamp, self._config.transaction_time_out, self._clock())
+        if late and not header.from_transaction_check:
+            said = "the time to end this transaction (CHECK_IMMUNITY_TIME_IN_SECONDS) is over: wait for its check"
+            raise BrokerError.of(Code.ILLEGAL_OPERATION, said)
+        if properties.get(Property.PRODUCER_GROUP) != header.producer_group:
+            raise _refusal("The producer group wrong")
+        if half.head.queue_offset != header.tran_state_table_offset:
+            raise _refusal("The transaction state table offset wrong")
+        # The place, too, must be that of a half message, not one inside of somebody's body.
+        place = self._place(header.tran_state_table_offset)
+        if not half.head.physical_offset == place == header.commit_log_offset:
+            raise _refusal("The commit log offset wrong")
+        if header.transaction_id and header.transaction_id != properties.get(Property.UNIQUE_KEY):
+            raise _refusal("The transaction id wrong")
+
+    def _place(self, half: int) -> int | None:
+        """Where in the log the half message at an offset of the half topic is."""
+        place = self._store.place(names.HALF_TOPIC, QUEUE, half)
+        if place is None:  # it may have come in the same read
+            self._store.settle()
+            place = self._store.place(names.HALF_TOPIC, QUEUE, half)
+            if place is None and half >= self._store.queue_range(names.HALF_TOPIC, QUEUE)[1]:
+                raise _refusal("The half message is not on disk yet (SYNC_FLUSH): wait for the answer to its send")
+        return place
+
+    def _look_back(self, half: int, stored: StoredRecord) -> None:
+        """Tell the ledger of a half message from before this broker's start, as far as the index knows.
+
+        A check may have stored it again, and whoever only knows its first place ends it there. If nothing of it is left
+        to check, and it was not given up, it has ended.
+        """
+        ledger = self.ledger
+        if half >= ledger.since or ledger.current(half) != half:
+            return
+        copies = self._copies(names.HALF_TOPIC, _uniq_key(stored) or "")
+        if half not in copies:
+            return  # its file of the index is gone, or there is no index
+        latest = ledger.current(max(copies))
+        if latest < ledger.since and not self._is_given_up(stored):
+            ledger.end(half)
+        elif latest > half:
+            ledger.move(half, latest)
+
+    def _copies(self, topic: str, key: str) -> list[int]:
+        """Queue offsets of the messages with a unique key."""
+        found = self._store.query(topic, key, _MOST_COPIES, 0, self._store.now()).body
+        stored = (read_stored(found[at : at + size]) for at, size in record_sizes(found))
+        same = (one for one in stored if one.topic == topic)
+        return [one.head.queue_offset for one in same if _uniq_key(one) == key]
+
+    def _deliver(self, half: RecentHalf | StoredRecord) -> None:
+        """Store the real message."""
+        self._store.append(half.real if isinstance(half, RecentHalf) else self._real(half))
+
+    def _real(self, half: StoredRecord) -> NewRecord:
+        """The real message: topic, queue and flags restored, all other properties as they are."""
+        properties = decode_properties(half.properties)
+        topic, queue_id = properties.pop(Property.REAL_TOPIC, None), properties.pop(Property.REAL_QUEUE_ID, "")
+        if not topic or not queue_id.isdecimal() or component_fault(topic) is not None:
+            raise _refusal(f"The half message at {half.head.physical_offset} does not say what it is half of")
+        record = copy_of(half, properties, topic, int(queue_id))
+        record.sys_flag = record.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT
+        record.prepared_transaction_offset = half.head.physical_offset
+        self._redirect(record, properties)
+        return record
+
+    def _ended(self, half: int, outcome: int) -> None:
+        self._note(self.ledger.end(half, outcome))
+
+    def _note(self, places: Sequence[int]) -> None:
+        """Half messages that have ended, by their offsets: sooner or later an op message tells of them."""
+        self._unwritten += places
+        self._unwritten_size += sum([len(str(place)) + 1 for place in places])
+        config = self._config
+        if self._unwritten_size >= config.transaction_op_msg_max_size or not config.transaction_op_batch_interval:
+            self.write_ops()
+
+    def write_ops(self) -> None:
+        """Write one op message for all half messages that ended since the last one; later, if the store refuses."""
+        self._written_ms = self._clock()
+        if not self._unwritten:
+            return
+        record = NewRecord(
+            names.OP_HALF_TOPIC, QUEUE, op_body(self._unwritten), _OP_PROPERTIES, tags_code(_ENDED_TAG),
+            born_timestamp=self._written_ms, born_host=self._host,
+        )  # fmt: skip
+        try:
+            written = self._store.append(record)
+        except StoreError as e:
+            if not self._is_refused:
+                _log.warning("the ends of %d transactions wait, the store refuses them: %s", len(self._unwritten), e)
+            self._is_refused = True
+            return
+        self._is_refused = False
+        self.ops.add(written.queue_offset, self._unwritten)
+        self._unwritten, self._unwritten_size = [], 0
+
+    # -- starting over
+
+    def resume(self, msg_id: str) -> None:
+        """Make a half message that was given up open again, as if nobody had been asked about it (323).
+
+        :raises BrokerError: there is none with that id.
+        """
+        try:
+            _, _, offset = parse_offset_msg_id(msg_id)
+            raw = self._store.message_at(offset)
+            stored = None if raw is None else read_stored(raw)
+        except (ConfigError, CorruptRecord) as e:
+            raise _refusal(f"no half message can be resumed: {e}") from e
+        if stored is None or stored.topic != names.CHECK_MAX_TIME_TOPIC:
+            raise _refusal(f"{msg_id} is no message of {names.CHECK_MAX_TIME_TOPIC}: no half message can be resumed")
+        properties = decode_properties(stored.properties) | {Property.TRANSACTION_CHECK_TIMES: "0"}
+        self._store.append(copy_of(stored, properties, names.HALF_TOPIC, QUEUE))
+
+
+def _uniq_key(stored: StoredRecord) -> str | None:
+    return decode_properties(stored.properties).get(Property.UNIQUE_KEY)
+
+
+def _refusal(words: str) -> BrokerError:
+    return BrokerError.of(Code.SYSTEM_ERROR, words)

@@ -1,0 +1,106 @@
+"""Saved clusters: a small JSON file in the user's configuration directory, and which of them is current.
+
+Knows the file and its rules. Refuses to know what a command does with a cluster.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+import msgspec
+
+from rocketmq_py.cli.connect.security import CliSecurity
+from rocketmq_py.cli.output.files import replaced
+from rocketmq_py.errors import ConfigError
+
+FILE_VARIABLE = "ROCKETMQ_CONTEXTS"
+"""The environment variable that names another file."""
+
+
+class SavedCluster(msgspec.Struct, rename="camel", omit_defaults=True):
+    """How a cluster is reached."""
+
+    namesrv: str
+    address_map: dict[str, str] = {}
+    """Reachable addresses by advertised ones."""
+    timeout: float | None = None
+    """Seconds to wait for each answer."""
+    security: CliSecurity | None = None
+    """TLS, and whose requests it takes; no secret."""
+
+
+class Contexts(msgspec.Struct, omit_defaults=True):
+    """Saved clusters by name."""
+
+    current: str | None = None
+    contexts: dict[str, SavedCluster] = {}
+
+    def get(self, name: str) -> SavedCluster:
+        """The cluster saved under a name.
+
+        :raises ConfigError: there is none.
+        """
+        found = self.contexts.get(name)
+        if found is None:
+            known = ", ".join(sorted(self.contexts)) or "none; save one with 'rocketmq context set'"
+            raise ConfigError(f"there is no context {name!r}; saved are: {known}")
+        return found
+
+    def put(self, name: str, cluster: SavedCluster) -> None:
+        """Save a cluster; the first one becomes the current one.
+
+        :raises ConfigError: the name is empty or contains spaces.
+        """
+        if not name or any(map(str.isspace, name)):
+            raise ConfigError(f"{name!r} is no name for a context: it may not be empty or contain spaces")
+        self.contexts[name] = cluster
+        self.current = self.current or name
+
+    def use(self, name: str) -> None:
+        """Make a saved cluster the current one. Errors as :meth:`get`."""
+        self.get(name)
+        self.current = name
+
+    def delete(self, name: str) -> None:
+        """Forget a cluster; if it was the current one, none is. Errors as :meth:`get`."""
+        self.get(name)
+        del self.contexts[name]
+        if self.current == name:
+            self.current = None
+
+
+def file_path() -> Path:
+    """Where contexts are kept: what the environment says, else the platform's directory for settings."""
+    named = os.environ.get(FILE_VARIABLE)
+    return Path(named).expanduser() if named else Path(click.get_app_dir("rocketmq")) / "contexts.json"
+
+
+def load(path: Path) -> Contexts:
+    """What is saved; nothing when the file is not there.
+
+    :raises ConfigError: it cannot be read or understood.
+    """
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Contexts)
+    except FileNotFoundError:
+        return Contexts()
+    except OSError as e:
+        raise ConfigError(f"the saved contexts in {path} cannot be read: {e.strerror}") from e
+    except msgspec.DecodeError as e:
+        raise ConfigError(f"the saved contexts in {path} cannot be understood: {e}; mend or remove the file") from e
+
+
+def save(contexts: Contexts, path: Path) -> None:
+    """Write the file anew, as a whole or not at all.
+
+    :raises ConfigError: it cannot be written.
+    """
+    text = msgspec.json.format(msgspec.json.encode(contexts), indent=2) + b"\n"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replaced(path) as file:
+            file.write(text)
+    except OSError as e:
+        raise ConfigError(f"contexts cannot be saved in {path}: {e.strerror}") from e

@@ -1,0 +1,96 @@
+"""How a command reaches servers with TLS and access control: options, environment, saved contexts, in this order.
+
+The secret key comes from the environment alone: on a command line other users of the machine would see it, and in a
+saved context it would lie about.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+import msgspec
+
+if TYPE_CHECKING:
+    from rocketmq_py.tls import Tls
+    from rocketmq_py.wire.signing import Credentials
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+ACCESS_VARIABLE = "ROCKETMQ_ACCESS_KEY"
+SECRET_VARIABLE = "ROCKETMQ_SECRET_KEY"  # noqa: S105 - the name of the variable
+TOKEN_VARIABLE = "ROCKETMQ_SECURITY_TOKEN"  # noqa: S105
+
+
+class CliSecurity(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What is said about TLS and access control; also what a saved context keeps of it.
+
+    :param tls: whether to speak TLS; None: as said elsewhere.
+    :param insecure: take any certificate.
+    """
+
+    tls: bool | None = None
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    insecure: bool = False
+    access_key: str | None = None
+
+    def over(self, other: CliSecurity) -> CliSecurity:
+        """This, with what it leaves open taken from another one."""
+        if self.tls is None and not (self.ca or self.cert or self.insecure):
+            return msgspec.structs.replace(other, access_key=self.access_key or other.access_key)
+        return msgspec.structs.replace(self, access_key=self.access_key or other.access_key)
+
+    def how(self) -> Tls:
+        """The clients' option ``tls``."""
+        from rocketmq_py.tls import TlsOptions
+
+        if self.tls is False or not (self.tls or self.ca or self.cert or self.insecure):
+            return None
+        return TlsOptions(ca=self.ca, cert=self.cert, key=self.key, verify=not self.insecure)
+
+    def who(self, environment: Mapping[str, str]) -> Credentials | None:
+        """The clients' option ``credentials``.
+
+        :raises click.UsageError: one of the two keys is missing.
+        """
+        from rocketmq_py.wire.signing import Credentials
+
+        access_key = self.access_key or environment.get(ACCESS_VARIABLE)
+        secret = environment.get(SECRET_VARIABLE)
+        if access_key and secret:
+            return Credentials(access_key, secret, environment.get(TOKEN_VARIABLE))
+        if access_key:
+            raise click.UsageError(f"access key {access_key!r} needs its secret key in the variable {SECRET_VARIABLE}")
+        if secret:
+            raise click.UsageError(f"{SECRET_VARIABLE} is set: say whose it is with --access-key or {ACCESS_VARIABLE}")
+        return None
+
+
+def security_options(function: F) -> F:
+    """The options; the command gets a ``security``."""
+
+    @functools.wraps(function)
+    def command(
+        *args: Any, tls: bool | None, tls_ca: str | None, tls_cert: str | None, tls_key: str | None,
+        tls_insecure: bool, access_key: str | None, **others: Any,
+    ) -> Any:  # fmt: skip
+        said = CliSecurity(tls, tls_ca, tls_cert, tls_key, tls_insecure, access_key)
+        return function(*args, security=said, **others)
+
+    options = (
+        click.option("--tls/--no-tls", default=None, help="Whether to speak TLS."),
+        click.option("--tls-ca", metavar="FILE", help="Trust this authority's certificates; PEM."),
+        click.option("--tls-cert", metavar="FILE", help="Own certificate, for servers that ask for one; PEM."),
+        click.option("--tls-key", metavar="FILE", help="Its private key."),
+        click.option("--tls-insecure", is_flag=True, help="Speak TLS and take any certificate."),
+        click.option(
+            "--access-key", metavar="NAME", help=f"Sign as this user; the secret key is in {SECRET_VARIABLE}."
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command  # type: ignore[return-value]

@@ -1,0 +1,154 @@
+"""``rocketmq dlq``: dead letters, the messages a consumer group has given up on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import click
+
+from rocketmq_py.cli.connect.connect import Target, cluster_options, complete_group, with_admin
+from rocketmq_py.cli.dlq.resend import resend
+from rocketmq_py.cli.dlq.source import dead_letters, origin_of, resent_to
+from rocketmq_py.cli.message.rows import body_option, in_short, message_row
+from rocketmq_py.cli.output.failures import CommandFailure
+from rocketmq_py.cli.output.files import replaced
+from rocketmq_py.cli.output.listing import listing
+from rocketmq_py.cli.output.prompts import progress
+from rocketmq_py.cli.output.tables import TABLE, Row, echo_rows, output_option
+from rocketmq_py.cli.output.times import Time, show_time
+from rocketmq_py.errors import RocketMQError
+from rocketmq_py.protocol.names import DLQ_PREFIX, dlq_topic
+
+if TYPE_CHECKING:
+    from rocketmq_py.client.admin.admin import Admin
+    from rocketmq_py.model import MessageExt, MessageQueue
+
+AT_ONCE = 16
+"""How many groups are asked about at the same time."""
+COLUMNS = ("stored", "broker", "queue", "offset", "msgId", "origin", "tags", "keys", "reconsumeTimes", "body")
+
+
+@click.group(name="dlq")
+def command() -> None:
+    """Dead letters: ls, show, export, resend.
+
+    A message that a consumer group has failed on to the end lies in the topic %DLQ%GROUP, where nobody consumes it.
+    """
+
+
+command.add_command(resend)
+
+
+@command.command("ls")
+@cluster_options
+@output_option
+def list_(target: Target, output: str) -> None:
+    """List consumer groups that have dead letters. Exit status 4 when a broker does not answer."""
+
+    async def work(admin: Admin) -> list[Row]:
+        names = [name for name in await admin.topic_configs() if name.startswith(DLQ_PREFIX)]
+        limit = asyncio.Semaphore(AT_ONCE)
+        return list(await asyncio.gather(*(_row(admin, name, limit) for name in names)))
+
+    with listing(target) as asked:
+        rows = [row for row in asked.ask(work) if row["messages"]]
+        shown = [{**row, "lastStored": show_time(row["lastStored"])} for row in rows] if output == TABLE else rows
+        echo_rows(shown, output, ("group", "messages", "resent", "lastStored"))
+
+
+async def _row(admin: Admin, topic: str, limit: asyncio.Semaphore) -> Row:
+    async with limit:
+        stats = await admin.topic_stats(topic)
+        marks = await asyncio.gather(*(resent_to(admin, queue) for queue in stats))
+    done = [
+        min(max(0, (mark or 0) - extent.min_offset), extent.max_offset - extent.min_offset)
+        for mark, extent in zip(marks, stats.values(), strict=True)
+    ]
+    return {
+        "group": topic.removeprefix(DLQ_PREFIX),
+        "messages": sum(extent.max_offset - extent.min_offset for extent in stats.values()),
+        "resent": sum(done),
+        "lastStored": max((extent.last_update_timestamp for extent in stats.values()), default=0),
+    }
+
+
+@command.command("show")
+@click.argument("group", shell_complete=complete_group)
+@click.option("-n", "--last", type=click.IntRange(min=1), default=10, show_default=True, metavar="K",
+              help="The last K.")  # fmt: skip
+@body_option
+@cluster_options
+@output_option
+def show(group: str, last: int, encoding: str, target: Target, output: str) -> None:
+    """Show the newest dead letters of a consumer group."""
+
+    async def work(admin: Admin) -> list[MessageExt]:
+        await dead_letters(admin, group)
+        return (await admin.newest(dlq_topic(group), last))[0]
+
+    rows = [dead_row(message, encoding) for message in with_admin(target, work)]
+    echo_rows(map(in_short, rows) if output == TABLE else rows, output, COLUMNS)
+
+
+def dead_row(message: MessageExt, encoding: str) -> Row:
+    """A message's row with the topic it came from."""
+    return {**message_row(message, encoding), "origin": origin_of(message)}
+
+
+@command.command("export")
+@click.argument("group", shell_complete=complete_group)
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path), default="-")
+@click.option("--since", type=Time(), default=None, metavar="TIME", help="Dead since then.")
+@click.option("--until", type=Time(), default=None, metavar="TIME", help="Dead before then.")
+@body_option
+@cluster_options
+def export(group: str, file: Path, since: int | None, until: int | None, encoding: str, target: Target) -> None:
+    """Write the dead letters of a consumer group to FILE, one JSON line each; - is stdout.
+
+    Nothing is taken away. FILE is written as a whole or not at all; 'rocketmq message send TOPIC --jsonl FILE' sends
+    its messages to a topic.
+    """
+
+    async def work(admin: Admin, out: IO[bytes]) -> int:
+        queues = await _between(admin, await dead_letters(admin, group), since, until)
+        count = 0
+        with progress(f"exporting {dlq_topic(group)}", sum(stop - start for start, stop in queues.values())) as tell:
+            async for message in _read(admin, queues):
+                out.write(json.dumps(dead_row(message, encoding), ensure_ascii=False).encode() + b"\n")
+                count += 1
+                tell(1)
+        out.flush()
+        return count
+
+    try:
+        with nullcontext(sys.stdout.buffer) if str(file) == "-" else replaced(file) as out:
+            count = with_admin(target, lambda admin: work(admin, out))
+    except (BrokenPipeError, RocketMQError):
+        raise  # one of them, a time-out, is an OSError too
+    except OSError as e:
+        raise CommandFailure(f"{file} cannot be written: {e.strerror}") from e
+    click.echo(f"exported {count} dead letters of group {group}", err=True)
+
+
+async def _between(
+    admin: Admin, extents: dict[MessageQueue, tuple[int, int]], since: int | None, until: int | None
+) -> dict[MessageQueue, tuple[int, int]]:
+    """The part of each queue that was stored between two times."""
+    found = {}
+    for queue, (first, end) in extents.items():
+        start = first if since is None else await admin.offset_at(queue, since)
+        stop = end if until is None else await admin.offset_at(queue, until)
+        found[queue] = (max(first, start), min(end, max(start, stop)))
+    return found
+
+
+async def _read(admin: Admin, queues: dict[MessageQueue, tuple[int, int]]) -> AsyncIterator[MessageExt]:
+    for queue, (start, stop) in queues.items():
+        async for message in admin.read(queue, start, stop):
+            yield message

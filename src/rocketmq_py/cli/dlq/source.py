@@ -1,0 +1,58 @@
+"""Where dead letters are, where they came from, and which of them have been sent again.
+
+How far ``rocketmq dlq resend`` has come is kept in the cluster: as the offset of the brokers' group for tools in the
+dead-letter topic. Nobody else commits there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from rocketmq_py.cli.output.failures import CommandFailure, missing
+from rocketmq_py.properties import Property
+from rocketmq_py.protocol.names import dlq_topic
+
+if TYPE_CHECKING:
+    from rocketmq_py.client.admin.admin import Admin
+    from rocketmq_py.model import MessageExt, MessageQueue
+
+
+async def dead_letters(admin: Admin, group: str) -> dict[MessageQueue, tuple[int, int]]:
+    """The queues of a group's dead letters, each with its first offset and its end."""
+    from rocketmq_py.errors import NoRouteError
+
+    topic = dlq_topic(group)
+    try:
+        route = await admin.route(topic)
+    except NoRouteError as e:
+        raise missing(f"consumer group {group} has no dead letters", "'rocketmq dlq ls' lists groups that have") from e
+    if not route.read_queues:
+        raise CommandFailure(f"topic {topic} may not be read; allow it with: rocketmq topic update '{topic}' --perm rw")
+    extents = await asyncio.gather(*(_extent(admin, queue) for queue in route.read_queues))
+    return dict(zip(route.read_queues, extents, strict=True))
+
+
+async def _extent(admin: Admin, queue: MessageQueue) -> tuple[int, int]:
+    first, end = await asyncio.gather(admin.min_offset(queue), admin.max_offset(queue))
+    return first, end
+
+
+def origin_of(message: MessageExt) -> str | None:
+    """The topic a dead letter was first sent to; None when it does not say."""
+    properties = message.properties
+    return properties.get(Property.RETRY_TOPIC) or properties.get(Property.DLQ_ORIGIN_TOPIC)
+
+
+async def resent_to(admin: Admin, queue: MessageQueue) -> int | None:
+    """Up to which offset a queue's dead letters have been sent again; None when none has been."""
+    from rocketmq_py.protocol.names import TOOLS_GROUP
+
+    return await admin.group_offset(TOOLS_GROUP, queue)
+
+
+async def mark_resent(admin: Admin, queue: MessageQueue, offset: int) -> None:
+    """Notes that the dead letters before ``offset`` have been sent again."""
+    from rocketmq_py.protocol.names import TOOLS_GROUP
+
+    await admin.set_group_offset(TOOLS_GROUP, queue, offset)

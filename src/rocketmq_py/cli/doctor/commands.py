@@ -1,0 +1,51 @@
+"""``rocketmq doctor``: whether a cluster can be used from here, and what to do if not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from rocketmq_py.cli.connect.connect import Target, cluster_options, complete_group, complete_topic
+from rocketmq_py.cli.doctor.checks import FAIL, OK, WARN, Check
+from rocketmq_py.cli.output.failures import Status
+from rocketmq_py.cli.output.tables import TABLE, echo_rows, output_option
+
+_COLOURS = {OK: "green", WARN: "yellow", FAIL: "red"}
+
+
+@click.command(name="doctor", short_help="Check whether a cluster can be used from here.")
+@click.option("--topic", metavar="NAME", shell_complete=complete_topic, help="Look at this topic, too.")
+@click.option("--group", metavar="NAME", shell_complete=complete_group, help="Look at this consumer group, too.")
+@cluster_options
+@output_option
+def command(topic: str | None, group: str | None, target: Target, output: str) -> None:
+    """Check a cluster from here: name servers, brokers and the addresses they advertise, versions, clocks, disks,
+    permissions, and a topic and a group if they are named.
+
+    Nothing is changed. Exit status 4 when a check fails; warnings alone leave it at 0.
+    """
+    import asyncio
+
+    from rocketmq_py.cli.doctor.visits import examine
+
+    checks = asyncio.run(examine(target, topic, group))
+    if output == TABLE:
+        echo_report(target, checks)
+    else:
+        echo_rows([check._asdict() for check in checks], output)
+    if any(check.status == FAIL for check in checks):
+        raise SystemExit(Status.UNHEALTHY)
+
+
+def echo_report(target: Target, checks: Sequence[Check]) -> None:
+    """The checks for people; what to try stands below what needs it."""
+    click.echo(f"{target.namesrv} ({target.origin})")
+    what = max((len(f"{check.check} {check.target}") for check in checks), default=0)
+    for check in checks:
+        mark = click.style(f"{check.status:<4}", fg=_COLOURS[check.status])
+        click.echo(f"{mark}  {f'{check.check} {check.target}':<{what}}  {check.detail}")
+        if check.advice:
+            click.echo(f"      {check.advice}")
+    counts = [f"{sum(check.status == status for check in checks)} {status}" for status in (OK, WARN, FAIL)]
+    click.echo(", ".join(counts))

@@ -1,0 +1,131 @@
+"""What a doctor asks, and of whom. What follows from the answers is in ``doctor_checks``."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from rocketmq_py.cli.connect.connect import Target
+from rocketmq_py.cli.doctor import checks as judge
+from rocketmq_py.cli.doctor.checks import FAIL, WARN, Check
+from rocketmq_py.cli.output.times import now_ms
+from rocketmq_py.client.admin.admin import Admin
+from rocketmq_py.client.routes import name_servers
+from rocketmq_py.core.route import MASTER_ID
+from rocketmq_py.errors import NoRouteError, RocketMQError
+from rocketmq_py.protocol.bodies.common import ClusterInfo
+
+
+class _Broker(NamedTuple):
+    """What one broker had to say."""
+
+    name: str
+    address: str
+    state: dict[str, str]
+    config: dict[str, str] | None
+    error: str | None
+    millis: float
+    answered_at: int
+
+
+async def examine(target: Target, topic: str | None, group: str | None) -> list[Check]:
+    """All findings about a cluster, in the order a client depends on them."""
+    servers = name_servers(target.namesrv)
+    visits = await asyncio.gather(*(_name_server(target, server) for server in servers))
+    checks = [check for check, _ in visits]
+    infos = {server: info for server, (_, info) in zip(servers, visits, strict=True) if info is not None}
+    checks += judge.agreement(infos)
+    if not infos:
+        return checks
+    async with target._replace(namesrv=";".join(infos)).admin() as admin:
+        checks += await _brokers(admin, next(iter(infos.values())))
+        if topic is not None:
+            checks += await _topic(admin, topic)
+        if group is not None:
+            checks += await _group(admin, group)
+    return checks
+
+
+async def _name_server(target: Target, server: str) -> tuple[Check, ClusterInfo | None]:
+    began, info, error = time.monotonic(), None, None
+    async with target._replace(namesrv=server).admin() as admin:
+        try:
+            info = await admin.cluster()
+        except RocketMQError as e:
+            error = str(e)
+    return judge.name_server(server, info, error, _millis(began)), info
+
+
+async def _brokers(admin: Admin, info: ClusterInfo) -> list[Check]:
+    addresses = [
+        (f"{name}:{broker_id}", address)
+        for name, data in sorted(info.broker_addr_table.items())
+        for broker_id, address in sorted(data.broker_addrs.items())
+    ]
+    brokers = await asyncio.gather(*(_broker(admin, name, address) for name, address in addresses))
+    versions = [broker.state["brokerVersionDesc"] for broker in brokers if "brokerVersionDesc" in broker.state]
+    found = [check for broker in brokers for check in _of_broker(broker, versions)]
+    names = sorted(info.broker_addr_table.items())
+    found += [check for name, data in names if (check := judge.without_master(name, data.broker_addrs))]
+    pairs = [(name, data.broker_addrs) for name, data in sorted(info.broker_addr_table.items())
+             if MASTER_ID in data.broker_addrs and len(data.broker_addrs) > 1]  # fmt: skip
+    return found + await asyncio.gather(*(_replication(admin, name, ids) for name, ids in pairs))
+
+
+async def _replication(admin: Admin, name: str, ids: Mapping[int, str]) -> Check:
+    """How the slaves of a master do."""
+    try:
+        status = await admin.replication(ids[MASTER_ID])
+    except RocketMQError as e:
+        return Check("replication", name, WARN, f"not known: {e}")
+    return judge.replication(name, status.in_sync_slave_nums, len(ids) - 1)
+
+
+def _of_broker(broker: _Broker, versions: list[str]) -> list[Check]:
+    first = judge.reachable(broker.name, broker.address, broker.error, broker.millis)
+    if broker.error is not None and not broker.state:
+        return [first]
+    return [
+        first,
+        judge.version(broker.name, broker.state, versions),
+        judge.clock(broker.name, broker.state, broker.answered_at, broker.millis),
+        judge.disk(broker.name, broker.state),
+        judge.broker_permission(broker.name, broker.config, "the broker does not tell its settings"),
+    ]
+
+
+async def _broker(admin: Admin, name: str, address: str) -> _Broker:
+    began = time.monotonic()
+    state: dict[str, str] = {}
+    try:
+        state = await admin.broker_state(address)
+    except RocketMQError as e:
+        return _Broker(name, address, state, None, str(e), _millis(began), now_ms())
+    millis, answered_at = _millis(began), now_ms()
+    try:
+        config = await admin.broker_config(address)
+    except RocketMQError:
+        config = None  # told as a warning of its own
+    return _Broker(name, address, state, config, None, millis, answered_at)
+
+
+async def _topic(admin: Admin, topic: str) -> list[Check]:
+    try:
+        return judge.topic(topic, await admin.route(topic))
+    except NoRouteError as e:
+        return [Check("topic", topic, FAIL, str(e))]
+
+
+async def _group(admin: Admin, group: str) -> list[Check]:
+    configs = (await admin.groups()).get(group)
+    if configs is None:
+        advice = "Brokers make a group when it first consumes, unless autoCreateSubscriptionGroup is false"
+        return [Check("group", group, FAIL, "no broker knows it", advice)]
+    members, progress = await asyncio.gather(admin.members(group), admin.progress(group))
+    return judge.group(group, configs, members, sum(state.lag for state in progress.values()))
+
+
+def _millis(began: float) -> float:
+    return (time.monotonic() - began) * 1000

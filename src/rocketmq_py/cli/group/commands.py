@@ -1,0 +1,202 @@
+"""``rocketmq group``: consumer groups are listed, looked at, set back and deleted."""
+
+from __future__ import annotations
+
+import asyncio
+import fnmatch
+from typing import TYPE_CHECKING
+
+import click
+
+from rocketmq_py.cli.connect.connect import Target, cluster_options, complete_group, with_admin
+from rocketmq_py.cli.group.lag import lag
+from rocketmq_py.cli.group.reset import reset
+from rocketmq_py.cli.output.failures import CommandFailure, missing
+from rocketmq_py.cli.output.listing import listing
+from rocketmq_py.cli.output.prompts import confirm, yes_option
+from rocketmq_py.cli.output.tables import TABLE, Row, echo_record, echo_rows, output_option
+
+if TYPE_CHECKING:
+    from rocketmq_py.client.admin.admin import Admin
+    from rocketmq_py.protocol.bodies.common import ConsumerConnection, SubscriptionGroupConfig
+
+AT_ONCE = 16
+"""How many groups are asked about at the same time."""
+
+_TYPES = {"CONSUME_PASSIVELY": "push", "CONSUME_ACTIVELY": "pull", "CONSUME_POP": "pop"}
+_MODELS = {"CLUSTERING": "clustering", "BROADCASTING": "broadcasting", "LITE_SELECTIVE": "lite"}
+
+
+@click.group(name="group")
+def command() -> None:
+    """Consumer groups: ls, describe, lag, reset, delete."""
+
+
+command.add_command(lag)
+command.add_command(reset)
+
+
+# -- ls
+
+
+@command.command("ls")
+@click.argument("pattern", required=False)
+@click.option("-a", "--all", "everything", is_flag=True, help="Groups of the brokers themselves, too.")
+@cluster_options
+@output_option
+def list_(pattern: str | None, everything: bool, target: Target, output: str) -> None:
+    """List consumer groups; PATTERN is a name with * and ?. Exit status 4 when a broker does not answer."""
+
+    async def work(admin: Admin) -> list[Row]:
+        names = [name for name in await admin.groups() if is_listed(name, pattern, everything)]
+        limit = asyncio.Semaphore(AT_ONCE)
+        return list(await asyncio.gather(*(_row(admin, name, limit) for name in names)))
+
+    with listing(target) as asked:
+        echo_rows(asked.ask(work), output, ("group", "members", "type", "model", "topics", "lag"))
+
+
+def is_listed(name: str, pattern: str | None, everything: bool) -> bool:
+    """Whether a listing shows a group."""
+    from rocketmq_py.protocol.names import is_system_group
+
+    if pattern is not None and not fnmatch.fnmatchcase(name, pattern):
+        return False
+    return everything or not is_system_group(name)
+
+
+async def _row(admin: Admin, group: str, limit: asyncio.Semaphore) -> Row:
+    async with limit:
+        members, progress = await asyncio.gather(admin.members(group), admin.progress(group))
+    return {
+        "group": group,
+        "members": len(members.connection_set) if members else 0,
+        **consumption(members),
+        "topics": sorted({queue.topic for queue in progress} | set(members.subscription_table if members else ())),
+        "lag": sum(state.lag for state in progress.values()),
+    }
+
+
+def consumption(members: ConsumerConnection | None) -> Row:
+    """How the members of a group consume; None where nobody is connected."""
+    if members is None:
+        return {"type": None, "model": None}
+    kind, model = members.consume_type or "", members.message_model or ""
+    return {"type": _TYPES.get(kind, kind) or None, "model": _MODELS.get(model, model) or None}
+
+
+# -- describe
+
+
+@command.command("describe")
+@click.argument("group", shell_complete=complete_group)
+@cluster_options
+@output_option
+def describe(group: str, target: Target, output: str) -> None:
+    """Show a consumer group: its settings, its members, what they subscribe to, how much waits.
+
+    Exit status 4 when a broker does not answer; what the others know is shown.
+    """
+    with listing(target) as asked:
+        found = asked.ask(lambda admin: description(admin, group))
+        if output == TABLE:
+            _echo_description(found)
+        else:
+            echo_record(found, output)
+
+
+def _echo_description(found: Row) -> None:
+    echo_record({name: value for name, value in found.items() if not isinstance(value, list)}, TABLE)
+    for name in ("brokers", "members", "subscriptions", "topics"):
+        click.echo()
+        if found[name]:
+            echo_rows(found[name], TABLE)
+        else:
+            click.echo(f"no {name}")
+
+
+async def description(admin: Admin, group: str) -> Row:
+    """All about a group."""
+    configs = await existing(admin, group)
+    members, progress = await asyncio.gather(admin.members(group), admin.progress(group))
+    waiting: dict[str, int] = {}
+    for queue, state in progress.items():
+        waiting[queue.topic] = waiting.get(queue.topic, 0) + state.lag
+    return {
+        "group": group,
+        **consumption(members),
+        "startsFrom": members.consume_from_where if members else None,
+        "lag": sum(waiting.values()),
+        "brokers": [config_row(broker, config) for broker, config in configs.items()],
+        "members": member_rows(members),
+        "subscriptions": subscription_rows(members),
+        "topics": [{"topic": topic, "lag": count} for topic, count in sorted(waiting.items())],
+    }
+
+
+def config_row(broker: str, config: SubscriptionGroupConfig) -> Row:
+    """The settings of a group on one broker."""
+    return {
+        "broker": broker,
+        "consumeEnable": config.consume_enable,
+        "broadcastEnable": config.consume_broadcast_enable,
+        "orderly": config.consume_message_orderly,
+        "retryMaxTimes": config.retry_max_times,
+        "retryQueues": config.retry_queue_nums,
+    }
+
+
+def member_rows(members: ConsumerConnection | None) -> list[Row]:
+    """Who is connected."""
+    from rocketmq_py.protocol.codes import version_name
+
+    return [
+        {
+            "clientId": one.client_id,
+            "address": one.client_addr,
+            "language": one.language,
+            "version": version_name(one.version),
+        }
+        for one in (members.connection_set if members else [])
+    ]
+
+
+def subscription_rows(members: ConsumerConnection | None) -> list[Row]:
+    """What the members subscribe to."""
+    table = members.subscription_table if members else {}
+    return [
+        {"topic": topic, "filter": one.sub_string, "filterType": one.expression_type}
+        for topic, one in sorted(table.items())
+    ]
+
+
+async def existing(admin: Admin, group: str) -> dict[str, SubscriptionGroupConfig]:
+    """The configuration of a group by broker."""
+    found = (await admin.groups()).get(group)
+    if found is None:
+        raise missing(f"there is no consumer group {group}", "'rocketmq group ls' lists them")
+    return found
+
+
+# -- delete
+
+
+@command.command("delete")
+@click.argument("groups", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_group)
+@click.option("--keep-offsets", is_flag=True, help="A group of that name goes on from there when it comes again.")
+@yes_option
+@cluster_options
+def delete(groups: tuple[str, ...], keep_offsets: bool, yes: bool, target: Target) -> None:
+    """Delete consumer groups and their offsets. A group with members is refused: stop them first."""
+    for group in groups:
+        _delete(target, group, keep_offsets=keep_offsets, yes=yes)
+
+
+def _delete(target: Target, group: str, *, keep_offsets: bool, yes: bool) -> None:
+    found = with_admin(target, lambda admin: description(admin, group))
+    if found["members"]:
+        who = ", ".join(member["clientId"] for member in found["members"])
+        raise CommandFailure(f"group {group} is in use by {who}: stop its members first, or they bring it back")
+    confirm(f"Delete consumer group {group}, for which {found['lag']} messages wait?", yes=yes)
+    with_admin(target, lambda admin: admin.delete_group(group, clean_offsets=not keep_offsets))
+    click.echo(f"deleted group {group}")

@@ -1,0 +1,161 @@
+"""``rocketmq group lag``: how much waits for a consumer group, once or again and again with rates."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from rocketmq_py.cli.connect.connect import Target, cluster_options, complete_group, complete_topic, with_admin
+from rocketmq_py.cli.output.failures import Status, missing
+from rocketmq_py.cli.output.listing import listing
+from rocketmq_py.cli.output.tables import TABLE, Row, echo_record, echo_rows, output_option, table_text
+from rocketmq_py.cli.output.times import now_ms, show_span, show_time
+
+if TYPE_CHECKING:
+    from rocketmq_py.client.admin.admin import Admin
+    from rocketmq_py.model import MessageQueue
+    from rocketmq_py.protocol.bodies.admin import OffsetWrapper
+
+COLUMNS = ("topic", "broker", "queue", "offset", "end", "lag", "lastConsumed")
+RATE_COLUMNS = (*COLUMNS, "inPerS", "outPerS")
+_CLEAR = "\x1b[2J\x1b[H"
+
+
+class LagSnapshot(NamedTuple):
+    """How far a group was at some time, in seconds of a clock that only goes forward."""
+
+    at: float
+    queues: Mapping[MessageQueue, OffsetWrapper]
+
+
+@click.command("lag")
+@click.argument("group", shell_complete=complete_group)
+@click.option("--topic", metavar="NAME", shell_complete=complete_topic,
+              help="Only this topic, also one the group has not consumed yet.")  # fmt: skip
+@click.option("-w", "--watch", is_flag=True, help="Again and again, with rates, until Ctrl-C.")
+@click.option("--interval", type=click.FloatRange(min=0.1), default=2.0, show_default=True, metavar="S",
+              help="With --watch: seconds between looks.")  # fmt: skip
+@click.option("-c", "--count", type=click.IntRange(min=1), metavar="N", help="With --watch: end after N looks.")
+@click.option("--max", "limit", type=click.IntRange(min=0), metavar="N",
+              help="Exit status 4 when more than N messages wait.")  # fmt: skip
+@cluster_options
+@output_option
+def lag(
+    group: str, topic: str | None, watch: bool, interval: float, count: int | None, limit: int | None, target: Target,
+    output: str,
+) -> None:  # fmt: skip
+    """Show how many messages of each queue a consumer group has not committed yet.
+
+    With --watch a terminal is redrawn; elsewhere one table, or with -o json and jsonl one document, follows the other.
+    """
+    if count is not None and not watch:
+        raise click.UsageError("--count needs --watch")
+    looks = (count or sys.maxsize) if watch else 1
+
+    async def work(admin: Admin) -> int:
+        await _check(admin, group, topic)
+        before: LagSnapshot | None = None
+        for number in range(looks):
+            if number:
+                await asyncio.sleep(interval)
+            now = await _look(admin, group, topic, before)
+            if now is not None:
+                _echo(group, lag_rows(now, before), output, watch=watch)
+                before = now
+        return sum(state.lag for state in before.queues.values()) if before is not None else 0
+
+    with listing(target) as asked:
+        # A watch asks again and again: who is silent now may answer then.
+        total = with_admin(target, work) if watch else asked.ask(work)
+        if limit is not None and total > limit:
+            click.echo(f"{total} messages wait for group {group}, more than {limit}", err=True)
+            raise SystemExit(Status.UNHEALTHY)
+
+
+async def _look(admin: Admin, group: str, topic: str | None, before: LagSnapshot | None) -> LagSnapshot | None:
+    """How far the group is now; None when nobody answered, which must not end a watch that has begun."""
+    from rocketmq_py.errors import NetworkError
+
+    try:
+        return LagSnapshot(time.monotonic(), await admin.progress(group, topic))
+    except NetworkError as e:
+        if before is None:
+            raise
+        click.echo(f"{e}; asked again", err=True)
+        return None
+
+
+async def _check(admin: Admin, group: str, topic: str | None) -> None:
+    from rocketmq_py.cli.group.commands import existing
+
+    await existing(admin, group)
+    if topic is not None:
+        await admin.route(topic)
+    elif not await admin.progress(group):
+        raise missing(
+            f"group {group} has committed nothing yet", "With --topic NAME it is shown what of a topic waits for it"
+        )
+
+
+def lag_rows(now: LagSnapshot, before: LagSnapshot | None) -> list[Row]:
+    """A row for each queue; rates where there is an earlier snapshot to compare with."""
+    return [
+        {
+            "topic": queue.topic,
+            "broker": queue.broker_name,
+            "queue": queue.queue_id,
+            "offset": state.consumer_offset,
+            "end": state.broker_offset,
+            "lag": state.lag,
+            "lastConsumed": state.last_timestamp or None,
+            **_rates(now, before, queue),
+        }
+        for queue, state in now.queues.items()
+    ]
+
+
+def _rates(now: LagSnapshot, before: LagSnapshot | None, queue: MessageQueue) -> Row:
+    earlier = before.queues.get(queue) if before is not None else None
+    seconds = now.at - before.at if before is not None else 0.0
+    if earlier is None or seconds <= 0:
+        return {"inPerS": None, "outPerS": None}
+    state = now.queues[queue]
+    return {
+        "inPerS": round((state.broker_offset - earlier.broker_offset) / seconds, 1),
+        "outPerS": round((state.consumer_offset - earlier.consumer_offset) / seconds, 1),
+    }
+
+
+def summary(group: str, rows: Sequence[Row]) -> str:
+    """The whole group in one line: how much waits, how fast it comes and goes, when it will be done."""
+    total = sum(row["lag"] for row in rows)
+    text = f"{group}: {total} messages wait in {len(rows)} queues"
+    if not rows or any(row["outPerS"] is None for row in rows):
+        return text
+    coming, going = (sum(row[name] for row in rows) for name in ("inPerS", "outPerS"))
+    text += f", {coming:.1f}/s in, {going:.1f}/s out"
+    if total and going > coming:
+        return f"{text}, done in about {show_span(total / (going - coming) * 1000)}"
+    return f"{text}, it falls behind" if total and going < coming else text
+
+
+def _echo(group: str, rows: list[Row], output: str, *, watch: bool) -> None:
+    if output != TABLE:
+        if watch:
+            echo_record({"at": now_ms(), "group": group, "queues": rows}, output)
+        else:
+            echo_rows([{name: row[name] for name in COLUMNS} for row in rows], output)
+        return
+    shown = [{**row, "lastConsumed": show_time(row["lastConsumed"])} for row in rows]
+    table = f"{table_text(shown, RATE_COLUMNS if watch else COLUMNS)}\n{summary(group, rows)}"
+    if not watch:
+        click.echo(table)
+    elif sys.stdout.isatty():
+        click.echo(_CLEAR + table)  # at once, so that nothing flickers
+    else:
+        click.echo(table + "\n")

@@ -1,0 +1,156 @@
+"""``rocketmq group reset``: a consumer group goes on from somewhere else.
+
+The new offset of each queue is worked out and shown before anything is set.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from rocketmq_py.cli.connect.connect import Target, cluster_options, complete_group, complete_topic, with_admin
+from rocketmq_py.cli.output.prompts import confirm, yes_option
+from rocketmq_py.cli.output.tables import TABLE, Row, echo_rows, output_option
+from rocketmq_py.cli.output.times import Time
+
+if TYPE_CHECKING:
+    from rocketmq_py.client.admin.admin import Admin
+    from rocketmq_py.model import MessageQueue
+
+Where = Callable[["Admin", "MessageQueue", int, int, int], Awaitable[int]]
+"""The wanted offset of a queue: given the present one, the first one and the end."""
+
+
+@click.command("reset")
+@click.argument("group", shell_complete=complete_group)
+@click.argument("topic", shell_complete=complete_topic)
+@click.option("--earliest", is_flag=True, help="To the oldest messages.")
+@click.option("--latest", is_flag=True, help="To the end: what waits is skipped.")
+@click.option(
+    "--to-time", type=Time(), metavar="TIME", help="To what was stored then: 2026-01-31T12:30, or 2h ago: 2h."
+)
+@click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="To this offset of every queue.")
+@click.option("--shift-by", type=int, metavar="N", help="By N messages of each queue; negative is back.")
+@click.option("--queue", "only", metavar="BROKER:N", multiple=True, help="Only this queue.")
+@click.option("--dry-run", is_flag=True, help="Show what would be set, and set nothing.")
+@yes_option
+@cluster_options
+@output_option
+def reset(  # noqa: PLR0913 - one for each option
+    group: str, topic: str, only: tuple[str, ...], dry_run: bool, yes: bool, target: Target, output: str, *,
+    earliest: bool, latest: bool, to_time: int | None, to_offset: int | None, shift_by: int | None,
+) -> None:  # fmt: skip
+    """Make a consumer group go on from other offsets of TOPIC; running members follow.
+
+    Offsets outside of what a queue holds become its first one or its end. Messages behind the new offsets are consumed
+    again, those before them never.
+    """
+    from rocketmq_py.cli.group.commands import existing
+
+    where = wanted(earliest, latest, to_time, to_offset, shift_by)
+
+    async def look(admin: Admin) -> list[Row]:
+        await existing(admin, group)
+        return await plan(admin, group, topic, parse_queues(only), where)
+
+    rows = with_admin(target, look)
+    echo_rows(rows, output)
+    if dry_run:
+        return
+    moved = [row for row in rows if row["to"] != row["from"]]
+    if output == TABLE and not moved:
+        click.echo("nothing to do")
+        return
+    confirm(f"Set {len(moved)} queues of {topic} to these offsets for group {group}?", yes=yes)
+    with_admin(target, lambda admin: _apply(admin, group, topic, moved))
+    click.echo(f"set {len(moved)} queues of {topic} for group {group}", err=output != TABLE)
+
+
+def wanted(earliest: bool, latest: bool, to_time: int | None, to_offset: int | None, shift_by: int | None) -> Where:
+    """What exactly one of the options asks for."""
+    choices: list[tuple[bool, Where]] = [
+        (earliest, _first), (latest, _end), (to_time is not None, _at_time(to_time or 0)),
+        (to_offset is not None, _constant(to_offset or 0)), (shift_by is not None, _shifted(shift_by or 0)),
+    ]  # fmt: skip
+    chosen = [where for given, where in choices if given]
+    if len(chosen) != 1:
+        raise click.UsageError("say where to: one of --earliest, --latest, --to-time, --to-offset, --shift-by")
+    return chosen[0]
+
+
+async def _first(_: Admin, __: MessageQueue, ___: int, first: int, end: int) -> int:
+    del end
+    return first
+
+
+async def _end(_: Admin, __: MessageQueue, ___: int, first: int, end: int) -> int:
+    del first
+    return end
+
+
+def _at_time(when: int) -> Where:
+    async def where(admin: Admin, queue: MessageQueue, *_: int) -> int:
+        return await admin.offset_at(queue, when)
+
+    return where
+
+
+def _constant(offset: int) -> Where:
+    async def where(*_: object) -> int:
+        return offset
+
+    return where
+
+
+def _shifted(by: int) -> Where:
+    async def where(_: Admin, __: MessageQueue, now: int, *___: int) -> int:
+        return now + by
+
+    return where
+
+
+def parse_queues(texts: tuple[str, ...]) -> set[tuple[str, int]]:
+    """Broker names and queue ids of ``BROKER:N`` arguments."""
+    found = set()
+    for text in texts:
+        broker, _, number = text.rpartition(":")
+        if not broker or not number.isdigit():
+            raise click.BadParameter(f"{text!r} is no queue BROKER:N, for example broker-a:0", param_hint="'--queue'")
+        found.add((broker, int(number)))
+    return found
+
+
+async def plan(admin: Admin, group: str, topic: str, only: set[tuple[str, int]], where: Where) -> list[Row]:
+    """For each queue, where the group is and where it is to be."""
+    queues = await admin.queues(topic)
+    unknown = only - {(queue.broker_name, queue.queue_id) for queue in queues}
+    if unknown:
+        names = ", ".join(f"{broker}:{number}" for broker, number in sorted(unknown))
+        raise click.UsageError(f"topic {topic} has no queue {names}")
+    chosen = [queue for queue in queues if not only or (queue.broker_name, queue.queue_id) in only]
+    return list(await asyncio.gather(*(_planned(admin, group, queue, where) for queue in chosen)))
+
+
+async def _planned(admin: Admin, group: str, queue: MessageQueue, where: Where) -> Row:
+    committed, first, end = await asyncio.gather(
+        admin.group_offset(group, queue), admin.min_offset(queue), admin.max_offset(queue)
+    )
+    to = await where(admin, queue, first if committed is None else committed, first, end)
+    return {
+        "broker": queue.broker_name,
+        "queue": queue.queue_id,
+        "minOffset": first,
+        "maxOffset": end,
+        "from": committed,
+        "to": min(max(to, first), end),
+    }
+
+
+async def _apply(admin: Admin, group: str, topic: str, rows: list[Row]) -> None:
+    from rocketmq_py.model import MessageQueue
+
+    for row in rows:
+        await admin.reset_group_offset(group, MessageQueue(topic, row["broker"], row["queue"]), row["to"])

@@ -1,0 +1,32 @@
+"""Finding the one message an id means."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from rocketmq_py.cli.output.failures import missing
+
+if TYPE_CHECKING:
+    from rocketmq_py.client.admin.admin import Admin
+    from rocketmq_py.model import MessageExt
+
+
+async def find(admin: Admin, msg_id: str, topic: str | None) -> MessageExt:
+    """The message an id means: a unique id in a topic, or the broker's own id, which needs none."""
+    from rocketmq_py.errors import BrokerError, ConfigError
+
+    if topic is not None:
+        found = await admin.messages_by_key(topic, msg_id, unique=True)
+        if found:
+            return found[0]
+    try:
+        return await admin.message(msg_id)
+    except ConfigError as e:
+        if topic is None:
+            raise click.UsageError(f"{e}; an id its producer gave needs the topic, too: --topic NAME") from e
+        hint = "A message that has just been sent takes a moment to be indexed"
+        raise missing(f"topic {topic} has no message {msg_id}", hint) from e
+    except BrokerError as e:
+        raise missing(f"there is no message {msg_id}: {e}") from e

@@ -1,0 +1,158 @@
+"""Messages as rows: the one shape in which every verb prints them, and which ``message send --jsonl`` reads again."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from rocketmq_py.cli.output.tables import Row
+from rocketmq_py.cli.output.times import show_time
+from rocketmq_py.properties import Property
+
+if TYPE_CHECKING:
+    from rocketmq_py.model import Message, MessageExt
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+AUTO, TEXT, BASE64, HEX = "auto", "text", "base64", "hex"
+COLUMNS = ("stored", "broker", "queue", "offset", "msgId", "tags", "keys", "body")
+
+_LINE = 80
+"""Characters of a body in a table."""
+
+SYSTEM_PROPERTIES = frozenset(
+    value for name, value in vars(Property).items() if name.isupper() and isinstance(value, str)
+) | {"1ST_POP_TIME", "POP_CK_OFFSET", "DUP_INFO", "TRAN_PREPARED_QUEUE_OFFSET", "__BORNHOST", "BORN_TIMESTAMP"}
+"""Names of properties that clients and brokers set; all others are the application's."""
+
+
+def body_option(function: F) -> F:
+    """``--body``: how bodies are printed."""
+    return click.option(
+        "--body", "encoding", type=click.Choice((AUTO, TEXT, BASE64, HEX)), default=AUTO, show_default=True,
+        help="How to print bodies; auto is text where it is some, else base64.",
+    )(function)  # fmt: skip
+
+
+def message_row(message: MessageExt, encoding: str = AUTO) -> Row:
+    """Everything that is known of a message; times in milliseconds since the epoch."""
+    used, body = encode_body(message.body, encoding)
+    return {
+        "topic": message.topic,
+        "broker": message.broker_name,
+        "queue": message.queue_id,
+        "offset": message.queue_offset,
+        "msgId": message.msg_id,
+        "offsetMsgId": message.offset_msg_id,
+        "tags": message.tags,
+        "keys": message.keys,
+        "stored": message.store_timestamp,
+        "born": message.born_timestamp,
+        "storeHost": message.store_host,
+        "bornHost": message.born_host,
+        "reconsumeTimes": message.reconsume_times,
+        "logOffset": message.commit_log_offset,
+        "size": message.store_size,
+        "properties": dict(sorted(message.properties.items())),
+        "bodyEncoding": used,
+        "body": body,
+    }
+
+
+def encode_body(body: bytes, encoding: str) -> tuple[str, str]:
+    """The encoding that was used and the body in it; text that is no UTF-8 has replacement characters."""
+    if encoding in (AUTO, TEXT):
+        try:
+            return TEXT, body.decode()
+        except UnicodeDecodeError:
+            if encoding == TEXT:
+                return TEXT, body.decode("utf-8", "replace")
+    if encoding == HEX:
+        return HEX, body.hex()
+    return BASE64, base64.b64encode(body).decode()
+
+
+def decode_body(row: Mapping[str, Any]) -> bytes:
+    """The body of a row.
+
+    :raises ValueError: it is not in the encoding the row names.
+    """
+    body, encoding = row.get("body", ""), row.get("bodyEncoding", TEXT)
+    if not isinstance(body, str):
+        raise ValueError("the body is no string")  # noqa: TRY004 - one kind of error for one kind of fault
+    if encoding == TEXT:
+        return body.encode()
+    if encoding == HEX:
+        return bytes.fromhex(body)
+    if encoding == BASE64:
+        try:
+            return base64.b64decode(body, validate=True)
+        except binascii.Error as e:
+            raise ValueError(f"the body is not in base64: {e}") from e
+    raise ValueError(f"unknown bodyEncoding {encoding!r}; known are {TEXT}, {BASE64}, {HEX}")
+
+
+def in_short(row: Row) -> Row:
+    """A row for a table: local times, the body on one line and cut."""
+    return {**row, "stored": show_time(row["stored"]), "born": show_time(row["born"]), "body": one_line(row["body"])}
+
+
+def in_full(row: Row) -> Row:
+    """A row for people who look at one message: local times, the whole body."""
+    return {**row, "stored": show_time(row["stored"]), "born": show_time(row["born"])}
+
+
+def one_line(text: str, width: int = _LINE) -> str:
+    """Text without anything that would break a line or a terminal, cut to a width."""
+    cut = text[:width] + ("…" if len(text) > width else "")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
+
+
+def tail_line(row: Row) -> str:
+    """A message on a line of its own."""
+    place = f"{row['broker']}:{row['queue']}+{row['offset']}"
+    return f"{show_time(row['stored'])}  {place}  {row['tags'] or '-'}  {row['keys'] or '-'}  " + one_line(
+        row["body"], width=10_000
+    )
+
+
+def own_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties an application gave its message, without those clients and brokers set."""
+    return {name: value for name, value in properties.items() if name not in SYSTEM_PROPERTIES}
+
+
+def message_of_row(topic: str, row: Mapping[str, Any]) -> Message:
+    """The message to send again for a row: its body, tag, keys, sharding key and own properties, in any topic.
+
+    :raises ValueError: the row is not of that shape.
+    """
+    from rocketmq_py.model import Message
+
+    properties = row.get("properties") or {}
+    if not isinstance(properties, Mapping):
+        raise ValueError("the properties are no object")  # noqa: TRY004 - one kind of error for one kind of fault
+    texts = {str(name): str(value) for name, value in properties.items()}
+    return Message(
+        topic,
+        decode_body(row),
+        row.get("tags") or texts.get(Property.TAGS),
+        row.get("keys") or texts.get(Property.KEYS),
+        sharding_key=texts.get(Property.SHARDING_KEY),
+        properties=own_properties(texts),
+    )
+
+
+def parse_properties(assignments: tuple[str, ...]) -> dict[str, str]:
+    """The properties of ``NAME=VALUE`` arguments."""
+    found = {}
+    for text in assignments:
+        name, separator, value = text.partition("=")
+        if not separator or not name or name in SYSTEM_PROPERTIES:
+            why = "is set by clients and brokers" if name in SYSTEM_PROPERTIES else "is no property NAME=VALUE"
+            raise click.BadParameter(f"{text!r} {why}", param_hint="'--property'")
+        found[name] = value
+    return found

@@ -1,0 +1,1 @@
+"""Tables, times, prompts, files and exit statuses of commands."""

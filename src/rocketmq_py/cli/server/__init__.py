@@ -1,0 +1,1 @@
+"""``rocketmq serve`` and ``rocketmq namesrv``, their settings and logs."""

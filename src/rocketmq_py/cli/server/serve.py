@@ -1,0 +1,197 @@
+"""``rocketmq serve``: name server and broker in one process, or a broker that joins others' name servers."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from rocketmq_py.cli.server.logs import log_as, logging_options
+from rocketmq_py.cli.server.settings import assigned, drain_option, ready, settings_options, tls_options
+
+if TYPE_CHECKING:
+    from rocketmq_py.broker import BrokerConfig
+    from rocketmq_py.namesrv import NamesrvConfig
+    from rocketmq_py.server.access_control import AccessControl, AccessSettings
+    from rocketmq_py.server.tls import TlsSettings
+    from rocketmq_py.store import StoreConfig
+
+_log = logging.getLogger(__name__)
+
+ANY = ("0.0.0.0", "::")  # noqa: S104
+LOOPBACK = "127.0.0.1"
+ROLES = ("ASYNC_MASTER", "SYNC_MASTER", "SLAVE")
+
+
+@click.command(name="serve", short_help="Run a broker, by default with a name server.")
+@click.option("--store", metavar="DIR", help="Where messages are kept.  [default: ~/store]")
+@click.option("--host", metavar="H", help="Address to listen on and to tell clients.  [default: 127.0.0.1]")
+@click.option("--namesrv-port", type=int, default=9876, show_default=True, help="Port of the name server.")
+@click.option("--port", type=int, help="Port of the broker.  [default: 10911]")
+@click.option("--name", metavar="NAME", help="Name of the broker.  [default: broker-a]")
+@click.option("--cluster", metavar="NAME", help="Name of the cluster.  [default: DefaultCluster]")
+@click.option("--namesrv", metavar="H:P;H:P", help="Join these name servers instead of running one.")
+@click.option("--role", type=click.Choice(ROLES), help="What it is to the others of its name.  [default: ASYNC_MASTER]")
+@click.option("--id", type=int, metavar="N", help="Number of a SLAVE, 1 or more.")
+@settings_options("broker")
+@drain_option
+@tls_options
+@logging_options
+def command(
+    namesrv_port: int,
+    config_file: Path | None,
+    assignments: tuple[str, ...],
+    drain_assignments: dict[str, str],
+    tls_assignments: dict[str, str],
+    log_level: str | None,
+    log_format: str,
+    **options: str | int | None,
+) -> None:
+    """Run a broker, and a name server unless --namesrv names others, until it is interrupted.
+
+    Prints READY namesrv=HOST:PORT broker=HOST:PORT once both serve. A port of 0 picks a free one. Options win over
+    --set, which wins over the file; a broker.conf of Apache RocketMQ works unchanged.
+
+    \b
+    Settings for --set and the file that are changed most, with their defaults:
+      autoCreateTopicEnable=true           a send creates its topic
+      defaultTopicQueueNums=8              with at most so many queues
+      autoCreateSubscriptionGroup=true     a consumer creates its group
+      flushDiskType=ASYNC_FLUSH            SYNC_FLUSH: answer when on disk
+      fileReservedTime=72                  hours messages are kept
+      deleteWhen=04                        the hours in which files are removed
+      diskMaxUsedSpaceRatio=75             percent; above it they go at any hour
+      maxMessageSize=4194304               bytes
+      messageDelayLevel='1s 5s 10s ...'    the delay levels
+      enablePropertyFilter=false           SQL filters
+      brokerPermission=6                   4 read, 2 write
+    """
+    from rocketmq_py.broker.metadata.access_store import open_access
+    from rocketmq_py.server import access_control, tls
+    from rocketmq_py.server.runner import run
+
+    log_as(log_level, log_format)
+    given = assigned(assignments) | drain_assignments | tls_assignments | _as_settings(options)
+    settings = _from_file(config_file, given) | given
+    settings |= _addresses(settings, options["host"])
+    settings, tls_settings = tls.split(settings)
+    settings, access_settings = access_control.split(settings)
+    namesrv, broker, store = _configure(settings, namesrv_port)
+    if options["id"] and not broker.is_slave:
+        raise click.UsageError(f"--id {options['id']} is the number of a slave: say --role SLAVE, too; a master's is 0")
+    _check(access_settings, broker, namesrv)
+    if namesrv is not None:
+        tls_settings.check_talks_to_itself()
+    control = open_access(access_settings, broker.store_root, broker.broker_cluster_name)
+    run(_serve(namesrv, broker, store, tls_settings, control))
+
+
+def _check(access: AccessSettings, broker: BrokerConfig, namesrv: NamesrvConfig | None) -> None:
+    """Refuse what cannot work, and warn of what is open.
+
+    :raises ConfigError: the broker could not register at its own name server, or would never find its master.
+    """
+    from rocketmq_py.errors import ConfigError
+
+    if broker.is_slave and namesrv is not None:
+        raise ConfigError("a SLAVE finds its master through the name servers they share: name them with --namesrv")
+    if access.authentication_enabled:
+        if namesrv is not None and access.inner is None:
+            raise ConfigError(
+                "authenticationEnabled holds for the name server, too, so the broker needs credentials of its own: set "
+                'innerClientAuthenticationCredentials={"accessKey": "...", "secretKey": "..."}'
+            )
+    elif not _is_loopback(broker.bind_address):
+        _log.warning(
+            "listening on %s without access control: whoever reaches it may read, write and change everything; set "
+            "authenticationEnabled and authorizationEnabled, or listen on %s",
+            broker.bind_address, LOOPBACK,
+        )  # fmt: skip
+
+
+def _is_loopback(host: str) -> bool:
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
+def _from_file(config_file: Path | None, given: dict[str, str]) -> dict[str, str]:
+    """The settings of a file: the one that was named, else the one the store keeps changes of administrators in."""
+    from rocketmq_py.broker.config.broker_config import DEFAULT_STORE
+    from rocketmq_py.broker.config.live_settings import kept_in
+    from rocketmq_py.core.java_config import decoded, lines_of, read_properties
+
+    root = Path(given.get("storePathRootDir", DEFAULT_STORE)).expanduser()
+    path = config_file or kept_in(given.get("brokerConfigPath", ""), root)
+    if not path.exists():
+        return {}
+    settings = read_properties(lines_of(decoded(path.read_bytes())[0]))
+    return {"brokerConfigPath": str(path), **settings} if config_file is not None else settings
+
+
+def _as_settings(options: dict[str, str | int | None]) -> dict[str, str]:
+    """The options that were given, under the broker's keys."""
+    keys = {"store": "storePathRootDir", "port": "listenPort", "name": "brokerName", "cluster": "brokerClusterName",
+            "namesrv": "namesrvAddr", "role": "brokerRole", "id": "brokerId"}  # fmt: skip
+    return {key: str(options[option]) for option, key in keys.items() if options[option] is not None}
+
+
+def _addresses(settings: dict[str, str], host: str | int | None) -> dict[str, str]:
+    """Where to listen and what to tell clients: one address, unless the settings tell them apart."""
+    told = settings.get("brokerIP1")
+    bind = str(host) if host else settings.get("bindAddress") or (ANY[0] if told else LOOPBACK)
+    if host or not told:
+        told = _own_address() if bind in ANY else bind
+    return {"bindAddress": bind, "brokerIP1": told}
+
+
+def _own_address() -> str:
+    from rocketmq_py.client.client_instance import local_ip
+
+    return local_ip()
+
+
+def _configure(settings: dict[str, str], namesrv_port: int) -> tuple[NamesrvConfig | None, BrokerConfig, StoreConfig]:
+    """The configurations of the parts; no name server when others are to be joined."""
+    from rocketmq_py.broker.config.broker_config import configure
+    from rocketmq_py.namesrv.config import NamesrvConfig
+
+    theirs = {key: value for key, value in settings.items() if key in _namesrv_keys()}
+    broker, store = configure({key: value for key, value in settings.items() if key not in theirs})
+    if broker.namesrv_addr:
+        return None, broker, store
+    kept_in = broker.store_root / "namesrv" / "kvConfig.json"
+    namesrv = NamesrvConfig(listen_port=namesrv_port, bind_address=broker.bind_address, kv_config_path=str(kept_in))
+    return namesrv.updated(theirs), broker, store
+
+
+def _namesrv_keys() -> frozenset[str]:
+    """Keys that a name server has and a broker has not."""
+    from rocketmq_py.broker.config.broker_config import own_keys
+    from rocketmq_py.broker.config.java_keys import JAVA_DEFAULTS as BROKER_DEFAULTS
+    from rocketmq_py.namesrv.config import NamesrvConfig
+    from rocketmq_py.namesrv.java_keys import JAVA_DEFAULTS
+
+    theirs = (JAVA_DEFAULTS.keys() - BROKER_DEFAULTS.keys()) | NamesrvConfig.keys()
+    return frozenset(theirs - own_keys().keys())
+
+
+async def _serve(
+    namesrv: NamesrvConfig | None, broker: BrokerConfig, store: StoreConfig, tls: TlsSettings, access: AccessControl
+) -> None:
+    from rocketmq_py.broker import Broker
+    from rocketmq_py.namesrv import NameServer
+    from rocketmq_py.server.runner import started
+
+    async with AsyncExitStack() as stack:
+        if namesrv is not None:
+            nameserver = await stack.enter_async_context(started(NameServer(namesrv, tls, access)))
+            broker = msgspec.structs.replace(broker, namesrv_addr=nameserver.address)
+        serving = await stack.enter_async_context(started(Broker(broker, store, tls=tls, access=access)))
+        gc.freeze()  # what start-up made stays for good: the collector need not look at it again
+        ready(namesrv=broker.namesrv_addr, broker=serving.address)
+        await asyncio.Event().wait()

@@ -1,0 +1,157 @@
+"""``rocketmq topic tail``: the newest messages of a topic, and those that come.
+
+Reads beside all consumers and commits nothing. A broker that cannot be reached is asked again; queues that are added
+are found.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncGenerator, Coroutine
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rocketmq_py.cli.connect.connect import Target, cluster_options, complete_topic, with_admin
+from rocketmq_py.cli.message.rows import body_option, message_row, tail_line
+from rocketmq_py.cli.output.tables import TABLE, echo_record, output_option
+
+if TYPE_CHECKING:
+    from rocketmq_py.client.admin.admin import Admin
+    from rocketmq_py.model import MessageExt, MessageQueue
+
+HOLD_SECONDS = 15.0
+"""How long a broker may wait for a message before it answers that there is none."""
+AGAIN_SECONDS = 1.0
+"""After how long a broker that failed is asked again."""
+ROUTE_SECONDS = 10.0
+"""How often it is looked whether the topic has more queues."""
+
+
+@click.command("tail")
+@click.argument("topic", shell_complete=complete_topic)
+@click.option("-n", "--last", type=click.IntRange(min=0), default=10, show_default=True, metavar="K",
+              help="Begin with the last K messages; 0 for new ones only.")  # fmt: skip
+@click.option("--tags", default="*", show_default=True, metavar="'A || B'", help="Only messages with these tags.")
+@click.option("--sql", metavar="EXPR", help="Only messages whose properties fit; brokers need enablePropertyFilter.")
+@click.option("-c", "--count", type=click.IntRange(min=1), metavar="N", help="End after N messages.")
+@click.option("--no-follow", is_flag=True, help="End after the messages that are there.")
+@body_option
+@cluster_options
+@output_option
+def tail(
+    topic: str, last: int, tags: str, sql: str | None, count: int | None, no_follow: bool, encoding: str,
+    target: Target, output: str,
+) -> None:  # fmt: skip
+    """Print the newest messages of a topic and follow it until Ctrl-C.
+
+    Nothing is consumed: no group is joined, no offset committed. With -o json every message is a document of its own.
+    """
+
+    async def work(admin: Admin) -> None:
+        left = itertools.repeat(None) if count is None else itertools.repeat(None, count)
+        messages = follow(admin, topic, last, tags, sql, forever=not no_follow)
+        # Counted first: after the last one nothing more is to be waited for.
+        for _ in left:
+            message = await anext(messages, None)
+            if message is None:
+                break
+            row = message_row(message, encoding)
+            if output == TABLE:
+                click.echo(tail_line(row))
+            else:
+                echo_record(row, output)
+        await messages.aclose()
+
+    with_admin(target, work)
+
+
+async def follow(
+    admin: Admin, topic: str, last: int, tags: str = "*", sql: str | None = None, *, forever: bool = True
+) -> AsyncGenerator[MessageExt, None]:
+    """The last messages of a topic and then, unless not ``forever``, those that come, as they come."""
+    found, ends = await admin.newest(topic, last, tags=tags, sql=sql)
+    for message in found:
+        yield message
+    if not forever:
+        return
+    follower = _Follower(admin, topic, tags, sql)
+    try:
+        follower.add(ends)
+        while True:
+            yield await follower.next()
+    finally:
+        await follower.close()
+
+
+class _Follower:
+    """A long poll for every queue, into one stream."""
+
+    def __init__(self, admin: Admin, topic: str, tags: str, sql: str | None) -> None:
+        self._admin = admin
+        self._topic = topic
+        self._tags = tags
+        self._sql = sql
+        self._arrived: asyncio.Queue[MessageExt | BaseException] = asyncio.Queue(maxsize=1000)
+        self._tasks: dict[object, asyncio.Task[None]] = {}
+
+    def add(self, queues: dict[MessageQueue, int]) -> None:
+        """Begins to poll queues from these offsets on."""
+        self._start(None, self._watch())
+        for queue, offset in queues.items():
+            self._start(queue, self._poll(queue, offset))
+
+    async def next(self) -> MessageExt:
+        """The next message to arrive."""
+        arrived = await self._arrived.get()
+        if isinstance(arrived, BaseException):
+            raise arrived
+        return arrived
+
+    async def close(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def _start(self, key: object, coroutine: Coroutine[Any, Any, None]) -> None:
+        self._tasks[key] = asyncio.ensure_future(self._report(coroutine))
+
+    async def _report(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """What ends a poll ends the whole command."""
+        try:
+            await coroutine
+        except Exception as e:  # noqa: BLE001 - raised where the messages are awaited
+            await self._arrived.put(e)
+
+    async def _poll(self, queue: MessageQueue, offset: int) -> None:
+        from rocketmq_py.errors import NetworkError, NoRouteError
+
+        trouble = False
+        while True:
+            try:
+                pulled = await self._admin.pull(queue, offset, tags=self._tags, sql=self._sql, wait=HOLD_SECONDS)
+            except (NetworkError, NoRouteError) as e:
+                if not trouble:
+                    click.echo(f"{queue}: {e}; asked again until it answers", err=True)
+                trouble = True
+                await asyncio.sleep(AGAIN_SECONDS)
+                continue
+            trouble = False
+            for message in pulled.messages:
+                await self._arrived.put(message)
+            offset = pulled.next_offset
+
+    async def _watch(self) -> None:
+        """Looks for queues that were not there before."""
+        from rocketmq_py.errors import NetworkError, NoRouteError
+
+        while True:
+            await asyncio.sleep(ROUTE_SECONDS)
+            try:
+                queues = await self._admin.queues(self._topic)
+            except (NetworkError, NoRouteError):
+                continue  # the polls tell of it
+            for queue in queues:
+                if queue not in self._tasks:
+                    self._start(queue, self._poll(queue, 0))

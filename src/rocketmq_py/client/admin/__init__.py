@@ -1,0 +1,1 @@
+"""Administration of brokers, topics, groups, messages, transactions and users, asyncio and blocking."""

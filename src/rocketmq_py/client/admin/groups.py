@@ -1,0 +1,201 @@
+"""The administration of consumer groups: what there is, who is a member, how far they have come, setting them back."""
+
+from __future__ import annotations
+
+import asyncio
+
+from rocketmq_py.client.admin.topics import TopicAdmin
+from rocketmq_py.errors import ConfigError, ConsumerNotOnline, NotFound, RequestNotSupported
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.protocol import names
+from rocketmq_py.protocol.bodies.admin import ConsumeStatsTable, OffsetWrapper, ResetOffsetTable
+from rocketmq_py.protocol.bodies.common import (
+    ConsumerConnection,
+    LockBatchRequest,
+    LockBatchResponse,
+    MessageQueueBody,
+    SubscriptionGroupConfig,
+    SubscriptionGroupTable,
+    TopicList,
+)
+from rocketmq_py.protocol.bodies.pop import POP, PULL, MessageRequestMode
+from rocketmq_py.protocol.codes import RequestCode, Version, version_name
+from rocketmq_py.protocol.headers import common
+
+
+class GroupAdmin(TopicAdmin):
+    """The part of :class:`~rocketmq_py.client.admin.admin.Admin` about consumer groups."""
+
+    async def groups(self, cluster: str | None = None) -> dict[str, dict[str, SubscriptionGroupConfig]]:
+        """The configuration of every consumer group: by group, then by broker name.
+
+        :param cluster: only on brokers of this cluster.
+        """
+        answers = await self._ask_each(await self._brokers(cluster), RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+        found: dict[str, dict[str, SubscriptionGroupConfig]] = {}
+        for broker, answer in answers.items():
+            for group, config in SubscriptionGroupTable.decode(answer.body).subscription_group_table.items():
+                found.setdefault(group, {})[broker] = config
+        return dict(sorted(found.items()))
+
+    async def create_group(
+        self, group: str | SubscriptionGroupConfig, *, retry_max_times: int = 16, cluster: str | None = None
+    ) -> None:
+        """Create a consumer group, or change it, on every master.
+
+        :param group: its name, or its whole configuration, which then is all that counts.
+        :param retry_max_times: how often a failed message is delivered again before it goes to the dead-letter topic.
+        :raises ConfigError: an illegal name, or no such cluster.
+        """
+        if isinstance(group, str):
+            group = SubscriptionGroupConfig(group_name=group, retry_max_times=retry_max_times)
+        names.check_group(group.group_name)
+        code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+        await self._ask_all(await self._masters(cluster), code, None, group.encode())
+
+    async def delete_group(self, group: str, *, clean_offsets: bool = False, cluster: str | None = None) -> None:
+        """Delete a consumer group from every master.
+
+        :param clean_offsets: delete its offsets, too.
+        """
+        header = common.DeleteGroup(group_name=group, clean_offset=clean_offsets)
+        await self._ask_all(await self._masters(cluster), RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
+
+    async def set_request_mode(
+        self, group: str, topic: str, mode: str, *, share: int = 0, cluster: str | None = None
+    ) -> None:
+        """How the members of a group get the messages of a topic, if they let brokers assign them
+        (``client_rebalance=False``); they follow a change within 20 s.
+
+        :param mode: ``"PULL"``: each queue is one member's; ``"POP"``: members pop whatever is next.
+        :param share: in mode POP, how many others' queues each member pops from beside its own; 0: all queues.
+        :raises ConfigError: there is no such mode, or no such cluster.
+        :raises TopicNotExist: a broker does not have the topic.
+        :raises GroupNotExist: a broker does not have the group.
+        """
+        if mode not in (PULL, POP):
+            raise ConfigError(f"mode={mode!r} must be {PULL!r} or {POP!r}")
+        body = MessageRequestMode(topic=topic, consumer_group=group, mode=mode, pop_share_queue_num=share)
+        await self._ask_all(await self._masters(cluster), RequestCode.SET_MESSAGE_REQUEST_MODE, None, body.encode())
+
+    async def members(self, group: str) -> ConsumerConnection | None:
+        """The members of a group that are connected and what they subscribe to; None when nobody is."""
+        header = common.GroupHeader(consumer_group=group)
+        code = RequestCode.GET_CONSUMER_CONNECTION_LIST
+        answers = await self._ask_each(await self._brokers(), code, header, without=(ConsumerNotOnline,))
+        found = [ConsumerConnection.decode(answer.body) for answer in answers.values()]
+        if not found:
+            return None
+        all_of_them = {member.client_id: member for each in found for member in each.connection_set}
+        found[0].connection_set = [all_of_them[client_id] for client_id in sorted(all_of_them)]
+        return found[0]
+
+    async def group_topics(self, group: str) -> list[str]:
+        """The topics a group has committed offsets of, sorted."""
+        header = common.GroupName(group=group)
+        answers = await self._ask_each(await self._brokers(), RequestCode.QUERY_TOPICS_BY_CONSUMER, header)
+        return sorted({topic for answer in answers.values() for topic in TopicList.decode(answer.body).topic_list})
+
+    async def progress(self, group: str, topic: str | None = None) -> dict[MessageQueue, OffsetWrapper]:
+        """How far a group has come in each queue of a topic, or of every topic it has committed offsets of."""
+        header = common.GetConsumeStats(consumer_group=group, topic=topic)
+        answers = await self._ask_each(await self._brokers(), RequestCode.GET_CONSUME_STATS, header)
+        tables = [ConsumeStatsTable.read(answer.body).queues() for answer in answers.values()]
+        return dict(sorted((queue, state) for table in tables for queue, state in table.items()))
+
+    # -- offsets
+
+    async def group_offset(self, group: str, queue: MessageQueue) -> int | None:
+        """The offset a group consumes next of a queue; None where it has committed none."""
+        header = common.QueryConsumerOffset(
+            consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, set_zero_if_not_found=False,
+            bname=queue.broker_name,
+        )  # fmt: skip
+        try:
+            return await self._offset(queue, RequestCode.QUERY_CONSUMER_OFFSET, header)
+        except NotFound:
+            return None
+
+    async def group_offsets(self, group: str, topic: str) -> dict[MessageQueue, int]:
+        """The offset a group consumes next, of every queue where it has committed one.
+
+        :raises NoRouteError: the name server does not know the topic.
+        """
+        queues = await self.queues(topic)
+        offsets = await asyncio.gather(*(self.group_offset(group, queue) for queue in queues))
+        return {queue: offset for queue, offset in zip(queues, offsets, strict=True) if offset is not None}
+
+    async def set_group_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
+        """Make a group consume a queue from ``offset`` on; members that are running keep to their own count."""
+        header = common.UpdateConsumerOffset(
+            consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset,
+            bname=queue.broker_name,
+        )  # fmt: skip
+        await self._ask_owner(queue, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+
+    async def reset_group_offset(self, group: str, queue: MessageQueue, offset: int) -> int:
+        """Make a group consume a queue from ``offset`` on, its running members included; returns where it is now.
+
+        Members hear of it at once; those of a Java broker with their next pull, 15 s later at most. Needs brokers from
+        5.0 on.
+
+        :raises BrokerError: the queue does not reach from or to ``offset``, or there is no such group or topic.
+        :raises ConfigError: the broker is too old to set a single queue.
+        """
+        owner = await self._owner(queue)
+        probe = common.GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
+        version = (await self._ask(owner, RequestCode.GET_MAX_OFFSET, probe)).version
+        if version < Version.V5_0_0:  # it would take the header for "the whole topic, by time"
+            raise ConfigError(
+                f"broker {queue.broker_name} is of version {version_name(version)}: setting a group back needs 5.0; "
+                "stop the group's consumers and set the offset itself (set_group_offset)"
+            )
+        header = common.ResetOffset(
+            topic=queue.topic, group=group, queue_id=queue.queue_id, offset=offset, timestamp=-1, is_force=True,
+            bname=queue.broker_name,
+        )  # fmt: skip
+        try:
+            answer = await self._ask(owner, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
+        except (ConsumerNotOnline, RequestNotSupported):  # such a broker only passes it on to running members
+            await self.set_group_offset(group, queue, offset)
+            return offset
+        return ResetOffsetTable.read(answer.body).queues().get(queue, offset)
+
+    # -- locks
+
+    async def lock_queue(self, group: str, queue: MessageQueue) -> bool:
+        """Take or renew the lock of a queue, as members of a group that consume in order do; whether it is ours now.
+
+        The broker forgets it 60 seconds after the last time.
+        """
+        body = await self._ask_lock(RequestCode.LOCK_BATCH_MQ, group, queue)
+        held = LockBatchResponse.decode(body).lock_ok_mq_set
+        return any((mq.topic, mq.broker_name, mq.queue_id) == queue for mq in held)
+
+    async def unlock_queue(self, group: str, queue: MessageQueue) -> None:
+        """Give the lock of a queue back; nothing happens if it is another's."""
+        await self._ask_lock(RequestCode.UNLOCK_BATCH_MQ, group, queue)
+
+    async def _ask_lock(self, code: RequestCode, group: str, queue: MessageQueue) -> bytes:
+        one = MessageQueueBody(topic=queue.topic, broker_name=queue.broker_name, queue_id=queue.queue_id)
+        body = LockBatchRequest(consumer_group=group, client_id=self._instance.client_id, mq_set=[one])
+        return (await self._ask(await self._owner(queue), code, None, body.encode())).body
+
+    # -- lag
+
+    async def lags(self, group: str, topic: str) -> dict[MessageQueue, int]:
+        """How many messages of each queue a group has not committed yet; all, where it has committed none.
+
+        :raises NoRouteError: the name server does not know the topic. A retry topic nobody needed yet has no queues.
+        """
+        queues = await self._readable(topic)
+        return dict(zip(queues, await asyncio.gather(*(self._lag(group, queue) for queue in queues)), strict=True))
+
+    async def lag(self, group: str, topic: str) -> int:
+        """How many messages of a topic a group has not committed yet. See :meth:`lags`."""
+        return sum((await self.lags(group, topic)).values())
+
+    async def _lag(self, group: str, queue: MessageQueue) -> int:
+        done, first = await asyncio.gather(self.group_offset(group, queue), self.min_offset(queue))
+        # The end last: what is consumed while we ask must not look like less than nothing.
+        return max(0, await self.max_offset(queue) - max(done or 0, first))

@@ -1,0 +1,200 @@
+"""Looking at messages without being a consumer: by id, by key, or a queue from an offset on.
+
+Reads under the group brokers keep for tools, commits nothing and never joins a group. Refuses to know what messages
+mean to an application.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+from rocketmq_py.client.admin.groups import GroupAdmin
+from rocketmq_py.client.consumer.filters import make_subscription
+from rocketmq_py.core.consumer.pull_result import matching, shift
+from rocketmq_py.errors import BrokerError, ConfigError, NotFound
+from rocketmq_py.model import MessageExt, MessageQueue
+from rocketmq_py.protocol.bodies.common import ClusterInfo
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.headers import common
+from rocketmq_py.protocol.names import TOOLS_GROUP
+from rocketmq_py.protocol.sys_flag import PULL_SUBSCRIPTION, PULL_SUSPEND
+from rocketmq_py.wire.ids import parse_offset_msg_id
+from rocketmq_py.wire.record import decode_record, decode_records
+
+FOREVER = 2**63 - 1
+_PULL_MESSAGES = 32
+_PULLED = (
+    ResponseCode.SUCCESS,
+    ResponseCode.PULL_NOT_FOUND,
+    ResponseCode.PULL_RETRY_IMMEDIATELY,
+    ResponseCode.PULL_OFFSET_MOVED,
+)
+
+
+class Pulled(NamedTuple):
+    """What a queue held from some offset on.
+
+    ``next_offset`` is where to go on: behind what was looked at, messages the filter left out included.
+    """
+
+    messages: list[MessageExt]
+    next_offset: int
+    min_offset: int
+    max_offset: int
+
+
+class MessageAdmin(GroupAdmin):
+    """The part of :class:`~rocketmq_py.client.admin.admin.Admin` about messages."""
+
+    async def message(self, offset_msg_id: str) -> MessageExt:
+        """The message with an offset message id, which names its broker and its place in the broker's log.
+
+        :raises ConfigError: it is no such id, or of a broker that this cluster does not have.
+        :raises BrokerError: the broker has no message there.
+        """
+        ip, port, offset = parse_offset_msg_id(offset_msg_id)
+        address = f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+        broker = _name_of(await self.cluster(), address)
+        if broker is None:
+            raise ConfigError(
+                f"{offset_msg_id} is no offset message id of this cluster: no broker is registered at {address}. If "
+                "it is the unique key a producer made, look it up with its topic"
+            )
+        answer = await self._ask(address, RequestCode.VIEW_MESSAGE_BY_ID, common.ViewMessage(offset=offset))
+        return decode_record(answer.body, 0, broker)
+
+    async def messages_by_key(
+        self,
+        topic: str,
+        key: str,
+        *,
+        max_messages: int = 64,
+        begin_ms: int = 0,
+        end_ms: int = FOREVER,
+        unique: bool = False,
+    ) -> list[MessageExt]:
+        """Messages of a topic with a key, the oldest first; from the index, which has them a moment after they came.
+
+        :param key: one of the message's keys, or its unique key.
+        :param max_messages: at most this many of each broker; the newest, if there are more.
+        :param begin_ms: stored at this time or later, in milliseconds since the epoch.
+        :param end_ms: stored at this time or earlier.
+        :param unique: look for the unique key only, which producers give every message.
+        :raises NoRouteError: the name server does not know the topic.
+        """
+        header = common.QueryMessage(
+            topic=topic, key=key, max_num=max_messages, begin_timestamp=begin_ms, end_timestamp=end_ms,
+            unique_key_query=unique or None,
+        )  # fmt: skip
+        brokers = await self._brokers_of(topic)
+        answers = await self._ask_each(brokers, RequestCode.QUERY_MESSAGE, header, without=(NotFound,))
+        found = [message for name, answer in answers.items() for message in decode_records(answer.body, name)]
+        # An index entry is a hash: what else has the same one is sorted out here.
+        wanted = [message for message in found if message.topic == topic and _has_key(message, key, unique=unique)]
+        return sorted(wanted, key=_by_time)
+
+    async def pull(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        *,
+        max_messages: int = _PULL_MESSAGES,
+        tags: str = "*",
+        sql: str | None = None,
+        wait: float = 0.0,
+    ) -> Pulled:
+        """What a queue holds from ``offset`` on; nothing is committed anywhere.
+
+        :param max_messages: at most this many; brokers have a limit of their own (32, and 256 KiB).
+        :param tags: ``"*"`` for all messages, or tags separated by ``||``.
+        :param sql: an SQL92 expression over message properties instead; brokers need ``enablePropertyFilter=true``.
+        :param wait: seconds the broker may wait for a message when it has none yet.
+        :raises ConfigError: an illegal expression.
+        :raises NoRouteError: the queue's broker is unknown.
+        """
+        subscription = make_subscription(queue.topic, tags, sql, 0)
+        header = common.PullMessage(
+            consumer_group=TOOLS_GROUP, topic=queue.topic, queue_id=queue.queue_id, queue_offset=offset,
+            max_msg_nums=max_messages, sys_flag=PULL_SUBSCRIPTION | (PULL_SUSPEND if wait > 0 else 0), commit_offset=0,
+            suspend_timeout_millis=int(wait * 1000), sub_version=0, subscription=subscription.sub_string,
+            expression_type=subscription.expression_type, bname=queue.broker_name,
+        )  # fmt: skip
+        owner = await self._owner(queue)
+        answer = await self._instance.connections.invoke(
+            owner, RequestCode.PULL_MESSAGE, header, timeout=self._timeout + wait, check=False
+        )
+        if answer.code not in _PULLED:
+            raise BrokerError.of(answer.code, answer.remark, owner)
+        told = common.PullResponse.from_ext(answer.ext)
+        messages: list[MessageExt] = []
+        if answer.code == ResponseCode.SUCCESS:
+            messages = matching(decode_records(answer.body, queue.broker_name), frozenset(subscription.tags_set))
+        if told.offset_delta:
+            shift(messages, told.offset_delta)
+        return Pulled(messages, told.next_begin_offset, told.min_offset, told.max_offset)
+
+    async def read(
+        self, queue: MessageQueue, start: int | None = None, stop: int | None = None, *, tags: str = "*",
+        sql: str | None = None,
+    ) -> AsyncIterator[MessageExt]:  # fmt: skip
+        """The messages of a queue, one after the other; arguments and errors as :meth:`pull`.
+
+        :param start: the first offset; without it, or where it is gone already, the oldest message there is.
+        :param stop: the offset to end before; the queue's end as it is now, by default.
+        """
+        first, end = await self._extent(queue)
+        offset = first if start is None else max(first, start)
+        stop = end if stop is None else min(stop, end)
+        while offset < stop:
+            pulled = await self.pull(queue, offset, tags=tags, sql=sql)
+            for message in pulled.messages:
+                if message.queue_offset >= stop:
+                    return
+                yield message
+            if pulled.next_offset <= offset:
+                return  # the broker has nothing there after all
+            offset = pulled.next_offset
+
+    async def newest(
+        self, topic: str, count: int, *, tags: str = "*", sql: str | None = None
+    ) -> tuple[list[MessageExt], dict[MessageQueue, int]]:
+        """The newest ``count`` messages of a topic that the filter wants, the oldest of them first.
+
+        :returns: the messages, and where each queue ended when it was looked at.
+        Arguments and errors as :meth:`pull`.
+        """
+        queues = await self._readable(topic)
+        ends = dict(zip(queues, await asyncio.gather(*map(self.max_offset, queues)), strict=True))
+        if not count:
+            return [], ends
+        lists = await asyncio.gather(*(self._newest_of(queue, end, count, tags, sql) for queue, end in ends.items()))
+        found = sorted((message for each in lists for message in each), key=_by_time)
+        return found[-count:], ends
+
+    async def _newest_of(
+        self, queue: MessageQueue, end: int, count: int, tags: str, sql: str | None
+    ) -> list[MessageExt]:
+        """Looks back in steps that grow, since the filter may want few of the messages."""
+        first = await self.min_offset(queue)
+        found: list[MessageExt] = []
+        step, stop = max(count, _PULL_MESSAGES), end
+        while len(found) < count and stop > first:
+            start = max(first, stop - step)
+            found = [message async for message in self.read(queue, start, stop, tags=tags, sql=sql)] + found
+            step, stop = 4 * step, start
+        return found[-count:]
+
+
+def _by_time(message: MessageExt) -> tuple[int, int]:
+    """The order of arrival: exact within a broker, whose log has only one."""
+    return message.store_timestamp, message.commit_log_offset
+
+
+def _has_key(message: MessageExt, key: str, *, unique: bool) -> bool:
+    return message.msg_id == key or (not unique and key in (message.keys or "").split())
+
+
+def _name_of(info: ClusterInfo, address: str) -> str | None:
+    return next((name for name, data in info.broker_addr_table.items() if address in data.broker_addrs.values()), None)

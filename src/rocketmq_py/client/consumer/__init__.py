@@ -1,0 +1,1 @@
+"""Consumers: what all of them share, and one package for each kind."""

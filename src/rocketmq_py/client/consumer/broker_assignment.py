@@ -1,0 +1,112 @@
+"""Assignments made by brokers: which queues of a topic are ours, and whether they are pulled or popped.
+
+Knows request 400, and the retry topic that is left over when a group ceases to pop. Refuses to know what is done with
+an assignment.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+
+from rocketmq_py.client.consumer.consumer_group import Group
+from rocketmq_py.core.consumer.rebalance import Assignment
+from rocketmq_py.core.route import TopicRoute, pick_address
+from rocketmq_py.errors import BrokerError, NetworkError, RequestNotSupported
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.protocol.bodies.pop import POP, QueryAssignmentRequest, QueryAssignmentResponse
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.names import is_retry_topic
+from rocketmq_py.protocol.pop_handle import normal_topic, pop_retry_topic
+
+_log = logging.getLogger(__name__)
+
+ANNOUNCE_AGAIN = 20.0
+"""Seconds after which a consumer that gets nothing introduces itself again."""
+
+
+class BrokerAssignments:
+    """Asks brokers on behalf of one consumer."""
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+        self._modes: dict[str, str] = {}
+
+    async def get(self, route: TopicRoute) -> Assignment | None:
+        """What is ours of a topic; None when nobody can tell now: things stay as they are."""
+        assigned = await self._ask(route)
+        if assigned is not None and assigned.queues:
+            return assigned
+        if self._group.now() - self._group.announced_at < ANNOUNCE_AGAIN:
+            return assigned
+        await self._group.announce()  # the broker may have been started anew, and not have heard of us
+        return await self._ask(route)
+
+    async def _ask(self, route: TopicRoute) -> Assignment | None:
+        broker = random.choice(route.data.broker_datas)
+        address = pick_address(broker.broker_addrs)
+        if address is None:
+            _log.warning("broker %s has no address in the route of topic %s", broker.broker_name, route.topic)
+            return None
+        body = QueryAssignmentRequest(
+            topic=route.topic,
+            consumer_group=self._group.name,
+            client_id=self._group.instance.client_id,
+            strategy_name=self._group.options.allocation.name,
+        )
+        try:
+            answer = await self._group.instance.connections.invoke(
+                address, RequestCode.QUERY_ASSIGNMENT, None, body.encode()
+            )
+        except RequestNotSupported as e:
+            _log.error(
+                "broker %s assigns no queues (it is older than 5.0): group %s gets nothing of topic %s; leave "
+                "client_rebalance on: %s", broker.broker_name, self._group.name, route.topic, e,
+            )  # fmt: skip
+            return None
+        except (NetworkError, BrokerError) as e:
+            _log.warning(
+                "what of topic %s is assigned to group %s cannot be asked: %s", route.topic, self._group.name, e
+            )
+            return None
+        found = QueryAssignmentResponse.decode(answer.body).message_queue_assignments
+        if found is None:
+            return None
+        modes = {
+            MessageQueue(
+                each.message_queue.topic, each.message_queue.broker_name, each.message_queue.queue_id
+            ): each.mode
+            for each in found
+        }
+        assigned = Assignment(
+            [queue for queue, mode in modes.items() if mode != POP],
+            [queue for queue, mode in modes.items() if mode == POP],
+        )
+        self._tell(route.topic, assigned)
+        return assigned
+
+    def _tell(self, topic: str, assigned: Assignment) -> None:
+        mode = "pops" if assigned.pop else "pulls" if assigned.pull else self._modes.get(topic, "has none of")
+        if not is_retry_topic(topic) and self._modes.get(topic) != mode:
+            self._modes[topic] = mode
+            _log.info("group %s %s topic %s from now on", self._group.name, mode, topic)
+
+    def follow(self, topic: str, assigned: Assignment) -> bool:
+        """Subscribes to what the group popped and did not ack while it popped a topic it now pulls, and the reverse.
+
+        :returns: whether the subscriptions have changed.
+        """
+        if is_retry_topic(topic) or bool(assigned.pull) == bool(assigned.pop):
+            return False
+        retry, known = pop_retry_topic(topic, self._group.name), self._group.subscriptions
+        if assigned.pull and retry not in known:
+            self._group.subscribe(retry, "*")
+            return True
+        return bool(assigned.pop) and known.pop(retry, None) is not None
+
+    def forget_unsubscribed(self) -> None:
+        """Leaves the retry topics of topics that are no longer subscribed."""
+        known = self._group.subscriptions
+        for retry in [topic for topic in known if self._group.is_pop_retry(topic)]:
+            if normal_topic(retry, self._group.name) not in known:
+                del known[retry]

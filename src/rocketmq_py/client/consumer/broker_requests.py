@@ -1,0 +1,137 @@
+"""Requests brokers make of a consumer: reset its offsets, tell its offsets and state, consume one message now.
+
+Knows the requests and the shape of their answers; the consumer, found by its group, does what they ask. (That the
+group's members have changed, the client instance hears itself.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from rocketmq_py.client.client_instance import ClientInstance
+from rocketmq_py.errors import BadHeader
+from rocketmq_py.model import MessageExt, MessageQueue
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.headers.common import (
+    ConsumeMessageDirectly,
+    ConsumerStatus,
+    GetConsumerRunningInfo,
+    ResetOffset,
+)
+from rocketmq_py.wire import fastjson
+from rocketmq_py.wire.command import Command
+from rocketmq_py.wire.record import decode_record
+
+
+class Consumer(Protocol):
+    """What brokers may ask of a consumer."""
+
+    async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Goes on from other offsets, smaller or greater."""
+        ...
+
+    def consume_offsets(self, topic: str) -> dict[MessageQueue, int]:
+        """The offsets held in memory of a topic's queues."""
+        ...
+
+    def running_info(self) -> dict[str, Any]:
+        """Its state, as Java's ConsumerRunningInfo; queues as keys."""
+        ...
+
+    def stacks(self) -> str:
+        """Where its threads are, as text for people."""
+        ...
+
+    async def consume_directly(self, message: MessageExt) -> dict[str, Any]:
+        """Has the listener consume a message, outside of all queues; Java's ConsumeMessageDirectlyResult."""
+        ...
+
+
+def serve(instance: ClientInstance) -> None:
+    """Has the consumers of ``instance`` answer their brokers' requests."""
+    requests = _Requests(instance)
+    on_request = instance.connections.on_request
+    on_request(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, requests.reset_offset)
+    on_request(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, requests.status)
+    on_request(RequestCode.GET_CONSUMER_RUNNING_INFO, requests.running_info)
+    on_request(RequestCode.CONSUME_MESSAGE_DIRECTLY, requests.consume_directly)
+
+
+class _Requests:
+    def __init__(self, instance: ClientInstance) -> None:
+        self._instance = instance
+
+    def _consumer(self, group: str) -> Consumer | None:
+        found = self._instance.consumer(group)
+        return found if found is not None and hasattr(found, "running_info") else None  # type: ignore[return-value]
+
+    async def reset_offset(self, _: str, request: Command) -> Command | None:
+        header = ResetOffset.from_ext(request.ext)
+        consumer = self._consumer(header.group)
+        if consumer is not None and request.body:
+            await consumer.reset_offsets(_read_offsets(request.body))
+        return None
+
+    async def status(self, _: str, request: Command) -> Command:
+        header = ConsumerStatus.from_ext(request.ext)
+        consumer = self._consumer(header.group)
+        if consumer is None:
+            return self._unknown(header.group)
+        offsets = {_key(queue): offset for queue, offset in consumer.consume_offsets(header.topic).items()}
+        return _json({"messageQueueTable": offsets})
+
+    async def running_info(self, _: str, request: Command) -> Command:
+        header = GetConsumerRunningInfo.from_ext(request.ext)
+        consumer = self._consumer(header.consumer_group)
+        if consumer is None:
+            return self._unknown(header.consumer_group)
+        info = consumer.running_info()
+        for table in ("mqTable", "mqPopTable"):
+            info[table] = {_key(queue): state for queue, state in info[table].items()}
+        if header.jstack_enable:
+            info["jstack"] = consumer.stacks()
+        return _json(info)
+
+    async def consume_directly(self, _: str, request: Command) -> Command:
+        header = ConsumeMessageDirectly.from_ext(request.ext)
+        consumer = self._consumer(header.consumer_group)
+        if consumer is None:
+            return self._unknown(header.consumer_group)
+        return _json(await consumer.consume_directly(decode_record(request.body, 0, header.broker_name or "")))
+
+    def _unknown(self, group: str) -> Command:
+        return Command(
+            ResponseCode.SYSTEM_ERROR, remark=f"client {self._instance.client_id} has no consumer of group {group}"
+        )
+
+
+def _key(queue: MessageQueue) -> tuple[tuple[str, str | int], ...]:
+    return ("brokerName", queue.broker_name), ("queueId", queue.queue_id), ("topic", queue.topic)
+
+
+def _json(value: Mapping[str, Any]) -> Command:
+    """An answer with queues as keys, which Java's tools read as objects only."""
+    return Command(ResponseCode.SUCCESS, body=fastjson.dumps_java(value))
+
+
+class _OffsetItem(msgspec.Struct, rename="camel"):
+    topic: str
+    broker_name: str
+    queue_id: int
+    offset: int = -1
+
+
+def _read_offsets(body: bytes) -> dict[MessageQueue, int]:
+    """The offsets of a ResetOffsetBody; brokers send a table, or a list to clients that are not Java."""
+    table = fastjson.loads(body).get("offsetTable") or {}
+    try:
+        if isinstance(table, list):
+            items = msgspec.convert(table, list[_OffsetItem], strict=False)
+            return {MessageQueue(item.topic, item.broker_name, item.queue_id): item.offset for item in items}
+        keys = {key: msgspec.json.decode(key, type=_OffsetItem, strict=False) for key in table}
+    except (msgspec.ValidationError, msgspec.DecodeError) as e:
+        raise BadHeader(f"the offsets to reset to cannot be understood: {e}") from e
+    return {MessageQueue(key.topic, key.broker_name, key.queue_id): int(table[text]) for text, key in keys.items()}

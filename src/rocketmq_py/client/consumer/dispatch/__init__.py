@@ -1,0 +1,1 @@
+"""Delivery of messages to listeners: concurrent and orderly dispatchers, listeners, worker pools."""

@@ -1,0 +1,302 @@
+"""The concurrent dispatcher: takes pulled messages to listeners, and what listeners say back to queue and broker.
+
+Owns slices, offsets in memory and what is sent back. Lives in the event loop; only listeners run elsewhere. Refuses to
+know how messages were pulled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from itertools import groupby, islice
+from time import monotonic
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from rocketmq_py.client.consumer.dispatch.listeners import Listener, ListenerFailure, Slice
+from rocketmq_py.client.consumer.dispatch.worker_pool import Pool, TaskPool, ThreadPool, Worker, post
+from rocketmq_py.core.consumer.consume_stats import ConsumeStats
+from rocketmq_py.core.consumer.offset_table import OffsetTable
+from rocketmq_py.core.consumer.process_queue import ProcessQueue
+from rocketmq_py.core.consumer.settle import EXPIRED_DELAY_LEVEL, MOST_EXPIRED, RESUBMIT_DELAY
+from rocketmq_py.model import MessageExt
+from rocketmq_py.protocol.names import is_retry_topic
+
+_log = logging.getLogger(__name__)
+
+TICK = 0.01
+"""Seconds between looks at listeners that take long: more workers, results settled before the whole slice is done."""
+
+SendBack = Callable[[ProcessQueue, MessageExt, int], Coroutine[Any, Any, bool]]
+"""Has a message of a queue delivered again later, at a delay level; tells whether that is now certain."""
+
+
+L = TypeVar("L")
+
+
+class Listeners(Generic[L]):
+    """Which listener a topic's messages go to."""
+
+    def __init__(self, default: L | None, by_topic: Mapping[str, L]) -> None:
+        self._default = default
+        self._by_topic = by_topic
+
+    def of(self, topic: str) -> L | None:
+        return self._by_topic.get(topic, self._default)
+
+    def __iter__(self) -> Any:
+        return iter([*self._by_topic.values(), *([self._default] if self._default else [])])
+
+
+class Call(NamedTuple):
+    """A call of a listener that is under way: whose messages, which, and who makes it, as far as that is known."""
+
+    queue: ProcessQueue
+    messages: Sequence[MessageExt]
+    workers: Sequence[Worker]
+
+
+class Dispatcher(Protocol):
+    """What the consumer needs of a way to dispatch messages."""
+
+    def submit(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
+        """Hands over messages the queue holds."""
+        ...
+
+    def drop(self, queue: ProcessQueue) -> Sequence[MessageExt]:
+        """Begins no further message of a queue that is no longer ours; returns those it has not begun."""
+        ...
+
+    def under_way(self) -> list[Call]:
+        """The calls of listeners that began before the last time this was asked, at the latest soon after."""
+        ...
+
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """The tasks that await listeners."""
+        ...
+
+    def resize(self, threads: int) -> None:
+        """From now on at most so many listeners are at work at one time."""
+        ...
+
+    async def close(self) -> None:
+        """Lets running listeners finish and their results settle."""
+        ...
+
+
+class ConcurrentDispatcher:
+    """Messages of a queue are consumed side by side, in no order.
+
+    :param threads: the most listeners at work at one time.
+    :param offsets: where commit offsets go.
+    :param send_back: has failed messages delivered again.
+    :param stats: the meters of a topic.
+    :param settled: told of a queue that holds less than before.
+    """
+
+    def __init__(
+        self,
+        listeners: Listeners[Listener],
+        threads: int,
+        offsets: OffsetTable,
+        send_back: SendBack,
+        stats: Callable[[str], ConsumeStats],
+        settled: Callable[[ProcessQueue], None],
+        name: str,
+    ) -> None:
+        self._listeners = listeners
+        self._offsets = offsets
+        self._send_back = send_back
+        self._stats = stats
+        self._settled = settled
+        self._loop = asyncio.get_running_loop()
+        self.threads = ThreadPool(threads, self._completed_in_thread, name)
+        self._tasks = TaskPool(threads, self._completed_here)
+        self._active: dict[Slice, None] = {}
+        self._completed: deque[Slice] = deque()
+        self._awaited = False
+        self._ticker: asyncio.TimerHandle | None = None
+        self._sending: set[asyncio.Task[None]] = set()
+        self._closing = False
+        self._looked_at: set[Slice] = set()
+        self._most_begun = _most_begun(threads)
+
+    # -- in
+
+    def submit(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
+        for topic, run in _runs(queue.queue.topic, messages):
+            listener = self._listeners.of(topic)
+            if listener is None:
+                self._unheard(queue, topic, run)
+                continue
+            piece = Slice(queue, topic, run, listener)
+            self._active[piece] = None
+            self._pool(listener).submit(piece)
+        if self._ticker is None and self._active:
+            self._ticker = self._loop.call_later(TICK, self._tick)
+
+    def drop(self, queue: ProcessQueue) -> list[MessageExt]:
+        left: list[MessageExt] = []
+        for piece in [piece for piece in self._active if piece.queue is queue]:
+            left += piece.abandon()
+            if not queue.lapses or piece.is_complete:  # what lapses is ours still: what is under way counts
+                del self._active[piece]
+        return left
+
+    async def close(self) -> None:
+        self._closing = True
+        for piece in self._active:
+            piece.abandon()
+        try:
+            await asyncio.gather(self.threads.close(), self._tasks.close())
+        finally:
+            for piece in list(self._active):
+                self._settle(piece)
+            self._active.clear()
+            if self._ticker is not None:
+                self._ticker.cancel()
+        await asyncio.gather(*self._sending)
+
+    def under_way(self) -> list[Call]:
+        begun = list(islice(self._active, self._most_begun))
+        old = [piece for piece in begun if piece in self._looked_at]  # the others are too young to be of interest
+        self._looked_at = set(begun)
+        return [
+            Call(piece.queue, messages, self._pool(piece.listener).at_work_on(piece))
+            for piece in old
+            for messages in piece.under_way()
+        ]
+
+    def tasks(self) -> list[asyncio.Task[None]]:
+        return self._tasks.tasks
+
+    def resize(self, threads: int) -> None:
+        self._most_begun = max(self._most_begun, _most_begun(threads))  # more may be at work for a while yet
+        self.threads.resize(threads)
+        self._tasks.resize(threads)
+
+    def _pool(self, listener: Listener) -> Pool:
+        return self._tasks if listener.is_async else self.threads
+
+    def _unheard(self, queue: ProcessQueue, topic: str, messages: Sequence[MessageExt]) -> None:
+        """A retried message of a topic that is no longer subscribed: for the group's other members, later."""
+        _log.error("no listener for topic %s; %d messages of %s are sent back", topic, len(messages), queue.queue)
+        self._spawn(self._deliver_again(queue, [ListenerFailure(message) for message in messages]))
+
+    # -- out
+
+    def _completed_in_thread(self, piece: Slice) -> None:
+        self._completed.append(piece)
+        if not self._awaited:  # one wake-up of the loop serves all that come until it wakes
+            self._awaited = True
+            post(self._loop, self._drain)
+
+    def _completed_here(self, piece: Slice) -> None:
+        self._settle(piece)
+
+    def _drain(self) -> None:
+        self._awaited = False
+        while self._completed:
+            self._settle(self._completed.popleft())
+
+    def _tick(self) -> None:
+        self.threads.relieve()
+        self._tasks.relieve()
+        for piece in list(islice(self._active, self._most_begun)):
+            if piece.finished:
+                self._settle(piece)
+        self._ticker = self._loop.call_later(TICK, self._tick) if self._active else None
+
+    def _settle(self, piece: Slice) -> None:
+        """Acts on the results that are new in a slice."""
+        done, failed = piece.news()
+        if piece.is_complete and piece in self._active:
+            del self._active[piece]
+            self._stats(piece.topic).consumed.add(piece.calls, piece.seconds)
+        if piece.queue.dropped and not piece.queue.lapses:
+            return  # another member has the queue by now, and consumes these again
+        if piece.lapsed:
+            self._lose(piece)
+        if done:
+            self._ack(piece.queue, done)
+        if failed:
+            self._spawn(self._deliver_again(piece.queue, failed))
+
+    def _ack(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
+        stats = self._stats(messages[0].topic)
+        stats.ok.add(len(messages))
+        self._release(queue, messages)
+
+    def _release(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
+        offset = queue.ack(messages)
+        queue.consumed_at = monotonic()
+        if offset is not None and not queue.dropped:
+            self._offsets.update(queue.queue, offset)
+        self._settled(queue)
+
+    def _lose(self, piece: Slice) -> None:
+        """Some messages were not begun in time: others get them."""
+        lost = [message for message in piece.lapsed if piece.queue.holds(message)]
+        for message in lost:
+            piece.queue.release(message, monotonic())
+        if lost:
+            _log.warning(
+                "%d messages of %s were not begun before their time was over and are delivered again: the listeners "
+                "are too slow for what is fetched ahead", len(lost), piece.queue.queue,
+            )  # fmt: skip
+            self._settled(piece.queue)
+
+    async def expire(self, queue: ProcessQueue, is_expired: Callable[[MessageExt], bool]) -> int:
+        """Has messages at the head of a queue delivered again whose listeners take too long; returns how many.
+
+        The listener may end yet, but its result does not count any more, and offsets no longer wait for it.
+        """
+        for count in range(min(queue.count, MOST_EXPIRED)):
+            oldest = queue.oldest()
+            if oldest is None or queue.dropped or not is_expired(oldest):
+                return count
+            if not await self._send_back(queue, oldest, EXPIRED_DELAY_LEVEL):
+                return count
+            if queue.oldest() is oldest:
+                self._release(queue, [oldest])
+        return MOST_EXPIRED
+
+    async def _deliver_again(self, queue: ProcessQueue, failures: Sequence[ListenerFailure]) -> None:
+        stats = self._stats(failures[0].message.topic)
+        stats.failed.add(len(failures))
+        stats.failed_hour.add(len(failures))
+        sent: list[MessageExt] = []
+        kept: list[MessageExt] = []
+        for message, level in failures:
+            if not queue.holds(message):
+                continue
+            (sent if await self._send_back(queue, message, level) else kept).append(message)
+        if sent:
+            self._release(queue, sent)
+        if kept and not self._closing:
+            self._loop.call_later(RESUBMIT_DELAY, self._resubmit, queue, kept)
+
+    def _resubmit(self, queue: ProcessQueue, messages: list[MessageExt]) -> None:
+        if queue.dropped or self._closing:
+            return
+        for message in messages:
+            message.reconsume_times += 1
+        self.submit(queue, messages)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+
+def _most_begun(threads: int) -> int:
+    """Slices begin in order, and each that is not at the head any more keeps a worker busy."""
+    return 2 * (threads + 1)
+
+
+def _runs(topic: str, messages: Sequence[MessageExt]) -> Iterable[tuple[str, Sequence[MessageExt]]]:
+    """Messages of a queue by their own topic, which differs from the queue's in a retry queue only."""
+    if not is_retry_topic(topic):
+        return [(topic, messages)]
+    return [(origin, list(run)) for origin, run in groupby(messages, key=lambda message: message.topic)]

@@ -1,0 +1,297 @@
+"""The orderly dispatcher: one worker at a time takes the messages of a queue to their listener, in order.
+
+Owns runs, pauses and offsets in memory. Lives in the event loop; only listeners run elsewhere. Carries out what
+``core.consumer.orderly`` decides, refuses to know how messages were pulled and how a queue is locked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from itertools import takewhile
+from time import monotonic
+from typing import Any
+
+from rocketmq_py.client.consumer.dispatch.concurrent import TICK, Call, Listeners
+from rocketmq_py.client.consumer.dispatch.orderly_listeners import OrderlyListener
+from rocketmq_py.client.consumer.dispatch.run_workers import RunTasks, RunThreads
+from rocketmq_py.client.consumer.options import PushOptions
+from rocketmq_py.core.consumer.consume_stats import ConsumeStats
+from rocketmq_py.core.consumer.offset_table import OffsetTable
+from rocketmq_py.core.consumer.orderly import PAUSES, End, OrderedQueue, Run, pause_of
+from rocketmq_py.core.consumer.process_queue import ProcessQueue
+from rocketmq_py.model import MessageExt
+from rocketmq_py.protocol.names import is_retry_topic
+
+_log = logging.getLogger(__name__)
+
+Bury = Callable[[MessageExt], Coroutine[Any, Any, bool]]
+"""Takes a message that has used up its deliveries out of the way; tells whether that is certain."""
+
+
+class _Lane:
+    """A queue and what is going on in it. ``idle`` is set while no listener has its messages."""
+
+    def __init__(self, queue: OrderedQueue) -> None:
+        self.queue = queue
+        self.run: Run | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.began = 0.0
+        self.pause: asyncio.TimerHandle | None = None
+        self.idle = asyncio.Event()
+        self.idle.set()
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a run may begin."""
+        return self.idle.is_set() and self.pause is None and not self.queue.dropped
+
+    def rest(self, seconds: float, then: Callable[[], None]) -> None:
+        self.pause = asyncio.get_running_loop().call_later(seconds, then)
+
+    def wake(self) -> None:
+        if self.pause is not None:
+            self.pause.cancel()
+            self.pause = None
+
+
+class OrderlyDispatcher:
+    """Messages of a queue are consumed one after the other; queues side by side.
+
+    :param threads: the most listeners at work at one time.
+    :param options: of the consumer: how often a message may fail, how long its queue then rests unless the listener
+        says otherwise.
+    :param offsets: where commit offsets go.
+    :param bury: takes messages away that have used up their deliveries.
+    :param stats: the meters of a topic.
+    :param settled: told of a queue that holds less than before.
+    :param unlocked: told that a queue has messages but no valid lock.
+    """
+
+    def __init__(
+        self,
+        listeners: Listeners[OrderlyListener],
+        threads: int,
+        options: PushOptions,
+        offsets: OffsetTable,
+        bury: Bury,
+        stats: Callable[[str], ConsumeStats],
+        settled: Callable[[ProcessQueue], None],
+        unlocked: Callable[[], None],
+        name: str,
+    ) -> None:
+        self._listeners = listeners
+        self._offsets = offsets
+        self._bury = bury
+        self._stats = stats
+        self._settled = settled
+        self._unlocked = unlocked
+        self._max_times = options.most_reconsume_times
+        self._suspend = options.suspend_seconds
+        self._loop = asyncio.get_running_loop()
+        self.threads = RunThreads(threads, name)
+        self._tasks = RunTasks(threads)
+        self._lanes: dict[ProcessQueue, _Lane] = {}
+        self._ticker: asyncio.TimerHandle | None = None
+        self._burials: set[asyncio.Task[None]] = set()
+        self._closing = False
+
+    # -- in
+
+    def submit(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:  # noqa: ARG002 - the queue has them
+        """Messages have come into a queue."""
+        lane = self._lanes.get(queue)
+        if lane is None:
+            assert isinstance(queue, OrderedQueue)
+            lane = self._lanes[queue] = _Lane(queue)
+        self._go_on(lane)
+
+    def wake(self, queue: ProcessQueue) -> None:
+        """A queue has got its lock back."""
+        lane = self._lanes.get(queue)
+        if lane is not None:
+            self._go_on(lane)
+
+    def drop(self, queue: ProcessQueue) -> Sequence[MessageExt]:
+        """Begins no further message of a queue that is no longer ours; those not begun it knows only when quiet."""
+        lane = self._lanes.get(queue)
+        if lane is not None:
+            lane.wake()
+            if lane.idle.is_set():
+                del self._lanes[queue]
+        return ()
+
+    def under_way(self) -> list[Call]:
+        """The calls of listeners that are under way."""
+        return [
+            Call(lane.queue, messages, [lane.task] if lane.task else self.threads.at_work_on(lane.run))
+            for lane in self._lanes.values()
+            if lane.run is not None and (messages := lane.run.under_way())
+        ]
+
+    def tasks(self) -> list[asyncio.Task[None]]:
+        return self._tasks.tasks
+
+    def resize(self, threads: int) -> None:
+        self.threads.resize(threads)
+        self._tasks.resize(threads)
+
+    async def quiet(self, queue: ProcessQueue) -> None:
+        """Returns when no listener has messages of a dropped queue any more, and the last result is settled."""
+        lane = self._lanes.get(queue)
+        if lane is not None:
+            await lane.idle.wait()
+
+    def is_quiet(self, queue: ProcessQueue) -> bool:
+        """Whether no listener has messages of the queue now."""
+        lane = self._lanes.get(queue)
+        return lane is None or lane.idle.is_set()
+
+    async def close(self) -> None:
+        """Lets each listener finish its batch, and results settle; the one it is called by is not waited for."""
+        self._closing = True
+        for lane in self._lanes.values():
+            lane.wake()
+            if lane.run is not None:
+                lane.run.stopped = True
+        here = asyncio.current_task()
+        try:
+            await asyncio.gather(*(lane.idle.wait() for lane in self._lanes.values() if lane.task is not here))
+        finally:
+            for run in [lane.run for lane in self._lanes.values() if lane.run is not None]:
+                self._settle(run)  # what a listener that is not waited for has done before
+            self.threads.close()
+            if self._ticker is not None:
+                self._ticker.cancel()
+
+    # -- runs
+
+    def _go_on(self, lane: _Lane) -> None:
+        """Begins a run if there is something to consume and nothing against it."""
+        if self._closing or not lane.is_free:
+            return
+        messages = self._next_messages(lane.queue)
+        if not messages:
+            return
+        listener = self._listeners.of(messages[0].topic)
+        lane.idle.clear()
+        if listener is None:
+            _log.error("no listener for topic %s; %d messages are sent back", messages[0].topic, len(messages))
+            self._spawn(self._put_away(lane, messages, auto_commit=True))
+            return
+        lane.began = monotonic()
+        lane.run = run = Run(lane.queue, messages, listener.batch_size, lane.began)
+        self._ticker = self._ticker or self._loop.call_later(TICK, self._tick)
+        done = partial(self._over, lane, run)
+        if listener.is_async:
+            lane.task = self._tasks.submit(partial(listener.aconsume, run), done)
+        else:
+            self.threads.submit(run, partial(listener.consume, run), done)
+
+    def _next_messages(self, queue: OrderedQueue) -> list[MessageExt]:
+        """All that wait, up to a change of topic, which there is in a retry queue only."""
+        waiting = queue.waiting()
+        if not waiting or not is_retry_topic(queue.queue.topic):
+            return waiting
+        topic = waiting[0].topic
+        return list(takewhile(lambda message: message.topic == topic, waiting))
+
+    def _tick(self) -> None:
+        """Settles what slow listeners have done so far."""
+        running = [lane.run for lane in self._lanes.values() if lane.run is not None]
+        for run in running:
+            self._settle(run)
+        self._ticker = self._loop.call_later(TICK, self._tick) if running else None
+
+    def _settle(self, run: Run) -> None:
+        queue = run.queue
+        consumed, offset = run.settle()
+        if not consumed and offset is None:
+            return
+        self._stats(run.messages[0].topic).ok.add(consumed)
+        queue.consumed_at = now = monotonic()
+        if offset is not None and queue.may_commit(now):
+            self._remember(queue, offset)
+        self._settled(queue)
+
+    def _remember(self, queue: OrderedQueue, offset: int) -> None:
+        if not queue.lapses:  # else each message is acked by itself
+            self._offsets.update(queue.queue, offset, increase_only=False)
+
+    def _over(self, lane: _Lane, run: Run) -> None:
+        """A run has come to its end, or its worker to a sudden one."""
+        lane.run = lane.task = None
+        self._settle(run)
+        self._stats(run.messages[0].topic).consumed.add(run.calls, monotonic() - lane.began)
+        if run.end is End.SUSPEND:
+            self._failed(lane, run)
+            return
+        if run.end is End.ROLLBACK:
+            run.queue.rollback()
+        if run.end in (End.ROLLBACK, None):  # None: what ended the worker was no exception of the usual kind
+            self._rest(lane, pause_of(run.asked_pause, self._suspend))
+        elif run.end is End.TIME:
+            self._rest(lane, PAUSES[0])
+        elif run.end is End.UNLOCKED:
+            self._unlocked()
+        self._free(lane, go_on=run.end is End.EMPTY)
+
+    def _free(self, lane: _Lane, *, go_on: bool) -> None:
+        lane.idle.set()
+        if lane.queue.dropped:
+            self._lanes.pop(lane.queue, None)
+        elif go_on:
+            self._go_on(lane)
+
+    def _rest(self, lane: _Lane, seconds: float) -> None:
+        def then() -> None:
+            lane.pause = None
+            self._go_on(lane)
+
+        if not self._closing and not lane.queue.dropped:
+            lane.rest(seconds, then)
+
+    # -- failures
+
+    def _failed(self, lane: _Lane, run: Run) -> None:
+        """Counts a failed delivery; those that were the last are taken out of the way."""
+        stats = self._stats(run.messages[0].topic)
+        stats.failed.add(len(run.failed))
+        stats.failed_hour.add(len(run.failed))
+        dead = [message for message in run.failed if message.reconsume_times >= self._max_times]
+        for message in run.failed:
+            if message.reconsume_times < self._max_times:
+                message.reconsume_times += 1
+        if len(dead) < len(run.failed):
+            self._rest(lane, pause_of(run.asked_pause, self._suspend))
+        if dead:
+            self._spawn(self._put_away(lane, dead, auto_commit=run.auto_commit))
+        else:
+            self._free(lane, go_on=False)
+
+    async def _put_away(self, lane: _Lane, messages: Sequence[MessageExt], *, auto_commit: bool) -> None:
+        queue, gone = lane.queue, 0
+        try:
+            while gone < len(messages) and queue.is_usable(monotonic()) and await self._bury(messages[gone]):
+                gone += 1
+        finally:
+            self._release(queue, messages[:gone], auto_commit=auto_commit)
+            for message in messages[gone:]:
+                message.reconsume_times += 1
+            if gone < len(messages) and lane.pause is None:
+                self._rest(lane, pause_of(None, self._suspend))
+            self._free(lane, go_on=lane.pause is None)
+
+    def _release(self, queue: OrderedQueue, messages: Sequence[MessageExt], *, auto_commit: bool) -> None:
+        if not auto_commit:
+            queue.discard(messages)
+        elif messages and queue.may_commit(monotonic()):
+            self._remember(queue, queue.commit(messages))
+        self._settled(queue)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._burials.add(task)
+        task.add_done_callback(self._burials.discard)

@@ -1,0 +1,136 @@
+"""Workers that take runs to their end, one worker a run: threads for plain functions, tasks for ``async def``.
+
+Knows nothing of listeners and results. Called from one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine
+from queue import SimpleQueue
+from typing import Any
+
+from rocketmq_py.client.consumer.dispatch.worker_pool import post
+from rocketmq_py.core.consumer.orderly import Run
+
+Job = Callable[[], object]
+
+
+class RunThreads:
+    """Threads, started when first needed.
+
+    :param size: the most threads.
+    :param name: prefix of their names.
+    """
+
+    def __init__(self, size: int, name: str) -> None:
+        self._size = size
+        self._name = name
+        self._jobs: SimpleQueue[tuple[Run, Job, Job] | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._numbers = itertools.count(1)
+        self._at: dict[threading.Thread, Run] = {}
+        self._under_way = 0
+        self._loop = asyncio.get_running_loop()
+
+    def submit(self, run: Run, job: Job, done: Job) -> None:
+        """Has a thread do ``job``, which takes ``run`` to its end, and the loop ``done`` after that."""
+        self._under_way += 1
+        self._jobs.put((run, job, done))
+        self._call_up()
+
+    def resize(self, size: int) -> None:
+        """From now on at most ``size`` threads; those too many end once they have done what was submitted before."""
+        self._size = size
+        for _ in self._threads[size:]:
+            self._jobs.put(None)
+        self._threads = self._threads[:size]
+        self._call_up()
+
+    def owns(self, thread: threading.Thread) -> bool:
+        """Whether ``thread`` is one of the workers."""
+        return thread in self._threads or thread in self._at
+
+    def at_work_on(self, run: Run) -> list[threading.Thread]:
+        """The thread that takes a run to its end, if one has taken it up."""
+        return [thread for thread, its in self._at.copy().items() if its is run]
+
+    def close(self) -> None:
+        """Lets the threads end once they have done what was submitted."""
+        for _ in self._threads:
+            self._jobs.put(None)
+
+    def _call_up(self) -> None:
+        while min(self._under_way, self._size) > len(self._threads):
+            name = f"{self._name}-{next(self._numbers)}"
+            self._threads.append(threading.Thread(target=self._work, name=name, daemon=True))
+            self._threads[-1].start()
+
+    def _work(self) -> None:
+        me = threading.current_thread()
+        while (item := self._jobs.get()) is not None:
+            run, job, done = item
+            self._at[me] = run
+            try:
+                job()
+            finally:
+                del self._at[me]
+                post(self._loop, lambda done=done: self._finish(done))  # type: ignore[misc]
+
+    def _finish(self, done: Job) -> None:
+        self._under_way -= 1
+        done()
+
+
+class RunTasks:
+    """Tasks of the event loop.
+
+    :param size: the most that are awaited at one time.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._busy = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """All that were submitted and are not done."""
+        return list(self._tasks)
+
+    def submit(self, job: Callable[[], Coroutine[Any, Any, None]], done: Job) -> asyncio.Task[None]:
+        """Awaits ``job`` and calls ``done`` after that."""
+        task = asyncio.ensure_future(self._work(job, done))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def resize(self, size: int) -> None:
+        """From now on at most ``size`` are awaited; those too many go on to their end."""
+        self._size = size
+        self._let_in()
+
+    async def _work(self, job: Callable[[], Coroutine[Any, Any, None]], done: Job) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        self._let_in()
+        try:
+            await turn
+            await job()
+        finally:
+            if turn.done() and not turn.cancelled():
+                self._busy -= 1
+                self._let_in()
+            done()
+
+    def _let_in(self) -> None:
+        """Gives those that wait their turn, the first come first."""
+        while self._waiting and self._busy < self._size:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self._busy += 1
+                turn.set_result(None)

@@ -1,0 +1,156 @@
+"""What every consumer of a group has, however it comes by its messages: a client, a name, its life, health and lag.
+
+Refuses to know how queues are taken and messages fetched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self, cast
+
+from rocketmq_py.client.client_instance import ClientInstance, ClientSettings
+from rocketmq_py.client.consumer import running_info, stacks
+from rocketmq_py.client.consumer.consumer_group import Group, State
+from rocketmq_py.client.consumer.options import PushOptions
+from rocketmq_py.client.consumer.running_info import Health
+from rocketmq_py.errors import ClosedError, NoRouteError
+from rocketmq_py.model import MessageModel, MessageQueue
+from rocketmq_py.protocol.names import check_group
+
+BROADCASTING_INSTANCE = "DEFAULT"
+"""The instance name of a broadcasting consumer: a stable client id, so that it finds its offsets again."""
+
+
+def split(settings: Mapping[str, Any]) -> tuple[ClientSettings, dict[str, Any]]:
+    """Keyword arguments of a member: those of its client, and its own options."""
+    of_client = {name: value for name, value in settings.items() if name in ClientSettings.__annotations__}
+    options = {name: value for name, value in settings.items() if name not in of_client}
+    return cast("ClientSettings", of_client), options
+
+
+class GroupMember(ABC):
+    """A member of a consumer group.
+
+    :param instance: a client to share; None for one of its own, made from the settings.
+    :raises ConfigError: an illegal group name, or no name server.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        options: PushOptions,
+        instance: ClientInstance | None,
+        namesrv: str | Sequence[str] | None,
+        settings: ClientSettings,
+    ) -> None:
+        if options.message_model is MessageModel.BROADCASTING and not settings.get("instance_name"):
+            settings["instance_name"] = BROADCASTING_INSTANCE
+        self._owns_instance = instance is None
+        self._instance = instance or ClientInstance(namesrv, **settings)
+        self._group = Group(check_group(group), self._instance, options)
+        self._closed = asyncio.Event()
+
+    @property
+    def group(self) -> str:
+        """The consumer group."""
+        return self._group.name
+
+    @property
+    def client_id(self) -> str:
+        """What brokers and other members know this consumer by."""
+        return self._instance.client_id
+
+    def health(self) -> Health:
+        """State, queues, rates and stuck listeners as they are now."""
+        return running_info.health(self._group)
+
+    async def lag(self) -> dict[MessageQueue, int]:
+        """Messages not yet consumed of each of its queues, as the brokers count now.
+
+        :raises NetworkError: a broker cannot be asked.
+        """
+        return await running_info.lag(self._group)
+
+    def consume_offsets(self, topic: str) -> dict[MessageQueue, int]:
+        """The offsets held in memory of a topic's queues."""
+        return {queue: offset for queue, offset in self._group.offsets if queue.topic == topic}
+
+    def stacks(self) -> str:
+        """Where all threads of the process are."""
+        return stacks.everything()
+
+    # -- life
+
+    @abstractmethod
+    async def start(self) -> None: ...
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+    @abstractmethod
+    async def _join(self) -> None:
+        """What a start consists of; it ends running."""
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def _is_ending(self) -> bool:
+        return self._group.state in (State.CLOSING, State.CLOSED)
+
+    async def _begin(self, give_up: Callable[[], Awaitable[None]]) -> None:
+        """Joins the group unless it has been done; a start that fails ends with ``give_up``.
+
+        :raises ClosedError: it was closed before.
+        """
+        self._instance.connections.check_usable()
+        if self._is_ending:
+            raise self._closed_error()
+        if self._group.state is not State.NEW:
+            return
+        self._group.state = State.STARTING
+        try:
+            await self._join()
+        except BaseException:
+            await give_up()
+            raise
+
+    async def _learn_routes(self, topics: Iterable[str]) -> None:
+        """Of those topics that are there; others may come into being later."""
+        for topic in topics:
+            with contextlib.suppress(NoRouteError):
+                await self._instance.routes.get(topic)
+
+    def _check_running(self) -> None:
+        if self._is_ending:
+            raise self._closed_error()
+        if self._group.state is not State.RUNNING:
+            raise ClosedError(f"the consumer of group {self.group} is not started; call start() or use it as a context")
+
+    def _closed_error(self) -> ClosedError:
+        return ClosedError(f"the consumer of group {self.group} is closed; make a new one")
+
+    async def _end(self, take_apart: Callable[[], Awaitable[None]]) -> None:
+        """Ends once, however often it is asked for: its parts and its membership, then its client if it is its own."""
+        if self._is_ending:
+            await self._closed.wait()
+            return
+        self._group.state = State.CLOSING
+        try:
+            await take_apart()
+        finally:
+            if self._owns_instance:
+                await self._instance.stop()
+            self._group.state = State.CLOSED
+            self._group.queues.clear()
+            self._closed.set()

@@ -1,0 +1,121 @@
+"""The options of a lite pull consumer, their defaults and what is allowed.
+
+Names and defaults are those of Java's DefaultLitePullConsumer, in seconds and whole words.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+from dataclasses import dataclass, field
+
+from rocketmq_py.client.client_instance import ClientSettings
+from rocketmq_py.client.consumer.options import PushOptions
+from rocketmq_py.core.consumer.allocation import Allocation, Average
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.model import ConsumeFromWhere, MessageModel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LitePullOptions:
+    """How a lite pull consumer consumes. Times are seconds.
+
+    :param message_model: BROADCASTING: every member gets all messages of subscribed topics; offsets are kept in a file
+        of this machine.
+    :param local_offset_dir: where a broadcasting consumer keeps its offsets; ``~/.rocketmq_offsets`` by default, as
+        Java clients.
+    :param consume_from: where a group without stored offsets starts. A broker answers a young topic's first offset
+        (0) for a new group, whatever is asked here, while its messages are still in memory.
+    :param consume_timestamp: the time ``ConsumeFromWhere.TIMESTAMP`` starts at: an aware or local ``datetime``, or
+        Java's ``yyyyMMddHHmmss``; half an hour before the start by default.
+    :param pull_batch_size: the most messages a pull asks for, and a poll returns.
+    :param pull_threshold_for_all: messages held of all queues before pulling waits; every batch counts as a full one.
+    :param pull_threshold_for_queue: messages held of a queue before pulling waits.
+    :param pull_threshold_size_for_queue: MiB held of a queue before pulling waits.
+    :param consume_max_span: offsets between the first and the last message held of a queue before pulling waits.
+    :param auto_commit: a poll commits what earlier polls returned, if the last commit is old enough.
+    :param auto_commit_interval: the least time between two such commits.
+    :param broker_suspend_time: how long a broker may hold a pull that finds nothing.
+    :param timeout_when_suspend: how long to wait for the answer to a pull.
+    :param metadata_check_interval: pause between two looks at the queues of watched topics.
+    :param first_pull_delay: pause before a queue taken over from other members is pulled first, which gives them time
+        to finish and persist. A consumer that is alone in its group, or has its queues assigned, does not wait.
+    :param allocation: how the group shares queues; must be the same for all members.
+    """
+
+    message_model: MessageModel = MessageModel.CLUSTERING
+    local_offset_dir: str | os.PathLike[str] | None = None
+    consume_from: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET
+    consume_timestamp: datetime.datetime | str | None = None
+    pull_batch_size: int = 10
+    pull_threshold_for_all: int = 10000
+    pull_threshold_for_queue: int = 1000
+    pull_threshold_size_for_queue: int = 100
+    consume_max_span: int = 2000
+    auto_commit: bool = True
+    auto_commit_interval: float = 5.0
+    broker_suspend_time: float = 20.0
+    timeout_when_suspend: float = 30.0
+    metadata_check_interval: float = 30.0
+    first_pull_delay: float = 0.5
+    allocation: Allocation = field(default_factory=Average)
+
+    def __post_init__(self) -> None:
+        for name, (low, high) in _ALLOWED.items():
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise ConfigError(f"{name}={value!r} is out of range: {low} to {high} is allowed")
+        if self.timeout_when_suspend < self.broker_suspend_time:
+            raise ConfigError(
+                f"timeout_when_suspend={self.timeout_when_suspend!r} is less than broker_suspend_time="
+                f"{self.broker_suspend_time!r}: a pull would be given up while its broker still holds it"
+            )
+        self.shared()
+
+    def shared(self) -> PushOptions:
+        """The options that mean the same to a push consumer.
+
+        :raises ConfigError: one of them is out of range.
+        """
+        return PushOptions(
+            message_model=self.message_model,
+            local_offset_dir=self.local_offset_dir,
+            consume_from=self.consume_from,
+            consume_timestamp=self.consume_timestamp,
+            pull_batch_size=self.pull_batch_size,
+            pull_threshold_for_queue=self.pull_threshold_for_queue,
+            pull_threshold_size_for_queue=self.pull_threshold_size_for_queue,
+            consume_max_span=self.consume_max_span,
+            first_pull_delay=self.first_pull_delay,
+            allocation=self.allocation,
+        )
+
+
+class LitePullSettings(ClientSettings, total=False):
+    """The names and types of :class:`LitePullOptions`, beside those of the client, for keyword arguments."""
+
+    message_model: MessageModel
+    local_offset_dir: str | os.PathLike[str] | None
+    consume_from: ConsumeFromWhere
+    consume_timestamp: datetime.datetime | str | None
+    pull_batch_size: int
+    pull_threshold_for_all: int
+    pull_threshold_for_queue: int
+    pull_threshold_size_for_queue: int
+    consume_max_span: int
+    auto_commit: bool
+    auto_commit_interval: float
+    broker_suspend_time: float
+    timeout_when_suspend: float
+    metadata_check_interval: float
+    first_pull_delay: float
+    allocation: Allocation
+
+
+_ALLOWED: dict[str, tuple[float, float]] = {
+    "pull_threshold_for_all": (1, 6553500),
+    "auto_commit_interval": (1, 86400),
+    "broker_suspend_time": (0.001, 3600),
+    "timeout_when_suspend": (0.001, 3600),
+    "metadata_check_interval": (0.001, 86400),
+}

@@ -1,0 +1,178 @@
+"""The offsets of a consumer group: read, remembered in memory, persisted; here, at the brokers.
+
+Knows requests 14 and 15 and which broker takes them. When to read and persist is the consumer's decision.
+"""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping
+
+from rocketmq_py.client.client_instance import ClientInstance
+from rocketmq_py.core.consumer.offset_table import OffsetTable
+from rocketmq_py.core.consumer.rebalance import Ask, starting_point
+from rocketmq_py.core.route import MASTER_ID
+from rocketmq_py.errors import NoRouteError, NotFound, RocketMQError
+from rocketmq_py.model import ConsumeFromWhere, MessageQueue
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.headers.base import Header
+from rocketmq_py.protocol.headers.common import (
+    GetMaxOffset,
+    OffsetResponse,
+    QueryConsumerOffset,
+    QueueHeader,
+    SearchOffset,
+    UpdateConsumerOffset,
+)
+from rocketmq_py.protocol.names import is_retry_topic
+
+_log = logging.getLogger(__name__)
+
+TIMEOUT = 5.0
+"""Seconds to wait for a broker's answer about offsets."""
+
+
+async def broker_of(instance: ClientInstance, queue: MessageQueue, *, broker_id: int = MASTER_ID) -> str:
+    """The address to ask about a queue: its master, or any replica while the master is gone.
+
+    :raises NoRouteError: no route names the broker, even after asking the name server again.
+    """
+    routes = instance.routes
+    address = routes.broker_address(queue.broker_name, broker_id)
+    if address is None:
+        await routes.refresh(queue.topic)
+        address = routes.broker_address(queue.broker_name, broker_id)
+    if address is None:
+        raise NoRouteError(
+            f"no route names broker {queue.broker_name!r} of {queue}: is it registered at the name server?"
+        )
+    return address
+
+
+class OffsetStore(OffsetTable, abc.ABC):
+    """Offsets of a group: in memory here, kept where the message model says, bounded by what the brokers have."""
+
+    __slots__ = ("_instance",)
+
+    def __init__(self, instance: ClientInstance) -> None:
+        super().__init__()
+        self._instance = instance
+
+    @abc.abstractmethod
+    async def fetch(self, queue: MessageQueue) -> int | None:
+        """The offset that was persisted last, None when there is none."""
+
+    @abc.abstractmethod
+    async def persist(self, queues: Collection[MessageQueue]) -> None:
+        """Begins to persist the offsets of ``queues``; what fails is logged."""
+
+    @abc.abstractmethod
+    async def persist_confirmed(self, queues: Collection[MessageQueue]) -> None:
+        """As :meth:`persist`, and waits until they are stored."""
+
+    @abc.abstractmethod
+    async def store(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Persists these offsets, all of them even when one fails, and waits until they are stored.
+
+        :raises NetworkError: a broker cannot be reached.
+        :raises BrokerError: it refuses.
+        :raises StoreError: a file cannot be written.
+        """
+
+    async def max_offset(self, queue: MessageQueue) -> int:
+        """The offset the queue's next message will get."""
+        header = GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id)
+        return await self._ask(queue, RequestCode.GET_MAX_OFFSET, header)
+
+    async def min_offset(self, queue: MessageQueue) -> int:
+        """The offset of the oldest message the broker still has."""
+        header = QueueHeader(topic=queue.topic, queue_id=queue.queue_id)
+        return await self._ask(queue, RequestCode.GET_MIN_OFFSET, header)
+
+    async def offset_at(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """The offset of the first message stored at or after a time."""
+        header = SearchOffset(topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms)
+        return await self._ask(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
+
+    async def start_of(
+        self, queue: MessageQueue, stored: int | None, mode: ConsumeFromWhere, timestamp_ms: Callable[[], int]
+    ) -> int:
+        """Where a queue that was just taken starts; the broker is asked when nothing is stored and ``mode`` wants it.
+
+        :param timestamp_ms: called for the time to start at, which may be relative to now.
+        """
+        start = starting_point(mode, stored, is_retry=is_retry_topic(queue.topic))
+        if start is Ask.MAX_OFFSET:
+            return await self.max_offset(queue)
+        if start is Ask.BY_TIMESTAMP:
+            return await self.offset_at(queue, timestamp_ms())
+        return start
+
+    async def _ask(self, queue: MessageQueue, code: RequestCode, header: Header) -> int:
+        address = await broker_of(self._instance, queue)
+        answer = await self._instance.connections.invoke(address, code, header, timeout=TIMEOUT)
+        return OffsetResponse.from_ext(answer.ext).offset
+
+
+class BrokerOffsetStore(OffsetStore):
+    """Offsets of a group whose members share the queues: stored at the brokers."""
+
+    __slots__ = ("_group", "_untold")
+
+    def __init__(self, instance: ClientInstance, group: str) -> None:
+        super().__init__(instance)
+        self._group = group
+        self._untold: set[str] = set()
+
+    async def fetch(self, queue: MessageQueue) -> int | None:
+        """The group's offset as the broker has it, None when it has none.
+
+        :raises NetworkError: the broker cannot be asked.
+        :raises BrokerError: it refuses.
+        """
+        header = QueryConsumerOffset(consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id)
+        try:
+            return await self._ask(queue, RequestCode.QUERY_CONSUMER_OFFSET, header)
+        except NotFound:
+            return None
+
+    async def persist(self, queues: Collection[MessageQueue]) -> None:
+        """Sends the offsets of ``queues`` to their brokers without waiting for an answer; what fails is logged."""
+        for queue, offset in self:
+            if queue in queues:
+                await self._send(queue, offset, confirm=False)
+
+    async def persist_confirmed(self, queues: Collection[MessageQueue]) -> None:
+        """As :meth:`persist`, and waits until the brokers have stored them."""
+        await asyncio.gather(*(self._send(queue, offset, confirm=True) for queue, offset in self if queue in queues))
+
+    async def store(self, offsets: Mapping[MessageQueue, int]) -> None:
+        results = await asyncio.gather(
+            *(self._update(queue, offset, confirm=True) for queue, offset in offsets.items()), return_exceptions=True
+        )
+        for error in results:
+            if error is not None:
+                raise error
+
+    async def _update(self, queue: MessageQueue, offset: int, *, confirm: bool) -> None:
+        header = UpdateConsumerOffset(
+            consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset
+        )
+        connections = self._instance.connections
+        address = await broker_of(self._instance, queue)
+        if confirm:
+            await connections.invoke(address, RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout=TIMEOUT)
+        else:
+            await connections.oneway(address, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+
+    async def _send(self, queue: MessageQueue, offset: int, *, confirm: bool) -> None:
+        try:
+            await self._update(queue, offset, confirm=confirm)
+        except RocketMQError as e:
+            level = logging.DEBUG if queue.broker_name in self._untold else logging.WARNING
+            self._untold.add(queue.broker_name)
+            _log.log(level, "offset %d of %s, group %s, could not be persisted: %s", offset, queue, self._group, e)
+        else:
+            self._untold.discard(queue.broker_name)

@@ -1,0 +1,78 @@
+"""The options of the older pull consumer, their defaults and what is allowed.
+
+Names and defaults are those of Java's DefaultMQPullConsumer, in seconds and whole words.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+from rocketmq_py.client.client_instance import ClientSettings
+from rocketmq_py.client.consumer.options import PushOptions
+from rocketmq_py.core.consumer.allocation import Allocation, Average
+from rocketmq_py.core.consumer.settle import DEFAULT_MAX_RECONSUME
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.model import MessageModel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullOptions:
+    """How a pull consumer pulls. Times are seconds.
+
+    :param message_model: BROADCASTING: offsets are kept in a file of this machine, and ``assignment`` is all queues.
+    :param local_offset_dir: where a broadcasting consumer keeps its offsets; ``~/.rocketmq_offsets`` by default, as
+        Java clients.
+    :param pull_timeout: how long to wait for the answer to a pull.
+    :param broker_suspend_time: how long a broker may hold a pull with ``wait=True`` that finds nothing.
+    :param timeout_when_suspend: how long to wait for the answer to such a pull.
+    :param max_reconsume_times: how often a message may be sent back before it goes to the dead letters.
+    :param allocation: how the group shares queues; must be the same for all members.
+    """
+
+    message_model: MessageModel = MessageModel.CLUSTERING
+    local_offset_dir: str | os.PathLike[str] | None = None
+    pull_timeout: float = 10.0
+    broker_suspend_time: float = 20.0
+    timeout_when_suspend: float = 30.0
+    max_reconsume_times: int = DEFAULT_MAX_RECONSUME
+    allocation: Allocation = field(default_factory=Average)
+
+    def __post_init__(self) -> None:
+        for name in ("pull_timeout", "broker_suspend_time", "timeout_when_suspend"):
+            value = getattr(self, name)
+            if not 0 < value <= _LONGEST:
+                raise ConfigError(f"{name}={value!r} is out of range: it must be positive and at most {_LONGEST:g}")
+        if self.timeout_when_suspend < self.broker_suspend_time:
+            raise ConfigError(
+                f"timeout_when_suspend={self.timeout_when_suspend!r} is less than broker_suspend_time="
+                f"{self.broker_suspend_time!r}: a pull would be given up while its broker still holds it"
+            )
+        self.shared()
+
+    def shared(self) -> PushOptions:
+        """The options that mean the same to a push consumer.
+
+        :raises ConfigError: one of them is out of range.
+        """
+        return PushOptions(
+            message_model=self.message_model,
+            local_offset_dir=self.local_offset_dir,
+            max_reconsume_times=self.max_reconsume_times,
+            allocation=self.allocation,
+        )
+
+
+class PullSettings(ClientSettings, total=False):
+    """The names and types of :class:`PullOptions`, beside those of the client, for keyword arguments."""
+
+    message_model: MessageModel
+    local_offset_dir: str | os.PathLike[str] | None
+    pull_timeout: float
+    broker_suspend_time: float
+    timeout_when_suspend: float
+    max_reconsume_times: int
+    allocation: Allocation
+
+
+_LONGEST = 3600.0

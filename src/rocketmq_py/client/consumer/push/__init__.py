@@ -1,0 +1,1 @@
+"""The push consumer: pull and POP strategies, asyncio and blocking."""

@@ -1,0 +1,139 @@
+"""The pop loop of one assignment: has its broker pop messages and hands them over, until it is dropped.
+
+Carries out what ``core.consumer.flow_control`` decides. Refuses to know what becomes of the messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+
+from rocketmq_py.client.consumer.consumer_group import Group, State
+from rocketmq_py.client.consumer.failure_log import FailureLog
+from rocketmq_py.client.consumer.pop_calls import Attempts, PopAnswer, PopCalls
+from rocketmq_py.core.consumer.flow_control import STATE_DELAY, PullStep, admit, failure_delay
+from rocketmq_py.core.pop.receipts import Popped, PopQueue, init_mode
+from rocketmq_py.errors import RocketMQError
+
+_log = logging.getLogger(__name__)
+
+POLL_SECONDS = 15.0
+"""How long a broker may hold a pop that finds nothing."""
+
+Deliver = Callable[[PopQueue, PopAnswer, float], None]
+"""Takes what was popped, which lapses at the time given."""
+
+
+class PopLoop:
+    """Pops for one assignment.
+
+    :param deliver: takes what was popped.
+    :param give_back: has messages delivered again that nobody here waits for any more.
+    """
+
+    def __init__(
+        self,
+        group: Group,
+        queue: PopQueue,
+        calls: PopCalls,
+        deliver: Deliver,
+        give_back: Callable[[Sequence[Popped]], None],
+    ) -> None:
+        self._group = group
+        self._queue = queue
+        self._calls = calls
+        self._deliver = deliver
+        self._give_back = give_back
+        self._attempts = Attempts() if group.options.orderly else None
+        self._trouble = FailureLog(queue.queue.broker_name, group.instance.lost)
+        self._changed: asyncio.Event | None = None
+        self._late: set[asyncio.Future[None]] = set()
+
+    def nudge(self) -> None:
+        """Something has changed that a pop may be waiting for."""
+        if self._changed is not None:
+            self._changed.set()
+
+    async def run(self) -> None:
+        """Pops until the queue is dropped."""
+        while not self._queue.dropped:
+            self._queue.pulled_at = self._group.now()
+            admission = admit(
+                self._queue,
+                self._group.options.pop_limits,
+                running=self._group.state is State.RUNNING,
+                suspended=self._group.suspended,
+                subscribed=self._queue.queue.topic in self._group.announced,
+            )
+            if admission.step is PullStep.WAIT:
+                await self._rest(admission.delay)
+                continue
+            pause = self._group.options.pull_interval
+            try:
+                await self._pop()
+            except RocketMQError as e:
+                pause = await self._failed(e)
+            except Exception:  # noqa: BLE001 - a fault here must not end the consumption of a queue in silence
+                _log.exception("popping %s failed", self._queue.queue)
+                pause = STATE_DELAY
+            if pause:
+                await asyncio.sleep(pause)
+
+    async def _rest(self, seconds: float) -> None:
+        """Waits, but no longer than until something changes that a pop could wait for."""
+        self._changed = asyncio.Event()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        self._changed = None
+
+    async def _pop(self) -> None:
+        group, options = self._group, self._group.options
+        asked_at = group.now()
+        call = asyncio.ensure_future(
+            self._calls.pop(
+                self._queue.queue, group.announced[self._queue.queue.topic], most=options.pop_batch_size,
+                invisible=options.pop_invisible_time, poll=POLL_SECONDS, start=init_mode(options.consume_from),
+                order=self._attempts,
+            )
+        )  # fmt: skip
+        try:
+            answer = await asyncio.shield(call)
+        except asyncio.CancelledError:
+            late = asyncio.ensure_future(self._too_late(call))
+            self._late.add(late)
+            late.add_done_callback(self._late.discard)
+            raise
+        level = self._trouble.ends()
+        if level is not None:
+            _log.log(level, "popping %s works again", self._queue.queue)
+        if answer is not None:
+            now = group.now()
+            group.stats(self._queue.queue.topic).pulled.add(len(answer.popped), now - asked_at)
+            self._deliver(self._queue, answer, now + options.pop_invisible_time)
+
+    async def _too_late(self, call: asyncio.Future[PopAnswer | None]) -> None:
+        """Sees to what a pop brings that was under way when the queue was dropped: it is ours for a while yet."""
+        try:
+            answer = await call
+        except RocketMQError:
+            return  # it brings nothing
+        if answer is None:
+            return
+        group = self._group
+        wanted = group.state is State.RUNNING and self._queue.queue.topic in group.subscriptions
+        if wanted and not group.options.orderly:
+            self._deliver(self._queue, answer, group.now() + group.options.pop_invisible_time)
+        else:
+            self._give_back(answer.popped)
+
+    async def _failed(self, error: RocketMQError) -> float:
+        """Looks for a way out of a failure; returns the seconds to wait before the next pop."""
+        delay, queue = failure_delay(error), self._queue.queue
+        level = self._trouble.begins(error)
+        _log.log(level, "popping %s failed, again in %g s: %s", queue, delay, error)
+        if error.refresh_route:
+            await self._group.instance.routes.refresh_all({queue.topic})
+        return delay

@@ -1,0 +1,123 @@
+"""Popped messages in order: the way of each queue's messages to a listener, and how they are kept ours meanwhile.
+
+Brokers give out the next messages of a queue when all of the last pop are acked or visible again. So the messages of a
+run are acked as they are done, and the others kept invisible for as long as it takes. Refuses to know how listeners
+are run (``dispatch_orderly``) and how a pop is made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Sequence
+
+from rocketmq_py.client.consumer.consumer_group import Group
+from rocketmq_py.client.consumer.dispatch.orderly import OrderlyDispatcher
+from rocketmq_py.client.consumer.pop_calls import PopCalls
+from rocketmq_py.client.consumer.push.pop_strategy import Receipts
+from rocketmq_py.core.consumer.process_queue import ProcessQueue
+from rocketmq_py.core.pop.receipts import RENEW_AT, Popped, PopQueue, PopRun, runs_of
+from rocketmq_py.errors import RocketMQError
+from rocketmq_py.model import MessageExt, MessageQueue
+
+_log = logging.getLogger(__name__)
+
+LAST_WORDS = 1.0
+"""Seconds to see to what is left when all listeners have ended that are waited for."""
+
+
+class InOrder:
+    """Popped messages are consumed one after the other, those of different queues side by side."""
+
+    def __init__(self, group: Group, dispatcher: OrderlyDispatcher, calls: PopCalls, receipts: Receipts) -> None:
+        self._group = group
+        self._dispatcher = dispatcher
+        self._calls = calls
+        self._receipts = receipts
+        self._over: dict[PopRun, asyncio.Event] = {}
+        self._latest: dict[MessageQueue, PopRun] = {}
+        self._minding: set[asyncio.Task[None]] = set()
+
+    def take(self, queue: PopQueue, popped: Sequence[Popped], lapse: float) -> None:
+        queue.take(popped, lapse)
+        for run in runs_of(queue, popped, self._group.now(), lapse):
+            self._over[run] = asyncio.Event()
+            before, self._latest[run.queue] = self._latest.get(run.queue), run
+            task = asyncio.ensure_future(self._mind(run, before))
+            self._minding.add(task)
+            task.add_done_callback(self._minding.discard)
+
+    def drop(self, queue: PopQueue) -> None:
+        for run in [run for run in self._over if run.owner is queue]:
+            run.dropped = True
+            self._over[run].set()
+
+    def settled(self, queue: ProcessQueue) -> PopQueue:
+        assert isinstance(queue, PopRun)
+        owner = queue.owner
+        owner.ack(queue.take_done())
+        self._receipts.done(owner.to_ack())
+        over = self._over.get(queue)
+        if over is not None and not queue.count:
+            over.set()
+        return owner
+
+    async def close(self) -> None:
+        for over in self._over.values():
+            over.set()
+        if self._minding:
+            _, stuck = await asyncio.wait(self._minding, timeout=LAST_WORDS)
+            for task in stuck:  # a listener that is not waited for
+                task.cancel()
+
+    # -- one run
+
+    async def _mind(self, run: PopRun, before: PopRun | None) -> None:
+        """Has a run consumed, and sees to what is left of it in the end."""
+        try:
+            if before is not None:  # its time was over, but a listener may be at work on it still
+                await self._dispatcher.quiet(before)
+            if not run.dropped:
+                self._dispatcher.submit(run, run.waiting())
+            await self._keep(run)
+            run.dropped = True
+            self._dispatcher.drop(run)
+            await self._dispatcher.quiet(run)
+        finally:
+            del self._over[run]
+            if self._latest.get(run.queue) is run:
+                del self._latest[run.queue]
+        self._give_back(run)
+
+    async def _keep(self, run: PopRun) -> None:
+        """Keeps the messages invisible to others until all are consumed, the run is dropped, or it does not work."""
+        invisible = self._group.options.pop_invisible_time
+        while not self._over[run].is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(invisible * RENEW_AT):
+                    await self._over[run].wait()
+            if self._over[run].is_set():
+                return
+            asked_at = self._group.now()
+            if await self._extend(run, run.waiting(), asked_at + invisible):
+                run.lapse = asked_at + invisible
+            elif not run.is_usable(self._group.now()):
+                _log.warning("%d messages of %s are delivered again: their time is over", run.count, run.queue)
+                return
+
+    async def _extend(self, run: PopRun, messages: Sequence[MessageExt], lapse: float) -> bool:
+        try:
+            for one in run.owner.receipts(messages):
+                receipt = await self._calls.extend(one, self._group.options.pop_invisible_time)
+                run.owner.renew(one.message, receipt, lapse)
+        except RocketMQError as e:
+            _log.warning("messages of %s cannot be kept for longer: %s", run.queue, e)
+            return False
+        return True
+
+    def _give_back(self, run: PopRun) -> None:
+        self.settled(run)
+        now = self._group.now()
+        left = [run.owner.release(message, now) for message in run.waiting()]
+        self._receipts.give_back([popped for popped in left if popped is not None])

@@ -1,0 +1,281 @@
+"""What stands between being allotted a queue and consuming it, and how a queue is handed over.
+
+Unordered and broadcasting consumers take and leave queues freely. An orderly one has the broker lock a queue first,
+renews the lock, and gives it back when no listener has a message of the queue any more and the offset is stored: only
+then can the next member begin. Knows requests 41 and 42.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import Protocol
+
+from rocketmq_py.client.consumer.consumer_group import Group
+from rocketmq_py.client.consumer.dispatch.orderly import OrderlyDispatcher
+from rocketmq_py.client.consumer.failure_log import FailureLog
+from rocketmq_py.core.consumer import orderly
+from rocketmq_py.core.consumer.orderly import OrderedQueue
+from rocketmq_py.core.consumer.process_queue import ProcessQueue
+from rocketmq_py.core.route import MASTER_ID
+from rocketmq_py.errors import NoRouteError, RocketMQError
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.protocol.bodies.common import LockBatchRequest, LockBatchResponse, MessageQueueBody
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.tasks import Background
+
+_log = logging.getLogger(__name__)
+
+TIMEOUT = 1.0
+"""Seconds to wait for a broker's answer about locks."""
+
+
+class QueueLock(Protocol):
+    """How queues are taken and left."""
+
+    async def take(self, queues: Collection[MessageQueue]) -> list[ProcessQueue]:
+        """Those of the queues that may be consumed from now on."""
+        ...
+
+    async def give_up(self, queues: Collection[ProcessQueue]) -> None:
+        """Sees to the offsets, and to whatever kept others from the queues; they are dropped already."""
+        ...
+
+    async def close(self) -> None:
+        """Lets go of everything; consumption has ended, and offsets are stored."""
+        ...
+
+
+class NoQueueLock:
+    """Whoever is allotted a queue consumes it."""
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+
+    async def take(self, queues: Collection[MessageQueue]) -> list[ProcessQueue]:
+        return [self._group.make_queue(queue) for queue in queues]
+
+    async def give_up(self, queues: Collection[ProcessQueue]) -> None:
+        left = [process.queue for process in queues]
+        await self._group.offsets.persist(left)
+        for queue in left:
+            self._group.offsets.remove(queue)
+
+    async def close(self) -> None:
+        """There is nothing to let go of."""
+
+
+class BrokerQueueLock:
+    """Whoever has a queue locked at its broker consumes it.
+
+    :param dispatcher: runs the listeners.
+    :param lose: lets go of a queue that another member has locked.
+    """
+
+    def __init__(
+        self, group: Group, dispatcher: OrderlyDispatcher, lose: Callable[[Collection[ProcessQueue]], Awaitable[None]]
+    ) -> None:
+        self._group = group
+        self._dispatcher = dispatcher
+        self._lose = lose
+        self._hurry = asyncio.Event()
+        self._troubles: dict[str, FailureLog] = {}
+        self._asked_for: set[MessageQueue] = set()  # what may be locked for us
+        self._leaving: set[asyncio.Task[None]] = set()
+        group.doubt = self.doubt
+        self._renewal = Background()
+        self._renewal.start(self._renew_all())
+
+    def hurry(self) -> None:
+        """A queue waits for its lock."""
+        self._hurry.set()
+
+    def doubt(self, process: ProcessQueue) -> None:
+        """The connection to a queue's broker is gone: it may come back without its locks, and give ours to another.
+
+        Nothing of the queue is consumed until the broker has confirmed the lock.
+        """
+        if not process.dropped:
+            _ordered(process).unlock()
+            self.hurry()
+
+    # -- taking and leaving
+
+    async def take(self, queues: Collection[MessageQueue]) -> list[ProcessQueue]:
+        group = self._group
+        asked_at = group.now()
+        wanted = [group.make_queue(queue) for queue in queues if queue not in group.leaving]
+        granted, _ = await self._ask([process.queue for process in wanted])
+        taken = [process for process in wanted if process.queue in granted]
+        for process in taken:
+            _ordered(process).lock(asked_at)
+        return taken
+
+    async def give_up(self, queues: Collection[ProcessQueue]) -> None:
+        for process in queues:
+            self._group.leaving[process.queue] = process
+            task = asyncio.ensure_future(self._hand_over(process))
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
+
+    async def _hand_over(self, process: ProcessQueue) -> None:
+        """Stores the offset and gives the lock back once no listener is at work on the queue."""
+        group, queue = self._group, process.queue
+        try:
+            await self._dispatcher.quiet(process)
+            if not process.is_usable(group.now()):
+                await self.renew()
+            if process.is_usable(group.now()):
+                await group.offsets.persist_confirmed([queue])
+                await self._unlock([queue])
+        finally:
+            group.offsets.remove(queue)
+            del group.leaving[queue]
+
+    async def close(self) -> None:
+        await self._renewal.stop()
+        if self._leaving:
+            _, stuck = await asyncio.wait(self._leaving, timeout=TIMEOUT)
+            for task in stuck:
+                task.cancel()
+        # A listener that does not end keeps its lock until the broker takes it away.
+        busy = {process.queue for process in self._held() if not self._dispatcher.is_quiet(process)}
+        await self._unlock(self._asked_for - busy)
+
+    # -- keeping
+
+    async def _renew_all(self) -> None:
+        while True:
+            stale = [process for process in self._held() if process.is_stale(self._group.now())]
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(orderly.RELOCK_DELAY if stale else orderly.LOCK_REFRESH):
+                    await self._hurry.wait()
+            try:
+                await self.renew()
+            except Exception:  # noqa: BLE001 - the next time may be better, and without locks nothing is consumed
+                _log.exception("renewing the locks of group %s failed", self._group.name)
+            if self._hurry.is_set():
+                self._hurry.clear()
+                await asyncio.sleep(orderly.PAUSES[0])
+
+    def _held(self) -> list[OrderedQueue]:
+        held = (*self._group.queues.values(), *self._group.leaving.values())
+        return [_ordered(process) for process in held if not process.lapses]
+
+    async def renew(self) -> None:
+        """Renews the locks of all queues, those included whose listeners have not ended yet."""
+        held = self._held()
+        asked_at = self._group.now()
+        granted, refused = await self._ask([process.queue for process in held])
+        lost = [process for process in held if process.queue in refused]
+        for process in lost:
+            process.unlock()
+        kept = [process for process in held if process.queue in granted]
+        lost += [process for process in kept if not await self._renewed(process, asked_at)]
+        lost = [process for process in lost if not process.dropped]
+        if lost:
+            _log.warning(
+                "group %s has lost its locks of %s: another member has had them", self._group.name,
+                ", ".join(str(process.queue) for process in lost),
+            )  # fmt: skip
+            await self._lose(lost)
+
+    async def _renewed(self, process: OrderedQueue, asked_at: float) -> bool:
+        """Goes on with a queue; False when another member has consumed it while our lock was not valid."""
+        was_usable = process.is_usable(asked_at)
+        if not was_usable:
+            mine, stored = self._group.offsets.get(process.queue), await self._stored(process.queue)
+            if mine is not None and stored is not None and stored > mine:
+                process.unlock()
+                return False
+        process.lock(asked_at)
+        if not was_usable:
+            self._dispatcher.wake(process)
+        return True
+
+    async def _stored(self, queue: MessageQueue) -> int | None:
+        try:
+            return await self._group.offsets.fetch(queue)
+        except RocketMQError as e:
+            _log.warning("the offset of %s cannot be read: %s", queue, e)
+            return None
+
+    # -- requests
+
+    async def _ask(self, queues: Iterable[MessageQueue]) -> tuple[set[MessageQueue], set[MessageQueue]]:
+        """Locks queues; returns those that are ours now, and those that are another member's.
+
+        Queues of brokers that give no answer are in neither.
+        """
+        granted: set[MessageQueue] = set()
+        refused: set[MessageQueue] = set()
+        asked = _by_broker(queues)
+        self._asked_for.update(*asked.values())
+        answers = await asyncio.gather(*(self._lock(name, part) for name, part in asked.items()))
+        for part, answer in zip(asked.values(), answers, strict=True):
+            if answer is not None:
+                granted |= answer
+                refused |= set(part) - answer
+        return granted, refused
+
+    async def _lock(self, broker_name: str, queues: list[MessageQueue]) -> set[MessageQueue] | None:
+        try:
+            body = await self._invoke(RequestCode.LOCK_BATCH_MQ, broker_name, queues)
+            held = LockBatchResponse.decode(body).lock_ok_mq_set
+        except RocketMQError as e:
+            loudness = self._trouble_at(broker_name).begins(e)
+            _log.log(loudness, "%d queues cannot be locked at broker %s: %s", len(queues), broker_name, e)
+            # No pull finds out where the broker is now, since none is made without a lock.
+            await self._group.instance.routes.refresh_all({queue.topic for queue in queues})
+            return None
+        if (level := self._trouble_at(broker_name).ends()) is not None:
+            _log.log(level, "queues can be locked at broker %s again", broker_name)
+        return {MessageQueue(mq.topic, mq.broker_name, mq.queue_id) for mq in held}
+
+    def _trouble_at(self, broker_name: str) -> FailureLog:
+        return self._troubles.setdefault(broker_name, FailureLog(broker_name, self._group.instance.lost))
+
+    async def _unlock(self, queues: Iterable[MessageQueue]) -> None:
+        queues = set(queues)
+        self._asked_for -= queues
+        for broker_name, part in _by_broker(queues).items():
+            try:
+                await self._invoke(RequestCode.UNLOCK_BATCH_MQ, broker_name, part)
+            except RocketMQError as e:
+                _log.warning(
+                    "%d queues cannot be unlocked at broker %s, which does it itself in a minute: %s",
+                    len(part), broker_name, e,
+                )  # fmt: skip
+
+    async def _invoke(self, code: RequestCode, broker_name: str, queues: list[MessageQueue]) -> bytes:
+        instance = self._group.instance
+        address = instance.routes.broker_address(broker_name, MASTER_ID, only_this=True)
+        if address is None:
+            await instance.routes.refresh_all({queue.topic for queue in queues})
+            address = instance.routes.broker_address(broker_name, MASTER_ID, only_this=True)
+        if address is None:
+            raise NoRouteError(f"broker {broker_name!r} has no master now")
+        body = LockBatchRequest(
+            consumer_group=self._group.name,
+            client_id=instance.client_id,
+            mq_set=[
+                MessageQueueBody(topic=queue.topic, broker_name=queue.broker_name, queue_id=queue.queue_id)
+                for queue in queues
+            ],
+        )
+        return (await instance.connections.invoke(address, code, None, body.encode(), TIMEOUT)).body
+
+
+def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
+    found: dict[str, list[MessageQueue]] = defaultdict(list)
+    for queue in queues:
+        found[queue.broker_name].append(queue)
+    return found
+
+
+def _ordered(process: ProcessQueue) -> OrderedQueue:
+    assert isinstance(process, OrderedQueue)
+    return process

@@ -1,0 +1,222 @@
+"""What a push consumer tells about itself: health and lag for people, running info for Java's tools.
+
+Reads the state of the parts, changes nothing but by consuming one message on request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import monotonic, perf_counter, time
+from typing import Any
+
+import msgspec
+
+from rocketmq_py.client.consumer.consumer_group import Group, State
+from rocketmq_py.client.consumer.dispatch.concurrent import Listeners
+from rocketmq_py.client.consumer.dispatch.listeners import Listener, Slice
+from rocketmq_py.client.consumer.dispatch.orderly_listeners import OrderlyListener
+from rocketmq_py.core.consumer.flow_control import MEBIBYTE
+from rocketmq_py.core.consumer.orderly import End, OrderedQueue, Run
+from rocketmq_py.core.consumer.process_queue import ProcessQueue
+from rocketmq_py.core.consumer.pull_result import restore_topic
+from rocketmq_py.core.consumer.stuck_listeners import place
+from rocketmq_py.core.pop.receipts import ALL_QUEUES
+from rocketmq_py.model import MessageExt, MessageQueue
+from rocketmq_py.protocol.codes import version_name
+from rocketmq_py.wire.command import VERSION
+
+_SILENT = 60.0
+"""Seconds without a pull after which a queue does not count as healthy: a long poll lasts 30 at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueHealth:
+    """One assigned queue.
+
+    ``held`` messages (``held_bytes`` of bodies) are pulled and not yet settled; ``commit_offset`` is the next offset
+    to consume, None before the first; ``behind`` is how far the last pulled message was from the queue's end;
+    ``since_pull`` and ``since_consume`` are seconds.
+    """
+
+    queue: MessageQueue
+    held: int
+    held_bytes: int
+    commit_offset: int | None
+    behind: int
+    since_pull: float
+    since_consume: float
+
+
+@dataclass(frozen=True, slots=True)
+class StuckListener:
+    """A listener that has been at work for ``seconds`` on the message of ``queue`` at ``offset``."""
+
+    queue: MessageQueue
+    offset: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """A consumer at one moment. ``rates`` holds per topic the figures of Java's ConsumeStatus, over the last minute;
+    ``stuck`` the listeners at work for longer than ``stuck_after``, the longest first.
+    """
+
+    state: str
+    suspended: bool
+    client_id: str
+    group: str
+    queues: list[QueueHealth]
+    rates: dict[str, dict[str, float]]
+    stuck: list[StuckListener]
+
+    @property
+    def ok(self) -> bool:
+        """Whether it runs, every queue is being pulled and no listener is stuck."""
+        pulled = all(queue.since_pull < _SILENT for queue in self.queues)
+        return self.state == State.RUNNING.value and pulled and not self.stuck
+
+
+def health(group: Group) -> Health:
+    """The state of a consumer as it is now."""
+    now = group.now()
+    return Health(
+        state=group.state.value,
+        suspended=group.suspended,
+        client_id=group.instance.client_id,
+        group=group.name,
+        queues=[_queue_health(group, process, now) for _, process in sorted(group.queues.items())],
+        rates=_rates(group),
+        stuck=[StuckListener(*place(key), seconds) for key, seconds in group.stopwatch.stuck(now)],
+    )
+
+
+def _queue_health(group: Group, process: ProcessQueue, now: float) -> QueueHealth:
+    return QueueHealth(
+        process.queue, process.count, process.size, group.offsets.get(process.queue), process.accumulated,
+        now - process.pulled_at, now - process.consumed_at,
+    )  # fmt: skip
+
+
+def _rates(group: Group) -> dict[str, dict[str, float]]:
+    now = group.now()
+    return {topic: group.stats(topic).status(now) for topic in group.subscriptions}
+
+
+async def lag(group: Group) -> dict[MessageQueue, int]:
+    """Messages of each assigned queue that are not yet consumed, as the brokers count now; of each queue it pops from,
+    those that nobody has popped yet.
+    """
+    queues: set[MessageQueue] = set()
+    for queue in group.queues:
+        if queue.queue_id == ALL_QUEUES:
+            route = await group.instance.routes.get(queue.topic)
+            queues.update(each for each in route.read_queues if each.broker_name == queue.broker_name)
+        else:
+            queues.add(queue)
+    return await lag_of(group, sorted(queues))
+
+
+async def lag_of(group: Group, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
+    """Messages of some queues that the group has not yet consumed, as the brokers count now."""
+    return dict(zip(queues, await asyncio.gather(*(_lag_of(group, queue) for queue in queues)), strict=True))
+
+
+async def _lag_of(group: Group, queue: MessageQueue) -> int:
+    offsets = group.offsets
+    end = await offsets.max_offset(queue)
+    done = offsets.get(queue)
+    if done is None:
+        done = await offsets.fetch(queue)
+    if done is None:
+        done = await offsets.min_offset(queue)
+    return max(0, end - done)
+
+
+def running_info(group: Group) -> dict[str, Any]:
+    """Java's ConsumerRunningInfo, with queues as keys of ``mqTable`` and ``mqPopTable``."""
+    options = group.options
+    return {
+        "properties": {
+            "PROP_NAMESERVER_ADDR": f"{group.instance.name_servers};",
+            "PROP_THREADPOOL_CORE_SIZE": str(group.threads),
+            "PROP_CONSUMEORDERLY": str(options.orderly).lower(),
+            "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
+            "PROP_CLIENT_VERSION": version_name(VERSION),
+            "PROP_CONSUMER_START_TIMESTAMP": str(int(group.started_at * 1000)),
+            "consumerGroup": group.name,
+            "messageModel": options.message_model.value,
+            "consumeFromWhere": options.consume_from.value,
+            "consumeMessageBatchMaxSize": str(options.consume_batch_size),
+            "pullBatchSize": str(options.pull_batch_size),
+            "maxReconsumeTimes": str(options.max_reconsume_times),
+        },
+        "subscriptionSet": [msgspec.to_builtins(subscription) for subscription in group.subscriptions.values()],
+        "mqTable": {
+            queue: _queue_info(group, process) for queue, process in group.queues.items() if not process.lapses
+        },
+        "mqPopTable": {queue: _pop_info(group, process) for queue, process in group.queues.items() if process.lapses},
+        "statusTable": _rates(group),
+        "userConsumerInfo": {},
+    }
+
+
+def _pop_info(group: Group, process: ProcessQueue) -> dict[str, Any]:
+    popped_at = int((time() - group.now() + process.pulled_at) * 1000)
+    return {"waitAckCount": process.count, "droped": process.dropped, "lastPopTimestamp": popped_at}
+
+
+def _queue_info(group: Group, process: ProcessQueue) -> dict[str, Any]:
+    wall = time() - group.now()
+    kept = process.kept if isinstance(process, OrderedQueue) else ()
+    locked_at = process.locked_at if isinstance(process, OrderedQueue) else None
+    return {
+        "commitOffset": group.offsets.get(process.queue) or 0,
+        "cachedMsgMinOffset": max(process.min_offset, 0),
+        "cachedMsgMaxOffset": max(process.max_offset, 0) if process.count else 0,
+        "cachedMsgCount": process.count,
+        "cachedMsgSizeInMiB": process.size // MEBIBYTE,
+        "transactionMsgMinOffset": kept[0].queue_offset if kept else 0,
+        "transactionMsgMaxOffset": kept[-1].queue_offset if kept else 0,
+        "transactionMsgCount": len(kept),
+        "locked": locked_at is not None,
+        "tryUnlockTimes": 0,
+        "lastLockTimestamp": int((wall + locked_at) * 1000) if locked_at is not None else 0,
+        "droped": process.dropped,
+        "lastPullTimestamp": int((wall + process.pulled_at) * 1000),
+        "lastConsumeTimestamp": int((wall + process.consumed_at) * 1000),
+    }
+
+
+async def consume_directly(group: Group, listeners: Listeners[Any], message: MessageExt) -> dict[str, Any]:
+    """Has the listener of the message's topic consume it; nothing is settled."""
+    restore_topic([message], group.retry_topic)
+    listener = listeners.of(message.topic)
+    began = perf_counter()
+    answer = {"order": group.options.orderly, "autoCommit": True}
+    if listener is None:
+        return {**answer, "consumeResult": "CR_THROW_EXCEPTION", "spentTimeMills": 0,
+                "remark": f"group {group.name} has no listener for topic {message.topic}"}  # fmt: skip
+    done = await (_in_order if group.options.orderly else _alone)(listener, message)
+    return {**answer, "consumeResult": "CR_SUCCESS" if done else "CR_LATER",
+            "spentTimeMills": int((perf_counter() - began) * 1000)}  # fmt: skip
+
+
+async def _alone(listener: Listener, message: MessageExt) -> bool:
+    piece = Slice(ProcessQueue(message.queue, 0.0), message.topic, [message], listener)
+    if listener.is_async:
+        await listener.arun(piece)
+    else:
+        await asyncio.to_thread(listener.run, piece)
+    return bool(piece.done)
+
+
+async def _in_order(listener: OrderlyListener, message: MessageExt) -> bool:
+    run = Run(OrderedQueue(message.queue, 0.0, needs_lock=False), [message], 1, monotonic())
+    if listener.is_async:
+        await listener.aconsume(run)
+    else:
+        await asyncio.to_thread(listener.consume, run)
+    return run.end is End.EMPTY

@@ -1,0 +1,103 @@
+"""Having failed messages delivered again: the broker puts them into the group's retry topic, or we do.
+
+Knows request 36 and the fallback. Refuses to know which messages failed.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Protocol
+
+from rocketmq_py.client.consumer.consumer_group import Group
+from rocketmq_py.client.producer.sender import Options, Sender
+from rocketmq_py.core.consumer.settle import retry_message
+from rocketmq_py.core.route import MASTER_ID
+from rocketmq_py.errors import NoRouteError, RocketMQError
+from rocketmq_py.model import MessageExt
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.headers.common import ConsumerSendMsgBack
+
+_log = logging.getLogger(__name__)
+
+INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
+"""The producer group of what a client sends on its own account."""
+TIMEOUT = 5.0
+
+
+class FailureTaker(Protocol):
+    """What becomes of messages that listeners fail on."""
+
+    async def send_back(self, message: MessageExt, delay_level: int) -> bool:
+        """Has a message delivered again, at a delay level of the broker's (0: its choice); whether that is certain."""
+        ...
+
+    async def bury(self, message: MessageExt) -> bool:
+        """Takes a message out of the way that has used up its deliveries; whether that is certain now."""
+        ...
+
+
+class Drops:
+    """Failed messages of a broadcasting consumer: every member has its own copy, and the broker knows of none."""
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+
+    async def send_back(self, message: MessageExt, delay_level: int) -> bool:  # noqa: ARG002
+        return await self.bury(message)
+
+    async def bury(self, message: MessageExt) -> bool:
+        """Says that the message is gone."""
+        _log.warning("%r failed and is dropped: group %s is broadcasting", message, self._group.name)
+        return True
+
+
+class Retries:
+    """Sends messages back.
+
+    :param group: the consumer they failed in.
+    """
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+        self._sender = Sender(INNER_PRODUCER, group.instance, Options())
+        self._max_times = group.options.most_reconsume_times
+
+    async def send_back(self, message: MessageExt, delay_level: int) -> bool:
+        """Has a message delivered again, at a delay level of the broker's (0: its choice); whether that is certain now.
+
+        The broker that holds the message is asked first. If it cannot do it, a copy goes to the retry topic as an
+        ordinary message.
+        """
+        try:
+            await self._ask_broker(message, delay_level)
+        except RocketMQError as e:
+            _log.warning("%r could not be sent back, a copy goes to the retry topic: %s", message, e)
+            return await self._send_copy(message)
+        return True
+
+    async def bury(self, message: MessageExt) -> bool:
+        """Sends a copy with its counts to the retry topic, from where the broker takes it to the dead letters."""
+        _log.warning("%r has failed %d times: it goes to the dead letters", message, message.reconsume_times + 1)
+        return await self._send_copy(message)
+
+    async def _ask_broker(self, message: MessageExt, delay_level: int) -> None:
+        address = self._group.instance.routes.broker_address(message.broker_name, MASTER_ID, only_this=True)
+        if address is None:
+            raise NoRouteError(f"broker {message.broker_name!r} has no master now")
+        header = ConsumerSendMsgBack(
+            offset=message.commit_log_offset, group=self._group.name, delay_level=delay_level,
+            origin_msg_id=message.msg_id, origin_topic=message.topic, unit_mode=False,
+            max_reconsume_times=self._max_times, bname=message.broker_name,
+        )  # fmt: skip
+        await self._group.instance.connections.invoke(
+            address, RequestCode.CONSUMER_SEND_MSG_BACK, header, timeout=TIMEOUT
+        )
+
+    async def _send_copy(self, message: MessageExt) -> bool:
+        copy = retry_message(message, self._group.name, self._max_times)
+        try:
+            await self._sender.deliver(self._sender.delivery(copy, None, None))
+        except RocketMQError as e:
+            _log.error("%r could not be sent to the retry topic either; it is consumed again here: %s", message, e)
+            return False
+        return True

@@ -1,0 +1,1 @@
+"""The simple consumer (POP), asyncio and blocking."""

@@ -1,0 +1,423 @@
+"""The simple consumer: the application receives messages and says of each, within a time, what became of it.
+
+Puts the parts together and takes them apart again. asyncio is the source; ``simple_blocking`` is the same for programs
+without an event loop. There are no queues to share: brokers hand each message to whoever asks first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from time import time, time_ns
+from typing import Any, Self, Unpack
+
+from rocketmq_py.client.client_instance import ClientInstance
+from rocketmq_py.client.consumer import running_info
+from rocketmq_py.client.consumer.consumer_group import State
+from rocketmq_py.client.consumer.filters import check_brokers
+from rocketmq_py.client.consumer.group_member import GroupMember, split
+from rocketmq_py.client.consumer.pop_calls import MOST_MESSAGES, PopAnswer, PopCalls
+from rocketmq_py.client.consumer.running_info import Health
+from rocketmq_py.client.consumer.simple.options import LONGEST_INVISIBLE, SimpleOptions, SimpleSettings, check_invisible
+from rocketmq_py.client.consumer.simple.sources import Source, Sources
+from rocketmq_py.client.hooks.hooks import ReceiveHook, tell_received
+from rocketmq_py.core.pop.receipts import GIVE_BACK, BrokerClock, Popped, init_mode
+from rocketmq_py.errors import BadHeader, ClosedError, ConfigError, InvalidReceipt, RocketMQError
+from rocketmq_py.model import MessageExt, MessageQueue
+from rocketmq_py.properties import Property
+from rocketmq_py.protocol.bodies.common import ConsumerData
+from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.protocol.names import check_topic
+from rocketmq_py.protocol.pop_handle import ExtraInfo
+
+_log = logging.getLogger(__name__)
+
+MOST_TO_RECEIVE = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class SourceHealth:
+    """A topic on one broker; ``trouble`` says why it could not be asked the last time, ``since_asked`` is seconds."""
+
+    topic: str
+    broker_name: str
+    has_messages: bool
+    trouble: str | None
+    since_asked: float
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleHealth(Health):
+    """A simple consumer at one moment; it has no queues of its own."""
+
+    sources: list[SourceHealth]
+
+    @property
+    def ok(self) -> bool:
+        """Whether it runs and every broker could be asked the last time."""
+        return self.state == State.RUNNING.value and not any(source.trouble for source in self.sources)
+
+
+class SimpleConsumer(GroupMember):
+    """A member of a consumer group that receives messages and acks each of them when it is done.
+
+    A received message is invisible to the other members for a while. Acked within that time it is done; else it is
+    delivered again, to any member, with ``reconsume_times`` one greater. :meth:`extend` buys time, or gives it up. No
+    member has queues of its own: a slow one holds up nobody, and there may be more members than queues. Messages are
+    delivered at least once, in no order unless ``orderly`` says so, and as often as it takes: what is to become of a
+    message that fails again and again is the application's affair.
+
+    Iterating (``async for message in consumer``) receives message by message and ends when the consumer is closed; each
+    must still be acked. As a context manager it starts at once.
+
+    :param group: the consumer group.
+    :param namesrv: name servers: ``"host:9876;other:9876"``, a sequence, or None for the environment's NAMESRV_ADDR.
+    :param instance: a client to share with other producers and consumers; by default one of its own, made from the
+        settings below.
+    :param hooks: told of messages that are handed out, for spans of them.
+    :param instance_name: the part of the client id after ``ip@``.
+    :param unit_name: appended to the client id.
+    :param address_map: other addresses for the ones brokers advertise.
+    :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
+    :param credentials: what requests are signed with, for servers with access control.
+    :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
+    :param settings: what else there is to say of it: see :class:`SimpleOptions`.
+    :raises ConfigError: an argument that can never work.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        namesrv: str | Sequence[str] | None = None,
+        *,
+        instance: ClientInstance | None = None,
+        hooks: Sequence[ReceiveHook] = (),
+        **settings: Unpack[SimpleSettings],
+    ) -> None:
+        of_client, options = split(settings)
+        self.hooks = tuple(hooks)
+        self._options = SimpleOptions(**options)
+        super().__init__(group, self._options.shared(), instance, namesrv, of_client)
+        self._calls = PopCalls(self._instance, self.group)
+        self._sources = Sources(
+            self._group, self._calls, poll=self._options.poll_time, order=self._options.orderly
+        )  # fmt: skip
+        self._clocks: dict[str, BrokerClock] = {}
+        self._spare: list[tuple[MessageExt, float]] = []  # received for a caller that had gone, and when they lapse
+        self._background: set[asyncio.Task[Any]] = set()
+
+    def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> None:
+        """Adds a topic, or changes the filter of one; works at any time.
+
+        :param tags: ``"*"`` for all messages, or tags separated by ``||``.
+        :param sql: an SQL92 expression over message properties instead of tags; brokers need
+            ``enablePropertyFilter=true``.
+        :raises ConfigError: an illegal topic name or expression.
+        :raises ClosedError: it is closed.
+        """
+        if self._is_ending:
+            raise self._closed_error()
+        self._group.subscribe(check_topic(topic), tags, sql)
+        self._sources.wake()
+
+    def unsubscribe(self, topic: str) -> None:
+        """Takes a topic away; what was received of it can still be acked."""
+        self._group.subscriptions.pop(topic, None)
+
+    # -- life
+
+    async def start(self) -> None:
+        """Joins the group.
+
+        :raises ConfigError: the client has a consumer of that group already, or a broker does not filter by SQL.
+        :raises NetworkError: no name server answers.
+        :raises ClosedError: it was closed before.
+        """
+        await self._begin(self.close)
+
+    async def _join(self) -> None:
+        self._instance.register(self)
+        await self._learn_routes(self.topics())
+        await check_brokers(self._instance, self.group, list(self._group.subscriptions.values()))
+        await self._instance.start()
+        await self._group.announce()
+        self._group.started_at = time()
+        self._group.state = State.RUNNING
+
+    async def close(self) -> None:
+        """Leaves the group. What was received and not acked is delivered again when its time is over. May be called
+        more than once.
+        """
+        await self._end(self._take_apart)
+
+    async def _take_apart(self) -> None:
+        await self._sources.close()
+        spare, self._spare = self._spare, []
+        await self._calls.give_back([Popped(message, _receipt_of(message)) for message, _ in spare], GIVE_BACK)
+        await asyncio.gather(*self._background, return_exceptions=True)
+        await self._instance.unregister(self)
+
+    # -- messages
+
+    async def receive(
+        self, max_messages: int = 32, invisible_duration: float | None = None, timeout: float | None = 5.0
+    ) -> list[MessageExt]:
+        """The next messages. Brokers and topics take turns.
+
+        :param max_messages: the most messages, 1 to 1024.
+        :param invisible_duration: seconds to ack or :meth:`extend` them, at least 1; None: as the consumer is
+            configured.
+        :param timeout: seconds to wait for a message; None: as long as it takes, 0: not at all.
+        :returns: empty when none came in time.
+        :raises ConfigError: an argument out of range, or nothing is subscribed.
+        :raises NoRouteError: none of the topics exists.
+        :raises RocketMQError: no broker could be asked.
+        :raises ClosedError: it is not started, or closed.
+        """
+        if not 1 <= max_messages <= MOST_TO_RECEIVE:
+            raise ConfigError(f"max_messages={max_messages!r} is out of range: 1 to {MOST_TO_RECEIVE} is allowed")
+        if timeout is not None and timeout < 0:
+            raise ConfigError(f"timeout={timeout!r} must not be negative")
+        invisible = check_invisible(
+            self._options.invisible_duration if invisible_duration is None else invisible_duration
+        )
+        deadline = None if timeout is None else self._group.now() + timeout
+        began_ns = time_ns()
+        while True:
+            self._check_running()
+            if not self._group.subscriptions:
+                raise ConfigError(f"the consumer of group {self.group} subscribes to no topic: call subscribe(topic)")
+            await self._sources.refresh()
+            messages = await self._collect(max_messages, invisible)
+            if messages:
+                tell_received(self.hooks, self.group, messages, began_ns)
+                return messages
+            left = None if deadline is None else deadline - self._group.now()
+            if left is not None and left <= 0:
+                self._check_sources()
+                return []
+            await self._sources.wait(left)
+
+    async def _collect(self, most: int, invisible: float) -> list[MessageExt]:
+        """What there is now, up to ``most`` messages."""
+        now = self._group.now()
+        found = [message for message, lapse in self._spare if lapse > now][:most]
+        self._spare = [one for one in self._spare if one[0] not in found and one[1] > now]
+        lapse = now + invisible
+        try:
+            for source in self._sources.in_turn():
+                asked = came = 0
+                while came == asked and len(found) < most:
+                    asked = min(most - len(found), MOST_MESSAGES)
+                    messages = await self._pop(source, asked, invisible)
+                    came = len(messages)
+                    found += messages
+        except BaseException:  # who asked for them has gone, or is told of an error: they are the next one's
+            self._spare += [(message, lapse) for message in found]
+            raise
+        return found
+
+    async def _pop(self, source: Source, most: int, invisible: float) -> list[MessageExt]:
+        now = source.asked_at = self._group.now()
+        call = asyncio.ensure_future(self._ask(source, most, invisible))
+        try:
+            answer = await asyncio.shield(call)
+        except asyncio.CancelledError:
+            self._keep(call, now + invisible)
+            raise
+        except RocketMQError as e:
+            source.failed(e, self._group.now())
+            if e.refresh_route:
+                await self._instance.routes.refresh_all({source.queue.topic})
+            elif not e.retryable:
+                raise
+            return []
+        popped = answer.popped if answer is not None else []
+        source.found(len(popped) if answer is None else len(popped) + len(answer.unwanted))
+        return [one.message for one in popped]
+
+    async def _ask(self, source: Source, most: int, invisible: float) -> PopAnswer | None:
+        queue = source.queue
+        answer = await self._calls.pop(
+            queue, self._group.subscriptions[queue.topic], most=most, invisible=invisible, poll=0.0,
+            start=init_mode(self._options.consume_from), order=source.attempts,
+        )  # fmt: skip
+        if answer is not None:
+            self._clocks.setdefault(queue.broker_name, BrokerClock()).observe(answer.pop_time_ms, self._group.now())
+            if answer.unwanted:  # the broker compares hashes of tags: nobody is to see these
+                self._in_background(self._calls.ack(answer.unwanted))
+        return answer
+
+    def _keep(self, call: asyncio.Task[PopAnswer | None], lapse: float) -> None:
+        """Saves what a pop brings whose caller does not wait any more."""
+
+        def over(done: asyncio.Task[PopAnswer | None]) -> None:
+            if done.cancelled() or done.exception() is not None:
+                return
+            answer = done.result()
+            if answer is None:
+                return
+            if self._is_ending:
+                self._in_background(self._calls.give_back(answer.popped, GIVE_BACK))
+            else:
+                self._spare += [(one.message, lapse) for one in answer.popped]
+                self._sources.wake()
+
+        call.add_done_callback(over)
+
+    def _in_background(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    def _check_sources(self) -> None:
+        """Tells why there is nothing when that is not because there are no messages."""
+        sources = self._sources.all
+        if not sources and self._sources.missing is not None:
+            raise self._sources.missing
+        if sources and all(source.trouble is not None for source in sources):
+            assert sources[0].trouble is not None
+            raise sources[0].trouble
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> MessageExt:
+        message = await self.next()
+        if message is None:
+            raise StopAsyncIteration
+        return message
+
+    async def next(self) -> MessageExt | None:
+        """The next message, however long it takes; None when the consumer is closed."""
+        while True:
+            try:
+                messages = await self.receive(1, timeout=None)
+            except ClosedError:
+                if self._is_ending:
+                    return None
+                raise
+            if messages:
+                return messages[0]
+
+    async def ack(self, messages: MessageExt | Iterable[MessageExt]) -> None:
+        """The messages are done and not delivered again. Several are acked with one request per broker.
+
+        :raises InvalidReceipt: the time of a message is over (it is, or will be, delivered again); the error names the
+            messages, the others are acked.
+        :raises NetworkError: a broker cannot be reached; messages of others are acked.
+        :raises BrokerError: a broker refuses.
+        :raises ConfigError: a message was not received by a simple consumer.
+        :raises ClosedError: it is not started, or closed.
+        """
+        self._check_running()
+        wanted = [messages] if isinstance(messages, MessageExt) else list(messages)
+        popped = [Popped(message, _receipt_of(message)) for message in wanted]
+        late = [one for one in popped if self._overdue(one) > 0]
+        failures = await self._calls.ack([one for one in popped if one not in late])
+        if late:
+            raise self._invalid(late)
+        for part, error in failures:
+            if isinstance(error, InvalidReceipt):
+                error.messages = [one.message for one in part]
+            raise error
+
+    async def extend(self, message: MessageExt, duration: float) -> str:
+        """Keeps a received message invisible for ``duration`` seconds from now; 0 has it delivered again at once.
+
+        :returns: its new receipt, which the message (its property ``POP_CK``) has from now on, too.
+        :raises InvalidReceipt: its time is over: it is, or will be, delivered again.
+        :raises NetworkError: the broker cannot be reached.
+        :raises BrokerError: the broker refuses.
+        :raises ConfigError: the duration is out of range, or the message was not received by a simple consumer.
+        :raises ClosedError: it is not started, or closed.
+        """
+        self._check_running()
+        if not 0 <= duration <= LONGEST_INVISIBLE:
+            raise ConfigError(f"duration={duration!r} is out of range: 0 to {LONGEST_INVISIBLE} seconds is allowed")
+        one = Popped(message, _receipt_of(message))
+        if self._overdue(one) > 0:
+            raise self._invalid([one])
+        try:
+            receipt = (await self._calls.extend(one, duration)).encode()
+        except InvalidReceipt as e:
+            e.messages = [message]
+            raise
+        message.properties[Property.POP_CK] = receipt
+        return receipt
+
+    def _overdue(self, one: Popped) -> float:
+        clock = self._clocks.get(one.receipt.broker_name)
+        overdue = None if clock is None else clock.overdue(one.receipt, self._group.now())
+        return 0.0 if overdue is None else overdue
+
+    def _invalid(self, late: Sequence[Popped]) -> InvalidReceipt:
+        first = late[0]
+        error = InvalidReceipt(
+            ResponseCode.NO_MESSAGE,
+            f"the invisible time of {len(late)} messages is over, of {first.message!r} {self._overdue(first):.1f} s "
+            "ago: they are delivered again. Ask for a longer invisible_duration, or extend() in time",
+            first.receipt.broker_name,
+        )
+        error.messages = [one.message for one in late]
+        return error
+
+    # -- looking at it
+
+    def health(self) -> SimpleHealth:
+        """State and sources as they are now."""
+        now = self._group.now()
+        base = running_info.health(self._group)
+        sources = [
+            SourceHealth(
+                source.queue.topic, source.queue.broker_name, source.is_ready,
+                None if source.trouble is None else str(source.trouble), now - source.asked_at,
+            )
+            for source in self._sources.all
+        ]  # fmt: skip
+        values = {name: getattr(base, name) for name in Health.__dataclass_fields__}
+        return SimpleHealth(**values, sources=sources)
+
+    async def lag(self) -> dict[MessageQueue, int]:
+        """Messages of each queue that nobody of the group has received yet, as the brokers count now; received ones
+        that are not acked are not counted.
+
+        :raises NetworkError: a broker cannot be asked.
+        """
+        self._check_running()
+        await self._sources.refresh()
+        topics = [await self._instance.routes.get(topic) for topic in self.topics()]
+        return await running_info.lag_of(self._group, [queue for route in topics for queue in route.read_queues])
+
+    def __repr__(self) -> str:
+        return f"SimpleConsumer(group={self.group!r}, {self._group.state.value}, topics={sorted(self.topics())})"
+
+    # -- a member of the client instance
+
+    def heartbeat(self) -> ConsumerData:
+        """What brokers are to know of this member."""
+        return ConsumerData(
+            group_name=self.group,
+            consume_type="CONSUME_POP",
+            consume_from_where=self._options.consume_from.value,
+            subscription_data_set=list(self._group.subscriptions.values()),
+        )
+
+    def topics(self) -> set[str]:
+        """The topics it receives from."""
+        return set(self._group.subscriptions)
+
+    async def on_ids_changed(self) -> None:
+        """Other members are none of its business: nobody has queues of his own."""
+
+
+def _receipt_of(message: MessageExt) -> ExtraInfo:
+    text = message.properties.get(Property.POP_CK)
+    if text is None:
+        raise ConfigError(f"{message!r} has no receipt: only what a simple consumer has received can be acked")
+    try:
+        return ExtraInfo.parse(text)
+    except BadHeader as e:
+        raise ConfigError(f"the receipt of {message!r} is none: {e}") from e

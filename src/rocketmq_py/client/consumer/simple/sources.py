@@ -1,0 +1,178 @@
+"""Where a simple consumer gets its messages: every broker of every topic, each asked in turn.
+
+A source is popped without waiting while it may have something; when all are empty, word of new messages is waited for
+at all of them at once, which takes no message from anybody. Refuses to know who receives and acks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+
+from rocketmq_py.client.consumer.consumer_group import Group
+from rocketmq_py.client.consumer.pop_calls import Attempts, PopCalls
+from rocketmq_py.core.consumer.flow_control import failure_delay
+from rocketmq_py.core.pop.receipts import ALL_QUEUES
+from rocketmq_py.core.route import TopicRoute
+from rocketmq_py.errors import NetworkError, NoRouteError, RocketMQError
+from rocketmq_py.model import MessageQueue
+
+_log = logging.getLogger(__name__)
+
+EMPTY_RESTS = (0.005, 1.0)
+"""Seconds a source rests that said it has something and had nothing: the first time, doubled up to the last."""
+LOOK_AGAIN = 1.0
+"""Seconds until routes are looked at again while nothing comes: there may be other brokers, or a topic at last."""
+
+
+class Source:
+    """All queues of a topic on one broker.
+
+    ``is_ready``: it may have messages. ``trouble`` is why it could not be asked the last time.
+    """
+
+    def __init__(self, queue: MessageQueue, now: float, *, order: bool) -> None:
+        self.queue = queue
+        self.attempts = Attempts() if order else None
+        self.is_ready = True
+        self.trouble: RocketMQError | None = None
+        self.asked_at = now
+        self.rests_until = 0.0
+        self.watch: asyncio.Task[None] | None = None
+        self._misses = 0
+
+    def found(self, count: int) -> None:
+        """A pop has brought ``count`` messages."""
+        self.trouble = None
+        self.is_ready = count > 0
+        self._misses = 0 if count else self._misses + 1
+
+    def failed(self, error: RocketMQError, now: float) -> None:
+        """It could not be asked: again later."""
+        level = logging.DEBUG if type(error) is type(self.trouble) else logging.WARNING
+        _log.log(level, "receiving from %s of broker %s failed: %s", self.queue.topic, self.queue.broker_name, error)
+        self.trouble = error
+        self.is_ready = True
+        self.rests_until = now + failure_delay(error)
+
+    def heard(self, now: float) -> None:
+        """There is word that it may have messages."""
+        self.trouble = None
+        self.is_ready = True
+        first, longest = EMPTY_RESTS
+        self.rests_until = now + min(first * 2**self._misses, longest) if self._misses > 1 else 0.0
+
+
+class Sources:
+    """The sources of a consumer, those of topics it no longer subscribes to left out.
+
+    :param poll: seconds a broker may hold a request.
+    """
+
+    def __init__(self, group: Group, calls: PopCalls, *, poll: float, order: bool) -> None:
+        self._group = group
+        self._calls = calls
+        self._poll = poll
+        self._order = order
+        self._routes: dict[str, TopicRoute] = {}
+        self._sources: dict[MessageQueue, Source] = {}
+        self._arrived = asyncio.Event()
+        self._turn = 0
+        self.missing: RocketMQError | None = None
+
+    @property
+    def all(self) -> list[Source]:
+        """The sources, sorted."""
+        return [self._sources[queue] for queue in sorted(self._sources)]
+
+    async def refresh(self) -> None:
+        """Brings the sources up to date with subscriptions and routes; :meth:`wait` waits for what is new since."""
+        self._arrived.clear()
+        self.missing = None
+        found: dict[str, TopicRoute] = {}
+        for topic in self._group.subscriptions:
+            try:
+                found[topic] = await self._group.instance.routes.get(topic)
+            except (NoRouteError, NetworkError) as e:
+                self.missing = e
+        if len(found) == len(self._routes) and all(self._routes.get(topic) is route for topic, route in found.items()):
+            return
+        self._routes = found
+        now = self._group.now()
+        wanted = [
+            MessageQueue(topic, broker, ALL_QUEUES)
+            for topic, route in found.items()
+            for broker in dict.fromkeys(queue.broker_name for queue in route.read_queues)
+        ]
+        for queue in [queue for queue in self._sources if queue not in wanted]:
+            _stop(self._sources.pop(queue))
+        for queue in wanted:
+            if queue not in self._sources:
+                self._sources[queue] = Source(queue, now, order=self._order)
+
+    def in_turn(self) -> list[Source]:
+        """The sources that may have messages, each time another one first."""
+        sources = self.all
+        if not sources:
+            return []
+        self._turn = (self._turn + 1) % len(sources)
+        now = self._group.now()
+        ordered = sources[self._turn :] + sources[: self._turn]
+        return [source for source in ordered if source.is_ready and source.rests_until <= now]
+
+    async def wait(self, seconds: float | None) -> None:
+        """Returns when a source may have messages, at the latest after ``seconds``, or when it is time to refresh."""
+        rests = [LOOK_AGAIN]
+        for source in self.all:
+            if source.is_ready:
+                rests.append(max(0.0, source.rests_until - self._group.now()))
+            elif source.watch is None:
+                source.watch = asyncio.ensure_future(self._watch(source))
+                source.watch.add_done_callback(self._watched(source))
+        pause = min([*rests, *([] if seconds is None else [seconds])], default=None)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await self._arrived.wait()
+
+    async def _watch(self, source: Source) -> None:
+        source.asked_at = self._group.now()
+        try:
+            if await self._calls.notified(source.queue, poll=self._poll, order=self._order):
+                source.heard(self._group.now())
+            else:
+                source.trouble = None
+        except RocketMQError as e:
+            source.failed(e, self._group.now())
+            if e.refresh_route:
+                await self._group.instance.routes.refresh_all({source.queue.topic})
+
+    def _watched(self, source: Source) -> Callable[[asyncio.Task[None]], None]:
+        def over(watch: asyncio.Task[None]) -> None:
+            if source.watch is watch:
+                source.watch = None
+            self._arrived.set()
+            if not watch.cancelled() and watch.exception() is not None:
+                _log.error("watching %s failed", source.queue, exc_info=watch.exception())
+                source.is_ready = True
+                source.rests_until = self._group.now() + LOOK_AGAIN
+
+        return over
+
+    def wake(self) -> None:
+        """Has everybody who waits look again."""
+        self._arrived.set()
+
+    async def close(self) -> None:
+        """Ends all watching."""
+        watches = [source.watch for source in self._sources.values() if source.watch is not None]
+        for source in self._sources.values():
+            _stop(source)
+        self.wake()
+        await asyncio.gather(*watches, return_exceptions=True)
+
+
+def _stop(source: Source) -> None:
+    if source.watch is not None:
+        source.watch.cancel()

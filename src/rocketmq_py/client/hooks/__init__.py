@@ -1,0 +1,1 @@
+"""Code that runs around sending and consuming: hooks of applications and message traces."""

@@ -1,0 +1,77 @@
+"""A producer's memory of slow and failing brokers, and the job that asks whether they answer again.
+
+Knows clocks, routes and requests. The tables and rules are in ``core.producer.latency_fault``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable
+
+from rocketmq_py.client.client_instance import ClientInstance, every
+from rocketmq_py.core.producer.latency_fault import BrokerFaults, LatencyFaultTolerance, TolerantTurn
+from rocketmq_py.core.producer.send_attempts import RoundRobin
+from rocketmq_py.errors import RocketMQError
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.headers.common import GetMaxOffset
+from rocketmq_py.tasks import Background
+
+_log = logging.getLogger(__name__)
+
+_ROUND_SECONDS = 3.0
+
+
+class LatencyFaultDetector:
+    """Notes how sends ended, and chooses queues accordingly.
+
+    :param topics: topics of the producer; brokers are asked for the end of a queue of one of them.
+    """
+
+    def __init__(
+        self, options: LatencyFaultTolerance, instance: ClientInstance, topics: Callable[[], set[str]]
+    ) -> None:
+        self.faults = BrokerFaults(options)
+        self._instance = instance
+        self._topics = topics
+        self._detecting = Background()
+        if options.start_detector_enable:
+            self._detecting.start(every(_ROUND_SECONDS, _ROUND_SECONDS, self.detect))
+
+    def turn(self) -> RoundRobin:
+        """The order of a topic's queues."""
+        return TolerantTurn(self.faults, time.monotonic, random.getrandbits(16))
+
+    def ended(self, broker: str, began: float, error: RocketMQError | None) -> None:
+        """A send that began at ``began`` (``time.monotonic``) ended."""
+        now = time.monotonic()
+        self.faults.ended(broker, now - began, error, now)
+
+    async def detect(self) -> None:
+        """Ask the brokers that are due whether they answer."""
+        await asyncio.gather(*map(self._ask, self.faults.due(time.monotonic())))
+
+    async def _ask(self, broker: str) -> None:
+        address = self._instance.routes.master(broker)
+        if address is None:
+            self.faults.forget(broker)
+            return
+        topic = next(iter(self._topics()), None)
+        if topic is None:
+            return
+        header = GetMaxOffset(topic=topic, queue_id=0)
+        try:
+            await self._instance.connections.invoke(
+                address, RequestCode.GET_MAX_OFFSET, header, timeout=self.faults.options.detect_timeout
+            )
+        except RocketMQError as e:
+            _log.debug("broker %s at %s is still not used: %s", broker, address, e)
+            return
+        if self.faults.answered(broker):
+            _log.info("broker %s at %s answers again", broker, address)
+
+    def close(self) -> None:
+        """Ask no more."""
+        self._detecting.cancel()

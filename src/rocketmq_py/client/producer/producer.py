@@ -1,0 +1,340 @@
+"""The asyncio producer.
+
+Knows the public face and the producer's life. How messages reach brokers is ``sender``'s business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from rocketmq_py.client.client_instance import ClientInstance
+from rocketmq_py.client.hooks.hooks import SendHook, SendHooks
+from rocketmq_py.client.hooks.tracing import SendTrace, Trace, Tracer
+from rocketmq_py.client.producer import request_reply
+from rocketmq_py.client.producer.recall import recall
+from rocketmq_py.client.producer.request_reply import PendingRequests
+from rocketmq_py.client.producer.sender import Options, Sender
+from rocketmq_py.client.routes import name_servers
+from rocketmq_py.core.producer.latency_fault import LatencyFaultTolerance
+from rocketmq_py.core.producer.outgoing_message import check_limits
+from rocketmq_py.core.producer.send_attempts import Chooser, Delivery, shard
+from rocketmq_py.errors import ClosedError, ConfigError, RequestTimeout
+from rocketmq_py.model import Message, MessageExt, MessageQueue, SendResult
+from rocketmq_py.protocol import names
+from rocketmq_py.protocol.bodies.common import ProducerData
+from rocketmq_py.tls import Tls
+from rocketmq_py.wire.compression import CompressionType
+from rocketmq_py.wire.signing import Credentials
+
+QueueSelector = Callable[[Sequence[MessageQueue], Message, Any], MessageQueue]
+"""Picks a queue: takes the writable queues of the topic, the message, and the argument given with it."""
+
+
+class Producer:
+    """Sends messages.
+
+    Made anywhere, started inside an event loop: ``async with Producer("shop", "127.0.0.1:9876") as producer``.
+
+    :param group: producer group; names the application to the brokers.
+    :param namesrv: name servers: ``"h:p;h:p"``, a sequence, or None for the environment's NAMESRV_ADDR.
+    :param send_timeout: seconds a send may take, all attempts together.
+    :param retries: attempts at other brokers after the first failed.
+    :param compress_over: bodies of this many bytes and more are compressed, on the spot; None never compresses.
+    :param compression: how; LZ4 and ZSTD need the ``compression`` extra.
+    :param compression_level: 1 (fast) to 9 (small).
+    :param max_message_size: limit of a body in bytes, as the brokers have it (4 MiB).
+    :param default_queue_nums: queues of a topic that the first message creates; at most what TBW102 has.
+    :param create_topic: the topic brokers copy when a first message creates one.
+    :param instance: share this client's connections; its owner starts and stops it. ``namesrv``, ``instance_name`` and
+        ``address_map`` are its own then.
+    :param instance_name: part of the client id after ``ip@``; by default unique.
+    :param address_map: other addresses for those brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
+    :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
+    :param credentials: what requests are signed with, for servers with access control.
+    :param hooks: called before and after every send.
+    :param trace: leave traces of messages in the brokers' trace topic, or in the one named here; see
+        :mod:`rocketmq_py.client.hooks.tracing`. Off by default.
+    :param send_latency_fault_enable: keep away from brokers that are slow or fail, for a time that grows with their
+        latency: True for Java's tables, :class:`~rocketmq_py.LatencyFaultTolerance` for others. Off by default.
+    :param send_msg_max_timeout_per_request: seconds of ``send_timeout`` an attempt may take that is not the last one;
+        None lets a broker that does not answer take all of it.
+    :param retry_another_broker_when_not_store_ok: send a message again, to another broker, that a broker has stored but
+        does not know to be flushed or replicated; what comes of the last attempt is the result. Consumers may see it
+        more than once. Off by default.
+    :raises ConfigError: an option that can never work.
+    """
+
+    def __init__(  # noqa: PLR0913 - options by keyword
+        self,
+        group: str,
+        namesrv: str | Sequence[str] | None = None,
+        *,
+        send_timeout: float = 3.0,
+        retries: int = 2,
+        compress_over: int | None = 4096,
+        compression: CompressionType = CompressionType.ZLIB,
+        compression_level: int = 5,
+        max_message_size: int = names.MAX_MESSAGE_SIZE,
+        default_queue_nums: int = 4,
+        create_topic: str = names.AUTO_CREATE_TOPIC,
+        instance: ClientInstance | None = None,
+        instance_name: str | None = None,
+        address_map: Mapping[str, str] | None = None,
+        tls: Tls = None,
+        credentials: Credentials | None = None,
+        hooks: Sequence[SendHook] = (),
+        trace: Trace = False,
+        send_latency_fault_enable: LatencyFaultTolerance | bool = False,
+        send_msg_max_timeout_per_request: float | None = None,
+        retry_another_broker_when_not_store_ok: bool = False,
+    ) -> None:
+        self.group = names.check_group(group)
+        check_limits(compress_over, max_message_size)
+        self._options = Options(
+            send_timeout, retries, compress_over, compression, compression_level, max_message_size, create_topic,
+            default_queue_nums, _tolerance(send_latency_fault_enable),
+            math.inf if send_msg_max_timeout_per_request is None else send_msg_max_timeout_per_request,
+            retry_another_broker_when_not_store_ok,
+        )  # fmt: skip
+        self._namesrv = [] if instance is not None else name_servers(namesrv)
+        self._instance_name = instance_name
+        self._address_map = address_map
+        self._tls = tls
+        self._credentials = credentials
+        self._instance = instance
+        self._own_instance = instance is None
+        self._sender: Sender | None = None
+        self.pending = PendingRequests(f"producer {group}")
+        """Requests that wait for replies."""
+        self._reply_topics: set[str] = set()
+        self.tracer = Tracer.of(trace, self.group, "PRODUCE")
+        if self.tracer is not None:
+            hooks = (*hooks, SendTrace(self.tracer))
+        self.hooks = SendHooks(self.group, hooks) if hooks else None
+
+    # -- life
+
+    async def start(self) -> None:
+        """Make ready to send. May be called more than once, not after :meth:`close`."""
+        if self._sender is not None:
+            return
+        if self._instance is None:
+            self._instance = ClientInstance(
+                self._namesrv,
+                instance_name=self._instance_name,
+                address_map=self._address_map,
+                tls=self._tls,
+                credentials=self._credentials,
+            )
+        self._instance.register(self)
+        self._sender = Sender(self.group, self._instance, self._options)
+        if self.tracer is not None:
+            self.tracer.start(self._instance)
+        await self._instance.start()
+        await self._instance.heartbeat_all()
+
+    async def close(self) -> None:
+        """Wait for what is being sent, sign off at the brokers, end the connections. May be called more than once."""
+        if self._sender is None or self._instance is None:
+            return
+        self.pending.close()
+        await self._sender.close()
+        if self.tracer is not None:
+            await self.tracer.close()
+        await self._instance.unregister(self)
+        if self._own_instance:
+            await self._instance.stop()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def sender(self) -> Sender:
+        """What sends; for the blocking face.
+
+        :raises ClosedError: the producer is not started.
+        """
+        if self._sender is None:
+            raise ClosedError("this producer is not started: use it in a with statement, or call start() first")
+        return self._sender
+
+    # -- sending
+
+    async def send(
+        self, message: Message, queue: MessageQueue | None = None, timeout: float | None = None
+    ) -> SendResult:
+        """Send a message and wait until a broker has it.
+
+        :param queue: the queue to send to; without it the queues of the topic take turns, and a failure is tried again
+            at another broker.
+        :param timeout: seconds for all attempts, instead of ``send_timeout``.
+        :raises MessageIllegal: no broker would take it.
+        :raises NoRouteError: the topic cannot be sent to.
+        :raises BrokerError: the broker refused it.
+        :raises NetworkError: no broker was reached or answered in time; it may have been stored nonetheless.
+        """
+        return await self.send_async(message, queue, timeout)
+
+    def send_async(
+        self, message: Message, queue: MessageQueue | None = None, timeout: float | None = None
+    ) -> asyncio.Future[SendResult]:
+        """Begin to send a message; the future tells how it ended. Arguments and errors as :meth:`send`.
+
+        An illegal message raises at once. Nothing limits how many sends are under way: await some before beginning
+        more.
+        """
+        if self.hooks is not None:
+            return self.hooks.follow([message], lambda: self._send(self.sender.delivery(message, queue, timeout)))
+        return self._send(self.sender.delivery(message, queue, timeout))
+
+    async def send_oneway(self, message: Message, queue: MessageQueue | None = None) -> None:
+        """Send a message without waiting for a broker's answer: fast, and nobody hears when it is lost.
+
+        :raises MessageIllegal: no broker would take it.
+        :raises NoRouteError: the topic cannot be sent to.
+        :raises NetworkError: no connection to the broker could be made.
+        """
+        sender = self.sender
+        if self.hooks is None:
+            await sender.deliver_oneway(sender.delivery(message, queue))
+            return
+        with self.hooks.during([message]):
+            await sender.deliver_oneway(sender.delivery(message, queue))
+
+    async def send_batch(
+        self, messages: Iterable[Message], queue: MessageQueue | None = None, timeout: float | None = None
+    ) -> SendResult:
+        """Send messages of one topic in one request; all are stored in one queue, one after the other, or none is.
+
+        :raises MessageIllegal: they have different topics, a delay level, a retry topic, or are too large together.
+        Other errors as :meth:`send`.
+        """
+        batch = list(messages)
+        if self.hooks is not None:
+            return await self.hooks.follow(batch, lambda: self._send(self.sender.delivery(batch, queue, timeout)))
+        return await self._send(self.sender.delivery(batch, queue, timeout))
+
+    async def send_ordered(
+        self,
+        message: Message,
+        key: Any = None,
+        selector: QueueSelector | None = None,
+        timeout: float | None = None,
+    ) -> SendResult:
+        """Send a message to the queue its key belongs to; there is no second attempt, at another queue.
+
+        :param key: sharding key, the message's own by default: one key, one queue. A Java producer picks the same queue
+            for the same string or int.
+        :param selector: picks the queue instead; takes the writable queues, the message and ``key``.
+        :raises ConfigError: there is neither a key nor a selector.
+        Other errors as :meth:`send`.
+        """
+        choose = chooser(message, key, selector)
+        if self.hooks is not None:
+            return await self.hooks.follow(
+                [message], lambda: self._send(self.sender.delivery(message, None, timeout, choose))
+            )
+        return await self._send(self.sender.delivery(message, None, timeout, choose))
+
+    async def request(self, message: Message, timeout: float = 3.0, queue: MessageQueue | None = None) -> MessageExt:
+        """Send a request and wait for the reply of whoever consumes it, made with :func:`~rocketmq_py.reply`.
+
+        The message stays as it is; what is sent is a copy that says where the reply is to go. Hooks see it being sent.
+
+        :param timeout: seconds for everything: the request's way, the consumer's work and the way back.
+        :param queue: as of :meth:`send`.
+        :raises RequestTimeout: no reply came in time; the request may have been consumed nonetheless. A reply that
+            comes later is logged.
+        :raises ClosedError: the producer was closed meanwhile.
+        Other errors as :meth:`send`: the request was not stored.
+        """
+        sender, instance = self.sender, self._instance
+        assert instance is not None
+        request = request_reply.request_of(message, instance.client_id, timeout)
+        reply, sent = self.pending.expect(request), None
+        try:
+            async with asyncio.timeout(timeout):
+                await sender.write_queues(request.topic, timeout)
+                self._reply_topics |= await request_reply.introduce(instance, request.topic)
+                sent = await self.send_async(request, queue, timeout)
+                return await reply
+        except RequestTimeout:
+            raise
+        except TimeoutError as e:
+            raise request_reply.unanswered(request, sent, timeout) from e
+        finally:
+            self.pending.end(request)
+
+    async def recall(self, topic: str, recall_handle: str, timeout: float | None = None) -> str:
+        """Take back a message that waits for its time; its unique key.
+
+        A broker takes note of it and cannot tell whether the message is still there: one that is due within the second
+        may come nonetheless.
+
+        :param recall_handle: of the :class:`SendResult` of its send.
+        :param timeout: seconds, instead of ``send_timeout``.
+        :raises ConfigError: the handle is none.
+        :raises NoRouteError: the broker it names is not known.
+        :raises BrokerError: the broker refused it: it is too late, or recalls are off (``recallMessageEnable``).
+        :raises NetworkError: the broker was not reached or did not answer in time.
+        """
+        seconds = self._options.send_timeout if timeout is None else timeout
+        return await recall(self.sender, self.group, topic, recall_handle, seconds)
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues of a topic that can be written, those it will get if it does not exist yet.
+
+        :raises NoRouteError: there are none.
+        """
+        return list(await self.sender.write_queues(topic, self._options.send_timeout))
+
+    def _send(self, delivery: Delivery) -> asyncio.Future[SendResult]:
+        future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
+        self.sender.send(delivery, future)
+        return future
+
+    # -- a member of the instance
+
+    def heartbeat(self) -> ProducerData:
+        """What brokers are told of this producer."""
+        return ProducerData(group_name=self.group)
+
+    def topics(self) -> set[str]:
+        """Topics this producer has sent to, and those that bring replies."""
+        return self._sender.topics | self._reply_topics if self._sender is not None else set()
+
+    async def on_ids_changed(self) -> None:
+        """Nothing: consumers hear of that."""
+
+    def __repr__(self) -> str:
+        return f"Producer(group={self.group!r}, namesrv={';'.join(self._namesrv)!r})"
+
+
+def _tolerance(option: LatencyFaultTolerance | bool) -> LatencyFaultTolerance | None:
+    if isinstance(option, bool):
+        return LatencyFaultTolerance() if option else None
+    return option.check()
+
+
+def chooser(message: Message, key: Any, selector: QueueSelector | None) -> Chooser:
+    """How the queue of an ordered message is picked.
+
+    :raises ConfigError: there is neither a key nor a selector.
+    """
+    if selector is not None:
+        return lambda queues: selector(queues, message, key)
+    if key is None:
+        key = message.sharding_key
+    if not isinstance(key, str | int):
+        raise ConfigError(f"an ordered message needs a sharding key (a str or an int, not {key!r}) or a selector")
+    return lambda queues: shard(queues, key)

@@ -1,0 +1,224 @@
+"""Request and reply: requests that wait for what a consumer answers, and the answer's message.
+
+Knows the properties that bring a reply back (MessageUtil, DefaultMQProducerImpl.request, ClientRemotingProcessor).
+Refuses to know how messages are sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Protocol, runtime_checkable
+
+from rocketmq_py.client.client_instance import ClientInstance
+from rocketmq_py.client.routes import Routes
+from rocketmq_py.core.producer.request_futures import AwaitedReplies
+from rocketmq_py.errors import ClosedError, ConfigError, MessageIllegal, NoRouteError, RequestTimeout
+from rocketmq_py.model import Message, MessageExt, RecordHead, SendResult
+from rocketmq_py.properties import Property
+from rocketmq_py.protocol import names
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.headers.replies import PushReplyMessage
+from rocketmq_py.protocol.sys_flag import COMPRESSED
+from rocketmq_py.wire.command import Command
+from rocketmq_py.wire.compression import decompress
+from rocketmq_py.wire.record import pack_host
+
+_log = logging.getLogger(__name__)
+
+_NEEDED = (Property.CLUSTER, Property.REPLY_TO_CLIENT, Property.CORRELATION_ID)
+
+
+def reply(request: MessageExt, body: bytes | str) -> Message:
+    """The reply to a request, for a listener to send with any producer: ``producer.send(reply(request, "done"))``.
+
+    The broker passes it on to the client that waits; the send fails with BrokerError when that is gone.
+
+    :param request: the message as it was consumed.
+    :param body: the reply's content; ``str`` is encoded as UTF-8. Brokers take no empty one.
+    :raises MessageIllegal: nobody waits for a reply to this message: it was not sent as a request.
+    """
+    asked = request.properties
+    missing = [name for name in _NEEDED if not asked.get(name)]
+    if missing:
+        raise MessageIllegal(
+            f"{request!r} is no request that could be replied to: it has no property {', '.join(missing)}; its sender "
+            "must use request() instead of send()"
+        )
+    answer = Message(names.reply_topic(asked[Property.CLUSTER]), body)
+    answer.properties |= {
+        Property.MESSAGE_TYPE: names.REPLY_MESSAGE_TYPE,
+        Property.CORRELATION_ID: asked[Property.CORRELATION_ID],
+        Property.REPLY_TO_CLIENT: asked[Property.REPLY_TO_CLIENT],
+    }
+    if Property.MESSAGE_TTL in asked:
+        answer.properties[Property.MESSAGE_TTL] = asked[Property.MESSAGE_TTL]
+    return answer
+
+
+def request_of(message: Message, client_id: str, timeout: float) -> Message:
+    """The request that asks what a message asks; the message stays as it is.
+
+    :raises ConfigError: ``timeout`` is no time to wait.
+    """
+    if timeout <= 0:
+        raise ConfigError(f"timeout={timeout} leaves no time for a reply; it must be greater than 0 seconds")
+    request = Message(message.topic, message.body, flag=message.flag)
+    request.properties = {
+        **message.properties,
+        Property.CORRELATION_ID: str(uuid.uuid4()),
+        Property.REPLY_TO_CLIENT: client_id,
+        Property.MESSAGE_TTL: str(max(1, round(timeout * 1000))),
+    }
+    request.properties.pop(Property.UNIQUE_KEY, None)
+    return request
+
+
+def unanswered(request: Message, sent: SendResult | None, timeout: float) -> RequestTimeout:
+    """The error for a request whose time is over."""
+    what = f"no reply to request {request.properties[Property.CORRELATION_ID]} to topic {request.topic!r}"
+    if sent is None:
+        return RequestTimeout(f"{what} within {timeout:g} s: it was not even known to be stored by then")
+    return RequestTimeout(
+        f"{what} within {timeout:g} s; it is stored as {sent.msg_id} in {sent.queue}. Does a consumer of the topic run,"
+        " and send reply(request, ...)?"
+    )
+
+
+async def introduce(instance: ClientInstance, topic: str) -> set[str]:
+    """Make all brokers know this client that may be given a reply to a request to ``topic``, whose route is known.
+
+    Replies go to any broker of the cluster; it passes them on to clients it has had a heartbeat of.
+
+    :returns: the topics replies go to.
+    """
+    routes = instance.routes
+    route = routes.known(topic)
+    clusters = {broker.cluster for broker in route.data.broker_datas} if route is not None else set()
+    found = {names.reply_topic(cluster) for cluster in clusters}
+    for reply_topic in found:
+        if routes.known(reply_topic) is None:
+            try:
+                await routes.refresh(reply_topic)
+            except NoRouteError as e:
+                _log.warning("nobody can reply to requests to topic %s yet: %s", topic, e)
+    serve(instance)
+    if any(instance.broker_version(master) is None for master in _masters(routes, {topic, *found})):
+        await instance.heartbeat_all()
+    return found
+
+
+def _masters(routes: Routes, topics: Iterable[str]) -> Iterator[str]:
+    for route in filter(None, map(routes.known, topics)):
+        yield from filter(None, map(routes.master, route.brokers))
+
+
+class PendingRequests:
+    """The requests of one producer that wait for replies; belongs to one event loop.
+
+    :param who: names the producer in errors.
+    """
+
+    def __init__(self, who: str) -> None:
+        self._who = who
+        self._awaited: AwaitedReplies[asyncio.Future[MessageExt]] = AwaitedReplies()
+        self._closed = False
+
+    def expect(self, request: Message) -> asyncio.Future[MessageExt]:
+        """What hears of the reply to a request that is about to be sent.
+
+        :raises ClosedError: the producer is closed.
+        """
+        if self._closed:
+            raise self._closed_error()
+        waiter: asyncio.Future[MessageExt] = asyncio.get_running_loop().create_future()
+        waiter.add_done_callback(_heard)
+        self._awaited.add(request.properties[Property.CORRELATION_ID], request.topic, waiter)
+        return waiter
+
+    def end(self, request: Message) -> None:
+        """Nobody waits for the reply to this request any more."""
+        self._awaited.end(request.properties[Property.CORRELATION_ID], time.monotonic())
+
+    def came(self, correlation_id: str, message: MessageExt) -> bool:
+        """A reply has come; whether it is one of ours, in time or late."""
+        waiter = self._awaited.take(correlation_id)
+        if waiter is not None and not waiter.done():
+            waiter.set_result(message)
+            return True
+        ended = self._awaited.ended(correlation_id)
+        if ended is None:
+            return False
+        _log.warning(
+            "the reply to request %s to topic %s came from %s %.3f s after nobody waited for it any more; use a longer "
+            "timeout if that is often so", correlation_id, ended.topic, message.born_host,
+            time.monotonic() - ended.at,
+        )  # fmt: skip
+        return True
+
+    def close(self) -> None:
+        """Fail all who wait."""
+        self._closed = True
+        for waiter in self._awaited.abandon(time.monotonic()):
+            if not waiter.done():
+                waiter.set_exception(self._closed_error())
+
+    def _closed_error(self) -> ClosedError:
+        return ClosedError(f"{self._who} is closed: no reply can come any more")
+
+
+@runtime_checkable
+class Requester(Protocol):
+    """A producer that may wait for replies."""
+
+    @property
+    def pending(self) -> PendingRequests: ...
+
+
+def serve(instance: ClientInstance) -> None:
+    """Have the producers of ``instance`` hear of replies."""
+
+    def came(address: str, request: Command) -> Command:
+        header = PushReplyMessage.from_ext(request.ext)
+        message = _message(header, request.body)
+        message.add_properties({Property.REPLY_ARRIVE_TIME: str(time.time_ns() // 1_000_000)})
+        correlation_id = message.properties.get(Property.CORRELATION_ID, "")
+        takers = (member for member in instance.members if isinstance(member, Requester))
+        if not any(taker.pending.came(correlation_id, message) for taker in takers):
+            _log.warning(
+                "broker %s brings a reply from %s that no request here waits for: correlation id %s, %d bytes",
+                address, header.born_host, correlation_id, len(message.body),
+            )  # fmt: skip
+        return Command(ResponseCode.SUCCESS)
+
+    instance.connections.on_request(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, came)
+
+
+def _heard(waiter: asyncio.Future[MessageExt]) -> None:
+    """Nobody misses the end of a wait whose request failed meanwhile."""
+    if not waiter.cancelled():
+        waiter.exception()
+
+
+def _message(header: PushReplyMessage, body: bytes) -> MessageExt:
+    """The reply as users get it; it has no place in a queue.
+
+    :raises CorruptRecord: its body does not decompress.
+    """
+    if header.sys_flag & COMPRESSED:
+        body = decompress(body, header.sys_flag)
+    head = RecordHead(
+        0, 0, zlib.crc32(body), header.queue_id, header.flag, 0, 0, header.sys_flag & ~COMPRESSED,
+        header.born_timestamp, _host(header.born_host), header.store_timestamp, _host(header.store_host),
+        header.reconsume_times or 0, 0, len(body),
+    )  # fmt: skip
+    return MessageExt(head, header.topic, body, (header.properties or "").encode(), header.bname or "")
+
+
+def _host(text: str) -> bytes:
+    ip, _, port = text.rpartition(":")
+    return pack_host(ip, int(port))

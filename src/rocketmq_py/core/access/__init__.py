@@ -1,0 +1,1 @@
+"""Decisions about access: users, permissions, what each request requires."""

@@ -1,0 +1,1 @@
+"""Decisions of brokers: held pulls, queue locks, connected clients, replication, statistics, overload."""

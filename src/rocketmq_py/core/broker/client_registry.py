@@ -1,0 +1,169 @@
+"""Who is connected: consumer groups with their members and subscriptions, and producer groups.
+
+Knows what a heartbeat changes and whether the other members must hear of it. Refuses to know connections (a channel is
+any hashable token) and clocks (time is milliseconds, passed in).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+
+from rocketmq_py.protocol.bodies.common import ConsumerData, SubscriptionData
+
+BROADCASTING = "BROADCASTING"
+
+
+@dataclass(slots=True)
+class RegisteredClient:
+    """One client on one connection."""
+
+    channel: Hashable
+    client_id: str
+    language: str = "OTHER"
+    version: int = 0
+    last_seen_ms: int = 0
+
+
+@dataclass(slots=True)
+class ConsumerGroup:
+    """A group with at least one member; type, model and start are those of the latest heartbeat of any member."""
+
+    name: str
+    consume_type: str = "CONSUME_PASSIVELY"
+    message_model: str = "CLUSTERING"
+    consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
+    members: dict[Hashable, RegisteredClient] = field(default_factory=dict)
+    subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
+
+    @property
+    def is_broadcasting(self) -> bool:
+        return self.message_model == BROADCASTING
+
+    def client_ids(self) -> list[str]:
+        return [member.client_id for member in self.members.values()]
+
+    def join(self, member: RegisteredClient) -> bool:
+        """Add or refresh a member; whether it is new."""
+        known = self.members.get(member.channel)
+        if known is not None and known.client_id == member.client_id:
+            known.last_seen_ms = member.last_seen_ms
+            return False
+        self.members[member.channel] = member
+        return known is None
+
+    def subscribe(self, wanted: Iterable[SubscriptionData]) -> bool:
+        """Replace subscriptions by newer ones and drop those of other topics; whether the set of topics changed."""
+        news = {subscription.topic: subscription for subscription in wanted}
+        changed = news.keys() != self.subscriptions.keys()
+        for topic in self.subscriptions.keys() - news.keys():
+            del self.subscriptions[topic]
+        for topic, subscription in news.items():
+            known = self.subscriptions.get(topic)
+            if known is None or subscription.sub_version > known.sub_version:
+                self.subscriptions[topic] = subscription
+        return changed
+
+
+class ConsumerRegistry:
+    """All consumer groups that have members."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, ConsumerGroup] = {}
+
+    def register(self, data: ConsumerData, member: RegisteredClient, *, keep_subscriptions: bool = False) -> bool:
+        """Take in one group of a heartbeat; whether members or topics of the group changed.
+
+        :param keep_subscriptions: the heartbeat carries no subscriptions (version 2, unchanged).
+        """
+        group = self.groups.get(data.group_name)
+        if group is None:
+            group = self.groups[data.group_name] = ConsumerGroup(data.group_name)
+        group.consume_type = data.consume_type
+        group.message_model = data.message_model
+        group.consume_from_where = data.consume_from_where
+        joined = group.join(member)
+        changed = False if keep_subscriptions else group.subscribe(data.subscription_data_set)
+        return joined or changed
+
+    def leave(self, group_name: str, channel: Hashable) -> ConsumerGroup | None:
+        """Take a member out; the group it was in, which may have no members left, or None."""
+        group = self.groups.get(group_name)
+        if group is None or group.members.pop(channel, None) is None:
+            return None
+        if not group.members:
+            del self.groups[group_name]
+        return group
+
+    def leave_all(self, channel: Hashable) -> list[ConsumerGroup]:
+        """Take a closed channel out of every group; the groups it was in."""
+        left = [self.leave(name, channel) for name, group in list(self.groups.items()) if channel in group.members]
+        return [group for group in left if group is not None]
+
+    def expire(self, before_ms: int) -> list[tuple[str, RegisteredClient]]:
+        """Take out members last seen before a time."""
+        late = [
+            (name, member)
+            for name, group in self.groups.items()
+            for member in group.members.values()
+            if member.last_seen_ms < before_ms
+        ]
+        for name, member in late:
+            self.leave(name, member.channel)
+        return late
+
+    def subscription(self, group_name: str, topic: str) -> SubscriptionData | None:
+        group = self.groups.get(group_name)
+        return None if group is None else group.subscriptions.get(topic)
+
+    def may_consume(self, group_name: str, topic: str) -> bool:
+        """Whether a group subscribes to a topic; one that has no subscriptions at all may consume anything."""
+        group = self.groups.get(group_name)
+        return group is None or not group.subscriptions or topic in group.subscriptions
+
+    def groups_of(self, topic: str) -> list[str]:
+        """Names of the groups that subscribe to a topic."""
+        return [name for name, group in self.groups.items() if topic in group.subscriptions]
+
+    def find(self, group_name: str, client_id: str) -> RegisteredClient | None:
+        """The member of a group with that client id."""
+        group = self.groups.get(group_name)
+        members = group.members.values() if group else ()
+        return next((member for member in members if member.client_id == client_id), None)
+
+
+class ProducerRegistry:
+    """All producer groups that have members."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, dict[Hashable, RegisteredClient]] = {}
+        self._channels: dict[str, Hashable] = {}
+
+    def register(self, group_name: str, member: RegisteredClient) -> None:
+        self.groups.setdefault(group_name, {})[member.channel] = member
+        self._channels[member.client_id] = member.channel
+
+    def find(self, client_id: str) -> Hashable | None:
+        """The connection of a client, the one it was last heard on."""
+        return self._channels.get(client_id)
+
+    def leave(self, group_name: str, channel: Hashable) -> None:
+        members = self.groups.get(group_name)
+        member = members.pop(channel, None) if members is not None else None
+        if member is None:
+            return
+        if not members:
+            del self.groups[group_name]
+        is_last = not any(channel in others for others in self.groups.values())
+        if is_last and self._channels.get(member.client_id) == channel:
+            del self._channels[member.client_id]
+
+    def leave_all(self, channel: Hashable) -> None:
+        for name in [name for name, members in self.groups.items() if channel in members]:
+            self.leave(name, channel)
+
+    def expire(self, before_ms: int) -> None:
+        """Take out members last seen before a time."""
+        for name, members in list(self.groups.items()):
+            for member in [m for m in members.values() if m.last_seen_ms < before_ms]:
+                self.leave(name, member.channel)

@@ -1,0 +1,124 @@
+"""The table of pulls that wait for messages (long polling).
+
+Knows what is held, for which queue, from which offset and until when, and decides which pulls to answer when messages
+arrive, when time runs out and when a sweep looks for missed arrivals. Refuses to know how a pull is run again and how
+its answer travels: a held pull is an opaque token. Time is milliseconds, passed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Generic, NamedTuple, TypeVar
+
+from rocketmq_py.core.consumer.subscription import Accepts, Wants, wants_any
+
+T = TypeVar("T")
+
+_NEVER = 1 << 62
+
+
+class QueueKey(NamedTuple):
+    """What pulls wait for."""
+
+    topic: str
+    queue_id: int
+
+
+class Held(NamedTuple, Generic[T]):
+    """One waiting pull.
+
+    ``offset`` is where it wants to read on, ``accepts`` its tag filter and ``wants`` its filter of records (None:
+    everything), ``deadline_ms`` when it is to be answered anyway.
+    """
+
+    offset: int
+    deadline_ms: int
+    accepts: Accepts | None
+    token: T
+    wants: Wants | None = None
+
+
+class HoldTable(Generic[T]):
+    """Waiting pulls by queue."""
+
+    def __init__(self) -> None:
+        self._held: dict[QueueKey, list[Held[T]]] = {}
+        self._count = 0
+        self._next_deadline = _NEVER
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __bool__(self) -> bool:
+        return bool(self._held)
+
+    def add(self, key: QueueKey, held: Held[T]) -> None:
+        """Hold a pull until it is taken by one of the other methods."""
+        self._held.setdefault(key, []).append(held)
+        self._count += 1
+        self._next_deadline = min(self._next_deadline, held.deadline_ms)
+
+    def waiting(self, key: QueueKey) -> bool:
+        """Whether anybody waits for the queue."""
+        return key in self._held
+
+    def arrived(
+        self, key: QueueKey, max_offset: int, tags_codes: Iterable[int], records: Callable[[], Iterable[bytes]] = tuple
+    ) -> list[T]:
+        """Take the pulls that new messages satisfy.
+
+        :param max_offset: the end of the queue after the arrival.
+        :param tags_codes: of the new messages. A pull whose filter wants none of them stays where it is.
+        :param records: reads the new messages; called only for pulls that filter records.
+        """
+        if key not in self._held:
+            return []
+        codes = list(tags_codes)
+
+        def due(held: Held[T]) -> bool:
+            if held.offset >= max_offset or not wants_any(held.accepts, codes):
+                return False
+            return held.wants is None or any(map(held.wants, records()))
+
+        return self._take(key, due)
+
+    def sweep(self, now_ms: int, max_offset: Callable[[str, int], int]) -> list[T]:
+        """Take every pull whose queue has grown unnoticed, or whose time is up; filters are not asked here."""
+
+        def take(key: QueueKey, end: int) -> list[T]:
+            return self._take(key, lambda held: held.offset < end or held.deadline_ms <= now_ms)
+
+        return [token for key in list(self._held) for token in take(key, max_offset(*key))]
+
+    def expired(self, now_ms: int) -> list[T]:
+        """Take every pull whose time is up; cheap when none is."""
+        if now_ms < self._next_deadline:
+            return []
+        late = [token for key in list(self._held) for token in self._take(key, lambda held: held.deadline_ms <= now_ms)]
+        left = (held.deadline_ms for waiting in self._held.values() for held in waiting)
+        self._next_deadline = min(left, default=_NEVER)
+        return late
+
+    def take(self, key: QueueKey, wanted: Callable[[T], bool]) -> list[T]:
+        """Take the pulls of a queue that ``wanted`` says so of."""
+        return self._take(key, lambda held: wanted(held.token)) if key in self._held else []
+
+    def drain(self, unwanted: Callable[[T], bool] = lambda _: True) -> list[T]:
+        """Take every pull that ``unwanted`` says so of; all of them by default."""
+        return [token for key in list(self._held) for token in self._take(key, lambda held: unwanted(held.token))]
+
+    def _take(self, key: QueueKey, due: Callable[[Held[T]], bool]) -> list[T]:
+        held = self._held[key]
+        kept: list[Held[T]] = []
+        taken: list[T] = []
+        for one in held:
+            if due(one):
+                taken.append(one.token)
+            else:
+                kept.append(one)
+        self._count -= len(taken)
+        if kept:
+            self._held[key] = kept
+        else:
+            del self._held[key]
+        return taken

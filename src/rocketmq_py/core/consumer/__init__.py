@@ -1,0 +1,1 @@
+"""Decisions of consumers: allocation, rebalance, process queues, flow control, settling, order, subscriptions."""

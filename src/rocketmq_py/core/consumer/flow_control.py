@@ -1,0 +1,125 @@
+"""When a queue may be pulled, and how long to wait when it may not.
+
+The rules of the push consumer's pull loop, in their order (DefaultMQPushConsumerImpl.pullMessage). Limits are compared
+before a pull and strictly, so one more batch can exceed them.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from rocketmq_py.core.consumer.process_queue import ProcessQueue
+from rocketmq_py.errors import BrokerError
+from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.protocol.sys_flag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
+
+MEBIBYTE = 1024 * 1024
+STATE_DELAY = 1.0
+"""Seconds until the next try when the consumer's state forbids a pull, or a pull failed."""
+FLOW_DELAY = 0.05
+BUSY_DELAY = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class FlowLimits:
+    """How much of one queue may be held before pulling waits.
+
+    ``count`` messages, ``mebibytes`` of bodies, ``span`` between largest and smallest offset (None: no limit, as for
+    orderly consumption).
+    """
+
+    count: int = 1000
+    mebibytes: int = 100
+    span: int | None = 2000
+
+    def shared(self, topic_count: int, topic_mebibytes: int, queues: int) -> FlowLimits:
+        """The limits of a queue when its topic has limits of its own, -1 meaning none, shared by ``queues`` queues."""
+        if not queues:
+            return self
+        return replace(
+            self,
+            count=max(1, topic_count // queues) if topic_count != -1 else self.count,
+            mebibytes=max(1, topic_mebibytes // queues) if topic_mebibytes != -1 else self.mebibytes,
+        )
+
+
+class PullStep(enum.Enum):
+    """What the pull loop of a queue does next."""
+
+    PULL = "pull"
+    WAIT = "wait"
+    FORGET = "forget"
+
+
+class Admission(NamedTuple):
+    """A step, the seconds to wait, and what held the pull back."""
+
+    step: PullStep
+    delay: float = 0.0
+    reason: str = ""
+
+
+PULL = Admission(PullStep.PULL)
+FORGET = Admission(PullStep.FORGET)
+NOT_RUNNING = Admission(PullStep.WAIT, STATE_DELAY, "not running")
+SUSPENDED = Admission(PullStep.WAIT, STATE_DELAY, "suspended")
+TOO_MANY = Admission(PullStep.WAIT, FLOW_DELAY, "count")
+TOO_BIG = Admission(PullStep.WAIT, FLOW_DELAY, "size")
+TOO_WIDE = Admission(PullStep.WAIT, FLOW_DELAY, "span")
+NOT_LOCKED = Admission(PullStep.WAIT, STATE_DELAY, "not locked")
+NOT_SUBSCRIBED = Admission(PullStep.WAIT, STATE_DELAY, "no subscription")
+
+
+def admit(
+    queue: ProcessQueue,
+    limits: FlowLimits,
+    *,
+    running: bool,
+    suspended: bool,
+    subscribed: bool,
+    usable: bool = True,
+    coming: int = 0,
+    coming_bytes: int = 0,
+) -> Admission:
+    """What to do about the next pull of ``queue``.
+
+    :param usable: whether the queue is locked, if it has to be.
+    :param coming: messages that are on their way into the queue, at most.
+    :param coming_bytes: their size, at most.
+    """
+    if queue.dropped:
+        return FORGET
+    if not running:
+        return NOT_RUNNING
+    if suspended:
+        return SUSPENDED
+    full = _full(queue, limits, coming, coming_bytes)
+    if full is not None:
+        return full
+    if not usable:
+        return NOT_LOCKED
+    return PULL if subscribed else NOT_SUBSCRIBED
+
+
+def _full(queue: ProcessQueue, limits: FlowLimits, coming: int, coming_bytes: int) -> Admission | None:
+    if queue.count + coming > limits.count:
+        return TOO_MANY
+    if (queue.size + coming_bytes) // MEBIBYTE > limits.mebibytes:
+        return TOO_BIG
+    return TOO_WIDE if limits.span is not None and queue.span + coming > limits.span else None
+
+
+def failure_delay(error: Exception) -> float:
+    """Seconds until a failed pull is tried again: short when the broker asked for it by FLOW_CONTROL."""
+    busy = isinstance(error, BrokerError) and error.code == ResponseCode.FLOW_CONTROL
+    return BUSY_DELAY if busy else STATE_DELAY
+
+
+def pull_flags(commit_offset: int, *, from_master: bool, with_subscription: bool) -> int:
+    """The sysFlag of a push consumer's pull: the offset travels along only to a master and when there is one."""
+    flags = PULL_SUSPEND
+    if commit_offset > 0 and from_master:
+        flags |= PULL_COMMIT_OFFSET
+    return flags | PULL_SUBSCRIPTION if with_subscription else flags

@@ -1,0 +1,59 @@
+"""What is said again and again: enough of it to be noticed, and then only how often.
+
+Knows kinds of lines and when each began to repeat. Refuses to know logs and clocks: the time is passed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+_KINDS = 1_000
+"""Kinds that are remembered; with more, the oldest begin anew."""
+
+
+class LogDecision(NamedTuple):
+    """Whether to say it, and how many like it were kept quiet before."""
+
+    say: bool
+    quiet: int = 0
+
+
+class _Count:
+    __slots__ = ("quiet", "said", "since")
+
+    def __init__(self, since: float, quiet: int = 0) -> None:
+        self.since = since
+        self.said = 0
+        self.quiet = quiet
+
+
+class LogLimiter:
+    """Lets so many lines of a kind pass in a span of time.
+
+    :param limit: lines of a kind per span.
+    :param span: seconds.
+    """
+
+    def __init__(self, limit: int = 20, span: float = 60.0) -> None:
+        self._limit = limit
+        self._span = span
+        self._counts: dict[Hashable, _Count] = {}
+
+    def judge(self, kind: Hashable, now: float) -> LogDecision:
+        """A line of some kind is about to be said."""
+        count = self._counts.get(kind)
+        if count is None or now - count.since >= self._span:
+            count = self._begin(kind, now, count)
+        if count.said >= self._limit:
+            count.quiet += 1
+            return LogDecision(say=False)
+        count.said += 1
+        quiet, count.quiet = count.quiet, 0
+        return LogDecision(say=True, quiet=quiet)
+
+    def _begin(self, kind: Hashable, now: float, before: _Count | None) -> _Count:
+        if before is None and len(self._counts) >= _KINDS:
+            del self._counts[next(iter(self._counts))]
+        self._counts[kind] = _Count(now, before.quiet if before is not None else 0)
+        return self._counts[kind]

@@ -1,0 +1,61 @@
+"""Names that come from outside and become names of files and folders.
+
+The one rule for all of them: a name is exactly one component below a folder of ours, on every operating system. Pure:
+opens nothing, and does not look at what is on disk.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from rocketmq_py.errors import NameIllegal
+
+MAX_BYTES = 255
+"""Bytes of UTF-8 a file name may have (NAME_MAX of Linux and macOS)."""
+
+_USUAL = re.compile(rf"[%|a-zA-Z0-9_-]{{1,{MAX_BYTES}}}")
+"""What nearly all names look like: Java's legal topics and groups."""
+_FAULTS = (
+    # Windows drops dots and spaces at the end: "..." and ".. " are ".." there.
+    (re.compile(r"\A[ .]*\Z"), "it is empty, or nothing but dots and spaces"),
+    (re.compile(r"[/\\]"), "it contains a path separator"),
+    (re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]"), "it contains a control character"),
+    (re.compile(r"\A[a-zA-Z]:"), "it begins with a drive letter"),
+    (re.compile(r"[\ud800-\udfff]"), "it cannot be encoded as UTF-8"),
+)
+
+
+def component_fault(name: str) -> str | None:
+    """Why a name cannot be that of one file or folder, or None."""
+    if _USUAL.fullmatch(name):
+        return None
+    fault = next((fault for pattern, fault in _FAULTS if pattern.search(name)), None)
+    if fault is not None:
+        return fault
+    size = len(name.encode())
+    return f"it has {size} bytes, {MAX_BYTES} are possible" if size > MAX_BYTES else None
+
+
+def component(name: str) -> str:
+    """``name`` itself.
+
+    :raises NameIllegal: it cannot be the name of one file or folder.
+    """
+    fault = component_fault(name)
+    if fault is not None:
+        raise NameIllegal(f"{shown(name)} cannot be the name of a file or folder: {fault}")
+    return name
+
+
+def below(root: Path, name: str) -> Path:
+    """The file or folder ``name`` directly in ``root``.
+
+    :raises NameIllegal: the name would lead anywhere else.
+    """
+    return root / component(name)
+
+
+def shown(name: str) -> str:
+    """A name for logs and remarks: escaped, and cut when it is long."""
+    return repr(name if len(name) <= MAX_BYTES else f"{name[:MAX_BYTES]}…")

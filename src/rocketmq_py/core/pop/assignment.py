@@ -1,0 +1,37 @@
+"""Which queues a client may pop when its broker tells it (server-side assignment).
+
+Knows Java's rule (QueryAssignmentProcessor.allocate4Pop). Refuses to know where queues and clients come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rocketmq_py.core.consumer.allocation import Allocation
+from rocketmq_py.model import MessageQueue
+
+ANY_QUEUE = -1
+"""The queue id that stands for all queues of a broker."""
+
+
+def share_for_pop(
+    rule: Allocation, me: str, queues: Sequence[MessageQueue], clients: Sequence[str], share: int
+) -> list[MessageQueue]:
+    """The queues client ``me`` may pop, given all of both in sorted order.
+
+    :param share: the queues of so many clients after it are its as well; 0 or less, or all the others: every queue.
+    """
+    if share <= 0 or share >= len(clients) - 1:
+        return [MessageQueue(topic, broker, ANY_QUEUE) for topic, broker in dict.fromkeys(map(_broker, queues))]
+    if len(clients) > len(queues):
+        return [queues[clients.index(me) % len(queues)]] if me in clients and queues else []
+    mine = rule.allocate(me, queues, clients)
+    if me in clients:
+        at = clients.index(me)
+        for i in range(1, share + 1):
+            mine += rule.allocate(clients[(at + i) % len(clients)], queues, clients)
+    return list(dict.fromkeys(mine))
+
+
+def _broker(queue: MessageQueue) -> tuple[str, str]:
+    return queue.topic, queue.broker_name

@@ -1,0 +1,132 @@
+"""The table of pops that wait for messages.
+
+Knows who waits for which queue (-1: any queue) on behalf of which group, until when, and how many may. When messages
+arrive, one waiting pop of each group is taken: the others would find nothing. Refuses to know how a pop is run again:
+it is an opaque token. Time is milliseconds, passed in.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Callable, Iterable
+from typing import Generic, NamedTuple, TypeVar
+
+from rocketmq_py.core.consumer.subscription import Accepts, Wants, wants_any
+
+T = TypeVar("T")
+
+ANY_QUEUE = -1
+_NEVER = 1 << 62
+
+
+class PollKey(NamedTuple):
+    """What pops wait for."""
+
+    topic: str
+    group: str
+    queue_id: int
+
+
+class Poll(NamedTuple, Generic[T]):
+    """One waiting pop: until when, the filters of tags codes and of records (None: everything), and the token."""
+
+    deadline_ms: int
+    accepts: Accepts | None
+    wants: Wants | None
+    token: T
+
+
+class PollTable(Generic[T]):
+    """Waiting pops by topic, group and queue.
+
+    :param last_first: who came last is woken first, instead of whose time is up first.
+    """
+
+    def __init__(self, *, last_first: bool = False) -> None:
+        self._take_at = -1 if last_first else 0
+        self._polls: dict[str, dict[PollKey, list[Poll[T]]]] = {}
+        self._count = 0
+        self._next_deadline = _NEVER
+
+    def __len__(self) -> int:
+        return self._count
+
+    def count(self, key: PollKey) -> int:
+        """How many wait for the same."""
+        return len(self._polls.get(key.topic, {}).get(key, ()))
+
+    def has_room(self, key: PollKey, per_key: int, total: int) -> bool:
+        """Whether one more may wait, if ``per_key`` may for the same and ``total`` altogether."""
+        return self._count < total and self.count(key) <= per_key
+
+    def add(self, key: PollKey, poll: Poll[T]) -> None:
+        """Keep a pop until it is taken by one of the other methods."""
+        insort(self._polls.setdefault(key.topic, {}).setdefault(key, []), poll, key=lambda one: one.deadline_ms)
+        self._count += 1
+        self._next_deadline = min(self._next_deadline, poll.deadline_ms)
+
+    def arrived(
+        self, topic: str, queue_id: int, tags_codes: Iterable[int], records: Callable[[], Iterable[bytes]] = tuple
+    ) -> list[T]:
+        """Take one pop of each group that waits for the queue, and one that waits for any, if its filter agrees.
+
+        :param tags_codes: of the new messages. :param records: reads them; called only for filters of records.
+        """
+        keys = self._polls.get(topic)
+        if not keys:
+            return []
+        codes = list(tags_codes)
+        waiting = [key for key in keys if key.queue_id in (queue_id, ANY_QUEUE)]
+        return [token for key in waiting for token in self._take_one(key, codes, records)]
+
+    def _take_one(self, key: PollKey, codes: list[int], records: Callable[[], Iterable[bytes]]) -> list[T]:
+        poll = self._polls[key.topic][key][self._take_at]
+        if not wants_any(poll.accepts, codes) or not (poll.wants is None or any(map(poll.wants, records()))):
+            return []
+        return self.wake(key)
+
+    def wake(self, key: PollKey) -> list[T]:
+        """Take one pop, whatever its filter."""
+        polls = self._polls.get(key.topic, {}).get(key)
+        if not polls:
+            return []
+        taken = polls.pop(self._take_at)
+        self._count -= 1
+        if not polls:
+            self._drop(key)
+        return [taken.token]
+
+    def keys_of(self, topic: str, group: str) -> list[PollKey]:
+        """What pops of a group wait for in a topic."""
+        return [key for key in self._polls.get(topic, ()) if key.group == group]
+
+    def expired(self, now_ms: int) -> list[T]:
+        """Take every pop whose time is up; cheap when none is."""
+        if now_ms < self._next_deadline:
+            return []
+        late = self._take(lambda poll: poll.deadline_ms <= now_ms)
+        left = (polls[0].deadline_ms for keys in self._polls.values() for polls in keys.values())
+        self._next_deadline = min(left, default=_NEVER)
+        return late
+
+    def drain(self, unwanted: Callable[[T], bool] = lambda _: True) -> list[T]:
+        """Take every pop that ``unwanted`` says so of; all of them by default."""
+        return self._take(lambda poll: unwanted(poll.token))
+
+    def _take(self, due: Callable[[Poll[T]], bool]) -> list[T]:
+        taken: list[T] = []
+        for key, polls in [item for keys in self._polls.values() for item in keys.items()]:
+            found = [poll.token for poll in polls if due(poll)]
+            if found:
+                polls[:] = [poll for poll in polls if not due(poll)]
+                taken += found
+                if not polls:
+                    self._drop(key)
+        self._count -= len(taken)
+        return taken
+
+    def _drop(self, key: PollKey) -> None:
+        keys = self._polls[key.topic]
+        del keys[key]
+        if not keys:
+            del self._polls[key.topic]

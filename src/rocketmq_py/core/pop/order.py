@@ -1,0 +1,189 @@
+"""Orderly pops: which messages of a queue a group has under way, and when it may have the next ones.
+
+Knows one record per queue and group (ConsumerOrderInfoManager): a queue is blocked while a message of the last pop is
+neither acked nor visible again; the pop that brought them is let through again when it is repeated under the same
+attempt id. Refuses to know files and offsets. Time is milliseconds, passed in.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from rocketmq_py.protocol.bodies.common import Body
+
+_NEVER = 1 << 62
+
+FORGET_AFTER_MS = 24 * 3600 * 1000
+"""A queue nobody has popped for so long is forgotten."""
+
+
+class OrderKey(NamedTuple):
+    """Whose messages of which queue."""
+
+    topic: str
+    group: str
+    queue_id: int
+
+
+class OrderInfo(Body, kw_only=True, rename={
+    "attempt_id": "a", "acked_bits": "cm", "invisible_ms": "i", "last_pop_time": "l", "distances": "o",
+    "counts": "oc", "visible_times": "ot", "pop_time": "popTime",
+}):  # fmt: skip
+    """What the last pop of a queue took; an entry of ``consumerOrderInfo.json``.
+
+    ``distances`` begins with the offset of the first message; the others are their distances from it. ``counts`` says
+    how often each message was popped before, ``visible_times`` when single messages become visible.
+    """
+
+    attempt_id: str | None = None
+    acked_bits: int = 0
+    invisible_ms: int | None = None
+    last_pop_time: int = 0
+    distances: list[int] = msgspec.field(default_factory=list)
+    counts: dict[int, int] | UnsetType = UNSET
+    visible_times: dict[int, int] | UnsetType = UNSET
+    pop_time: int = 0
+
+    @property
+    def offsets(self) -> list[int]:
+        """Offsets of the messages."""
+        first, *others = self.distances or [0]
+        return [first, *(first + distance for distance in others)] if self.distances else []
+
+    def unacked(self) -> Iterator[int]:
+        """Offsets of the messages that are not acked."""
+        return (offset for bit, offset in enumerate(self.offsets) if not self.acked_bits >> bit & 1)
+
+    def visible_at(self, offset: int) -> int:
+        """When a message becomes visible if it is not acked."""
+        usual = self.pop_time + (self.invisible_ms or 0)
+        return self.visible_times.get(offset, usual) if self.visible_times else usual
+
+    def free_at(self) -> int:
+        """When the queue is free if nothing more is acked; 0 when everything is."""
+        return max(map(self.visible_at, self.unacked()), default=0)
+
+
+class OrderedPop(NamedTuple):
+    """How often the messages of a pop were popped before: each one that was, and what holds for all of them."""
+
+    counts: dict[int, int]
+    least: int
+
+
+class OrderTable:
+    """What every group has under way in every queue."""
+
+    def __init__(self) -> None:
+        self.entries: dict[OrderKey, OrderInfo] = {}
+        self._free: list[tuple[int, OrderKey]] = []
+        self._watched: dict[OrderKey, int] = {}
+
+    def load(self, key: OrderKey, info: OrderInfo) -> None:
+        """Take over an entry of the file."""
+        self.entries[key] = info
+        self._watch(key, info)
+
+    def is_blocked(self, key: OrderKey, attempt_id: str | None, now_ms: int, invisible_ms: int = 0) -> bool:
+        """Whether a pop has to wait.
+
+        :param invisible_ms: holds for messages of a pop that did not say how long they stay invisible.
+        """
+        info = self.entries.get(key)
+        if info is None or not info.distances:
+            return False
+        if info.attempt_id is not None and info.attempt_id == attempt_id:
+            return False
+        if not info.invisible_ms or info.invisible_ms <= 0:
+            info.invisible_ms = invisible_ms
+        return any(now_ms < info.visible_at(offset) for offset in info.unacked())
+
+    def pop(
+        self,
+        key: OrderKey,
+        attempt_id: str | None,
+        offsets: Sequence[int],
+        pop_time: int,
+        invisible_ms: int,
+        now_ms: int,
+    ) -> OrderedPop:
+        """Messages were popped."""
+        before = self.entries.get(key)
+        counts = _counts(before, attempt_id, offsets) if before is not None else {}
+        first = offsets[0]
+        info = OrderInfo(
+            attempt_id=attempt_id, invisible_ms=invisible_ms, last_pop_time=now_ms, pop_time=pop_time,
+            distances=[first, *(offset - first for offset in offsets[1:])],
+            counts=UNSET if before is None else counts,
+        )  # fmt: skip
+        self.entries[key] = info
+        self._watch(key, info)
+        return OrderedPop(counts, min(counts.values()) if counts and len(counts) == len(offsets) else 0)
+
+    def ack(self, key: OrderKey, offset: int, pop_time: int) -> int | None:
+        """A message is done: the offset to commit, None when the pop it belongs to is not the last one any more.
+
+        :raises KeyError: the last pop did not bring that message.
+        """
+        info = self.entries.get(key)
+        if info is None:
+            return offset + 1
+        if not info.distances:
+            raise KeyError(offset)
+        if info.pop_time != pop_time:
+            return None
+        offsets = info.offsets
+        if offset not in offsets:
+            raise KeyError(offset)
+        info.acked_bits |= 1 << offsets.index(offset)
+        self._watch(key, info)
+        return next(info.unacked(), offsets[-1] + 1)
+
+    def set_visible(self, key: OrderKey, offset: int, pop_time: int, visible_at: int) -> None:
+        """A message becomes visible at another time; ignored when it was popped again since."""
+        info = self.entries.get(key)
+        if info is None or info.pop_time != pop_time:
+            return
+        if info.visible_times is UNSET:
+            info.visible_times = {}
+        info.visible_times[offset] = visible_at
+        self._watch(key, info)
+
+    def forget(self, key: OrderKey) -> None:
+        """Nothing is under way in a queue: its offset was reset."""
+        self.entries.pop(key, None)
+
+    def take_free(self, now_ms: int) -> list[OrderKey]:
+        """Queues that have become free because messages are visible again."""
+        found = []
+        while self._free and self._free[0][0] <= now_ms:
+            at, key = heapq.heappop(self._free)
+            if self._watched.get(key) != at:
+                continue
+            del self._watched[key]
+            info = self.entries.get(key)
+            if info is not None and 0 < info.free_at() <= now_ms:
+                found.append(key)
+            elif info is not None:
+                self._watch(key, info)
+        return found
+
+    def _watch(self, key: OrderKey, info: OrderInfo) -> None:
+        """See to it that :meth:`take_free` looks at a queue when it may be free; later is found out then."""
+        at = info.free_at()
+        if at and at < self._watched.get(key, _NEVER):
+            self._watched[key] = at
+            heapq.heappush(self._free, (at, key))
+
+
+def _counts(before: OrderInfo, attempt_id: str | None, offsets: Sequence[int]) -> dict[int, int]:
+    known = before.counts if before.counts is not UNSET else {}
+    if before.attempt_id is not None and before.attempt_id == attempt_id:
+        return dict(known)
+    popped = set(before.offsets)
+    return {offset: known.get(offset, 0) + 1 for offset in offsets if offset in popped}

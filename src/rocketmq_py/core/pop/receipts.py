@@ -1,0 +1,285 @@
+"""Popped messages: their receipts, how long they are ours, when those that failed come again.
+
+The rules of the POP half of the push consumer (ConsumeMessagePopConcurrentlyService, PopProcessQueue) and of receipts.
+A broker that pops a message makes it invisible for a while; whoever has its receipt acks it within that time, or says
+when it shall come again. Refuses to know requests and clocks: times are given, seconds of the owner's monotonic clock
+unless they say otherwise.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from rocketmq_py.core.consumer.orderly import OrderedQueue
+from rocketmq_py.core.consumer.process_queue import ProcessQueue
+from rocketmq_py.model import ConsumeFromWhere, MessageExt, MessageQueue
+from rocketmq_py.properties import Property
+from rocketmq_py.protocol.bodies.pop import BatchAck
+from rocketmq_py.protocol.headers.pop import PopResponse
+from rocketmq_py.protocol.pop_handle import (
+    ExtraInfo,
+    InitMode,
+    Place,
+    encode_bits,
+    offset_count_key,
+    parse_order_counts,
+    parse_start_offsets,
+    retry_flag,
+)
+
+ALL_QUEUES = -1
+"""The queue id that stands for every queue of a broker."""
+DELAYS = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
+"""Seconds until a failed message comes again, by how often it has come before or by the level a listener asks for."""
+GIVE_BACK = 1.0
+"""Seconds until a message is visible again that was popped for nobody."""
+RENEW_AT = 0.4
+"""The part of its invisible time after which a message that is still needed is kept invisible for another while."""
+
+_CK = Property.POP_CK.encode() + b"\x01"
+_FIRST_POP = Property.FIRST_POP_TIME.encode() + b"\x01"
+
+
+def retry_delay(reconsume_times: int, level: int) -> int:
+    """Seconds until a failed message comes again.
+
+    :param level: what the listener asked for, an index of the delays; 0: longer each time.
+    """
+    return DELAYS[min(level or reconsume_times, len(DELAYS) - 1)]
+
+
+def is_worn_out(reconsume_times: int, max_times: int, level: int) -> bool:
+    """Whether a message that failed is not to come again: its deliveries are used up, or the listener says so."""
+    return level < 0 or reconsume_times >= max_times
+
+
+def init_mode(consume_from: ConsumeFromWhere) -> InitMode:
+    """Where a group begins that the broker has no offset of; a pop knows no times."""
+    return InitMode.MIN if consume_from is ConsumeFromWhere.FIRST_OFFSET else InitMode.MAX
+
+
+# -- receipts
+
+
+class Popped(NamedTuple):
+    """A message and its receipt."""
+
+    message: MessageExt
+    receipt: ExtraInfo
+
+
+def hand_out(
+    messages: Iterable[MessageExt], topic: str, broker_name: str, answer: PopResponse, *, order: bool
+) -> list[Popped]:
+    """Gives the messages of a pop their receipts, and the topic they were asked for.
+
+    :raises BadHeader: the answer says what nobody understands.
+    """
+    starts = parse_start_offsets(answer.start_offset_info)
+    counts = parse_order_counts(answer.order_count_info) if order else {}
+    popped = []
+    for message in messages:
+        if _CK in message.raw_properties:  # popped from a retry topic: the broker has put it there
+            receipt = ExtraInfo.parse(message.properties[Property.POP_CK])
+        else:
+            receipt = _receipt(message, starts, broker_name, answer)
+            _count(message, receipt, counts)
+        added = {Property.POP_CK: receipt.encode()}
+        if _FIRST_POP not in message.raw_properties:
+            added[Property.FIRST_POP_TIME] = str(answer.pop_time)
+        message.add_properties(added)
+        message.topic = topic
+        popped.append(Popped(message, receipt))
+    return popped
+
+
+def _receipt(message: MessageExt, starts: dict[Place, int], broker_name: str, answer: PopResponse) -> ExtraInfo:
+    flag = retry_flag(message.topic)
+    # A broker that tells no starts means the first message of each queue.
+    start = starts.setdefault((flag, message.queue_id), message.queue_offset)
+    return ExtraInfo(
+        start, answer.pop_time, answer.invisible_time, answer.revive_qid, flag, broker_name, message.queue_id,
+        message.queue_offset,
+    )  # fmt: skip
+
+
+def _count(message: MessageExt, receipt: ExtraInfo, counts: dict[tuple[str, str], int]) -> None:
+    """How often a message popped in order was popped before: such messages are never stored again."""
+    own = counts.get((receipt.retry, offset_count_key(message.queue_id, message.queue_offset)))
+    count = counts.get((receipt.retry, str(message.queue_id))) if own is None else own
+    if count:
+        message.reconsume_times = count
+
+
+def batch_acks(group: str, messages: Iterable[Popped]) -> list[BatchAck]:
+    """The acks of messages of one broker, those together that one pop took from one queue."""
+    together: dict[tuple[str, ExtraInfo], list[int]] = defaultdict(list)
+    for message, receipt in messages:
+        offset = message.queue_offset if receipt.offset is None else receipt.offset
+        together[message.topic, receipt._replace(offset=None)].append(offset - receipt.start_offset)
+    return [
+        BatchAck(
+            consumer_group=group, topic=topic, retry=pop.retry, start_offset=pop.start_offset, queue_id=pop.queue_id,
+            revive_queue_id=pop.revive_queue, pop_time=pop.pop_time, invisible_time=pop.invisible_ms,
+            bits=encode_bits(distances),
+        )
+        for (topic, pop), distances in together.items()
+    ]  # fmt: skip
+
+
+class BrokerClock:
+    """What time it is at a broker, as far as its pops tell: never later than it says itself.
+
+    Receipts hold the broker's time; the clocks of two machines differ, and either may be set.
+    """
+
+    __slots__ = ("_ahead",)
+
+    def __init__(self) -> None:
+        self._ahead: float | None = None
+
+    def observe(self, pop_time_ms: int, now: float) -> None:
+        """An answer that came at ``now`` was made at ``pop_time_ms`` or later."""
+        ahead = pop_time_ms / 1000 - now
+        # The answer that took longest says least; a clock that was set back says more than all before.
+        if self._ahead is None or ahead > self._ahead or ahead < self._ahead - _CLOCK_WAS_SET:
+            self._ahead = ahead
+
+    def overdue(self, receipt: ExtraInfo, now: float) -> float | None:
+        """Seconds since the receipt's message became visible again, negative before; None: nobody knows."""
+        if self._ahead is None:
+            return None
+        return now + self._ahead - (receipt.pop_time + receipt.invisible_ms) / 1000
+
+
+_CLOCK_WAS_SET = 60.0
+
+
+# -- what a consumer holds
+
+
+class _Held(NamedTuple):
+    receipt: ExtraInfo
+    lapse: float
+
+
+class PopQueue(ProcessQueue):
+    """What was popped for an assignment and has no result yet, and what is to be acked.
+
+    The queue is one of a broker's or stands for all of them (:data:`ALL_QUEUES`). Messages are known by identity, since
+    offsets of several queues come together; each is ours until it lapses, whoever the queue is assigned to.
+    """
+
+    __slots__ = ("_done", "_held")
+
+    lapses = True
+
+    def __init__(self, queue: MessageQueue, now: float) -> None:
+        super().__init__(queue, now)
+        self._held: dict[MessageExt, _Held] = {}
+        self._done: list[tuple[Popped, float]] = []
+
+    @property
+    def count(self) -> int:
+        return len(self._held)
+
+    def take(self, popped: Sequence[Popped], lapse: float) -> None:
+        """Takes popped messages in; they lapse at ``lapse``."""
+        self._held.update({message: _Held(receipt, lapse) for message, receipt in popped})
+        self.size += sum([len(message.body) for message, _ in popped])
+
+    def holds(self, message: MessageExt) -> bool:
+        return message in self._held
+
+    def is_fresh(self, message: MessageExt, now: float) -> bool:
+        """Whether a message is still invisible to others, and has no result."""
+        held = self._held.get(message)
+        return held is not None and now < held.lapse
+
+    def ack(self, messages: Iterable[MessageExt]) -> int | None:
+        """Messages are done: they wait to be acked. There is no offset to commit."""
+        for message in messages:
+            held = self._forget(message)
+            if held is not None:
+                self._done.append((Popped(message, held.receipt), held.lapse))
+        return None
+
+    def release(self, message: MessageExt, now: float) -> Popped | None:
+        """Lets a message go that is not done; returns it with its receipt, None if that is good for nothing."""
+        held = self._forget(message)
+        return Popped(message, held.receipt) if held is not None and now < held.lapse else None
+
+    def to_ack(self) -> list[tuple[Popped, float]]:
+        """What is done since this was asked last: to be acked before its time, which stands beside it."""
+        done, self._done = self._done, []
+        return done
+
+    def receipts(self, messages: Iterable[MessageExt]) -> list[Popped]:
+        """Those of the messages that are held, with their receipts."""
+        return [Popped(message, self._held[message].receipt) for message in messages if message in self._held]
+
+    def renew(self, message: MessageExt, receipt: ExtraInfo, lapse: float) -> None:
+        """A message is ours for longer, by another receipt."""
+        if message in self._held:
+            self._held[message] = _Held(receipt, lapse)
+
+    def _forget(self, message: MessageExt) -> _Held | None:
+        held = self._held.pop(message, None)
+        if held is not None:
+            self.size -= len(message.body)
+        return held
+
+    def __repr__(self) -> str:
+        return f"PopQueue({self.queue}, {'dropped' if self.dropped else f'{self.count} messages'})"
+
+
+class PopRun(OrderedQueue):
+    """What one pop took from one queue in order: consumed one after the other, each message done for good once its
+    listener has succeeded. The broker gives nobody the next ones before.
+
+    :param owner: holds the messages' receipts.
+    :param lapse: until when they are ours.
+    """
+
+    __slots__ = ("_done", "lapse", "owner")
+
+    lapses = True
+
+    def __init__(
+        self, owner: PopQueue, queue: MessageQueue, messages: Sequence[MessageExt], now: float, lapse: float
+    ) -> None:
+        super().__init__(queue, now, needs_lock=False)
+        self.owner = owner
+        self.lapse = lapse
+        self._done: list[MessageExt] = []
+        self.put(messages)
+
+    def is_usable(self, now: float) -> bool:
+        return now < self.lapse
+
+    def may_commit(self, now: float) -> bool:
+        return self.is_usable(now)
+
+    def keep(self, messages: Iterable[MessageExt]) -> None:
+        """There is nothing to commit later: brokers would give out nothing until then."""
+        self.discard(messages)
+
+    def discard(self, messages: Iterable[MessageExt]) -> None:
+        done = list(messages)
+        super().discard(done)
+        self._done += done
+
+    def take_done(self) -> list[MessageExt]:
+        """What is done since this was asked last."""
+        done, self._done = self._done, []
+        return done
+
+
+def runs_of(owner: PopQueue, popped: Iterable[Popped], now: float, lapse: float) -> list[PopRun]:
+    """The messages of an orderly pop by the queues they come from."""
+    by_queue: dict[MessageQueue, list[MessageExt]] = defaultdict(list)
+    for message, _ in popped:
+        by_queue[message.queue].append(message)
+    return [PopRun(owner, queue, messages, now, lapse) for queue, messages in by_queue.items()]

@@ -1,0 +1,302 @@
+"""A message on its way out: checked, compressed, and encoded but for the queue it goes to.
+
+Knows what a broker accepts, what travels in a send request and what its answer means. Refuses to know connections,
+attempts (``core.producer.send_attempts``) and clocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+
+from rocketmq_py.core.peer import Reply
+from rocketmq_py.errors import BrokerError, ConfigError, MessageIllegal
+from rocketmq_py.model import Message, MessageQueue, SendResult, SendStatus
+from rocketmq_py.properties import Property
+from rocketmq_py.protocol import names
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.headers.common import SendResponse
+from rocketmq_py.protocol.sys_flag import COMPRESSED
+from rocketmq_py.wire.batch import MAX_PROPERTIES, encode_batch
+from rocketmq_py.wire.command import ONEWAY_FLAG, VERSION
+from rocketmq_py.wire.compression import TYPE_SHIFT, CompressionType, compress
+from rocketmq_py.wire.frame import pack_lengths
+from rocketmq_py.wire.ids import UniqueKeys
+from rocketmq_py.wire.signing import Credentials, SigningKey
+
+_json = msgspec.json.Encoder().encode
+_UTF8_WORST = 3  # bytes per UTF-16 unit; Python counts code points, of 4 bytes at most, as one
+_TAIL = b'"language":"PYTHON","serializeTypeCurrentRPC":"JSON","version":%d}' % VERSION
+_TIMES = frozenset({Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS})
+_STATUS = {int(status.value): status for status in SendStatus}
+
+
+_SINGLE, _BATCH, _REPLY = range(3)
+"""Kinds of what is sent."""
+_CODES = (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
+
+
+class SendHead:
+    """What is the same in every send request of one producer group to one queue, encoded once.
+
+    :param create_topic: the topic a broker copies when it creates the message's topic.
+    :param queue_nums: how many queues such a topic is to have.
+    :param credentials: what the requests are signed with.
+    """
+
+    __slots__ = ("after", "sign", "starts")
+
+    def __init__(
+        self,
+        group: str,
+        queue: MessageQueue,
+        create_topic: str,
+        queue_nums: int,
+        credentials: Credentials | None = None,
+    ) -> None:
+        self.sign: Callable[[bytes, bytes], bytes] | None = None
+        """Signs the values from ``f`` on and the body; the fields before them are the same in every request."""
+        self.after = queue.broker_name.encode()
+        """The value of the last field, ``n``."""
+        who = ""
+        if credentials is not None:
+            user = credentials.fields()
+            who = "".join(f"{_text(name)}:{_text(value)}," for name, value in user.items())
+            before = (*user.values(), group, queue.topic, create_topic, str(queue_nums), str(queue.queue_id))
+            self.sign = SigningKey(credentials.secret_key.encode(), "".join(before).encode()).sign
+        fields = (
+            f'"extFields":{{{who}"a":{_text(group)},"b":{_text(queue.topic)},"c":{_text(create_topic)},'
+            f'"d":"{queue_nums}","e":"{queue.queue_id}","n":{_text(queue.broker_name)},"f":"'
+        )
+        self.starts = tuple(f'{{"code":{code:d},{fields}'.encode() for code in _CODES)
+        """By kind of what is sent."""
+
+
+def _text(value: str) -> str:
+    return _json(value).decode()
+
+
+class OutgoingMessage(msgspec.Struct, gc=False, eq=False):
+    """One message, or one batch, ready to be put into send requests: the same bytes for every attempt.
+
+    ``fields`` are the header fields that depend on the message, as JSON; ``values`` their values alone, in the order of
+    their names, where requests are signed.
+    """
+
+    topic: str
+    msg_id: str
+    body: bytes
+    fields: bytes
+    kind: int = _SINGLE
+    values: bytes = b""
+
+    def frame(self, head: SendHead, opaque: int, *, oneway: bool = False) -> bytes:
+        """The whole frame of a send request.
+
+        :raises ValueError: ``head`` signs, and the :class:`Packer` was not told so.
+        """
+        start = head.starts[self.kind]
+        flag = ONEWAY_FLAG if oneway else 0
+        body = self.body
+        if head.sign is None:
+            header = b'%b%b},"flag":%d,"opaque":%d,%b' % (start, self.fields, flag, opaque, _TAIL)
+        else:
+            if not self.values:
+                raise ValueError("a message that was packed without signing cannot be sent by a head that signs")
+            signature = head.sign(self.values + head.after, body)
+            header = b'%b%b,"Signature":"%b"},"flag":%d,"opaque":%d,%b' % (
+                start, self.fields, signature, flag, opaque, _TAIL,
+            )  # fmt: skip
+        size = len(header)
+        return b"%b%b%b" % (pack_lengths(4 + size + len(body), size), header, body)
+
+    def result(self, queue: MessageQueue, reply: Reply, address: str) -> SendResult:
+        """What a broker's answer says.
+
+        :raises BrokerError: it did not store the message.
+        """
+        status = _STATUS.get(reply.code)
+        if status is None:
+            raise BrokerError.of(reply.code, reply.remark, address)
+        stored = reply.header(SendResponse)
+        if stored.queue_id != queue.queue_id:
+            queue = MessageQueue(queue.topic, queue.broker_name, stored.queue_id)
+        return SendResult(
+            status, stored.batch_uniq_id or self.msg_id, queue, stored.queue_offset, stored.msg_id,
+            stored.transaction_id, stored.msg_region, stored.trace_on != "false", stored.recall_handle,
+        )  # fmt: skip
+
+
+class Packer:
+    """Makes messages ready to send. Safe to use from several threads.
+
+    :param keys: makes the unique keys.
+    :param compress_over: bodies of this many bytes and more are compressed; None never compresses.
+    :param max_message_size: limit of a body in bytes, as configured at the brokers.
+    :param signing: make ready to be signed, too.
+    """
+
+    __slots__ = ("_compress_over", "_compression", "_keys", "_level", "_max_size", "_signing")
+
+    def __init__(
+        self,
+        keys: UniqueKeys,
+        *,
+        compress_over: int | None = 4096,
+        compression: CompressionType = CompressionType.ZLIB,
+        compression_level: int = 5,
+        max_message_size: int = names.MAX_MESSAGE_SIZE,
+        signing: bool = False,
+    ) -> None:
+        self._keys = keys
+        self._signing = signing
+        self._compress_over = compress_over if compress_over is not None else max_message_size + 1
+        self._compression = compression
+        self._level = compression_level
+        self._max_size = max_message_size
+
+    def pack(self, message: Message, now_ms: int, sys_flag: int = 0) -> OutgoingMessage:
+        """``message`` ready to send; it gets its unique key unless it has one.
+
+        :param sys_flag: bits of its sysFlag beside those of the compression.
+        :raises MessageIllegal: no broker would take it: topic, body or properties.
+        :raises ConfigError: the compression's package is missing.
+        """
+        self._check(message)
+        properties = message.properties
+        msg_id = properties.get("UNIQ_KEY")
+        if msg_id is None:
+            msg_id = properties["UNIQ_KEY"] = self._keys.next(now_ms)
+        body = message.body
+        if len(body) >= self._compress_over:
+            body = compress(body, self._compression, self._level)
+            sys_flag |= COMPRESSED | self._compression << TYPE_SHIFT
+        more = _ORDINARY
+        if message.topic.startswith(names.RETRY_PREFIX):
+            properties, more = _redelivery(properties)
+        text = _properties_text(properties)
+        fields = _fields(sys_flag, now_ms, message.flag, text, more)
+        values = _values(sys_flag, now_ms, message.flag, text, more) if self._signing else b""
+        kind = _REPLY if "MSG_TYPE" in properties and _is_reply(properties) else _SINGLE
+        return OutgoingMessage(message.topic, msg_id, body, fields, kind, values)
+
+    def pack_batch(self, messages: Iterable[Message], now_ms: int) -> OutgoingMessage:
+        """Several messages as one batch; each gets its unique key, and so does the batch.
+
+        :raises MessageIllegal: a message, or the batch as a whole, would not be taken.
+        """
+        batch = list(messages)
+        fault = _batch_fault(batch)
+        if fault:
+            raise MessageIllegal(f"no batch can be made of {len(batch)} messages: {fault}")
+        for message in batch:
+            self._check(message)
+            message.properties.setdefault("UNIQ_KEY", self._keys.next(now_ms))
+        body = encode_batch((m.flag, m.body, _properties_text(m.properties).encode()) for m in batch)
+        if len(body) > self._max_size:
+            raise MessageIllegal(
+                f"the batch of {len(batch)} has {len(body)} bytes, {self._max_size} are allowed; send it in parts"
+            )
+        wait = "true" if batch[0].wait_store_ok else "false"
+        properties = {Property.UNIQUE_KEY: self._keys.next(now_ms), Property.WAIT_STORE: wait}
+        text = _properties_text(properties)
+        fields = _fields(0, now_ms, 0, text, _OF_BATCH)
+        values = _values(0, now_ms, 0, text, _OF_BATCH) if self._signing else b""
+        msg_ids = ",".join(message.properties["UNIQ_KEY"] for message in batch)
+        return OutgoingMessage(batch[0].topic, msg_ids, body, fields, _BATCH, values)
+
+    def _check(self, message: Message) -> None:
+        fault = _topic_fault(message.topic)
+        if fault is None:
+            size = len(message.body)
+            if 0 < size <= self._max_size:
+                return
+            fault = f"the body has {size} bytes, {self._max_size} are allowed" if size else "the body is empty"
+        raise MessageIllegal(f"the message cannot be sent: {fault}")
+
+
+class _More(NamedTuple):
+    """The fields ``j`` to ``m``, which few messages have of their own: as JSON, and their values."""
+
+    json: bytes
+    values: bytes
+
+
+_ORDINARY = _More(b'"j":"0","k":"false","m":"false"', b"0falsefalse")
+_OF_BATCH = _More(b'"j":"0","k":"false","m":"true"', b"0falsetrue")
+
+
+def _fields(sys_flag: int, born_ms: int, flag: int, properties: str, more: _More) -> bytes:
+    """The header fields that depend on the message, as JSON from the value of ``f`` on."""
+    return b'%d","g":"%d","h":"%d","i":%b,%b' % (sys_flag, born_ms, flag, _json(properties), more.json)
+
+
+def _values(sys_flag: int, born_ms: int, flag: int, properties: str, more: _More) -> bytes:
+    """The values of the same fields, as a signature covers them."""
+    return b"%d%d%d%b%b" % (sys_flag, born_ms, flag, properties.encode(), more.values)
+
+
+def _properties_text(properties: dict[str, str]) -> str:
+    """Properties as they travel.
+
+    :raises MessageIllegal: they cannot be told apart again, or are too long.
+    """
+    text = "".join([f"{name}\x01{value}\x02" for name, value in properties.items()])
+    if text.count("\x01") != len(properties) or text.count("\x02") != len(properties):
+        raise MessageIllegal("the properties contain the characters U+0001 or U+0002, which separate them on the wire")
+    if len(text) * _UTF8_WORST > MAX_PROPERTIES and len(text.encode()) > MAX_PROPERTIES:
+        raise MessageIllegal(f"the properties have {len(text.encode())} bytes, {MAX_PROPERTIES} are allowed")
+    return text
+
+
+def _is_reply(properties: dict[str, str]) -> bool:
+    """Whether a message answers a request: brokers pass it on to who waits for it."""
+    return properties[Property.MESSAGE_TYPE] == names.REPLY_MESSAGE_TYPE
+
+
+def _redelivery(properties: dict[str, str]) -> tuple[dict[str, str], _More]:
+    """Counts of a message a consumer sends to a retry topic: they travel as header fields, not as properties."""
+    times = properties.get(Property.RECONSUME_TIME, "0")
+    limit = properties.get(Property.MAX_RECONSUME_TIMES)
+    counts = (Property.RECONSUME_TIME, Property.MAX_RECONSUME_TIMES)
+    rest = {name: value for name, value in properties.items() if name not in counts}
+    json = f'"j":{_text(times)},"k":"false","m":"false"' + (f',"l":{_text(limit)}' if limit else "")
+    return rest, _More(json.encode(), f"{times}false{limit or ''}false".encode())
+
+
+@lru_cache(maxsize=1024)
+def _topic_fault(topic: str) -> str | None:
+    if topic in names.NOT_ALLOWED_TO_SEND:
+        return f"topic {topic} belongs to the brokers"
+    return names.topic_fault(topic)
+
+
+def _batch_fault(batch: Sequence[Message]) -> str | None:
+    """Why messages cannot travel together (MessageBatch.generateFromList), or None."""
+    if not batch:
+        return "there are none"
+    first = batch[0]
+    for message in batch:
+        if message.delay_level > 0:
+            return f"{message!r} has a delay level"
+        if not _TIMES.isdisjoint(message.properties):
+            return f"{message!r} has a delivery time"
+        if message.topic != first.topic:
+            return f"their topics differ: {first.topic}, {message.topic}"
+        if message.wait_store_ok != first.wait_store_ok:
+            return "some wait for the store and some do not"
+    return f"{first.topic} is a retry topic" if names.is_retry_topic(first.topic) else None
+
+
+def check_limits(compress_over: int | None, max_message_size: int) -> None:
+    """Does nothing for limits that can work.
+
+    :raises ConfigError: they cannot.
+    """
+    if max_message_size < 1:
+        raise ConfigError(f"max_message_size={max_message_size} allows no message")
+    if compress_over is not None and compress_over < 1:
+        raise ConfigError(f"compress_over={compress_over} must be at least 1, or None for never")

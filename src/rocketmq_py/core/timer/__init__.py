@@ -1,0 +1,1 @@
+"""Decisions about delayed messages: delay levels, delivery times, delivery progress."""

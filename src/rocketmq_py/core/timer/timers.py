@@ -1,0 +1,233 @@
+"""Messages to be delivered at a time of their own: which time that is, where they wait, and who is next.
+
+Knows the rules of HookUtils and TimerMessageStore, and an agenda of what is due soon. Refuses to know files. Times are
+milliseconds since the epoch. Apache RocketMQ sorts timers into slots of ``precision`` milliseconds; a message of slot
+``T`` is due after ``T`` and not after ``T + precision``. Its own properties tell when in between.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple, Protocol
+
+from rocketmq_py.properties import Property
+
+DEFAULT, ROLL, DELETE = 1, 2, 4
+"""Bits of an entry's magic: ROLL goes round once more, DELETE takes another one out."""
+WHEEL_SLOTS = 7 * 24 * 3600
+"""Half the slots of a wheel, whatever its precision."""
+BLANK_SLOTS = 60
+
+_ASKS = ((Property.TIMER_DELAY_SEC, 1000, True), (Property.TIMER_DELAY_MS, 1, True),
+         (Property.TIMER_DELIVER_MS, 1, False))  # fmt: skip
+"""Properties that ask for a time, the stronger first: name, unit in milliseconds, whether it counts from now."""
+ASKING = tuple(name for name, _, _ in _ASKS)
+_LONG = re.compile(r"[+-]?[0-9]{1,19}")
+
+
+def is_timer(properties: Mapping[str, str]) -> bool:
+    """Whether a message asks for a time; one that has waited already does not."""
+    return Property.TIMER_OUT_MS not in properties and any(name in properties for name in ASKING)
+
+
+class Properties(Protocol):
+    """Whoever can tell the properties of a message."""
+
+    def get(self, name: str, /) -> str | None: ...
+
+
+def asked_for(properties: Properties, now: int) -> int:
+    """The delivery time a message asks for.
+
+    :param now: what delays count from.
+    :raises ValueError: it is no number.
+    """
+    for name, unit, counts_from_now in _ASKS:
+        text = properties.get(name)
+        if text is not None:
+            if not _LONG.fullmatch(text):
+                raise ValueError(f"{name} is {text!r}: a whole number is expected")
+            return int(text) * unit + (now if counts_from_now else 0)
+    raise ValueError("no property asks for a delivery time")
+
+
+def slot_of(deliver_ms: int, precision: int) -> int:
+    """The slot of a delivery time (TIMER_OUT_MS)."""
+    return (deliver_ms - 1) // precision * precision
+
+
+def due_ms(properties: Properties, out_ms: int, stored_ms: int, precision: int) -> int:
+    """When a message of slot ``out_ms`` that was stored at ``stored_ms`` is due.
+
+    To the millisecond where its properties tell; a message that has gone round tells a delay from an earlier time than
+    it was stored last, and is due at the end of its slot.
+    """
+    end = out_ms + precision
+    try:
+        asked = asked_for(properties, stored_ms)
+    except ValueError:
+        return end
+    return asked if out_ms < asked <= end else end
+
+
+class TimerPosition(NamedTuple):
+    """The slot an entry is written to, and whether it has to go round once more then."""
+
+    slot: int
+    rolls: bool
+
+
+def place(out_ms: int, now: int, window_slots: int, precision: int) -> TimerPosition:
+    """Where in the wheel a message of slot ``out_ms`` goes; as in Java a last round is never a short one."""
+    window, written = window_slots * precision, now // precision * precision
+    rest = out_ms - written - window
+    if rest < 0:
+        return TimerPosition(out_ms, rolls=False)
+    if rest < window_slots // 3 * precision:
+        return TimerPosition(written + window_slots // 2 * precision, rolls=True)
+    return TimerPosition(written + window, rolls=True)
+
+
+def window_slots(configured: int) -> int:
+    """How many slots ahead a message may be written; the whole wheel when the setting makes no sense."""
+    longest = WHEEL_SLOTS - BLANK_SLOTS
+    return configured if 2 <= configured <= longest else longest
+
+
+def delete_keys(topic: str, unique_key: str) -> tuple[str, str]:
+    """How a message that takes another one out may name it; which way depends on the broker's version and setting."""
+    return unique_key, f"{topic}+{unique_key}"
+
+
+class TimerEntry(NamedTuple):
+    """A message that is due soon.
+
+    :ivar position: of its entry in the timer log. :ivar physical: of the message in the commit log.
+    :ivar written: when the entry was written, 0 when that is not known.
+    """
+
+    due: int
+    position: int
+    slot: int
+    physical: int
+    size: int
+    magic: int
+    written: int
+
+
+class _Waiting:
+    """Entries that are due at the same time, taken in order of arrival, which is that of their positions."""
+
+    __slots__ = ("_in_order", "entries")
+
+    def __init__(self) -> None:
+        self.entries: list[TimerEntry] = []
+        """The first comes last, where it can be taken away at no cost; chains are read in this order, too."""
+        self._in_order = True
+
+    def add(self, entry: TimerEntry) -> None:
+        self._in_order = self._in_order and not (self.entries and self.entries[-1].position < entry.position)
+        self.entries.append(entry)
+
+    def take(self, most: int) -> list[TimerEntry]:
+        """The first ``most``, or all."""
+        if not self._in_order:
+            self.entries.sort(reverse=True)
+            self._in_order = True
+        taken = self.entries[-most:]
+        del self.entries[-most:]
+        taken.reverse()
+        return taken
+
+
+class Agenda:
+    """What is due soon, in order of time; among equals, in order of arrival."""
+
+    def __init__(self) -> None:
+        self._times: list[int] = []
+        """A heap of the times at which something is due; there may be ever so many entries of one."""
+        self._waiting: dict[int, _Waiting] = {}
+        self._open: dict[int, int] = {}
+        self._begun: set[int] = set()
+        self._cancelled: dict[int, dict[str, TimerEntry]] = {}
+
+    def __len__(self) -> int:
+        return sum(len(waiting.entries) for waiting in self._waiting.values())
+
+    def add(self, entry: TimerEntry) -> None:
+        self._put(entry)
+        self.hold(entry.slot)
+
+    def _put(self, entry: TimerEntry) -> None:
+        waiting = self._waiting.get(entry.due)
+        if waiting is None:
+            waiting = self._waiting[entry.due] = _Waiting()
+            heapq.heappush(self._times, entry.due)
+        waiting.add(entry)
+
+    def hold(self, slot: int) -> None:
+        """Keep a slot from being complete until it is let go with :meth:`release`."""
+        self._open[slot] = self._open.get(slot, 0) + 1
+
+    def release(self, slot: int, count: int = 1) -> None:
+        rest = self._open[slot] - count
+        if rest:
+            self._open[slot] = rest
+        else:
+            del self._open[slot]
+
+    def cancel(self, key: str, entry: TimerEntry) -> None:
+        """Let ``entry`` take the message with a key out of its slot."""
+        self._cancelled.setdefault(entry.slot, {})[key] = entry
+
+    def has_cancelled(self, slot: int) -> bool:
+        """Whether any message of a slot has been taken out."""
+        return slot in self._cancelled
+
+    def is_cancelled(self, slot: int, topic: str, unique_key: str) -> bool:
+        """Whether a message has been taken out."""
+        cancelled = self._cancelled.get(slot)
+        return cancelled is not None and not cancelled.keys().isdisjoint(delete_keys(topic, unique_key))
+
+    def take(self, now: int, most: int) -> list[TimerEntry]:
+        """The next entries that are due, which are all :meth:`done` or come :meth:`back`."""
+        times, taken = self._times, list[TimerEntry]()
+        while times and times[0] <= now and len(taken) < most:
+            waiting = self._waiting[times[0]]
+            taken += waiting.take(most - len(taken))
+            if not waiting.entries:
+                del self._waiting[heapq.heappop(times)]
+        return taken
+
+    def back(self, entries: Iterable[TimerEntry]) -> None:
+        """Entries that were taken could not be delivered."""
+        for entry in entries:
+            self._put(entry)
+
+    def done(self, entries: Iterable[TimerEntry]) -> None:
+        """Entries that were taken have been delivered, or dropped."""
+        for slot, count in Counter([entry.slot for entry in entries]).items():
+            self._begun.add(slot)
+            self.release(slot, count)
+
+    def is_complete(self, slot: int) -> bool:
+        """Whether nothing of a slot waits here."""
+        return slot not in self._open
+
+    def forget(self, slot: int) -> None:
+        """A slot is over."""
+        self._begun.discard(slot)
+        self._cancelled.pop(slot, None)
+
+    def begun(self) -> list[int]:
+        """Slots of which some messages have been delivered already."""
+        return sorted(self._begun)
+
+    def rest(self, slot: int) -> Iterator[TimerEntry]:
+        """What of a slot has not been delivered, in order of arrival; what takes messages out comes last."""
+        entries = (entry for waiting in self._waiting.values() for entry in waiting.entries if entry.slot == slot)
+        yield from sorted(entries, key=lambda entry: entry.position)
+        yield from self._cancelled.get(slot, {}).values()

@@ -1,0 +1,76 @@
+"""The key-value table of a name server and its file, ``kvConfig.json``.
+
+Knows namespaces, keys and Java's file (KVConfigManager). Refuses to know what the values mean.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from rocketmq_py.errors import BadHeader, ConfigError
+from rocketmq_py.protocol.bodies.common import Body, KvTable
+from rocketmq_py.store.fs.filesystem import FileSystem
+from rocketmq_py.store.fs.os_files import OsFileSystem
+
+ORDER_TOPICS = "ORDER_TOPIC_CONFIG"
+"""The namespace brokers and clients read: the queues of globally ordered topics."""
+
+
+class _File(Body, kw_only=True):
+    config_table: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
+
+
+class KvConfig:
+    """Values by namespace and key.
+
+    :param path: the file, written at every change; None keeps the table in memory only.
+    :raises ConfigError: the file is there but cannot be understood.
+    """
+
+    def __init__(self, path: Path | None = None, fs: FileSystem | None = None) -> None:
+        self._path = path
+        self._fs = fs or OsFileSystem()
+        self._table = self._load()
+
+    def get(self, namespace: str, key: str) -> str | None:
+        return self._table.get(namespace, {}).get(key)
+
+    def namespace(self, namespace: str) -> KvTable | None:
+        """All keys of a namespace, None when it never had any."""
+        table = self._table.get(namespace)
+        return None if table is None else KvTable(table=table)
+
+    def put(self, namespace: str, key: str, value: str) -> None:
+        """Set a value.
+
+        :raises OSError: it could not be written; it is set nevertheless.
+        """
+        self._table.setdefault(namespace, {})[key] = value
+        self._save()
+
+    def delete(self, namespace: str, key: str) -> None:
+        """Forget a value; nothing happens when it is absent.
+
+        :raises OSError: this could not be written; the value is gone nevertheless.
+        """
+        self._table.get(namespace, {}).pop(key, None)
+        self._save()
+
+    def _load(self) -> dict[str, dict[str, str]]:
+        data = self._fs.read(self._path) if self._path else None
+        if not data or not data.strip():
+            return {}
+        try:
+            return _File.decode(data).config_table
+        except BadHeader as e:
+            raise ConfigError(f"{self._path} cannot be understood: {e}; mend it or move it away") from e
+
+    def _save(self) -> None:
+        if self._path is None:
+            return
+        previous = self._fs.read(self._path)
+        if previous:
+            self._fs.write(self._path.with_name(self._path.name + ".bak"), previous)
+        self._fs.write(self._path, msgspec.json.encode({"configTable": self._table}))

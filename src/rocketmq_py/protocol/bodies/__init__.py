@@ -1,0 +1,1 @@
+"""Declarations of the JSON bodies of requests and responses."""

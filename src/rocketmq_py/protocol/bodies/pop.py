@@ -1,0 +1,81 @@
+"""The JSON bodies of batch acks, of assignments made by the broker, and of how a group asks for messages."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rocketmq_py.protocol.bodies.common import Body, MessageQueueBody
+
+PULL = "PULL"
+POP = "POP"
+
+
+class BatchAck(Body, kw_only=True, rename={
+    "consumer_group": "c", "topic": "t", "retry": "r", "start_offset": "so", "queue_id": "q", "revive_queue_id": "rq",
+    "pop_time": "pt", "invisible_time": "it", "bits": "b",
+}):  # fmt: skip
+    """Acks of messages that one pop took from one queue.
+
+    ``topic`` is the one subscribed to, ``retry`` as in :class:`~rocketmq_py.protocol.pop_handle.ExtraInfo`. ``bits``
+    are the distances of the messages' offsets from ``start_offset``, as written by
+    :func:`~rocketmq_py.protocol.pop_handle.encode_bits`.
+    """
+
+    consumer_group: str
+    topic: str
+    retry: str
+    start_offset: int
+    queue_id: int
+    revive_queue_id: int
+    pop_time: int
+    invisible_time: int
+    bits: str = ""
+
+
+class BatchAckRequest(Body, kw_only=True):
+    """Messages that are done (200151)."""
+
+    broker_name: str | None = None
+    acks: list[BatchAck] = msgspec.field(default_factory=list)
+
+
+class QueryAssignmentRequest(Body, kw_only=True):
+    """Which queues of a topic are a client's (400)."""
+
+    topic: str
+    consumer_group: str
+    client_id: str
+    strategy_name: str | None = None
+    message_model: str = "CLUSTERING"
+
+
+class MessageQueueAssignment(Body, kw_only=True):
+    """A queue and how to ask for its messages; in mode POP a queue id of -1 is all queues of that broker."""
+
+    message_queue: MessageQueueBody
+    mode: str = PULL
+    attachments: dict[str, str] | None = None
+
+
+class QueryAssignmentResponse(Body, kw_only=True):
+    """The queues; a broker that cannot tell leaves them out: None, and the client keeps what it has."""
+
+    message_queue_assignments: list[MessageQueueAssignment] | None = None
+
+
+class MessageRequestMode(Body, kw_only=True):
+    """How a group asks for the messages of a topic (401).
+
+    ``pop_share_queue_num``: in mode POP a client also gets the queues of that many clients after it; 0 is all queues.
+    """
+
+    topic: str
+    consumer_group: str
+    mode: str = PULL
+    pop_share_queue_num: int = 0
+
+
+class MessageRequestModes(Body, kw_only=True):
+    """Topic to group to mode (402); also the layout of messageRequestMode.json."""
+
+    message_request_mode_map: dict[str, dict[str, MessageRequestMode]] = msgspec.field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""Declarations of request and response headers, one class per header."""

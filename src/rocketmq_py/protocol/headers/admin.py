@@ -1,0 +1,49 @@
+"""The headers of requests only tools make: statistics, looking into queues, corrections."""
+
+from __future__ import annotations
+
+from rocketmq_py.protocol.headers.common import TopicHeader
+
+
+class QueryConsumeTimeSpan(TopicHeader, kw_only=True):
+    """How old is what a group consumes of a topic (303)."""
+
+    topic: str
+    group: str
+
+
+class QueryCorrectionOffset(TopicHeader, kw_only=True):
+    """The smallest offsets of a topic's groups, without those of ``filter_groups`` (a comma list) (308)."""
+
+    topic: str
+    compare_group: str
+    filter_groups: str | None = None
+
+
+class ViewBrokerStats(TopicHeader, kw_only=True):
+    """One counter (315)."""
+
+    stats_name: str
+    stats_key: str
+
+
+class BrokerConsumeStats(TopicHeader, kw_only=True):
+    """How far all groups have come (317); ``is_order`` leaves out what is not consumed in order."""
+
+    is_order: bool
+
+
+class QueryConsumeQueue(TopicHeader, kw_only=True):
+    """Entries of a consume queue from ``index`` on (321)."""
+
+    topic: str
+    queue_id: int
+    index: int
+    count: int
+    consumer_group: str | None = None
+
+
+class ResetMasterFlushOffset(TopicHeader, kw_only=True):
+    """How far a master has flushed, told to a slave (908)."""
+
+    master_flush_offset: int

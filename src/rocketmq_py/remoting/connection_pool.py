@@ -1,0 +1,319 @@
+"""The connections of one client: one per address, made when first needed, made again when lost.
+
+Knows how to connect, the address map, and whom to give a pushed request. Refuses to know routes: callers bring the
+address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import logging
+import socket
+import time
+from collections.abc import Awaitable, Callable, Mapping
+
+from rocketmq_py.core.address import parse_address
+from rocketmq_py.core.peer import Reply
+from rocketmq_py.errors import BrokerError, ClosedError, ConnectError, RequestTimeout
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.headers.base import Header
+from rocketmq_py.remoting.connection import Connection
+from rocketmq_py.remoting.forks import Process
+from rocketmq_py.tls import Tls, client_context, connect_fault, tls_fault
+from rocketmq_py.wire.command import RESPONSE_FLAG, Command, encode_command
+from rocketmq_py.wire.signing import Credentials
+
+_log = logging.getLogger(__name__)
+
+_FAREWELL_SECONDS = 1.0
+
+PushHandler = Callable[[str, Command], Command | Awaitable[Command | None] | None]
+"""Takes the address of the peer and its request; what it returns is the answer, None for a request without one."""
+
+
+class ConnectionPool:
+    """Connections by address, for one event loop.
+
+    :param connect_timeout: seconds to wait for a connection.
+    :param address_map: other addresses for the ones brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
+    :param tls: whether and how servers are reached over TLS.
+    :param credentials: what requests are signed with; None leaves them unsigned.
+    :param hint: says for an address what to try when it cannot be reached.
+    :raises ConfigError: what ``tls`` says cannot work.
+    """
+
+    def __init__(
+        self,
+        *,
+        connect_timeout: float = 3.0,
+        address_map: Mapping[str, str] | None = None,
+        tls: Tls = None,
+        credentials: Credentials | None = None,
+        hint: Callable[[str], str] = lambda _: "",
+    ) -> None:
+        self.connect_timeout = connect_timeout
+        self.tls = client_context(tls)
+        """The context of connections with TLS; None without."""
+        self.credentials = credentials
+        self._address_map = dict(address_map or {})
+        self._hint = hint
+        self._open: dict[str, Connection] = {}
+        self._retired: set[Connection] = set()
+        self._opening: dict[str, asyncio.Task[Connection]] = {}
+        self._push_handlers: dict[int, PushHandler] = {}
+        self.on_open: Callable[[Connection], None] = lambda _: None
+        """Hears of every new connection before anything is sent over it."""
+        self._answering: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self._process = Process()
+
+    def on_request(self, code: int, handler: PushHandler) -> None:
+        """Give requests of ``code`` that peers make to ``handler``; the last one set counts.
+
+        A one-way request is not answered whatever it returns; an exception it raises is answered as SYSTEM_ERROR.
+        Requests nobody handles are answered with REQUEST_CODE_NOT_SUPPORTED.
+        """
+        self._push_handlers[code] = handler
+
+    # -- requests
+
+    async def invoke(
+        self,
+        address: str,
+        code: int,
+        header: Header | None = None,
+        body: bytes = b"",
+        timeout: float = 3.0,
+        *,
+        check: bool = True,
+    ) -> Command:
+        """A request and its answer. A peer that is going away (1500) is asked once more over a new connection.
+
+        :param timeout: seconds for everything, connecting included.
+        :param check: raise for an answer with another code than success.
+        :raises BrokerError: the peer answered with another code.
+        :raises ConnectError: no connection could be made.
+        :raises RequestTimeout: no answer in time.
+        :raises ConnectionLost: the connection broke first.
+        """
+        reply = await self._ask(address, code, header, body, timeout)
+        if check and reply.code != ResponseCode.SUCCESS:
+            raise BrokerError.of(reply.code, reply.remark, address)
+        return reply.command()
+
+    async def oneway(self, address: str, code: int, header: Header | None = None, body: bytes = b"") -> None:
+        """A request nobody answers.
+
+        :raises ConnectError: no connection could be made.
+        """
+        (await self.get(address)).oneway(code, header, body)
+
+    async def _ask(self, address: str, code: int, header: Header | None, body: bytes, timeout: float) -> Reply:
+        deadline = time.monotonic() + timeout
+        connection = await self.get(address, timeout)
+        try:
+            reply = await connection.call(code, header, body, deadline - time.monotonic())
+            if reply.code == ResponseCode.GO_AWAY:
+                self.retire(connection)
+                connection = await self.get(address, deadline - time.monotonic())
+                reply = await connection.call(code, header, body, deadline - time.monotonic())
+        except RequestTimeout as e:
+            raise RequestTimeout(f"{address} did not answer {code_name(code)} within {timeout:g} s") from e
+        return reply
+
+    # -- connections
+
+    def ready(self, address: str) -> Connection | None:
+        """The open connection to ``address``, if there is one."""
+        connection = self._open.get(address)
+        return None if connection is None or connection.closed else connection
+
+    async def get(self, address: str, timeout: float | None = None) -> Connection:
+        """The open connection to ``address``, made if there is none.
+
+        :param timeout: seconds to wait for it; at most ``connect_timeout``.
+        :raises ConnectError: it cannot be made.
+        :raises ForkedError: this client was made in another process.
+        :raises ClosedError: this client is closed.
+        """
+        self.check_usable()
+        connection = self.ready(address)
+        if connection is not None:
+            return connection
+        task = self._opening.get(address)
+        if task is None:
+            task = self._opening[address] = asyncio.ensure_future(self._connect(address))
+            task.add_done_callback(lambda done: self._opened(address, done))
+        wait = self.connect_timeout if timeout is None else max(0.0, min(timeout, self.connect_timeout))
+        try:
+            return await asyncio.wait_for(asyncio.shield(task), wait)
+        except TimeoutError as e:
+            raise self.cannot_connect(address, f"no connection within {wait:g} s") from e
+        except asyncio.CancelledError as e:
+            if task.cancelled():
+                raise ClosedError("this client was closed while it was connecting") from e
+            raise
+
+    def where(self, address: str) -> tuple[str, int]:
+        """Host and port to connect to for an address, the address map considered.
+
+        :raises ConfigError: it is no address.
+        """
+        return parse_address(self._address_map.get(address, address))
+
+    def cannot_connect(self, address: str, why: str | OSError) -> ConnectError:
+        """The error that says so, and what to try."""
+        mapped = self._address_map.get(address)
+        where = f"{address} (mapped to {mapped})" if mapped else address
+        hint = self._hint(address)
+        if isinstance(why, OSError):
+            if tls_fault(why):
+                hint = ""
+            elif isinstance(why, socket.gaierror):
+                hint = "Is the name spelt as it should be, and known from here?"
+            why = connect_fault(why)
+        return ConnectError(f"cannot connect to {where}: {why}{'. ' if hint else ''}{hint}")
+
+    def check_usable(self) -> None:
+        """Does nothing while requests can be made.
+
+        :raises ForkedError: this client was made in another process.
+        :raises ClosedError: this client is closed.
+        """
+        self._process.check()
+        if self._closed:
+            raise ClosedError("this client is closed; make a new one")
+
+    def retire(self, connection: Connection) -> None:
+        """Use ``connection`` for no further request; it ends when its last answer has come."""
+        self._forget(connection)
+        self._retired.add(connection)
+        connection.retire()
+
+    def drop(self, address: str) -> None:
+        """End the connection to ``address``, if there is one."""
+        connection = self._open.pop(address, None)
+        if connection is not None:
+            connection.close()
+
+    async def close(self) -> None:
+        """End all connections. Requests under way fail with ConnectionLost."""
+        self._closed = True
+        tasks = [*self._opening.values(), *self._answering]
+        for task in tasks:
+            task.cancel()
+        connections = [*self._open.values(), *self._retired]
+        for connection in connections:
+            connection.close()
+        self._open.clear()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self.tls is not None:
+            await asyncio.gather(*(connection.ended(_FAREWELL_SECONDS) for connection in connections))
+
+    async def _connect(self, address: str) -> Connection:
+        connection = Connection(address, self._pushed, self._forget, self.credentials)
+        try:
+            host, port = self.where(address)
+            sock = await _connected_socket(host, port, self.connect_timeout)
+            await self._open_on(sock, host, connection)
+        except TimeoutError as e:
+            raise self.cannot_connect(address, f"no connection within {self.connect_timeout:g} s") from e
+        except OSError as e:
+            raise self.cannot_connect(address, e) from e
+        self._open[address] = connection
+        self.on_open(connection)
+        return connection
+
+    async def _open_on(self, sock: socket.socket, host: str, connection: Connection) -> None:
+        loop = asyncio.get_running_loop()
+        if self.tls is None:
+            await loop.create_connection(lambda: connection, sock=sock)
+            return
+        try:
+            await loop.create_connection(
+                lambda: connection, sock=sock, ssl=self.tls, server_hostname=host,
+                ssl_handshake_timeout=self.connect_timeout,
+            )  # fmt: skip
+        except ConnectionError as e:
+            if isinstance(e, ConnectionRefusedError):
+                raise
+            raise OSError("the other end closed it during the TLS handshake; does it serve TLS there?") from e
+
+    def _opened(self, address: str, task: asyncio.Task[Connection]) -> None:
+        self._opening.pop(address, None)
+        if not task.cancelled():
+            task.exception()  # whoever waits for it is told; it may be nobody any more
+
+    def _forget(self, connection: Connection) -> None:
+        self._retired.discard(connection)
+        if self._open.get(connection.address) is connection:
+            del self._open[connection.address]
+
+    # -- requests of peers
+
+    def _pushed(self, connection: Connection, request: Command) -> None:
+        task = asyncio.ensure_future(self._answer(connection, request))
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
+
+    async def _answer(self, connection: Connection, request: Command) -> None:
+        answer = await self._handle(connection.address, request)
+        if answer is not None and not request.is_oneway and not connection.closed:
+            answer.opaque, answer.flag = request.opaque, RESPONSE_FLAG
+            connection.write(encode_command(answer))
+
+    async def _handle(self, address: str, request: Command) -> Command | None:
+        handler = self._push_handlers.get(request.code)
+        if handler is None:
+            remark = f"request code {request.code} is unknown here"
+            return Command(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)
+        try:
+            answer = handler(address, request)
+            return await answer if inspect.isawaitable(answer) else answer
+        except Exception as e:  # noqa: BLE001 - a handler's fault is the peer's answer
+            _log.exception("handling %s of %s failed", code_name(request.code), address)
+            return Command(ResponseCode.SYSTEM_ERROR, remark=f"{type(e).__name__}: {e}")
+
+
+def code_name(code: int) -> str:
+    """A request code as people know it."""
+    with contextlib.suppress(ValueError):
+        return f"{RequestCode(code).name} ({int(code)})"
+    return f"request code {code}"
+
+
+def set_no_delay(sock: socket.socket) -> None:
+    """Send small frames at once."""
+    with contextlib.suppress(OSError):  # not a TCP socket
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+async def _connected_socket(host: str, port: int, timeout: float) -> socket.socket:
+    """A connected TCP socket, to the first address of ``host`` that takes a connection."""
+    loop = asyncio.get_running_loop()
+    fault: OSError | None = None
+    async with asyncio.timeout(timeout):
+        for family, kind, proto, _, where in await _resolve(host, port):
+            sock = socket.socket(family, kind, proto)
+            sock.setblocking(False)
+            try:
+                await loop.sock_connect(sock, where)
+            except OSError as e:
+                sock.close()
+                fault = e
+            except BaseException:
+                sock.close()
+                raise
+            else:
+                set_no_delay(sock)
+                return sock
+    raise fault or OSError(f"{host} has no address")
+
+
+async def _resolve(host: str, port: int) -> list[tuple[int, int, int, str, tuple[object, ...]]]:
+    try:  # a number needs no look-up, and so no thread to wait for one
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)  # type: ignore[return-value]
+    except socket.gaierror:
+        return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)  # type: ignore[return-value]

@@ -1,0 +1,162 @@
+"""The way from blocking code to asyncio: one event loop in one background thread per process.
+
+Knows threads and loops. Refuses to know what runs there. The portal is the package's only process-wide state: it is
+made when a blocking object first needs it, made anew in a forked child, and ended at interpreter exit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from rocketmq_py.errors import ClosedError, ConfigError
+from rocketmq_py.remoting.forks import Process
+
+T = TypeVar("T")
+
+_EXIT_WAIT = 2.0
+"""Seconds the interpreter waits at exit for what still runs in the loop."""
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """An event loop, uvloop's where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+class Portal:
+    """An event loop that runs in a thread of its own until :meth:`stop`."""
+
+    def __init__(self) -> None:
+        self.loop = new_event_loop()
+        self._process = Process()
+        self._posted: deque[Callable[[], None]] = deque()
+        self._woken = False
+        self._ended = False
+        self._thread = threading.Thread(target=self._main, name="rocketmq-loop", daemon=True)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the loop runs, in this process."""
+        return self._process.is_this and self._thread.is_alive()
+
+    def check(self) -> None:
+        """Does nothing where a blocking call can be made.
+
+        :raises ForkedError: the portal was made in another process.
+        :raises ClosedError: the loop has ended.
+        :raises ConfigError: the call comes from the loop's own thread, which it would block for ever.
+        """
+        self._process.check()
+        if threading.get_ident() == self._thread.ident:
+            raise ConfigError(
+                "a blocking call was made in the thread of the event loop, where it would wait for itself; in an "
+                "async listener use rocketmq_py.aio"
+            )
+        if self._ended:
+            raise ClosedError("the event loop of this process has ended: the interpreter is shutting down")
+
+    def run(self, coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        """Run a coroutine in the loop and wait for what it returns or raises.
+
+        The wait can be interrupted (Ctrl-C); the coroutine is cancelled then, and when ``timeout`` seconds are over.
+
+        :raises TimeoutError: it was not done in ``timeout`` seconds.
+        """
+        future = self.submit(coroutine)
+        try:
+            return future.result(timeout)
+        except BaseException:
+            future.cancel()
+            raise
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start a coroutine in the loop. Errors as :meth:`check`."""
+        try:
+            self.check()
+        except BaseException:
+            coroutine.close()
+            raise
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+
+    def post(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` in the loop's thread, soon; callbacks keep their order. Wakes the loop once for many."""
+        self._posted.append(callback)
+        if not self._woken:
+            self._woken = True
+            self.loop.call_soon_threadsafe(self._run_posted)
+
+    def _run_posted(self) -> None:
+        self._woken = False  # before the first is taken: what is appended from here on wakes the loop again
+        try:
+            while self._posted:
+                self._posted.popleft()()
+        finally:
+            if self._posted:  # one has failed, which is for the loop to report; the others are still to come
+                self.loop.call_soon(self._run_posted)
+
+    def call(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Call a plain function in the loop's thread and wait for what it returns or raises."""
+
+        async def called() -> T:
+            return function(*arguments)
+
+        return self.run(called())
+
+    def stop(self, timeout: float = _EXIT_WAIT) -> None:
+        """Cancel what runs, end the loop, wait for the thread at most ``timeout`` seconds."""
+        if self.alive:
+            self.loop.call_soon_threadsafe(self.loop.stop)
+            self._thread.join(timeout)
+
+    def _main(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_forever()
+            self._finish()
+        finally:
+            self._ended = True
+            self.loop.close()
+
+    def _finish(self) -> None:
+        tasks = asyncio.all_tasks(self.loop)
+        for task in tasks:
+            task.cancel()
+        self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+
+
+_lock = threading.Lock()
+_current: Portal | None = None
+
+
+def portal() -> Portal:
+    """The portal of this process."""
+    global _current  # noqa: PLW0603 - see the module's docstring
+    if _current is not None and _current.alive:
+        return _current
+    with _lock:
+        if _current is None or not _current.alive:
+            _current = Portal()
+            atexit.register(_current.stop)
+        return _current
+
+
+def _after_fork() -> None:
+    """A forked child has the parent's lock, perhaps held by a thread it does not have."""
+    global _lock  # noqa: PLW0603 - see the module's docstring
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

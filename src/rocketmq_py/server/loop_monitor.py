@@ -1,0 +1,120 @@
+"""Whether the event loop keeps up with its requests, and what is refused while it does not.
+
+Knows how turns of the loop are measured and that a refusal is news only once in a while. Refuses to know the rule
+(``core.broker.fast_failure``). Nothing of this costs a request anything: the table of handlers is exchanged when it
+matters.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection
+
+from rocketmq_py.core.broker.fast_failure import FastFailure
+from rocketmq_py.server.requests.dispatcher import Dispatcher
+from rocketmq_py.server.requests.failures import OVERLOAD
+
+log = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 0.05
+_QUIET_SECONDS = 15.0
+"""After its last refusal, how long a server must keep up for that to be told; as long as Java keeps quiet."""
+
+
+class Clock:
+    """Time passed, and time this thread has worked, in seconds."""
+
+    now = staticmethod(time.monotonic)
+    worked = staticmethod(time.thread_time)
+
+
+class LoopMonitor:
+    """Looks at the loop many times a second.
+
+    Time is counted that the loop has worked. On a machine whose processor others use, requests wait as well, but there
+    refusing them makes nothing better; and what the disk keeps waiting is counted apart (``writing_limit_ms``).
+
+    :param dispatcher: refuses requests, and knows how long they may wait.
+    :param full_lanes: lanes that can take no more for now: what they brought still waits for something else.
+    :param writing_limit_ms: how long writing what a read has brought may take, by the clock on the wall, before the
+        disk counts as busy and ``writing_lane`` is refused.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        full_lanes: Callable[[], Collection[str]] = tuple,
+        writing_limit_ms: int = 1_000,
+        writing_lane: str = "send",
+        clock: type[Clock] = Clock,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._full_lanes = full_lanes
+        self._turns = FastFailure()
+        self.writing_limit_ms = writing_limit_ms
+        self._writing_lane = writing_lane
+        self._clock = clock
+        self._now = self._worked = 0.0
+        self._last_refusal: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Begin; belongs to the loop that is looked at."""
+        self._now, self._worked = self._clock.now(), self._clock.worked()
+        self._timer = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._tick)
+
+    def stop(self) -> None:
+        """End. Harmless when ended already."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _tick(self) -> None:
+        self.look()
+        self._timer = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._tick)
+
+    def look(self) -> None:
+        """A turn has ended: decide what the next one refuses."""
+        now, worked = self._clock.now(), self._clock.worked()
+        late, busy = now - self._now - _LOOK_SECONDS, worked - self._worked
+        self._now, self._worked = now, worked
+        if self._dispatcher.refuses:
+            self._dispatcher.refuse({})
+            self._turns.refused()
+        waits = self._turns.turn(max(0, int(1000 * min(late, busy))), self._dispatcher.lanes.waits)
+        remarks = {lane: _remark("TIMEOUT_CLEAN_QUEUE", waited) for lane, waited in waits.items()}
+        written = self._dispatcher.longest_write
+        limit = self.writing_limit_ms / 1000
+        self._dispatcher.time_writes(on=late >= limit)  # the next turn tells whether it is the disk
+        is_disk = written >= limit
+        if is_disk:
+            remarks[self._writing_lane] = _remark("PCBUSY_CLEAN_QUEUE", int(1000 * written))
+        full = self._full_lanes()
+        remarks |= dict.fromkeys(full, OVERLOAD)
+        if remarks:
+            self._dispatcher.refuse(remarks)
+            self._refusing(remarks, disk=is_disk or bool(full))
+        self._tell(now)
+
+    def _refusing(self, remarks: dict[str, str], *, disk: bool) -> None:
+        if self._last_refusal is None:
+            self._dispatcher.refused = 0
+            log.warning(
+                "%s: requests (%s) are refused as busy from time to time, so that clients go elsewhere; %s",
+                "the disk does not keep up" if disk else "more requests come than can be served",
+                ", ".join(sorted(remarks)),
+                "look at what else writes to it" if disk else "fewer clients, larger batches or more brokers help",
+            )
+        self._last_refusal = self._now
+
+    def _tell(self, now: float) -> None:
+        if self._last_refusal is not None and now - self._last_refusal > _QUIET_SECONDS:
+            self._last_refusal = None
+            log.warning("requests are served in time again; %d were refused", self._dispatcher.refused)
+
+
+def _remark(what: str, waited_ms: int) -> str:
+    """Java's words; how many requests wait in the sockets nobody can tell."""
+    return f"[{what}]broker busy, start flow control for a while, period in queue: {waited_ms}ms, size of queue: 0"

@@ -1,0 +1,1 @@
+"""From frames to answers: routing, lanes, dispatch, authentication, failures."""

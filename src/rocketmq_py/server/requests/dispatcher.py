@@ -1,0 +1,253 @@
+"""From the frames of one socket read to the bytes that answer them.
+
+Knows how to decode, route, call and collect. Refuses to know sockets: it takes frames and a peer and returns buffers,
+so it is tested by calling it. Everything a read brought is handled before anything is answered, and ``after_read`` runs
+in between: that is where a store makes durable what the handlers appended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from time import monotonic
+from typing import NamedTuple, cast
+
+from rocketmq_py.errors import CorruptFrame
+from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.protocol.requests import BadRequest, Request, RequestDecoder
+from rocketmq_py.server.go_away import GoAway
+from rocketmq_py.server.peer import Peer, Responder
+from rocketmq_py.server.requests.failures import failure, overloaded, unsupported
+from rocketmq_py.server.requests.lanes import Lane, LaneLimit, Lanes
+from rocketmq_py.server.requests.reply import Buffer, Hold, Reply, encode_reply, reply_buffers
+from rocketmq_py.server.requests.router import Outcome, Route, Router
+from rocketmq_py.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, decode_command
+from rocketmq_py.wire.frame import Frame
+
+log = logging.getLogger(__name__)
+
+OnHold = Callable[[Hold, Responder], None]
+
+Guard = Callable[[Peer, Command], Reply | None]
+"""Says why a request is not let in; None when it is."""
+
+_BODIES = 32
+"""Answers with a body that are made at one go. A body may be hundreds of KiB (a pull's), and one read may ask for
+hundreds of them: the rest has to wait until the other end has taken these."""
+
+
+class Served(NamedTuple):
+    """What came of the frames of a read.
+
+    ``output`` is to be written. ``rest`` are frames to serve once it has been. ``fault`` ends the connection.
+    """
+
+    output: list[Buffer]
+    fault: CorruptFrame | None
+    rest: Sequence[Frame]
+
+
+class Dispatcher:
+    """Handles the requests of all connections of a server.
+
+    :param router: the handlers.
+    :param after_read: called once after the handlers of a read (or one asynchronous handler) and before their answers
+        are written. If it raises, every one of these answers becomes that error.
+    :param on_hold: keeps what handlers want to answer later.
+    :param lanes: limits of asynchronous work by lane name.
+    :param guard: asked before each request; a server without access control has none. What it sees is what the handler
+        gets: each frame is decoded once.
+    """
+
+    def __init__(
+        self,
+        router: Router,
+        *,
+        after_read: Callable[[], None] | None = None,
+        on_hold: OnHold | None = None,
+        lanes: Mapping[str, LaneLimit] | None = None,
+        guard: Guard | None = None,
+    ) -> None:
+        self._all_routes = self._routes = {int(route.code): route for route in router.routes}
+        self._decoder = RequestDecoder(router.codes)
+        self._decode = self._decoder.decode
+        self._after_read = after_read
+        self._on_hold = on_hold
+        self._guard = guard
+        self._settle_store = after_read
+        self.lanes = Lanes(lanes)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.refused = 0
+        """Requests answered as busy by :meth:`refuse`."""
+        self.longest_write = 0.0
+        """Seconds of the longest ``after_read`` since :meth:`time_writes`."""
+
+    def serve(self, peer: Peer, frames: list[Frame]) -> Served:
+        """Handle the frames of one read, in order."""
+        answers: list[tuple[int, Reply]] = []
+        fault = None
+        rest: Sequence[Frame] = ()
+        room = _BODIES
+        guarded = self._guard is not None
+        request: Request | Command
+        left = iter(frames)
+        for frame in left:
+            try:
+                if guarded or peer.calls:
+                    request, reply = self._look_at(peer, decode_command(frame))
+                else:
+                    request = self._decode(frame)
+                    reply = None if request.flag & RESPONSE_FLAG else self._call(peer, request, frame.body)
+            except BadRequest as e:
+                request = e.command
+                is_answer = request.flag & RESPONSE_FLAG
+                reply = None if is_answer else failure(e, f"request {request.code}", peer.address)
+            except CorruptFrame as e:
+                fault = e
+                break
+            if reply is not None and not request.flag & ONEWAY_FLAG:
+                answers.append((request.opaque, reply))
+                if reply.body:
+                    room -= 1
+                    if not room:
+                        rest = list(left)
+                        break
+        if self._after_read is not None:
+            answers = self._settle(peer, answers)
+        output: list[Buffer] = []
+        for opaque, reply in answers:
+            output += reply_buffers(reply, opaque)
+        return Served(output, fault, rest)
+
+    async def drain(self, timeout: float) -> None:
+        """Let the asynchronous handlers under way finish; cancel those that have not after ``timeout`` seconds."""
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=timeout)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    # -- falling behind
+
+    @property
+    def refuses(self) -> bool:
+        """Whether requests are refused at present."""
+        return self._routes is not self._all_routes
+
+    def refuse(self, remarks: Mapping[str, str]) -> None:
+        """From now on, answer the requests of these lanes as busy, in these words; all others are served."""
+        routes = self._all_routes
+        if remarks:
+            refused = {code: route for code, route in routes.items() if route.lane in remarks}
+            routes = routes | {code: self._refusing(route, remarks[route.lane]) for code, route in refused.items()}
+        self._routes = routes
+
+    def _refusing(self, route: Route, remark: str) -> Route:
+        def refuse(peer: Peer, request: Request, body: bytes) -> Reply:  # noqa: ARG001 - a handler
+            self.refused += 1
+            return Reply(ResponseCode.SYSTEM_BUSY, remark)
+
+        return Route(route.code, refuse, route.lane, is_async=False)
+
+    def send_away(self, farewell: GoAway) -> None:
+        """From now on, have ``farewell`` answer what it sends away."""
+        routes = {code: farewell.over(route) for code, route in self._all_routes.items()}
+        self._all_routes = self._routes = routes
+
+    def time_writes(self, *, on: bool) -> None:
+        """Note from now on, or no longer, how long ``after_read`` takes."""
+        self.longest_write = 0.0
+        self._after_read = self._settle_timed if on and self._settle_store is not None else self._settle_store
+
+    def _settle_timed(self) -> None:
+        assert self._settle_store is not None
+        begin = monotonic()
+        try:
+            self._settle_store()
+        finally:
+            self.longest_write = max(self.longest_write, monotonic() - begin)
+
+    # -- one request
+
+    def _look_at(self, peer: Peer, command: Command) -> tuple[Request | Command, Reply | None]:
+        """Handle what the guard lets in, and give an answer to its waiter; returns what came and its answer."""
+        if command.is_response:
+            peer.answered(command)
+            return command, None
+        refusal = self._guard(peer, command) if self._guard is not None else None
+        if refusal is not None:
+            if command.is_oneway:
+                log.warning("one-way request %d of %s is dropped: %s", command.code, peer.address, refusal.remark)
+            return command, refusal
+        request = self._decoder.convert(command)
+        return request, self._call(peer, request, command.body)
+
+    def _call(self, peer: Peer, request: Request, body: bytes) -> Reply | None:
+        route = self._routes.get(request.code)
+        if route is None:
+            return unsupported(request.code)
+        if route.is_async:
+            return self._start(route, peer, request, body)
+        try:
+            outcome = cast("Outcome", route.method(peer, request, body))
+            return outcome if type(outcome) is Reply else self._later(peer, request, outcome)
+        except Exception as e:  # noqa: BLE001 - one request that fails must not take its connection along
+            return failure(e, route.code.name, peer.address)
+
+    def _later(self, peer: Peer, request: Request, outcome: Outcome) -> Reply | None:
+        if isinstance(outcome, Hold):
+            if not request.flag & ONEWAY_FLAG:
+                self._hold(outcome, Responder(peer, request.opaque))
+            return None
+        return outcome
+
+    def _hold(self, hold: Hold, responder: Responder) -> None:
+        if self._on_hold is None:
+            raise TypeError(f"a handler holds {hold.key!r} but the server was given no on_hold")
+        self._on_hold(hold, responder)
+
+    def _settle(self, peer: Peer, answers: list[tuple[int, Reply]]) -> list[tuple[int, Reply]]:
+        assert self._after_read is not None
+        try:
+            self._after_read()
+        except Exception as e:  # noqa: BLE001 - what was not settled must not be reported as done
+            reply = failure(e, "settling a read", peer.address)
+            return [(opaque, reply) for opaque, _ in answers]
+        return answers
+
+    # -- asynchronous handlers
+
+    def _start(self, route: Route, peer: Peer, request: Request, body: bytes) -> Reply | None:
+        lane = self.lanes[route.lane]
+        if lane.is_full:
+            self._tell_full(lane)
+            return overloaded()
+        lane.running += 1
+        outcome = cast("Awaitable[Outcome]", route.method(peer, request, body))
+        task = asyncio.get_running_loop().create_task(self._finish(route, peer, request, outcome, lane))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return None
+
+    def _tell_full(self, lane: Lane) -> None:
+        """Once, until the lane has been empty in between."""
+        if not lane.told:
+            lane.told = True
+            log.warning("%d requests of lane %s are under way: more are refused as busy", lane.limit, lane.name)
+
+    async def _finish(
+        self, route: Route, peer: Peer, request: Request, outcome: Awaitable[Outcome], lane: Lane
+    ) -> None:
+        try:
+            reply = self._later(peer, request, await outcome)
+        except Exception as e:  # noqa: BLE001 - as for the others
+            reply = failure(e, route.code.name, peer.address)
+        finally:
+            lane.running -= 1
+            lane.told = lane.told and lane.running > 0
+        answers = [] if reply is None or request.flag & ONEWAY_FLAG else [(request.opaque, reply)]
+        if self._after_read is not None:
+            answers = self._settle(peer, answers)
+        for opaque, answer in answers:
+            peer.write(encode_reply(answer, opaque))

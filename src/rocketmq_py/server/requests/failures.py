@@ -1,0 +1,51 @@
+"""What a failed request is answered with.
+
+Knows the error tree and Java's response codes. An error nobody foresaw is logged once, with its traceback, and its
+class and words go back to the caller, as a Java server does.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from rocketmq_py.errors import BadHeader, BrokerError, MessageIllegal, StoreNotWritable
+from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.server.requests.reply import Reply
+
+log = logging.getLogger(__name__)
+
+OVERLOAD = "[OVERLOAD]system busy, start flow control for a while"
+REJECT = "[REJECTREQUEST]system busy, start flow control for a while"
+
+
+def unsupported(code: int) -> Reply:
+    """The answer to a request code nobody handles, in Java's words."""
+    return Reply(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {code} not supported")
+
+
+def overloaded() -> Reply:
+    """The answer to a request whose lane is full, in Java's words."""
+    return Reply(ResponseCode.SYSTEM_BUSY, OVERLOAD)
+
+
+def rejected() -> Reply:
+    """The answer to a request that is not for this broker, in Java's words: the caller turns to another."""
+    return Reply(ResponseCode.SYSTEM_BUSY, REJECT)
+
+
+def failure(error: Exception, what: str, address: str) -> Reply:
+    """The answer to a request that failed with ``error``.
+
+    :param what: the request, for the log.
+    :param address: who made it, for the log.
+    """
+    if isinstance(error, BrokerError):
+        return Reply(error.code, error.remark)
+    if isinstance(error, MessageIllegal):
+        return Reply(ResponseCode.MESSAGE_ILLEGAL, str(error))
+    if isinstance(error, StoreNotWritable):
+        return Reply(ResponseCode.SERVICE_NOT_AVAILABLE, str(error))
+    if isinstance(error, BadHeader):
+        return Reply(ResponseCode.SYSTEM_ERROR, str(error))
+    log.error("%s of %s failed", what, address, exc_info=error)
+    return Reply(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")

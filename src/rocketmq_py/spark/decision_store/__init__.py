@@ -1,0 +1,1 @@
+"""Durable records of exactly-once decisions: local, HDFS and object stores."""

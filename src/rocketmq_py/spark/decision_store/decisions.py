@@ -1,0 +1,200 @@
+"""What was decided about the micro-batches of an exactly-once query, on durable storage.
+
+A decision says which attempts at the tasks of a micro-batch count. It is written before the first transaction of the
+micro-batch ends, and never changed: what it names is committed, whatever happens, and everything else of the
+micro-batch is rolled back. The decision about a micro-batch is only made when all transactions of the one before have
+ended.
+
+Knows the form of a decision, how the question about one message is answered from it, and in which order records come
+and go. Refuses to know brokers, and where records lie (``places``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import json
+import logging
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rocketmq_py.errors import RocketMQError
+from rocketmq_py.properties import Property
+from rocketmq_py.spark.decision_store.stores import DecisionStore, place
+from rocketmq_py.spark.sink.rows import ATTEMPT, BATCH_ID, QUERY_ID, ROW_KEY
+
+_log = logging.getLogger(__name__)
+
+_FORM = 1
+_KEPT = 2
+_NAME = re.compile(r"([0-9]{20})\.json")
+
+
+class Verdict(enum.Enum):
+    """What is known about a half message."""
+
+    COMMIT = "its row counts: it has to be delivered unless it has been"
+    ROLLBACK = "its row does not count, or it has been delivered"
+    UNKNOWN = "nothing is decided yet, or it is not of this query"
+
+
+class DecisionError(RocketMQError):
+    """A decision cannot be written or read, or contradicts what the query is about to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Which rows of a micro-batch count.
+
+    :ivar attempts: the attempts at tasks that count.
+    :ivar resent: row key and unique key of those rows of which one half message counts, and others, sent before over a
+        connection that broke, do not.
+    :ivar topics: where the rows go.
+    :ivar brokers: where their half messages are.
+    """
+
+    query_id: str
+    batch_id: int
+    attempts: frozenset[str]
+    resent: Mapping[str, str] = field(default_factory=dict)
+    topics: tuple[str, ...] = ()
+    brokers: tuple[str, ...] = ()
+
+    def counts(self, properties: Mapping[str, str]) -> bool:
+        """Whether the half message with these properties is to be delivered."""
+        attempt, row = properties.get(ATTEMPT), properties.get(ROW_KEY, "")
+        is_last = self.resent.get(row, properties.get(Property.UNIQUE_KEY)) == properties.get(Property.UNIQUE_KEY)
+        return self.is_about(properties) and attempt in self.attempts and is_last
+
+    def is_about(self, properties: Mapping[str, str]) -> bool:
+        """Whether a half message is of this micro-batch."""
+        return properties.get(QUERY_ID) == self.query_id and properties.get(BATCH_ID) == str(self.batch_id)
+
+    def encode(self) -> bytes:
+        """The bytes of the record."""
+        document = {
+            "form": _FORM, "query": self.query_id, "batch": self.batch_id, "attempts": sorted(self.attempts),
+            "resent": dict(self.resent), "topics": list(self.topics), "brokers": list(self.brokers),
+        }  # fmt: skip
+        return json.dumps(document, indent=1).encode()
+
+    @staticmethod
+    def decode(raw: bytes) -> Decision:
+        """A decision of its record.
+
+        :raises DecisionError: it is none, or of a later form.
+        """
+        try:
+            found: dict[str, Any] = json.loads(raw)
+            if found["form"] != _FORM:
+                raise DecisionError(f"it has form {found['form']}, this version knows {_FORM}: use a newer version")
+            return Decision(
+                str(found["query"]), int(found["batch"]), frozenset(map(str, found["attempts"])),
+                {str(row): str(key) for row, key in found["resent"].items()}, tuple(map(str, found["topics"])),
+                tuple(map(str, found["brokers"])),
+            )  # fmt: skip
+        except (ValueError, KeyError, TypeError, AttributeError) as e:
+            raise DecisionError(f"it is no decision record: {e!r}") from e
+
+
+def verdict(properties: Mapping[str, str], latest: Decision | None, settled: int | None = None) -> Verdict:
+    """What is to become of a half message that a broker asks about.
+
+    :param latest: the latest decision of this query.
+    :param settled: the number of a micro-batch all of whose transactions have ended, if that is known.
+    """
+    batch = properties.get(BATCH_ID, "")
+    if latest is None or properties.get(QUERY_ID) != latest.query_id or not batch.isdecimal():
+        return Verdict.UNKNOWN
+    if int(batch) > latest.batch_id:
+        return Verdict.UNKNOWN
+    if latest.counts(properties) and settled != latest.batch_id:
+        return Verdict.COMMIT
+    return Verdict.ROLLBACK
+
+
+# -- where they lie
+
+
+class Decisions:
+    """The decisions of one query.
+
+    Two drivers may believe to run it: one that was given up, and its successor. Records are created, never replaced, so
+    that both cannot decide about one micro-batch; and one that comes to decide when its successor is micro-batches
+    ahead, and its record could be created because the other one is swept away, finds that out before it acts.
+
+    :param location: where they lie, for messages.
+    """
+
+    def __init__(self, location: str, where: DecisionStore) -> None:
+        self._location = location
+        self._where = where
+
+    @staticmethod
+    def at(location: str, beside: str | None = None) -> Decisions:
+        """Those in a directory; it need not exist yet.
+
+        :param beside: as of :func:`~rocketmq_py.spark.decision_store.stores.place`.
+        :raises ConfigError: it cannot be reached from Python.
+        """
+        return Decisions(location, place(location, os.environ, beside))
+
+    def latest(self) -> Decision | None:
+        """The last decision that was made.
+
+        :raises DecisionError: it cannot be read.
+        """
+        with self._told("read"):
+            numbers = self._numbers()
+            return Decision.decode(self._where.read(_name(numbers[-1]))) if numbers else None
+
+    def make(self, decision: Decision) -> None:
+        """Make a decision; it is durable when this returns.
+
+        :raises DecisionError: it cannot be written, or one about this micro-batch or a later one is there. If it cannot
+            be written, it may be there nevertheless, or come to be there yet.
+        """
+        with self._told("written"):
+            numbers = self._numbers()
+            _check_is_next(decision, numbers)
+            self._create(_name(decision.batch_id), decision.encode())
+            _check_is_next(decision, [number for number in self._numbers() if number != decision.batch_id])
+        self._sweep(numbers[: 1 - _KEPT])
+
+    def _create(self, name: str, content: bytes) -> None:
+        try:
+            self._where.create(name, content)
+        except FileExistsError:
+            # An answer got lost, and the client of the store has asked again: no two decisions are the same.
+            if self._where.read(name) != content:
+                raise
+
+    def _sweep(self, numbers: list[int]) -> None:
+        """Remove old records; they are in nobody's way, so that a decision does not fail with it."""
+        try:
+            for number in numbers:
+                self._where.remove(_name(number))
+        except OSError as e:
+            _log.warning("old decision records in %s cannot be removed: %s", self._location, e)
+
+    def _numbers(self) -> list[int]:
+        return sorted(int(match[1]) for match in map(_NAME.fullmatch, self._where.names()) if match)
+
+    @contextlib.contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, DecisionError) as e:
+            raise DecisionError(f"the decision record in {self._location} cannot be {what}: {e}") from e
+
+
+def _check_is_next(decision: Decision, numbers: list[int]) -> None:
+    if numbers and numbers[-1] >= decision.batch_id:
+        raise FileExistsError(f"micro-batch {numbers[-1]} is decided already; does the query run twice?")
+
+
+def _name(batch_id: int) -> str:
+    return f"{batch_id:020d}.json"

@@ -1,0 +1,177 @@
+"""Records in a file system of Hadoop, through Hadoop's own client: what Spark does for its commit log.
+
+A record is written beside its place and flushed to the disks of the data nodes, then renamed; the name node renames in
+one step and refuses to replace a file. Native bindings of that client (libhdfs) cannot tell a directory that is not
+there from a name node that does not answer, and replace files. So the client runs in a small JVM of this process, with
+the classes and the configuration Spark runs with, reached as PySpark reaches its JVM (Py4J).
+
+The JVM takes about a second to start and ends with the process. Knows Hadoop's classes; refuses to know records.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from py4j.java_gateway import GatewayClient, GatewayParameters, JavaGateway
+from py4j.protocol import Py4JError, Py4JJavaError
+
+from rocketmq_py.core.paths import component
+
+_JAVA_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+"""A JVM that starts fast and lives for a second."""
+_TOLD = 2000
+
+
+class HadoopDecisionStore:
+    """A directory of a file system that Hadoop's client reaches.
+
+    :param environ: says where Java, Spark's classes and Hadoop's configuration are.
+    """
+
+    def __init__(self, location: str, environ: Mapping[str, str]) -> None:
+        self._location = location
+        self._environ = environ
+        self._started: _Client | None = None
+
+    def names(self) -> list[str]:
+        with self._client() as client:
+            if not client.files.exists(client.path(self._location)):
+                return []
+            found = client.files.listStatus(client.path(self._location))
+            return [status.getPath().getName() for status in found]
+
+    def read(self, name: str) -> bytes:
+        with self._client() as client, contextlib.ExitStack() as stack:
+            stream = client.files.open(self._path(client, name))
+            stack.callback(stream.close)
+            return bytes(stream.readAllBytes())
+
+    def create(self, name: str, content: bytes) -> None:
+        with self._client() as client:
+            draft, target = self._path(client, f".{name}.{secrets.token_hex(4)}"), self._path(client, name)
+            try:
+                with contextlib.ExitStack() as stack:
+                    stream = client.files.create(draft, False)
+                    stack.callback(stream.close)
+                    stream.write(content)
+                    stream.hsync()
+                client.rename(draft, target)
+            except BaseException:
+                with contextlib.suppress(Py4JError):  # it is in nobody's way
+                    client.files.delete(draft, False)
+                raise
+
+    def remove(self, name: str) -> None:
+        with self._client() as client:
+            client.files.delete(self._path(client, name), False)
+
+    def _path(self, client: _Client, name: str) -> Any:
+        return client.path(f"{self._location.rstrip('/')}/{component(name)}")
+
+    @contextlib.contextmanager
+    def _client(self) -> Iterator[_Client]:
+        """The client; its errors are those of files."""
+        try:
+            if self._started is None:
+                self._started = _Client(self._location, self._environ)
+            yield self._started
+        except Py4JJavaError as e:
+            raise _file_error(e) from e
+        except Py4JError as e:
+            raise OSError(f"the Java process that speaks with {self._location} has failed: {e}") from e
+
+
+class _Client:
+    """Hadoop's client for one location, and the JVM it runs in."""
+
+    def __init__(self, location: str, environ: Mapping[str, str]) -> None:
+        self._gateway = start_jvm(class_path(environ), environ)
+        fs = self._fs = self._gateway.jvm.org.apache.hadoop.fs
+        configuration = self._gateway.jvm.org.apache.hadoop.conf.Configuration()
+        self.files = self.path(location).getFileSystem(configuration)
+        self._context = fs.FileContext.getFileContext(self.files.getUri(), configuration)
+
+    def path(self, location: str) -> Any:
+        return self._fs.Path(location)
+
+    def rename(self, source: Any, target: Any) -> None:
+        """In one step, and without replacing anything."""
+        self._context.rename(source, target, self._gateway.new_array(self._fs.Options.Rename, 0))
+
+
+def start_jvm(classes: str, environ: Mapping[str, str]) -> JavaGateway:
+    """A JVM of this process with some classes; it ends when nobody holds the gateway any more, or this process ends.
+
+    :raises OSError: it does not start.
+    """
+    with contextlib.ExitStack() as stack:
+        log = stack.enter_context(tempfile.TemporaryFile())
+        process = subprocess.Popen(  # noqa: S603 - the Java Spark runs with
+            [
+                _java(environ), *_JAVA_OPTIONS, "-cp", classes, "py4j.GatewayServer",
+                "--die-on-broken-pipe", "--enable-auth", "0",
+            ],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
+        )  # fmt: skip
+        assert process.stdout is not None
+        port, token = (process.stdout.readline().decode().strip() for _ in range(2))
+        if not port.isdecimal() or not token:
+            process.communicate()
+            log.seek(0)
+            said = log.read()[-_TOLD:].decode()
+            raise OSError(f"the JVM that speaks with Hadoop has not started: {said}")
+        client = GatewayClient(gateway_parameters=GatewayParameters(port=int(port), auth_token=token))
+        gateway = JavaGateway(gateway_client=client, gateway_parameters=client.gateway_parameters)
+        weakref.finalize(gateway, _end, client, process, stack.pop_all())
+    return gateway
+
+
+def _end(client: GatewayClient, process: subprocess.Popen[bytes], log: contextlib.ExitStack) -> None:
+    """It ends when nobody can speak to it any more."""
+    client.close()
+    client.is_connected = False  # or objects of Java that are collected later would ask for a connection
+    process.communicate()
+    log.close()
+
+
+def class_path(environ: Mapping[str, str]) -> str:
+    """Where Spark's driver has its classes and Hadoop's configuration from.
+
+    In a container of YARN ``CLASSPATH`` says all; elsewhere Spark's home and the configuration folders do.
+    """
+    home = environ.get("SPARK_HOME") or _installed()
+    folders = [environ.get("HADOOP_CONF_DIR"), environ.get("YARN_CONF_DIR"), environ.get("CLASSPATH")]
+    if home:
+        folders += [str(Path(home, "conf")), str(Path(home, "jars", "*"))]
+    folders.append(environ.get("SPARK_DIST_CLASSPATH"))
+    return os.pathsep.join(filter(None, folders))
+
+
+def _installed() -> str | None:
+    """The Spark that PySpark brings."""
+    found = find_spec("pyspark")
+    return str(Path(found.origin).parent) if found is not None and found.origin else None
+
+
+def _java(environ: Mapping[str, str]) -> str:
+    """As Spark's launcher finds it."""
+    home = environ.get("JAVA_HOME")
+    return str(Path(home, "bin", "java")) if home else shutil.which("java", path=environ.get("PATH")) or "java"
+
+
+def _file_error(error: Py4JJavaError) -> OSError:
+    """What Java says as what Python says of files."""
+    java = error.java_exception
+    kind, told = java.getClass().getSimpleName(), str(java.toString()).partition("\n\tat ")[0]
+    kinds = {"FileAlreadyExistsException": FileExistsError, "FileNotFoundException": FileNotFoundError}
+    return kinds.get(kind, OSError)(told[:_TOLD])

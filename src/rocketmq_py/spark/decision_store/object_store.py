@@ -1,0 +1,68 @@
+"""Records in an object store: Amazon S3 and what speaks like it, Google Cloud Storage, Azure.
+
+An object is there as a whole when its write is answered, and listed at once. Several writers are kept apart by a
+conditional write, ``If-None-Match: *`` on S3 and Azure, a generation of zero on Google's: no rename, which these stores
+do not have. A store that does not know conditional writes refuses them; one that ignores them is not fit.
+
+Knows obstore and its errors. Credentials and endpoints come from the environment, as obstore reads it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.store import ObjectStore, from_url
+
+from rocketmq_py.core.paths import component
+from rocketmq_py.errors import ConfigError
+
+
+class ObjectDecisionStore:
+    """The objects below a prefix.
+
+    :param store: of the prefix.
+    """
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    @staticmethod
+    def at(location: str) -> ObjectDecisionStore:
+        """Of a URI.
+
+        :raises ConfigError: it is none, or the environment says something impossible.
+        """
+        try:
+            return ObjectDecisionStore(from_url(location))
+        except (BaseError, ValueError) as e:
+            raise ConfigError(f"{location}: {e}") from e
+
+    def names(self) -> list[str]:
+        with _told():
+            return [found["path"].rpartition("/")[2] for found in obstore.list_with_delimiter(self._store)["objects"]]
+
+    def read(self, name: str) -> bytes:
+        with _told():
+            return bytes(obstore.get(self._store, component(name)).bytes())
+
+    def create(self, name: str, content: bytes) -> None:
+        with _told():
+            obstore.put(self._store, component(name), content, mode="create")
+
+    def remove(self, name: str) -> None:
+        with _told(), contextlib.suppress(FileNotFoundError):
+            obstore.delete(self._store, component(name))
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """The errors of obstore as those of files."""
+    try:
+        yield
+    except AlreadyExistsError as e:
+        raise FileExistsError(str(e)) from e
+    except BaseError as e:
+        raise OSError(str(e).partition("\n\nDebug source")[0]) from e

@@ -1,0 +1,149 @@
+"""Places a few small records lie in durably: directories of this machine, of HDFS, of object stores.
+
+A record has to be there as a whole or not at all, and only one of several writers of a name may succeed. Every kind of
+place has a primitive of its own for that: a hard link here, a rename that does not replace on HDFS, a conditional write
+in an object store. A place that cannot say for sure that nothing is there has to fail: "empty" is an answer others act
+upon.
+
+Knows which kind of place a location names, and the local one. Refuses to know what records say.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Protocol
+from xml.etree import ElementTree
+
+from rocketmq_py.core.paths import below
+from rocketmq_py.errors import ConfigError
+
+OBJECT_STORES = frozenset({"s3", "s3a", "s3n", "gs", "abfs", "abfss"})
+HADOOP = frozenset({"hdfs", "viewfs", "webhdfs", "swebhdfs"})
+"""File systems of Hadoop whose rename is atomic and refuses to replace."""
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?://)?")
+
+
+class DecisionStore(Protocol):
+    """A directory for records. Everything raises OSError, and NameIllegal for a name that would lead out of it."""
+
+    def names(self) -> list[str]:
+        """What is there; nothing, if the directory is certainly not there yet."""
+        ...
+
+    def read(self, name: str) -> bytes:
+        """One record."""
+        ...
+
+    def create(self, name: str, content: bytes) -> None:
+        """Durably and as a whole, or not at all.
+
+        :raises FileExistsError: it is there already, and stays as it is.
+        """
+        ...
+
+    def remove(self, name: str) -> None:
+        """Does nothing if it is gone."""
+        ...
+
+
+class LocalDecisionStore:
+    """A directory of this machine, or one that is mounted.
+
+    :param beside: a file that is there before anything is written, or else this is not the right machine.
+    """
+
+    def __init__(self, path: Path, beside: Path | None = None) -> None:
+        self._path = path
+        self._beside = beside
+
+    def names(self) -> list[str]:
+        if self._beside is not None and not self._beside.is_file():
+            raise FileNotFoundError(
+                f"Spark's own part of the checkpoint, {self._beside}, is not on this machine. Spark takes a path"
+                " without a scheme as one of its default file system (fs.defaultFS): write the whole URI (hdfs://…, s3a://…)"
+            )
+        return [entry.name for entry in self._path.iterdir()] if self._path.is_dir() else []
+
+    def read(self, name: str) -> bytes:
+        return below(self._path, name).read_bytes()
+
+    def create(self, name: str, content: bytes) -> None:
+        target = below(self._path, name)
+        self._path.mkdir(parents=True, exist_ok=True)
+        draft = self._path / f".{name}.{secrets.token_hex(4)}"
+        try:
+            with draft.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(draft, target)  # unlike a rename, this does not replace what is there
+        finally:
+            draft.unlink(missing_ok=True)
+        self._sync()
+
+    def remove(self, name: str) -> None:
+        below(self._path, name).unlink(missing_ok=True)
+
+    def _sync(self) -> None:
+        descriptor = os.open(self._path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def check(location: str, environ: Mapping[str, str]) -> None:
+    """See without asking it whether this process could reach a location.
+
+    :raises ConfigError: it could not, whatever it does.
+    """
+    scheme, _ = split(location, environ)
+    if scheme in OBJECT_STORES and find_spec("obstore") is None:
+        raise ConfigError(f"{location} is in an object store: pip install 'rocketmq-py[objectstore]' on the driver")
+    if scheme not in OBJECT_STORES | HADOOP | {"file"}:
+        raise ConfigError(
+            f"Python cannot keep decisions in {location} (file, hdfs, s3a, gs and abfs it can). Give option"
+            " transactionsLocation: a directory that outlives the driver"
+        )
+
+
+def place(location: str, environ: Mapping[str, str], beside: str | None = None) -> DecisionStore:
+    """The place a location names, as Spark reads checkpoint locations.
+
+    :param beside: name of a file next to the directory that Spark has written before, if it must be there.
+    :raises ConfigError: it cannot be reached from Python.
+    """
+    check(location, environ)
+    scheme, path = split(location, environ)
+    if scheme in OBJECT_STORES:
+        from rocketmq_py.spark.decision_store.object_store import ObjectDecisionStore
+
+        return ObjectDecisionStore.at(location)
+    if scheme in HADOOP:
+        from rocketmq_py.spark.decision_store.hadoop import HadoopDecisionStore
+
+        return HadoopDecisionStore(location, environ)
+    return LocalDecisionStore(Path(path), Path(path).parent / beside if beside else None)
+
+
+def split(location: str, environ: Mapping[str, str]) -> tuple[str, str]:
+    """Scheme and path of a location; one without a scheme is in Hadoop's default file system, as for Spark."""
+    found = _SCHEME.match(location)
+    if found is None:  # also C:\\: a scheme has more than one letter
+        return _default_scheme(environ), location
+    return found[1].lower(), location[found.end() :]
+
+
+def _default_scheme(environ: Mapping[str, str]) -> str:
+    for variable in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"):
+        settings = Path(environ.get(variable, ""), "core-site.xml")
+        if environ.get(variable) and settings.is_file():
+            for each in ElementTree.parse(settings).iter("property"):  # noqa: S314 - this machine's configuration
+                if each.findtext("name") in ("fs.defaultFS", "fs.default.name"):
+                    return split(each.findtext("value", ""), {})[0]
+    return "file"

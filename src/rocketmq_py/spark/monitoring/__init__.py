@@ -1,0 +1,1 @@
+"""Progress of queries: listeners, metrics, terminal output, reports."""

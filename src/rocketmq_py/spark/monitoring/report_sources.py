@@ -1,0 +1,115 @@
+"""Where a report's micro-batches come from: a log with Spark's progress reports, or the checkpoint of a query.
+
+Reads files of this machine; a checkpoint elsewhere is copied first (``hdfs dfs -get``). A log knows everything. A
+checkpoint knows when each micro-batch was planned, when it was committed and the offsets between, for as many
+micro-batches as Spark keeps (``spark.sql.streaming.minBatchesToRetain``, 100), but no lag.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.spark.monitoring.progress import TOTAL, BatchProgress, batch_progress, queue_progress
+from rocketmq_py.spark.options.offsets import Offsets, from_document
+
+_REPORT = re.compile(r"^(?=\{)|made progress: (?=\{)", re.MULTILINE)
+"""Where a progress report may begin: a line of its own, or what Spark's MicroBatchExecution logs."""
+
+
+def read_batches(path: Path) -> list[BatchProgress]:
+    """The micro-batches a log or a checkpoint tells of, in the order they ran.
+
+    :raises ConfigError: it is neither, or tells of none.
+    :raises OSError: it cannot be read.
+    """
+    if path.is_dir():
+        batches = _of_checkpoint(path)
+        reason = "its offsets/ hold fewer than two micro-batches of this source, and it takes two of them to see a rate"
+    else:
+        batches = list(_of_log(path.read_text(encoding="utf-8", errors="replace")))
+        reason = "it holds no progress report of Spark: write one with ProgressLog, or let Spark log at level INFO"
+    if not batches:
+        raise ConfigError(f"{path}: {reason}")
+    return batches
+
+
+def _of_log(text: str) -> Iterator[BatchProgress]:
+    decoder = json.JSONDecoder()
+    position = 0
+    while (found := _REPORT.search(text, position)) is not None:
+        position = found.end() + 1
+        try:
+            report, position = decoder.raw_decode(text, found.end())
+            progress = batch_progress(report)
+        except (ValueError, ConfigError):  # a line of something else
+            continue
+        if "addBatch" in progress.durations or progress.rows:
+            yield progress  # Spark also reports triggers that found nothing to do
+
+
+class _Planned(NamedTuple):
+    """One file of a checkpoint's ``offsets``."""
+
+    number: int
+    at: float
+    offsets: Offsets
+
+
+def _of_checkpoint(folder: Path) -> list[BatchProgress]:
+    query_id = _query_id(folder)
+    planned = sorted(
+        found for file in (folder / "offsets").glob("[0-9]*") if (found := _planned(file)) is not None
+    )  # fmt: skip
+    # What the first one kept began with is not known, unless the query began with it.
+    return [_between(query_id, folder, before, now) for before, now in pairwise(planned)]
+
+
+def _query_id(folder: Path) -> str:
+    try:
+        return str(json.loads((folder / "metadata").read_text(encoding="utf-8"))["id"])
+    except (OSError, ValueError, KeyError, TypeError) as e:
+        raise ConfigError(f"{folder} is no checkpoint of a streaming query: no metadata with an id in it") from e
+
+
+def _planned(file: Path) -> _Planned | None:
+    """What an offsets file says: a version, a line about the micro-batch, a line for each source."""
+    if not file.name.isdecimal():
+        return None
+    _, about, *sources = file.read_text(encoding="utf-8").split("\n")  # JSON may hold other line separators
+    offsets: Offsets = {}
+    for line in sources:
+        offsets.update(_offsets(line))
+    return _Planned(int(file.name), json.loads(about)["batchTimestampMs"] / 1000, offsets) if offsets else None
+
+
+def _offsets(line: str) -> dict[Any, int]:
+    """The offsets of one source; empty for a source of another kind, or one with nothing yet."""
+    try:
+        return from_document(json.loads(line))
+    except (ConfigError, ValueError):
+        return {}
+
+
+def _between(query_id: str, folder: Path, before: _Planned, now: _Planned) -> BatchProgress:
+    queues = tuple(queue_progress(before.offsets, now.offsets, {}))
+    messages = sum(queue.messages for queue in queues)
+    commit = folder / "commits" / str(now.number)
+    took = max(commit.stat().st_mtime - now.at, 0.0) if commit.exists() else 0.0
+    since = now.at - before.at
+    return BatchProgress(
+        query=folder.resolve().name,
+        query_id=query_id,
+        batch_id=now.number,
+        at=now.at,
+        rows=messages,
+        input_rate=messages / since if since > 0 else 0.0,
+        processed_rate=messages / took if took > 0 else 0.0,
+        durations={TOTAL: took},
+        queues=queues,
+    )

@@ -1,0 +1,1 @@
+"""Options of the data source: parsing, defaults and limits. Pure."""

@@ -1,0 +1,166 @@
+"""The options of the data source: which there are, how they are told from wrong ones, which belong to what.
+
+Pure: knows no Spark and no network. Names follow Spark's Kafka source where the idea is the same. Spark gives option
+names in lower case; errors use the spelling of the documentation. What they mean and their defaults: ``options_read``,
+``options_write`` and ``options_shared``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, TypeVar
+
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.spark.decode.bad_records import Mode
+from rocketmq_py.spark.options.offsets import Boundary
+from rocketmq_py.spark.options.read import BATCH_ONLY, READ, STREAM_ONLY, ReadOptions, settle_read
+from rocketmq_py.spark.options.shared import SECRETS, check_dlq_topic, take_security
+from rocketmq_py.spark.options.values import Parse
+from rocketmq_py.spark.options.write import WRITE, Guarantee, WriteOptions, take_checkpoint
+
+__all__ = ["ReadOptions", "Use", "WriteOptions", "check_options", "read_options", "write_options"]
+
+
+class Use(Enum):
+    """What the data source is asked to do."""
+
+    READ_ANY = "a read"
+    READ = "a batch read"
+    READ_STREAM = "a streaming read"
+    WRITE = "a write"
+    WRITE_STREAM = "a streaming write"
+
+
+_FORBIDDEN = {Use.READ: STREAM_ONLY, Use.READ_STREAM: BATCH_ONLY}
+_ENGINE = frozenset(
+    {"checkpointlocation", "queryname", "asyncprogresstrackingenabled", "asyncprogresstrackingcheckpointintervalms",
+     "_asyncprogresstrackingoverridesinkssupportcheck", "pathoptionbeforewrite"}
+)  # fmt: skip
+"""What Spark itself reads from the options of a query or a table; not ours to judge."""
+
+
+def check_options(options: Mapping[str, str]) -> None:
+    """Refuse unknown names and impossible values before it is known what the options are for.
+
+    :raises ConfigError: naming the option, its value, and the nearest name there is.
+    """
+    known = {name.lower(): (name, parse) for name, parse in (READ | WRITE).items()}
+    for key, text in options.items():
+        if key.lower() in _ENGINE:
+            continue
+        if key.lower() not in known:
+            raise _unknown(key, "the rocketmq data source", [name for name, _ in known.values()])
+        name, parse = known[key.lower()]
+        _parse(name, parse, text)
+
+
+def read_options(options: Mapping[str, str], use: Use) -> ReadOptions:
+    """The options of a read.
+
+    :raises ConfigError: an option is unknown, wrong, missing, or not for this use.
+    """
+    given = _collect(options, READ, use)
+    for name in _FORBIDDEN.get(use, ()):
+        if _snake(name) in given:
+            raise ConfigError(f"option {name} is not for {use.value}")
+    settle_read(given, use.value)
+    if use is Use.READ_STREAM:
+        given.setdefault("mode", Mode.PERMISSIVE)
+    built = _build(ReadOptions, given, use)
+    if use is Use.READ and built.start is Boundary.LATEST:
+        raise ConfigError("option startingOffsets=latest is not for a batch read: there would be nothing to read")
+    return built
+
+
+def write_options(options: Mapping[str, str], use: Use = Use.WRITE) -> WriteOptions:
+    """The options of a write.
+
+    :raises ConfigError: an option is unknown, wrong, missing, or not for this use.
+    """
+    given = _collect(options, WRITE, use)
+    if given.get("delivery_guarantee") is Guarantee.EXACTLY_ONCE:
+        if use is Use.WRITE:
+            raise ConfigError(
+                "option deliveryGuarantee=exactly-once is for streams, whose checkpoint knows what was written: use"
+                " writeStream with trigger(availableNow=True)"
+            )
+        take_checkpoint(given, options)
+    check_dlq_topic(given)
+    if use is Use.WRITE_STREAM:
+        given.setdefault("mode", Mode.PERMISSIVE)
+    return _build(WriteOptions, given, use)
+
+
+def _collect(options: Mapping[str, str], known: Mapping[str, Parse], use: Use) -> dict[str, Any]:
+    by_lower = {name.lower(): name for name in known}
+    given: dict[str, Any] = {}
+    for key, text in options.items():
+        if key.lower() in _ENGINE:
+            continue
+        name = by_lower.get(key.lower())
+        if name is None:
+            raise _unknown(key, use.value, list(known))
+        given[_snake(name)] = _parse(name, known[name], text)
+    take_security(given)
+    return given
+
+
+def _parse(name: str, parse: Parse, text: str) -> Any:
+    try:
+        return parse(text)
+    except ConfigError as e:
+        shown = "" if name in SECRETS else f"={text!r}"
+        raise ConfigError(f"option {name}{shown}: {e}") from e
+
+
+_Options = TypeVar("_Options", ReadOptions, WriteOptions)
+
+
+def _build(kind: type[_Options], given: dict[str, Any], use: Use) -> _Options:
+    if "namesrv" not in given:
+        raise ConfigError(f"option namesrv is required for {use.value} with format rocketmq")
+    return kind(**given)
+
+
+def _unknown(key: str, where: str, names: list[str]) -> ConfigError:
+    by_lower = {name.lower(): name for name in names}
+    near = [name for name in _NEAR.get(key.lower(), "").split() if name in by_lower]
+    near = near or difflib.get_close_matches(key.lower(), list(by_lower), n=1, cutoff=0.5)
+    hint = (
+        f"did you mean {' or '.join(by_lower[name] for name in near)}?"
+        if near
+        else f"known options: {', '.join(sorted(names))}"
+    )
+    return ConfigError(f"unknown option {key!r} for {where}; {hint}")
+
+
+_NEAR = {
+    "path": "subscribe topic",
+    "topic": "subscribe",
+    "topics": "subscribe topic",
+    "subscribe": "topic",
+    "nameserver": "namesrv",
+    "nameserveraddress": "namesrv",
+    "kafka.bootstrap.servers": "namesrv",
+    "bootstrap.servers": "namesrv",
+    "includeheaders": "includeproperties",
+    "kafka.group.id": "groupid",
+    "group.id": "groupid",
+    "consumergroup": "groupid",
+    "subexpression": "tags",
+    "tag": "tags",
+    "filter": "sql",
+    "topicpattern": "subscribepattern",
+    "kafka.security.protocol": "tls",
+    "ssl": "tls",
+    "pullbatchsize": "pullsinflight",
+    "pulltimeoutms": "requesttimeoutms",
+}
+"""Names people bring from elsewhere, too far from ours for spelling alone; one of a read, one of a write."""
+
+
+def _snake(name: str) -> str:
+    return re.sub("([A-Z])", lambda m: "_" + m[1].lower(), name)

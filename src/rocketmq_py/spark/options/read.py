@@ -1,0 +1,199 @@
+"""The options of reads. Pure, as ``options``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.protocol.names import check_group, check_topic, dlq_topic
+from rocketmq_py.spark.decode.bad_records import Mode
+from rocketmq_py.spark.options import values
+from rocketmq_py.spark.options.offsets import Boundary, FromGroup, Position, Times
+from rocketmq_py.spark.options.selection import Selection
+from rocketmq_py.spark.options.shared import SHARED, ClusterOptions, check_dlq_topic
+from rocketmq_py.spark.options.values import Parse
+from rocketmq_py.spark.remoting.fetched import DecoderChoice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions(ClusterOptions):
+    """Options of ``spark.read`` and ``spark.readStream``.
+
+    :ivar selection: exactly one of ``subscribe`` (topics, separated by commas), ``subscribePattern`` (a regular
+        expression of Python that whole topic names match) and ``assign`` (JSON ``{topic: {broker: [queue, ...]}}``).
+    :ivar start: the first of these that is given: ``startingTimestamp`` (ms since 1970: messages stored then or later),
+        ``startingOffsetsByTimestamp`` (JSON, one for every queue), ``startingOffsets`` (``earliest``, ``latest``,
+        ``group``, or JSON ``{topic: {broker: {queue: offset}}}`` naming every queue, where -2 is earliest and -1
+        latest). Default: earliest for a batch read, latest for a stream. A stream looks at it once; a restart goes on
+        from its checkpoint. ``startingOffsetsByTimestampStrategy`` says what happens where no message is that young:
+        ``error`` (default) or ``latest``.
+    :ivar end: ``endingTimestamp``, ``endingOffsetsByTimestamp``, ``endingOffsets``, as above; batch read only. Default:
+        latest.
+    :ivar group: option ``groupId``: the consumer group messages are pulled under. A stream commits to it what Spark has
+        committed; ``startingOffsets=group`` begins there. Default: none, and nothing is committed.
+    :ivar fail_on_data_loss: fail when messages asked for are no longer there (default true); otherwise warn and skip.
+    :ivar max_offsets_per_trigger: at most so many messages in one micro-batch, shared out by the lag of the queues.
+        Default: no limit. PySpark 4.2 or later.
+    :ivar min_offsets_per_trigger: no micro-batch before so many messages are there, or ``max_trigger_delay`` seconds
+        (option as ``15m``, which is the default) have passed. Default: no waiting. PySpark 4.2 or later.
+    :ivar min_partitions: at least so many Spark partitions; long queues are split. Default: one for each queue.
+    :ivar max_records_per_partition: at most so many messages in one Spark partition. Default: no limit.
+    :ivar tags: only messages with one of these tags (``a || b``); brokers filter.
+    :ivar sql: only messages whose properties fulfil an SQL92 expression; brokers filter (``enablePropertyFilter``).
+    :ivar columns: the columns of the read, in this order. Default: see ``schema``.
+    :ivar body_type: ``binary`` (default) or ``string``.
+    :ivar include_properties: add the column ``properties`` (default false).
+    :ivar push_filters: let Spark hand over conditions on topic, brokerName, queueId, queueOffset, storeTimestamp and
+        tags, so that what they exclude is not read. Batch only; PySpark 4.1 or later with the session's
+        ``spark.sql.python.filterPushdown.enabled=true``. Default: false.
+    :ivar offset_lookup_interval_ms: ask the brokers for new ends at most once in so many milliseconds (default 100);
+        Spark asks an idle stream's source every 12 ms.
+    :ivar poll_name_server_interval_ms: look for new and vanished topics and queues every so many milliseconds (default
+        30000, as RocketMQ's clients).
+    :ivar pulls_in_flight: at most so many pulls under way at once for one queue (default 256; fewer where answers are
+        large).
+    :ivar mode: what is done about messages that cannot be decoded: ``PERMISSIVE`` gives a row with the bytes and the
+        reason if the schema has one of the columns for them (see ``schema``), else leaves them out with a warning;
+        ``FAILFAST`` fails; ``DLQ`` sends them to ``dlqTopic`` with the reason. Default: ``PERMISSIVE`` for a stream,
+        ``FAILFAST`` for a batch read.
+    :ivar dlq_topic: where they go with ``DLQ`` (default ``%DLQ%`` and ``groupId``).
+    :ivar check_crc: compare each body with the checksum its broker stored (default false, as in Java's clients).
+    :ivar decoder: ``auto`` (default) decodes with ``rocketmq-py-native`` where it is installed and with NumPy
+        elsewhere, ``numpy`` never uses it, ``compiled`` fails without it.
+    """
+
+    selection: Selection
+    start: Position | None = None
+    end: Position = Boundary.LATEST
+    group: str | None = None
+    fail_on_data_loss: bool = True
+    max_offsets_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay: float = 900.0
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+    tags: tuple[str, ...] = ()
+    sql: str | None = None
+    columns: tuple[str, ...] | None = None
+    body_type: str = "binary"
+    include_properties: bool = False
+    push_filters: bool = False
+    offset_lookup_interval_ms: int = 100
+    poll_name_server_interval_ms: int = 30_000
+    pulls_in_flight: int = 256
+    mode: Mode = Mode.FAILFAST
+    dlq_topic: str | None = None
+    check_crc: bool = False
+    decoder: DecoderChoice = DecoderChoice.AUTO
+
+
+READ: dict[str, Parse] = SHARED | {
+    "subscribe": values.topics,
+    "subscribePattern": values.pattern,
+    "assign": values.assignment,
+    "startingOffsets": values.starting,
+    "startingTimestamp": values.milliseconds,
+    "startingOffsetsByTimestamp": values.times,
+    "startingOffsetsByTimestampStrategy": values.or_latest,
+    "endingOffsets": values.ending,
+    "endingTimestamp": values.milliseconds,
+    "endingOffsetsByTimestamp": values.times,
+    "groupId": check_group,
+    "failOnDataLoss": values.boolean,
+    "maxOffsetsPerTrigger": values.positive,
+    "minOffsetsPerTrigger": values.positive,
+    "maxTriggerDelay": values.duration,
+    "minPartitions": values.positive,
+    "maxRecordsPerPartition": values.positive,
+    "tags": values.tags,
+    "sql": values.sql,
+    "columns": values.columns,
+    "bodyType": values.body_type,
+    "includeProperties": values.boolean,
+    "pushFilters": values.boolean,
+    "offsetLookupIntervalMs": values.natural,
+    "pollNameServerIntervalMs": values.positive,
+    "pullsInFlight": values.positive,
+    "mode": values.mode,
+    "dlqTopic": check_topic,
+    "checkCrc": values.boolean,
+    "decoder": values.way,
+}
+STREAM_ONLY = (
+    *("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "offsetLookupIntervalMs"),
+    "pollNameServerIntervalMs",
+)
+BATCH_ONLY = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp", "pushFilters")
+
+
+def settle_read(given: dict[str, Any], use: str) -> None:
+    """Replace options that say one thing together by what they say.
+
+    :param use: what the options are for, in words.
+    :raises ConfigError: they contradict each other, or one is missing.
+    """
+    _select(given, use)
+    _place(given)
+    _rename(given)
+    _settle_dead_letters(given)
+    if given.get("sql") and given.get("tags"):
+        raise ConfigError("options tags and sql are both given: choose one; in SQL the tag of a message is TAGS")
+    if given.get("columns") and "include_properties" in given:
+        raise ConfigError("option includeProperties is of no use with option columns: name the column properties there")
+    least, most = given.get("min_offsets_per_trigger"), given.get("max_offsets_per_trigger")
+    if least and most and least > most:
+        raise ConfigError(f"option minOffsetsPerTrigger={least} is above maxOffsetsPerTrigger={most}")
+    if given.get("check_crc") and given.get("decoder") is DecoderChoice.COMPILED:
+        raise ConfigError(
+            "options decoder=compiled and checkCrc=true contradict: the compiled decoder does not check it"
+        )
+    if "max_trigger_delay" in given and not least:
+        raise ConfigError("option maxTriggerDelay is of use with minOffsetsPerTrigger only")
+
+
+def _select(given: dict[str, Any], use: str) -> None:
+    named = {"subscribe": "subscribe", "subscribe_pattern": "subscribePattern", "assign": "assign"}
+    found = {option: given.pop(name) for name, option in named.items() if name in given}
+    if len(found) > 1:
+        raise ConfigError(f"options {' and '.join(found)} are both given: exactly one says what is read")
+    if not found:
+        raise ConfigError(
+            f"option subscribe is required for {use} with format rocketmq (or subscribePattern, or assign)"
+        )
+    (given["selection"],) = found.values()
+
+
+def _place(given: dict[str, Any]) -> None:
+    or_latest = given.pop("starting_offsets_by_timestamp_strategy", None)
+    start = _position(given, "starting", or_latest=bool(or_latest))
+    end = _position(given, "ending", or_latest=True)
+    if start == values.GROUP:
+        if "group_id" not in given:
+            raise ConfigError("option startingOffsets=group needs option groupId, the group to begin at")
+        start = FromGroup(given["group_id"])
+    if or_latest is not None and not isinstance(start, Times):
+        raise ConfigError("option startingOffsetsByTimestampStrategy is of use with a starting timestamp only")
+    given.update({name: at for name, at in (("start", start), ("end", end)) if at is not None})
+
+
+def _position(given: dict[str, Any], prefix: str, *, or_latest: bool) -> Any:
+    everywhere = given.pop(f"{prefix}_timestamp", None)
+    by_queue = given.pop(f"{prefix}_offsets_by_timestamp", None)
+    offsets = given.pop(f"{prefix}_offsets", None)
+    if everywhere is not None:
+        return Times(everywhere, None, or_latest)
+    return offsets if by_queue is None else Times(0, by_queue, or_latest)
+
+
+def _settle_dead_letters(given: dict[str, Any]) -> None:
+    check_dlq_topic(given)
+    if given.get("mode") is Mode.DLQ and "dlq_topic" not in given:
+        if "group" not in given:
+            raise ConfigError("option mode=DLQ needs option groupId, whose dead letters they will be, or dlqTopic")
+        given["dlq_topic"] = dlq_topic(given["group"])
+
+
+def _rename(given: dict[str, Any]) -> None:
+    if "group_id" in given:
+        given["group"] = given.pop("group_id")

@@ -1,0 +1,106 @@
+"""Options reads and writes have in common: where the cluster is and how it is reached. Pure, as ``options``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.spark.decode.bad_records import Mode
+from rocketmq_py.spark.options.security import OPEN, Security
+from rocketmq_py.spark.options.values import Parse, addresses, boolean, natural, positive, words
+from rocketmq_py.tls import TlsOptions
+from rocketmq_py.wire.signing import Credentials
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterOptions:
+    """What every option class begins with.
+
+    :ivar namesrv: name servers, ``host:port``, separated by ``;`` or ``,``. Required.
+    :ivar security: options ``tls`` (default false, or true when another of them is given), ``tlsCa``, ``tlsCert``,
+        ``tlsKey``, ``tlsKeyPassword``, ``tlsVerify``, ``tlsCheckHostname`` as of :class:`~rocketmq_py.tls.TlsOptions`,
+        and ``accessKey``, ``secretKey``, ``securityToken`` as of :class:`~rocketmq_py.wire.signing.Credentials`.
+        Files are read on the driver and on every executor.
+    :ivar request_timeout_ms: how long to wait for an answer (default 10000).
+    :ivar num_retries: attempts after the first one, with a growing pause, before a read or write fails (default 7).
+    """
+
+    namesrv: tuple[str, ...]
+    security: Security = OPEN
+    request_timeout_ms: int = 10_000
+    num_retries: int = 7
+
+    @property
+    def timeout(self) -> float:
+        """Seconds to wait for an answer."""
+        return self.request_timeout_ms / 1000
+
+
+SHARED: dict[str, Parse] = {
+    "namesrv": addresses,
+    "requestTimeoutMs": positive,
+    "numRetries": natural,
+    "tls": boolean,
+    "tlsCa": words,
+    "tlsCert": words,
+    "tlsKey": words,
+    "tlsKeyPassword": words,
+    "tlsVerify": boolean,
+    "tlsCheckHostname": boolean,
+    "accessKey": words,
+    "secretKey": words,
+    "securityToken": words,
+}
+SECRETS = frozenset({"tlsKeyPassword", "secretKey", "securityToken"})
+"""Options whose values no error may show."""
+
+_TLS = {
+    "tls_ca": "ca",
+    "tls_cert": "cert",
+    "tls_key": "key",
+    "tls_key_password": "key_password",
+    "tls_verify": "verify",
+    "tls_check_hostname": "check_hostname",
+}
+
+
+def take_security(given: dict[str, Any]) -> None:
+    """Replace the options of TLS and signing in ``given`` by one, ``security``.
+
+    :raises ConfigError: they contradict each other, or one is missing.
+    """
+    security = Security(tls=_tls(given), credentials=_credentials(given))
+    if security != OPEN:
+        given["security"] = security
+
+
+def check_dlq_topic(given: Mapping[str, Any]) -> None:
+    """Refuse a topic for dead letters where there will be none.
+
+    :raises ConfigError: ``mode`` is another one than ``DLQ``.
+    """
+    if "dlq_topic" in given and given.get("mode") is not Mode.DLQ:
+        raise ConfigError("option dlqTopic is of use with mode=DLQ only")
+
+
+def _tls(given: dict[str, Any]) -> TlsOptions | None:
+    wanted = given.pop("tls", None)
+    said = {name: given.pop(option) for option, name in _TLS.items() if option in given}
+    if wanted is False and said:
+        raise ConfigError("option tls is false, and other options say how to speak TLS: drop one or the other")
+    if "key" in said and "cert" not in said:
+        raise ConfigError("option tlsKey is of use with its certificate only: give tlsCert, too")
+    return TlsOptions(**said) if wanted or said else None
+
+
+def _credentials(given: dict[str, Any]) -> Credentials | None:
+    access_key, secret_key = given.pop("access_key", None), given.pop("secret_key", None)
+    token = given.pop("security_token", None)
+    if access_key and secret_key:
+        return Credentials(access_key, secret_key, token)
+    if access_key or secret_key or token:
+        missing = "secretKey" if access_key else "accessKey"
+        raise ConfigError(f"option {missing} is missing: requests are signed with accessKey and secretKey together")
+    return None

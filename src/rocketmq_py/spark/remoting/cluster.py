@@ -1,0 +1,319 @@
+"""What Spark needs to know of a cluster: the queues of topics, where they are served, and what they hold.
+
+Blocking; asks name servers and brokers. Refuses to decide what follows from the answers (``plan``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, RocketMQError, TopicNotExist
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.protocol.bodies.common import ClusterInfo, QueueData, TopicList, TopicRouteData
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.headers.base import Header, NoHeader
+from rocketmq_py.protocol.headers.common import (
+    CreateTopic,
+    GetMaxOffset,
+    GetRouteInfo,
+    OffsetResponse,
+    QueryConsumerOffset,
+    QueueHeader,
+    SearchOffset,
+    UpdateConsumerOffset,
+)
+from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC, retry_topic
+from rocketmq_py.protocol.sys_flag import PERM_READ, PERM_WRITE
+from rocketmq_py.spark.options.offsets import Bounds, Offsets
+from rocketmq_py.spark.options.security import OPEN, Security
+from rocketmq_py.spark.options.selection import Assigned, Matching, Selection
+from rocketmq_py.spark.remoting.connection import BlockingConnections
+from rocketmq_py.spark.remoting.queues import Addresses, QueueRoutes, of_route, readable_number, writable_number
+from rocketmq_py.spark.remoting.retry import Retry
+from rocketmq_py.wire.command import Command
+
+AUTO_CREATE_QUEUES = 4
+"""Queues a topic gets that its first message creates, as Java's producer asks for."""
+
+_AVOIDED_SECONDS = 5.0
+"""So long a broker that could not be reached is asked only after its siblings."""
+
+
+class QueueEnds(NamedTuple):
+    """Latest offsets; those of ``from_slaves`` may be behind the master's, which could not be asked."""
+
+    offsets: Offsets
+    from_slaves: frozenset[MessageQueue]
+
+
+class Cluster:
+    """A view of a cluster through its name servers. For one thread; close it when done.
+
+    :param namesrv: name servers, ``host:port`` each; the first that answers is asked.
+    :param timeout: seconds to wait for an answer.
+    :param retries: attempts after the first one.
+    :param security: how name servers and brokers are spoken to.
+    """
+
+    def __init__(self, namesrv: tuple[str, ...], timeout: float, retries: int, security: Security = OPEN) -> None:
+        self._namesrv = namesrv
+        self._retries = retries
+        self._connections = BlockingConnections(timeout, security)
+        self._failed_at: dict[str, float] = {}
+
+    # -- topics and queues
+
+    def readable(self, topics: Iterable[str]) -> QueueRoutes:
+        """The queues of ``topics`` that can be read.
+
+        :raises NoRouteError: a topic does not exist, or has no queue that may be read.
+        :raises NetworkError: no name server answers.
+        """
+        return self._queues(topics, readable_number)
+
+    def selected(self, selection: Selection, *, missing: bool = False) -> QueueRoutes:
+        """The queues a read selects.
+
+        :param missing: whether topics and queues that are named but do not exist are left out.
+        :raises NoRouteError: one does not exist.
+        :raises NetworkError: no name server answers.
+        """
+        found: dict[MessageQueue, Addresses] = {}
+        for topic in selection.topics(self.topics):
+            try:
+                found.update(self._queues([topic], readable_number).addresses)
+            except NoRouteError:
+                if not missing and not isinstance(selection, Matching):  # one that matched has just been deleted
+                    raise
+        chosen = QueueRoutes({queue: at for queue, at in found.items() if selection.wants(queue)})
+        if isinstance(selection, Assigned) and not missing and (absent := selection.queues - chosen.addresses.keys()):
+            raise _NoTopic(f"{min(absent)} does not exist or cannot be read; {selection}")
+        return chosen
+
+    def topics(self) -> list[str]:
+        """The names of all topics.
+
+        :raises NetworkError: no name server answers.
+        """
+        request = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, NoHeader()
+        return TopicList.decode(self._call_namesrv("listing topics", *request).body).topic_list
+
+    def brokers(self) -> set[str]:
+        """The names of the brokers that are registered now; errors as :meth:`topics`."""
+        answer = self._call_namesrv("listing brokers", RequestCode.GET_BROKER_CLUSTER_INFO, NoHeader())
+        return set(ClusterInfo.decode(answer.body).broker_addr_table)
+
+    def writable(self, topic: str) -> QueueRoutes:
+        """The queues of ``topic`` that can be written; errors as :meth:`readable`.
+
+        Of a topic that does not exist these are the queues the first message will create, where brokers allow that.
+        """
+        try:
+            return self._queues([topic], writable_number)
+        except _NoTopic:
+            template = self._template()
+            if template is None:
+                raise
+        # Had the name server just been started, the broker may have told it everything between the two questions.
+        with suppress(_NoTopic):
+            return self._queues([topic], writable_number)
+        number: Callable[[QueueData], int] = lambda data: min(writable_number(data), AUTO_CREATE_QUEUES)  # noqa: E731
+        return QueueRoutes(dict(of_route(topic, template, number)))
+
+    def _template(self) -> TopicRouteData | None:
+        """What a topic created by its first message is modelled on; None where brokers do not create topics so."""
+        try:
+            return self._route(AUTO_CREATE_TOPIC)
+        except _NoTopic:
+            return None
+
+    def _queues(self, topics: Iterable[str], number: Callable[[QueueData], int]) -> QueueRoutes:
+        addresses: dict[MessageQueue, Addresses] = {}
+        for topic in topics:
+            found = of_route(topic, self._route(topic), number)
+            if not found:
+                raise NoRouteError(f"topic {topic!r} has no queue to serve this: check its permission and its brokers")
+            addresses.update(found)
+        return QueueRoutes(addresses)
+
+    def _route(self, topic: str) -> TopicRouteData:
+        header = GetRouteInfo(topic=topic, accept_standard_json_only=True)
+        answer = self._call_namesrv(f"looking up topic {topic}", RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
+        return TopicRouteData.decode(answer.body)
+
+    def _call_namesrv(self, what: str, code: RequestCode, header: Header) -> Command:
+        return Retry(self._retries, what).call(lambda: self._ask_namesrv(code, header))
+
+    def _ask_namesrv(self, code: RequestCode, header: Header) -> Command:
+        """The answer of the first name server that gives one."""
+        failures: list[RocketMQError] = []
+        for address in self._namesrv:
+            try:
+                return self._connections.to(address).call(code, header)
+            except TopicNotExist as e:
+                topic = header.to_ext().get("topic")
+                raise _NoTopic(f"topic {topic!r} does not exist, says name server {address}. Create it first, or check"
+                               " option subscribe or topic") from e  # fmt: skip
+            except (NetworkError, BrokerError) as e:
+                self._connections.drop(address)
+                failures.append(e)
+        raise NetworkError("no name server answers; check option namesrv: " + "; ".join(map(str, failures)))
+
+    # -- what queues hold
+
+    def bounds(self, queues: QueueRoutes) -> dict[MessageQueue, Bounds]:
+        """What each queue holds now."""
+        earliest, latest = self.earliest(queues), self.latest(queues)
+        return {queue: Bounds(earliest[queue], latest[queue]) for queue in queues.addresses}
+
+    def earliest(self, queues: QueueRoutes) -> Offsets:
+        """The offset of the oldest message of each queue."""
+        return self._offsets(queues, RequestCode.GET_MIN_OFFSET, _min_offset)
+
+    def latest(self, queues: QueueRoutes) -> Offsets:
+        """The offset the next message of each queue will get."""
+        return self.ends(queues).offsets
+
+    def ends(self, queues: QueueRoutes) -> QueueEnds:
+        """As :meth:`latest`, and who said so."""
+        offsets: Offsets = {}
+        from_slaves: set[MessageQueue] = set()
+        for queue, (answer, address) in self._each(queues, RequestCode.GET_MAX_OFFSET, _max_offset).items():
+            offsets[queue] = _offset_of(answer, address)
+            if address != queues.addresses[queue].master:
+                from_slaves.add(queue)
+        return QueueEnds(offsets, frozenset(from_slaves))
+
+    def since(self, queues: QueueRoutes, times: Mapping[MessageQueue, int]) -> Offsets:
+        """The offset of the first message of each queue stored at or after its time (ms), or the queue's end."""
+        return self._offsets(queues, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, lambda queue: _search(queue, times[queue]))
+
+    # -- consumer groups
+
+    def committed(self, group: str, queues: QueueRoutes) -> Offsets:
+        """The offsets a group has committed, of those queues it has."""
+        answers = self._each(queues, RequestCode.QUERY_CONSUMER_OFFSET, lambda queue: _query_offset(group, queue))
+        return {
+            queue: _offset_of(answer, address)
+            for queue, (answer, address) in answers.items()
+            if answer.code != ResponseCode.QUERY_NOT_FOUND
+        }
+
+    def commit(self, group: str, offsets: Offsets, queues: QueueRoutes) -> None:
+        """Commit the offsets of a group.
+
+        :raises RocketMQError: a broker does not take them.
+        """
+        code, chosen = RequestCode.UPDATE_CONSUMER_OFFSET, queues.only(offsets)
+        answers = self._each(chosen, code, lambda queue: _update_offset(group, queue, offsets[queue]))
+        for answer, address in answers.values():
+            _check(answer, address)
+
+    def show(self, group: str, queues: QueueRoutes) -> None:
+        """Have tools find a group no consumer has joined: they look for its retry topic, which is made here.
+
+        :raises RocketMQError: a broker refuses.
+        """
+        topic = retry_topic(group)
+        try:
+            self._route(topic)
+        except _NoTopic:
+            header = CreateTopic(
+                topic=topic, default_topic=AUTO_CREATE_TOPIC, read_queue_nums=1, write_queue_nums=1,
+                perm=PERM_READ | PERM_WRITE, topic_filter_type="SINGLE_TAG", order=False,
+            )  # fmt: skip
+            request = RequestCode.UPDATE_AND_CREATE_TOPIC, header.to_ext(), b""
+            for master in {at.master for at in queues.by_address() if at.master}:
+                _check(self._ask(master, [request])[0], master)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._connections.close()
+
+    # -- asking brokers
+
+    def _offsets(self, queues: QueueRoutes, code: RequestCode, header: Callable[[MessageQueue], Header]) -> Offsets:
+        answers = self._each(queues, code, header)
+        return {queue: _offset_of(answer, address) for queue, (answer, address) in answers.items()}
+
+    def _each(
+        self, queues: QueueRoutes, code: RequestCode, header: Callable[[MessageQueue], Header]
+    ) -> dict[MessageQueue, tuple[Command, str]]:
+        """One answer per queue and who gave it; the brokers are asked in turn, all queues of one at once."""
+        answers: dict[MessageQueue, tuple[Command, str]] = {}
+        for at, members in queues.by_address().items():
+            requests = [(code, header(queue).to_ext(), b"") for queue in members]
+            given, address = self._ask_one_of(at.all, requests)
+            answers.update((queue, (answer, address)) for queue, answer in zip(members, given, strict=True))
+        return answers
+
+    def _ask_one_of(
+        self, addresses: tuple[str, ...], requests: list[tuple[RequestCode, dict[str, str], bytes]]
+    ) -> tuple[list[Command], str]:
+        """The answers of a broker, from another of its addresses where one cannot be reached."""
+        now = time.monotonic()
+        order = sorted(addresses, key=lambda a: now - self._failed_at.get(a, float("-inf")) < _AVOIDED_SECONDS)
+        retry = Retry(self._retries + len(order) - 1, f"asking {', '.join(order)}")
+        while True:
+            try:
+                return self._ask(order[0], requests), order[0]
+            except RocketMQError as e:
+                self._failed_at[order[0]] = time.monotonic()
+                retry.failed(e)
+                order = [*order[1:], order[0]]
+
+    def _ask(self, address: str, requests: list[tuple[RequestCode, dict[str, str], bytes]]) -> list[Command]:
+        try:
+            connection = self._connections.to(address)
+            opaques = connection.send(requests)
+            answers = {answer.opaque: answer for answer in (connection.receive() for _ in opaques)}
+        except NetworkError:
+            self._connections.drop(address)
+            raise
+        for answer in answers.values():
+            error = BrokerError.of(answer.code, answer.remark, address)
+            if answer.code != ResponseCode.SUCCESS and error.retryable and not isinstance(error, TopicNotExist):
+                raise error
+        return [answers[opaque] for opaque in opaques]
+
+
+class _NoTopic(NoRouteError):
+    retryable = False
+
+
+def _check(answer: Command, address: str) -> None:
+    if answer.code != ResponseCode.SUCCESS:
+        raise BrokerError.of(answer.code, answer.remark, address)
+
+
+def _offset_of(answer: Command, address: str) -> int:
+    _check(answer, address)
+    return OffsetResponse.from_ext(answer.ext).offset
+
+
+def _min_offset(queue: MessageQueue) -> Header:
+    return QueueHeader(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
+
+
+def _max_offset(queue: MessageQueue) -> Header:
+    return GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
+
+
+def _search(queue: MessageQueue, at: int) -> Header:
+    return SearchOffset(topic=queue.topic, queue_id=queue.queue_id, timestamp=at, bname=queue.broker_name)
+
+
+def _query_offset(group: str, queue: MessageQueue) -> Header:
+    return QueryConsumerOffset(
+        consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, set_zero_if_not_found=False,
+        bname=queue.broker_name,
+    )  # fmt: skip
+
+
+def _update_offset(group: str, queue: MessageQueue, offset: int) -> Header:
+    return UpdateConsumerOffset(
+        consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset, bname=queue.broker_name
+    )

@@ -1,0 +1,1 @@
+"""What Spark runs on: Java, a compiled home, caches, Python workers."""

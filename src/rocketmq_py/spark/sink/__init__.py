@@ -1,0 +1,1 @@
+"""The batch and streaming sink: rows to messages, sending, exactly once."""

@@ -1,0 +1,132 @@
+"""Transactions whose end a broker has perhaps not heard of: the broker asks, the decision answers.
+
+Used after a crash, or where a connection broke while transactions were ended. A producer of the query's group is there
+for the brokers to ask; what they gave up asking about is asked about again. A half message whose message is in its
+topic already is rolled back: so a commit of which a broker knows no more is not carried out twice.
+
+Runs a producer and an administration of the client package. Refuses to know Spark.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+
+from rocketmq_py.client.admin.blocking import Admin
+from rocketmq_py.client.producer.blocking_transaction import TransactionProducer
+from rocketmq_py.errors import RocketMQError
+from rocketmq_py.model import MessageExt, TransactionState
+from rocketmq_py.properties import Property
+from rocketmq_py.protocol import names
+from rocketmq_py.spark.decision_store.decisions import Decision, Verdict, verdict
+from rocketmq_py.spark.sink.targets import SendSettings
+
+_log = logging.getLogger(__name__)
+
+_LOOK_EVERY = 0.5
+"""Seconds between two looks at what is still open: brokers do not tell."""
+
+
+class UnsettledError(RocketMQError):
+    """Transactions of a decided micro-batch are still open when the patience is at its end."""
+
+
+class CheckBack:
+    """Settles what is open of a decided micro-batch.
+
+    :param patience: seconds to wait for brokers to ask.
+    """
+
+    def __init__(self, settings: SendSettings, decision: Decision, patience: float) -> None:
+        self._settings = settings
+        self._decision = decision
+        self._patience = patience
+        self._resumed: set[str] = set()
+
+    def run(self) -> None:
+        """Returns when every row that counts is delivered.
+
+        :raises UnsettledError: it takes longer than the patience allows.
+        :raises RocketMQError: the cluster cannot be asked, for another reason than that a broker is away.
+        """
+        namesrv, security = list(self._settings.namesrv), self._settings.security
+        deadline = time.monotonic() + self._patience
+        with Admin(namesrv, tls=security.tls, credentials=security.credentials) as admin:
+            if not self._left(admin):
+                return
+            self._admin = admin
+            group, topics = self._settings.producer_group, self._decision.topics
+            with TransactionProducer(
+                group, namesrv, check=self._check, topics=topics, tls=security.tls, credentials=security.credentials
+            ):
+                while left := self._left(admin):
+                    if time.monotonic() > deadline:
+                        raise UnsettledError(self._told(left))
+                    time.sleep(_LOOK_EVERY)
+
+    def _check(self, message: MessageExt) -> TransactionState:
+        """The answer to a broker's question."""
+        said = verdict(message.properties, self._decision)
+        if said is Verdict.COMMIT and self._is_delivered(message):
+            _log.info("the message of transaction %s is in its topic already", message.transaction_id)
+            said = Verdict.ROLLBACK
+        return TransactionState[said.name]
+
+    def _is_delivered(self, message: MessageExt) -> bool:
+        """Whether a broker that forgot the end of a transaction has stored its message."""
+        key = message.properties.get(Property.UNIQUE_KEY, "")
+        return bool(self._admin.messages_by_key(message.topic, key, unique=True, max_messages=1))
+
+    def _left(self, admin: Admin) -> str:
+        """What keeps the micro-batch from being settled, if anything does; a broker that is away may hold open ones."""
+        try:
+            there = {queue.broker_name for queue in admin.queues(names.HALF_TOPIC)}
+            away = sorted(set(self._decision.brokers) - there)
+            if away:
+                return f"broker {away[0]} is away"
+            open_ = self._open(admin)
+        except RocketMQError as e:
+            if not e.retryable:
+                raise
+            return str(e)
+        return f"{len(open_)} transactions are open, the first in {open_[0].queue}" if open_ else ""
+
+    def _open(self, admin: Admin) -> list[MessageExt]:
+        """The half messages that count and are not ended; some may have been, a moment ago."""
+        open_ = self._of_ours(admin.open_transactions())
+        for given_up in self._of_ours(admin.given_up_transactions()):
+            if not admin.messages_by_key(_topic(given_up), _key(given_up), unique=True, max_messages=1):
+                open_.append(given_up)
+                self._resume(admin, given_up)
+        return open_
+
+    def _of_ours(self, halves: Iterable[MessageExt]) -> list[MessageExt]:
+        group = self._settings.producer_group
+        return [half for half in halves if _group(half.properties) == group and self._decision.counts(half.properties)]
+
+    def _resume(self, admin: Admin, given_up: MessageExt) -> None:
+        """Have the broker ask again; once, it stays listed."""
+        msg_id = given_up.offset_msg_id
+        if msg_id not in self._resumed:
+            admin.resume_transaction(msg_id)
+            self._resumed.add(msg_id)
+
+    def _told(self, left: str) -> str:
+        which = f"micro-batch {self._decision.batch_id} (group {self._settings.producer_group})"
+        return (
+            f"{which} is decided, and not delivered within {self._patience:.0f} s: {left}. Nothing is lost: start the"
+            " query again when the brokers are well, it goes on here"
+        )
+
+
+def _group(properties: Mapping[str, str]) -> str | None:
+    return properties.get(Property.PRODUCER_GROUP)
+
+
+def _key(half: MessageExt) -> str:
+    return half.properties.get(Property.UNIQUE_KEY, "")
+
+
+def _topic(half: MessageExt) -> str:
+    return half.properties.get(Property.REAL_TOPIC, half.topic)

@@ -1,0 +1,460 @@
+"""Half messages of an exactly-once task: sent in batches, or one by one where a broker takes no others; where each is.
+
+Apache RocketMQ's brokers take half messages one by one only, and say so to the first batch.
+
+Blocking. A half message whose answer is lost is sent again under another unique key: what became of the first one is
+not known, and it must not be taken for the second. Knows retries and queues. Refuses to know how transactions end.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import NamedTuple
+
+from rocketmq_py.core.transaction.transactions import decode_offsets
+from rocketmq_py.errors import (
+    BrokerError,
+    CorruptRecord,
+    MessageRefused,
+    NetworkError,
+    NoRouteError,
+    RequestTimeout,
+    RocketMQError,
+    SystemBusy,
+)
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.properties import Property, decode_properties, encode_properties
+from rocketmq_py.protocol.codes import STORED_UNSAFE, RequestCode, ResponseCode
+from rocketmq_py.protocol.headers.common import SendMessageV2
+from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
+from rocketmq_py.protocol.sys_flag import TRANSACTION_PREPARED
+from rocketmq_py.spark.decode.bad_records import Bad, dead_letter
+from rocketmq_py.spark.remoting.cluster import AUTO_CREATE_QUEUES
+from rocketmq_py.spark.remoting.retry import Retry
+from rocketmq_py.spark.sink.blocks import Block
+from rocketmq_py.spark.sink.rows import ROW_KEY, RowMessage
+from rocketmq_py.spark.sink.targets import Room, SendSettings, Targets, refusal
+from rocketmq_py.wire.batch import decode_batch, encode_batch
+from rocketmq_py.wire.command import Command
+
+AT_ONCE = 512
+"""Half messages taken together: at most so many travel in a batch."""
+_SINGLES = 64
+"""Single half messages under way for each batch that would be."""
+_BESIDE = 128
+"""What a batch and the transaction add to each, roughly."""
+
+
+class SentHalf(NamedTuple):
+    """Where a half message is: what its broker has to be told at its end.
+
+    ``order`` is the queue in which it has to come after the ones before it, None if it need not.
+    """
+
+    broker: str
+    commit_log_offset: int
+    table_offset: int
+    order: MessageQueue | None
+
+
+@dataclass(slots=True)
+class HalfRange:
+    """Where some half messages are: in the log, and in the half topic.
+
+    ``is_whole`` if they were stored together: their broker ends them faster when it is told of just them.
+    """
+
+    places: Sequence[int]
+    offsets: Sequence[int]
+    is_whole: bool = True
+
+
+_Where = HalfRange | tuple[int, int]
+"""Where several half messages are, or one."""
+
+
+@dataclass(slots=True)
+class Halves:
+    """Where half messages are, packed: a commit message travels through the JVM.
+
+    :ivar runs: by broker, and by the queue in which they have to come in this order.
+    """
+
+    runs: dict[tuple[str, MessageQueue | None], list[HalfRange]] = field(default_factory=dict)
+
+    def add(self, broker: str, order: MessageQueue | None, commit_log_offset: int, table_offset: int) -> None:
+        """One more."""
+        pieces = self.runs.setdefault((broker, order), [])
+        if not pieces or pieces[-1].is_whole or len(pieces[-1].places) >= AT_ONCE:
+            pieces.append(HalfRange(array("q"), array("q"), is_whole=False))
+        places, offsets = pieces[-1].places, pieces[-1].offsets
+        assert isinstance(places, array)
+        assert isinstance(offsets, array)
+        places.append(commit_log_offset)
+        offsets.append(table_offset)
+
+    def add_piece(self, broker: str, order: MessageQueue | None, piece: HalfRange) -> None:
+        """Some more."""
+        self.runs.setdefault((broker, order), []).append(piece)
+
+    def add_all(self, others: Halves) -> None:
+        """All of another one."""
+        for where, pieces in others.runs.items():
+            self.runs.setdefault(where, []).extend(pieces)
+
+    def __iter__(self) -> Iterator[SentHalf]:
+        """All of them; those of one order in this order."""
+        for (broker, order), pieces in self.runs.items():
+            for piece in pieces:
+                for place, offset in zip(piece.places, piece.offsets, strict=True):
+                    yield SentHalf(broker, place, offset, order)
+
+    def __len__(self) -> int:
+        return sum(len(piece.places) for pieces in self.runs.values() for piece in pieces)
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A half message that is not stored yet, as far as is known."""
+
+    number: int
+    message: RowMessage
+    bound: MessageQueue | None
+    retry: Retry
+    queue: MessageQueue | None = None
+    alone: bool = False
+    """Whether it must not travel in a batch."""
+
+
+@dataclass(slots=True)
+class _Part:
+    """A part of a block on its way to a queue; taken apart as soon as anything is against it."""
+
+    number: int
+    count: int
+    topic: str
+    bound: MessageQueue | None
+    data: bytes
+    queue: MessageQueue | None = None
+
+
+class HalfSender:
+    """Sends the half messages of one task. Call :meth:`flush` at the end, and :meth:`close` in any case.
+
+    :param settings: ``producer_group`` is who is asked how the transactions end.
+    :param unique_key: makes another unique key.
+    :param bad: what to do about messages their broker refuses as illegal.
+    :ivar prefix: encoded properties that make a message a half message.
+    :ivar resent: row key and last unique key of those that were sent more than once.
+    """
+
+    def __init__(self, settings: SendSettings, unique_key: Callable[[], str], bad: Bad) -> None:
+        self._settings = settings
+        self._bad = bad
+        self._unique_key = unique_key
+        self._targets = Targets(settings)
+        self._connections = self._targets.connections
+        self._waiting: deque[_Pending] = deque()
+        self._under_way: dict[tuple[str, int], list[_Pending] | _Part] = {}
+        self._one_by_one: set[str] = set()  # addresses of brokers that take no batches
+        transaction = {Property.TRANSACTION_PREPARED: "true", Property.PRODUCER_GROUP: settings.producer_group}
+        self.prefix = encode_properties(transaction)
+        self._room = Room(settings.in_flight)
+        self._not_before = 0.0
+        self._sent = 0
+        self._halves = Halves()
+        self._ordered: list[tuple[int, str, MessageQueue, _Where]] = []
+        self.resent: dict[str, str] = {}
+
+    def send(self, message: RowMessage) -> None:
+        """Take a message; errors as :meth:`flush`."""
+        bound = self.bound(message.topic, message.sharding_key, message.queue_id)
+        self._waiting.append(_Pending(self._sent, message, bound, self._retry(message.topic)))
+        self._sent += 1
+        if len(self._waiting) >= AT_ONCE:
+            self._send_waiting()
+            self._make_room()
+
+    def send_block(self, block: Block) -> None:
+        """Take many messages that begin with :attr:`prefix`; errors as :meth:`flush`."""
+        ends, begin = block.ends, 0
+        while begin < block.rows:
+            end = block.fitting(begin, AT_ONCE, self._settings.max_batch_bytes)
+            data = bytes(block.data[ends[begin] : ends[end]])
+            self._send_part(_Part(self._sent, end - begin, block.topic, block.bound, data))
+            self._sent += end - begin
+            if len(self._waiting) >= AT_ONCE:
+                self._send_waiting()
+            self._make_room()
+            begin = end
+
+    def bound(self, topic: str, sharding_key: str | None, queue_id: int | None) -> MessageQueue | None:
+        """The queue a message has to go to, None if any will do; errors as ``Targets.bound``."""
+        return self._targets.bound(topic, sharding_key, queue_id)
+
+    def flush(self) -> None:
+        """Send what is left and wait until everything is stored.
+
+        :raises RocketMQError: a half message could not be stored, all attempts used up.
+        """
+        while self._waiting or self._under_way:
+            self._send_waiting()
+            self._take_answers(0)
+
+    def halves(self) -> Halves:
+        """Where everything was stored that is stored, in the order in which it was given to :meth:`send`."""
+        for _, broker, order, where in sorted(self._ordered, key=itemgetter(0)):
+            self._keep(broker, order, where)
+        self._ordered.clear()
+        return self._halves
+
+    @property
+    def topics(self) -> set[str]:
+        """Where they go."""
+        return self._targets.used
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._targets.close()
+
+    def _retry(self, topic: str) -> Retry:
+        return Retry(self._settings.retries, f"sending to {topic}")
+
+    # -- out
+
+    def _make_room(self) -> None:
+        """Take answers while too many are missing."""
+        self._take_answers(int(self._room) * (_SINGLES if self._one_by_one else 1))
+
+    def _send_part(self, part: _Part) -> None:
+        """Put a part of a block on its way."""
+        time.sleep(max(0.0, self._not_before - time.monotonic()))
+        try:
+            queues = self._targets.queues(part.topic)
+            part.queue = part.bound or queues.next(None)
+            address = queues.address(part.queue)
+        except NoRouteError as e:
+            self._again(self._taken_apart(part), e)
+            return
+        if address in self._one_by_one:
+            self._waiting += self._taken_apart(part)
+            return
+        try:
+            (opaque,) = self._connections.to(address).send([self._batch(part.topic, part.queue, part.data)])
+        except NetworkError as e:
+            self._lost(address, self._taken_apart(part), e)
+        else:
+            self._under_way[address, opaque] = part
+
+    def _taken_apart(self, part: _Part) -> list[_Pending]:
+        """The messages of a part of a block one by one."""
+        found = []
+        for number, (_, body, raw) in enumerate(decode_batch(part.data), part.number):
+            own = raw.removeprefix(self.prefix)
+            said = decode_properties(own)
+            message = RowMessage(part.topic, body, own, None, None, said[ROW_KEY], said[Property.UNIQUE_KEY])
+            found.append(_Pending(number, message, part.bound, self._retry(part.topic), part.queue))
+        return found
+
+    def _send_waiting(self) -> None:
+        """Put everything that waits on its way: what goes to one broker, in one write."""
+        while self._waiting:
+            time.sleep(max(0.0, self._not_before - time.monotonic()))
+            waiting, self._waiting = self._waiting, deque()
+            by_address: dict[str, list[_Pending]] = {}
+            free: dict[str, MessageQueue] = {}
+            for pending in waiting:
+                try:
+                    address = self._place(pending, free)
+                except NoRouteError as e:
+                    self._again([pending], e)
+                else:
+                    by_address.setdefault(address, []).append(pending)
+            for address, pendings in by_address.items():
+                self._write(address, pendings)
+
+    def _place(self, pending: _Pending, free: dict[str, MessageQueue]) -> str:
+        """Decide on the queue; the address of its broker. ``free`` are the queues of those that are not bound."""
+        topic, queues = pending.message.topic, self._targets.queues(pending.message.topic)
+        if pending.bound is not None:
+            pending.queue = pending.bound
+        elif pending.retry.failures:
+            pending.queue = queues.next(pending.queue)
+        else:
+            if topic not in free:
+                free[topic] = queues.next(None)
+            pending.queue = free[topic]
+        return queues.address(pending.queue)
+
+    def _write(self, address: str, pendings: list[_Pending]) -> None:
+        in_batches = address not in self._one_by_one
+        groups = self._groups(pendings) if in_batches else [[pending] for pending in pendings]
+        try:
+            opaques = self._connections.to(address).send([self._request(group, in_batches) for group in groups])
+        except NetworkError as e:
+            self._lost(address, pendings, e)
+            return
+        for opaque, group in zip(opaques, groups, strict=True):
+            self._under_way[address, opaque] = group
+
+    def _groups(self, pendings: list[_Pending]) -> list[list[_Pending]]:
+        """What travels together: what goes to one queue, up to the size of a batch."""
+        groups: list[list[_Pending]] = []
+        filling: dict[MessageQueue | None, tuple[list[_Pending], int]] = {}
+        for pending in pendings:
+            size = len(pending.message.body) + len(pending.message.properties) + _BESIDE
+            group, room = filling.get(pending.queue, ([], 0))
+            if pending.alone or size > room:
+                group, room = [], 0 if pending.alone else self._settings.max_batch_bytes
+                groups.append(group)
+            group.append(pending)
+            filling[pending.queue] = group, room - size
+        return groups
+
+    def _request(self, group: list[_Pending], is_batch: bool) -> tuple[RequestCode, dict[str, str], bytes]:
+        message, queue = group[0].message, group[0].queue
+        assert queue is not None
+        if is_batch:
+            messages = [(0, one.message.body, self.prefix + one.message.properties) for one in group]
+            return self._batch(message.topic, queue, encode_batch(messages))
+        properties = self.prefix + message.properties
+        fields = {**self._header(message.topic, queue, is_batch=False), "i": properties.decode()}
+        return RequestCode.SEND_MESSAGE_V2, fields, message.body
+
+    def _batch(self, topic: str, queue: MessageQueue, body: bytes) -> tuple[RequestCode, dict[str, str], bytes]:
+        return RequestCode.SEND_HALF_MESSAGES, self._header(topic, queue, is_batch=True), body
+
+    def _header(self, topic: str, queue: MessageQueue, *, is_batch: bool) -> dict[str, str]:
+        return SendMessageV2(
+            producer_group=self._settings.producer_group, topic=topic, default_topic=AUTO_CREATE_TOPIC,
+            default_topic_queue_nums=AUTO_CREATE_QUEUES, queue_id=queue.queue_id, sys_flag=TRANSACTION_PREPARED,
+            born_timestamp=int(time.time() * 1000), flag=0, properties="",
+            reconsume_times=0, unit_mode=False, batch=is_batch, bname=queue.broker_name,
+        ).to_ext()  # fmt: skip
+
+    # -- answers
+
+    def _take_answers(self, most: int) -> None:
+        """Take answers until at most ``most`` are missing."""
+        while len(self._under_way) > most:
+            address = next(iter(self._under_way))[0]
+            try:
+                answer = self._connections.to(address).receive()
+            except NetworkError as e:
+                self._lost(address, [], e)
+                return
+            sent = self._under_way.pop((address, answer.opaque))
+            if answer.code == ResponseCode.SUCCESS:
+                self._room.taken()
+                self._stored(sent, answer)
+            else:
+                self._not_stored(address, self._pendings(sent), answer)
+
+    def _pendings(self, sent: list[_Pending] | _Part) -> list[_Pending]:
+        return self._taken_apart(sent) if isinstance(sent, _Part) else sent
+
+    def _not_stored(self, address: str, group: list[_Pending], answer: Command) -> None:
+        """Or not for good."""
+        queue = group[0].queue
+        if answer.code in STORED_UNSAFE:  # it may be lost after the decision
+            for pending in group:
+                self._rename(pending)
+            self._again(group, RequestTimeout(f"half messages to {queue} are stored, but unsafe: {answer.remark}"))
+        elif answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            self._one_by_one.add(address)
+            self._waiting.extendleft(reversed(group))
+        else:
+            error = refusal(answer, address)
+            error.add_note(f"while {len(group)} half messages were sent to {queue}")
+            self._failed(group, error)
+
+    def _failed(self, group: list[_Pending], error: BrokerError) -> None:
+        if isinstance(error, SystemBusy):
+            self._room.busy()
+        if not isinstance(error, MessageRefused):
+            self._again(group, error)
+        elif len(group) == 1:
+            self._refused(group[0].message, error)
+        else:  # one of them is illegal for the broker: it will say which
+            for pending in group:
+                pending.alone = True
+            self._waiting.extendleft(reversed(group))
+
+    def _stored(self, sent: list[_Pending] | _Part, answer: Command) -> None:
+        """Note where they are: a batch lies in the half topic without a gap."""
+        places = decode_offsets(answer.body) if answer.body else (int(answer.ext["msgId"][-16:], 16),)
+        first, count = int(answer.ext["queueOffset"]), sent.count if isinstance(sent, _Part) else len(sent)
+        queue = sent.queue if isinstance(sent, _Part) else sent[0].queue
+        assert queue is not None
+        if len(places) != count:
+            raise CorruptRecord(
+                f"{queue.broker_name} says of {len(places)} half messages where they are, not of {count}"
+            )
+        offsets = range(first, first + count)
+        if isinstance(sent, _Part):
+            self._note(sent.number, queue, sent.bound, HalfRange(array("q", places), array("q", offsets)))
+        elif count > 1 and all(pending.bound is None for pending in sent):
+            self._note(sent[0].number, queue, None, HalfRange(array("q", places), array("q", offsets)))
+        else:
+            for pending, place, offset in zip(sent, places, offsets, strict=True):
+                self._note(pending.number, queue, pending.bound, (place, offset))
+
+    def _note(
+        self, number: int, queue: MessageQueue, bound: MessageQueue | None, where: HalfRange | tuple[int, int]
+    ) -> None:
+        if bound is not None:
+            self._ordered.append((number, queue.broker_name, bound, where))
+        else:
+            self._keep(queue.broker_name, None, where)
+
+    def _keep(self, broker: str, order: MessageQueue | None, where: _Where) -> None:
+        if isinstance(where, HalfRange):
+            self._halves.add_piece(broker, order, where)
+        else:
+            self._halves.add(broker, order, *where)
+
+    def _refused(self, message: RowMessage, error: MessageRefused) -> None:
+        """A broker finds it illegal."""
+        if message.topic == self._bad.where or not self._bad.is_kept(error):
+            return
+        letter, raw = dead_letter(message.body, decode_properties(message.properties), message.topic, str(error))
+        self.send(
+            message._replace(topic=self._bad.where, body=letter, properties=raw, sharding_key=None, queue_id=None)
+        )
+
+    def _lost(self, address: str, unsent: list[_Pending], error: NetworkError) -> None:
+        """A connection broke: whether what was under way on it was stored, nobody knows."""
+        self._connections.drop(address)
+        under_way = [self._under_way.pop(key) for key in list(self._under_way) if key[0] == address]
+        lost = [*(pending for sent in under_way for pending in self._pendings(sent)), *unsent]
+        for pending in lost:
+            self._rename(pending)
+        self._again(lost, error)
+
+    def _rename(self, pending: _Pending) -> None:
+        """Give a half message another unique key: the one that was sent does not count, stored or not."""
+        message, key = pending.message, self._unique_key()
+        properties = message.properties.replace(_unique(message.unique_key), _unique(key), 1)
+        pending.message = message._replace(properties=properties, unique_key=key)
+        self.resent[message.row_key] = key
+
+    def _again(self, pendings: list[_Pending], error: RocketMQError) -> None:
+        """Send again, after a pause: one for all that fail together.
+
+        :raises RocketMQError: ``error`` itself, when it is not retryable or the attempts are used up.
+        """
+        if error.refresh_route:
+            for pending in pendings:
+                self._targets.forget(pending.message.topic)
+        pause = max(pending.retry.count(error) for pending in pendings)
+        self._not_before = max(self._not_before, time.monotonic() + pause)
+        self._waiting.extendleft(reversed(pendings))
+
+
+def _unique(key: str) -> bytes:
+    return f"{Property.UNIQUE_KEY}\x01{key}\x02".encode()

@@ -1,0 +1,257 @@
+"""Sending many messages from one task: in batches, several under way, again where a broker was busy or gone.
+
+Blocking. A message is sent until a broker says it is stored, so it may be stored twice, never less than once. Messages
+bound to a queue (by sharding key or queue id) keep their order in it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from rocketmq_py.errors import MessageRefused, NetworkError, NoRouteError, RocketMQError, SystemBusy
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.properties import decode_properties
+from rocketmq_py.protocol.codes import STORED, RequestCode
+from rocketmq_py.protocol.headers.common import SendMessageV2
+from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
+from rocketmq_py.spark.decode.bad_records import Bad, dead_letter
+from rocketmq_py.spark.remoting.cluster import AUTO_CREATE_QUEUES
+from rocketmq_py.spark.remoting.retry import Retry
+from rocketmq_py.spark.sink.blocks import Block
+from rocketmq_py.spark.sink.rows import RowMessage
+from rocketmq_py.spark.sink.targets import Room, SendSettings, Targets, refusal
+from rocketmq_py.wire.batch import decode_batch, encode_batch
+from rocketmq_py.wire.command import Command
+
+_MAX_MESSAGES = 1024
+"""In a batch; of more a broker makes no quicker work, and sends of others wait for it."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """Messages of one topic on their way to one queue; ``bound`` if it must be that one."""
+
+    topic: str
+    bound: MessageQueue | None
+    retry: Retry
+    parts: list[bytes | memoryview] = field(default_factory=list)
+    """Encoded messages, one or several in each."""
+    count: int = 0
+    size: int = 0
+    waits: bool = False
+    """Whether it is one message that asks for a delay."""
+    queue: MessageQueue | None = None
+    """The queue of the last attempt."""
+    address: str | None = None
+    """Where the last attempt went."""
+
+    def add(self, encoded: bytes | memoryview, count: int) -> None:
+        """So many messages more."""
+        self.parts.append(encoded)
+        self.count += count
+        self.size += len(encoded)
+
+    def body(self) -> bytes:
+        """The body of its send."""
+        return b"".join(self.parts)
+
+
+class BatchSender:
+    """Sends for one task. Call :meth:`flush` at the end, and :meth:`close` in any case.
+
+    :param bad: what to do about messages their broker refuses as illegal; without it, that is an error.
+    """
+
+    def __init__(self, settings: SendSettings, bad: Bad | None = None) -> None:
+        self._settings = settings
+        self._bad = bad
+        self._targets = Targets(settings)
+        self._connections = self._targets.connections
+        self._room = Room(settings.in_flight)
+        self._filling: dict[tuple[str, MessageQueue | None], Batch] = {}
+        self._under_way: dict[tuple[str, int], Batch] = {}
+
+    def send(self, message: RowMessage) -> None:
+        """Take a message; it leaves when its batch is full or at :meth:`flush`.
+
+        :raises RocketMQError: an earlier message could not be sent, all attempts used up.
+        """
+        bound = self.bound(message.topic, message.sharding_key, message.queue_id)
+        encoded = encode_batch([(0, message.body, message.properties)])
+        if message.waits:
+            self._send_alone(message.topic, bound, encoded)
+        else:
+            self._add(message.topic, bound, encoded, 1)
+
+    def send_block(self, block: Block) -> None:
+        """As :meth:`send`, for many messages at once."""
+        ends, begin = block.ends, 0
+        while begin < block.rows:
+            batch = self._filling.get((block.topic, block.bound))
+            used, count = (batch.size, batch.count) if batch is not None else (0, 0)
+            end = block.fitting(begin, _MAX_MESSAGES - count, self._settings.max_batch_bytes - used)
+            self._add(block.topic, block.bound, block.data[ends[begin] : ends[end]], end - begin)
+            begin = end
+
+    def bound(self, topic: str, sharding_key: str | None, queue_id: int | None) -> MessageQueue | None:
+        """The queue a message has to go to, None if any will do.
+
+        :raises ConfigError: the topic has no such queue.
+        :raises RocketMQError: the topic cannot be looked up.
+        """
+        return self._targets.bound(topic, sharding_key, queue_id)
+
+    def _add(self, topic: str, bound: MessageQueue | None, encoded: bytes | memoryview, count: int) -> None:
+        """Let messages leave with the batch for their queue; before them what has no room beside them."""
+        key = (topic, bound)
+        batch = self._filling.get(key)
+        if batch is not None and batch.size + len(encoded) > self._settings.max_batch_bytes:
+            self._dispatch(self._filling.pop(key))
+            batch = None
+        if batch is None:
+            batch = self._filling[key] = self._new(topic, bound)
+        batch.add(encoded, count)
+        if batch.count >= _MAX_MESSAGES:
+            self._dispatch(self._filling.pop(key))
+
+    def _send_alone(self, topic: str, bound: MessageQueue | None, encoded: bytes) -> None:
+        """Send a message that waits: brokers take those one by one only. What came before it leaves before it."""
+        before = self._filling.pop((topic, bound), None) if bound is not None else None
+        if before is not None:
+            self._dispatch(before)
+        batch = self._new(topic, bound)
+        batch.waits = True
+        batch.add(encoded, 1)
+        self._dispatch(batch)
+
+    def _new(self, topic: str, bound: MessageQueue | None) -> Batch:
+        return Batch(topic, bound, Retry(self._settings.retries, f"sending to {bound or topic}"))
+
+    def flush(self) -> None:
+        """Send what is left and wait until everything is stored; errors as :meth:`send`."""
+        while self._filling or self._under_way:
+            for key in list(self._filling):
+                self._dispatch(self._filling.pop(key))
+            while self._under_way:
+                self._await_answer()
+
+    def close(self) -> None:
+        """Close all connections; what is not flushed may be lost."""
+        self._targets.close()
+
+    def _dispatch(self, batch: Batch) -> None:
+        """Send a batch as soon as there is room, and after the one before it if order matters."""
+        while len(self._under_way) >= int(self._room) or self._must_wait(batch):
+            self._await_answer()
+        self._post(batch)
+
+    def _must_wait(self, batch: Batch) -> bool:
+        return batch.bound is not None and any(other.bound == batch.bound for other in self._under_way.values())
+
+    def _post(self, *batches: Batch) -> None:
+        """Put batches on their way, at another broker if one cannot be reached."""
+        waiting = list(batches)
+        while waiting:
+            error = self._try(waiting[0])
+            if error is None:
+                waiting.pop(0)
+            else:
+                failed = [*self._take_back(waiting[0].address), waiting[0]]
+                self._pause(failed, error)
+                waiting[:1] = failed
+
+    def _try(self, batch: Batch) -> RocketMQError | None:
+        """Send a batch; the error if that was not possible."""
+        batch.address = None
+        try:
+            queues = self._targets.queues(batch.topic)
+            batch.queue = batch.bound or queues.next(batch.queue if batch.retry.failures else None)
+            batch.address = queues.address(batch.queue)
+            (opaque,) = self._connections.to(batch.address).send([self._request(batch, batch.queue)])
+        except (NetworkError, NoRouteError) as e:
+            return e
+        self._under_way[batch.address, opaque] = batch
+        return None
+
+    def _take_back(self, address: str | None) -> list[Batch]:
+        """Give up a broken connection; the batches under way on it, in order."""
+        if address is None:
+            return []
+        self._connections.drop(address)
+        return [self._under_way.pop(key) for key in list(self._under_way) if key[0] == address]
+
+    def _pause(self, failed: list[Batch], error: RocketMQError) -> None:
+        """Wait before batches that failed together are sent again.
+
+        :raises RocketMQError: ``error`` itself, when it is not retryable or the attempts are used up.
+        """
+        if error.refresh_route:
+            for batch in failed:
+                self._targets.forget(batch.topic)
+        failed[0].retry.pause(max(batch.retry.count(error) for batch in failed))
+
+    def _request(self, batch: Batch, queue: MessageQueue) -> tuple[RequestCode, dict[str, str], bytes]:
+        header = SendMessageV2(
+            producer_group=self._settings.producer_group,
+            topic=batch.topic,
+            default_topic=AUTO_CREATE_TOPIC,
+            default_topic_queue_nums=AUTO_CREATE_QUEUES,
+            queue_id=queue.queue_id,
+            sys_flag=0,
+            born_timestamp=int(time.time() * 1000),
+            flag=0,
+            properties="",
+            reconsume_times=0,
+            unit_mode=False,
+            batch=not batch.waits,
+            bname=queue.broker_name,
+        )
+        if batch.waits:
+            ((_, body, properties),) = decode_batch(batch.body())
+            return RequestCode.SEND_MESSAGE_V2, {**header.to_ext(), "i": properties.decode()}, body
+        return RequestCode.SEND_BATCH_MESSAGE, header.to_ext(), batch.body()
+
+    def _await_answer(self) -> None:
+        """Wait for an answer from the broker that has the oldest batch."""
+        address, _ = next(iter(self._under_way))
+        try:
+            answer = self._connections.to(address).receive()
+        except NetworkError as e:
+            self._again(self._take_back(address), e)
+            return
+        batch = self._under_way.pop((address, answer.opaque))
+        if answer.code in STORED:
+            self._room.taken()
+        else:
+            error = self._error(batch, answer, address)
+            if isinstance(error, SystemBusy):
+                self._room.busy()
+            if isinstance(error, MessageRefused) and self._bad is not None:
+                self._refused(batch, error, self._bad)
+            else:
+                self._again([batch], error)
+
+    def _refused(self, batch: Batch, error: MessageRefused, bad: Bad) -> None:
+        """One of the messages is illegal, for the broker: find out which by sending them one by one."""
+        messages = list(decode_batch(batch.body()))
+        if len(messages) > 1:
+            for message in messages:
+                alone = self._new(batch.topic, batch.bound)
+                alone.add(encode_batch([message]), 1)
+                self._dispatch(alone)
+            return
+        ((_, body, raw),) = messages
+        if batch.topic == bad.where or not bad.is_kept(error):
+            return
+        letter, properties = dead_letter(body, decode_properties(raw), batch.topic, str(error))
+        self.send(RowMessage(bad.where, letter, properties, None, None))
+
+    def _again(self, batches: list[Batch], error: RocketMQError) -> None:
+        self._pause(batches, error)
+        self._post(*batches)
+
+    def _error(self, batch: Batch, answer: Command, address: str) -> RocketMQError:
+        error = refusal(answer, address)
+        error.add_note(f"while {batch.count} messages were sent to {batch.queue}")
+        return error

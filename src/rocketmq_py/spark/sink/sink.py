@@ -1,0 +1,285 @@
+"""Writing: batch and streaming sinks, at least once; streams exactly once where that is asked for.
+
+Knows PySpark's writer interfaces of all versions. Rows become messages in ``blocks``, where Arrow batches come, or in
+``rows``, and travel in ``sender``. A failed or repeated task leaves messages behind that its repetition sends again;
+the properties ``SPARK_QUERY_ID``, ``SPARK_BATCH_ID`` and ``SPARK_ROW_KEY`` tell a consumer which are the same row.
+Exactly-once streams write in two phases (``exactly``).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
+from pyspark.sql.types import BinaryType, DataType, IntegerType, MapType, StringType, StructType, TimestampType
+
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.protocol.names import dlq_topic
+from rocketmq_py.spark.decision_store import stores
+from rocketmq_py.spark.decision_store.decisions import Decisions
+from rocketmq_py.spark.decode.arrays import Ints
+from rocketmq_py.spark.decode.bad_records import Bad
+from rocketmq_py.spark.options.write import Guarantee, WriteOptions
+from rocketmq_py.spark.runtime.workers import keep_imports
+from rocketmq_py.spark.sink.blocks import Block, BlockWriter
+from rocketmq_py.spark.sink.exactly_once import Committer, Preparation, Prepared
+from rocketmq_py.spark.sink.rows import RowStamp, RowWriter, check_columns
+from rocketmq_py.spark.sink.sender import BatchSender
+from rocketmq_py.spark.sink.targets import SendSettings
+from rocketmq_py.wire.ids import UniqueKeys
+
+try:  # PySpark 4.1 and later
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+except ImportError:
+    SUPPORTS_ARROW_STREAMS = False
+else:
+    SUPPORTS_ARROW_STREAMS = True
+
+_TYPES: dict[str, tuple[DataType, ...]] = {
+    "topic": (StringType(),),
+    "body": (BinaryType(), StringType()),
+    "tags": (StringType(),),
+    "keys": (StringType(),),
+    "properties": (MapType(StringType(), StringType()), MapType(StringType(), StringType(), valueContainsNull=False)),
+    "shardingKey": (StringType(),),
+    "queueId": (IntegerType(),),
+    "delayLevel": (IntegerType(),),
+    "deliverAt": (TimestampType(),),
+}
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What a task reports to the driver: how many rows are stored."""
+
+    rows: int
+
+
+def check_schema(schema: StructType, options: WriteOptions) -> None:
+    """Refuse a DataFrame that cannot be written.
+
+    :raises ConfigError: a column is unknown, missing, contradictory or of the wrong type.
+    """
+    exactly_once = options.delivery_guarantee is Guarantee.EXACTLY_ONCE
+    check_columns(schema.fieldNames(), options.topic, exactly_once=exactly_once)
+    for column in schema.fields:
+        allowed = _TYPES[column.name]
+        if column.dataType not in allowed:
+            names = " or ".join(kind.simpleString() for kind in allowed[:2] if not isinstance(kind, MapType))
+            raise ConfigError(
+                f"column {column.name} must be {names or 'map<string,string>'}, it is {column.dataType.simpleString()}"
+            )
+
+
+@dataclass
+class Half(WriterCommitMessage):
+    """What a task of an exactly-once stream reports to the driver."""
+
+    prepared: Prepared
+
+
+class TaskWriter:
+    """Writes the rows of one task; the part all writers share. Travels to the executors."""
+
+    def __init__(self, options: WriteOptions, schema: StructType, query_id: str | None = None) -> None:
+        check_schema(schema, options)
+        self._options = options
+        self._columns = schema.fieldNames()
+        self._query_id = query_id
+
+    def write(self, rows: Iterable[Sequence[Any]]) -> Written:
+        """Send all rows; returns when every one is stored."""
+        written = 0
+        with self._sending(_Keys()) as (writer, bad, sender):
+            for message in writer.messages(rows, bad):
+                sender.send(message)
+                written += 1
+        return Written(written)
+
+    def write_batches(self, batches: Iterable[Any]) -> Written:
+        """As :meth:`write`, for the rows of Arrow record batches."""
+        written, keys = 0, _Keys()
+        with self._sending(keys) as (writer, bad, sender):
+            blocks = BlockWriter(self._columns, self._options.topic, writer, keys.several)
+            for batch in batches:
+                for one in blocks.messages(batch, bad, sender.bound):
+                    if isinstance(one, Block):
+                        sender.send_block(one)
+                        written += one.rows
+                    else:
+                        sender.send(one)
+                        written += 1
+        return Written(written)
+
+    def prepare(self, rows: Iterable[Sequence[Any]]) -> Half:
+        """Store a half message for every row."""
+        return Half(self._preparation().rows(rows))
+
+    def prepare_batches(self, batches: Iterable[Any]) -> Half:
+        """As :meth:`prepare`, for the rows of Arrow record batches."""
+        return Half(self._preparation().batches(batches))
+
+    def _preparation(self) -> Preparation:
+        keep_imports()
+        options, keys = self._options, _Keys()
+        settings, bad = send_settings(options), bad_records(options)
+        return Preparation(self._columns, options.topic, self._stamp(), settings, keys.one, keys.several, bad)
+
+    @contextmanager
+    def _sending(self, keys: _Keys) -> Iterator[tuple[RowWriter, Bad, BatchSender]]:
+        """What sends rows; at the end of the block all is stored."""
+        keep_imports()
+        bad = bad_records(self._options)
+        sender = BatchSender(send_settings(self._options), bad)
+        try:
+            yield RowWriter(self._columns, self._options.topic, self._stamp(), keys.one), bad, sender
+            sender.flush()
+        finally:
+            sender.close()
+
+    def _stamp(self) -> RowStamp:
+        return task_stamp(self._query_id)
+
+
+def task_stamp(query_id: str | None = None) -> RowStamp:
+    """Query and micro-batch as Spark tells them to a task of a stream; a batch write has an id of its own."""
+    context = TaskContext.get()
+    if context is None:
+        return RowStamp(query_id or "", None, 0)
+    if query_id is not None:
+        return RowStamp(query_id, None, context.partitionId())
+    query, batch = (context.getLocalProperty(name) for name in ("sql.streaming.queryId", "streaming.sql.batchId"))
+    return RowStamp(query or "", batch, context.partitionId())
+
+
+def send_settings(options: WriteOptions) -> SendSettings:
+    """How to send, of the options of a write."""
+    return SendSettings(
+        namesrv=options.namesrv,
+        producer_group=options.producer_group,
+        timeout=options.timeout,
+        retries=options.num_retries,
+        in_flight=options.sends_in_flight,
+        max_batch_bytes=options.max_batch_bytes,
+        security=options.security,
+    )
+
+
+def bad_records(options: WriteOptions) -> Bad:
+    """What to do about bad rows, of the options of a write."""
+    return Bad(options.mode, options.dlq_topic or dlq_topic(options.producer_group))
+
+
+class _Keys:
+    """Client message ids of this process."""
+
+    def __init__(self) -> None:
+        self._keys = UniqueKeys(_own_ip(), os.getpid(), random.getrandbits(32))
+
+    def one(self) -> str:
+        """The next one."""
+        return self._keys.next(_now_ms())
+
+    def several(self, count: int) -> tuple[str, Ints]:
+        """The next ``count``: what all begin with, and the number each ends with."""
+        stem, first = self._keys.several(_now_ms(), count)
+        return stem, np.arange(first, first + count) & 0xFFFF
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def _own_ip() -> bytes:
+    try:
+        return socket.inet_aton(socket.gethostbyname(socket.gethostname()))
+    except OSError:  # a host without a name; the id stays unique by process id and random bits
+        return random.randbytes(4)
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """``df.write.format("rocketmq").mode("append")``."""
+
+    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+        super().__init__()
+        self._task = TaskWriter(options, schema, query_id=uuid.uuid4().hex)
+
+    def write(self, iterator: Iterator[Any]) -> Written:
+        return self._task.write_batches(iterator)
+
+
+class _StreamWriter:
+    """What the streaming writers of all PySpark versions share.
+
+    :raises ConfigError: decisions of an exactly-once stream cannot be kept where they are to lie.
+    """
+
+    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+        self._task = TaskWriter(options, schema)
+        self._options = options
+        self._is_exact = options.delivery_guarantee is Guarantee.EXACTLY_ONCE
+        if options.transactions_location is not None and self._is_exact:
+            stores.check(options.transactions_location, os.environ)
+
+    def write_rows(self, rows: Iterable[Sequence[Any]]) -> WriterCommitMessage:
+        """In a task: the first phase, and the only one unless the stream is exactly-once."""
+        return self._task.prepare(rows) if self._is_exact else self._task.write(rows)
+
+    def write_batches(self, batches: Iterable[Any]) -> WriterCommitMessage:
+        """As :meth:`write_rows`, for the rows of Arrow record batches."""
+        return self._task.prepare_batches(batches) if self._is_exact else self._task.write_batches(batches)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """The second phase; where there is none, a task has returned when its rows were stored."""
+        if self._is_exact:
+            self.committer().commit(_prepared(messages), batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """What is not decided is rolled back. At least once, what is stored stays; the micro-batch is written again."""
+        if self._is_exact:
+            complete = all(isinstance(message, Half) for message in messages)
+            self.committer().abort(_prepared(messages), batchId, complete=complete)
+
+    def committer(self) -> Committer:
+        """Who carries out the second phase."""
+        options = self._options
+        assert options.transactions_location is not None  # every exactly-once query has one
+        beside = "metadata" if options.in_checkpoint else None  # Spark writes it when a query is started first
+        decisions = Decisions.at(options.transactions_location, beside)
+        return Committer(send_settings(options), decisions, options.commit_timeout_ms / 1000)
+
+
+def _prepared(messages: Iterable[WriterCommitMessage | None]) -> list[Prepared]:
+    """What tasks reported; a failed one reports nothing."""
+    return [message.prepared for message in messages if isinstance(message, Half)]
+
+
+class RowStreamWriter(_StreamWriter, DataSourceStreamWriter):
+    """``df.writeStream.format("rocketmq")`` on PySpark 4.0, which hands rows over."""
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        return self.write_rows(iterator)
+
+
+if SUPPORTS_ARROW_STREAMS:
+
+    class ArrowStreamWriter(_StreamWriter, DataSourceStreamArrowWriter):
+        """``df.writeStream.format("rocketmq")`` on PySpark 4.1 and later."""
+
+        def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+            return self.write_batches(iterator)
+
+
+def stream_writer(options: WriteOptions, schema: StructType) -> DataSourceStreamWriter:
+    """The streaming writer for the PySpark that is installed."""
+    return ArrowStreamWriter(options, schema) if SUPPORTS_ARROW_STREAMS else RowStreamWriter(options, schema)

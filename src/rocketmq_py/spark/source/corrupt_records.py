@@ -1,0 +1,174 @@
+"""Messages that cannot be decoded: found among those that can, and treated as option ``mode`` says.
+
+A pull body is a row of records without marks between them: behind one with a wrong size nothing can be found. So a
+range that does not decode is pulled again in halves, down to the one offset that is bad; what lies around it is read as
+always. These pulls begin at the master, whose copy may be sound where a slave's is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from struct import Struct, error as StructError
+from typing import Any
+
+import pyarrow as pa
+
+from rocketmq_py.errors import CorruptRecord
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.properties import Property, decode_properties
+from rocketmq_py.spark.decode import Decoder
+from rocketmq_py.spark.decode.bad_records import CORRUPT_REASON, CORRUPT_RECORD, Bad, Mode, dead_letter
+from rocketmq_py.spark.options.read import ReadOptions
+from rocketmq_py.spark.remoting.fetch import Fetcher, FetchSettings
+from rocketmq_py.spark.remoting.fetched import FetchedChunk
+from rocketmq_py.spark.remoting.filters import EVERYTHING
+from rocketmq_py.spark.remoting.queues import Addresses
+from rocketmq_py.spark.sink.rows import DELAYS, NOT_COPIED, ROW_KEY, RowMessage
+from rocketmq_py.spark.source.plan import QueueRange
+from rocketmq_py.wire.record import MIN_SIZE, SYS_FLAG_AT, head_struct, record_properties
+
+SOURCE_BROKER, SOURCE_QUEUE, SOURCE_OFFSET = "SPARK_SOURCE_BROKER", "SPARK_SOURCE_QUEUE", "SPARK_SOURCE_OFFSET"
+"""Properties of a dead letter: where the message that cannot be decoded lies, in the topic it came from."""
+
+_I32 = Struct(">i")
+
+
+class CorruptRecords:
+    """What one task does about the messages of its queue that cannot be decoded.
+
+    :param addresses: where the queue is served.
+    :param decoder: decodes what is found around them, into batches of ``schema``.
+    """
+
+    def __init__(
+        self, queue: MessageQueue, addresses: Addresses, settings: FetchSettings, decoder: Decoder, schema: Any,
+        options: ReadOptions,
+    ) -> None:  # fmt: skip
+        self._queue = queue
+        self._addresses = addresses
+        self._settings = settings
+        self._decoder = decoder
+        self._schema = schema
+        self._options = options
+        self._gives_rows = options.mode is Mode.PERMISSIVE and bool({CORRUPT_RECORD, CORRUPT_REASON} & {*schema.names})
+        fate = f"becomes a row with a {CORRUPT_REASON}" if self._gives_rows else "is left out"
+        self._bad = Bad(options.mode, options.dlq_topic or "", fate)
+
+    def rescue(self, pieces: Sequence[FetchedChunk], _: CorruptRecord) -> Iterator[Any]:
+        """The batches of what decodes after all, in the order of offsets; bad messages are dealt with on the way.
+
+        :raises CorruptRecord: there is a bad message, and the mode is ``FAILFAST``.
+        """
+        return self._within(pieces[0].start, pieces[-1].stop)
+
+    def _within(self, start: int, stop: int) -> Iterator[Any]:
+        pieces = self._fetch(start, stop, self._settings)
+        return self._decoder.decode(pieces, lambda _, error: self._narrow(start, stop, pieces, error))
+
+    def _narrow(self, start: int, stop: int, pieces: Sequence[FetchedChunk], error: CorruptRecord) -> Iterator[Any]:
+        if stop - start > 1:
+            middle = (start + stop) // 2
+            yield from self._within(start, middle)
+            yield from self._within(middle, stop)
+        elif self._settings.wanted.takes_all:
+            yield from self._deal(start, pieces, error)
+        else:
+            yield from self._unfiltered(start)
+
+    def _unfiltered(self, offset: int) -> Iterator[Any]:
+        """Under a filter a broker may answer with a later message: look whether the bad one is at ``offset``."""
+        pieces = self._fetch(offset, offset + 1, replace(self._settings, wanted=EVERYTHING))
+        try:
+            list(self._decoder.decode(pieces))
+        except CorruptRecord as e:
+            yield from self._deal(offset, pieces, e)
+
+    def _fetch(self, start: int, stop: int, settings: FetchSettings) -> list[FetchedChunk]:
+        with closing(Fetcher(QueueRange(self._queue, start, stop), self._addresses, settings)) as fetcher:
+            found = [piece for pieces in fetcher.pieces() for piece in pieces]
+        return found or [FetchedChunk(b"", start, stop)]
+
+    def _deal(self, offset: int, pieces: Sequence[FetchedChunk], error: CorruptRecord) -> Iterator[Any]:
+        """What becomes of the bad message at ``offset``.
+
+        :raises CorruptRecord: the query is to fail; says which message it is.
+        """
+        record = whole_record(b"".join(piece.body for piece in pieces))
+        what = CorruptRecord(f"offset {offset} of {self._queue} cannot be decoded: {error}")
+        what.add_note("to go on without such messages, set option mode=PERMISSIVE, or mode=DLQ to keep them apart")
+        if self._bad.is_kept(what):
+            self._send(dead_letter_of(record, self._queue, offset, str(error), self._bad.where))
+        elif self._gives_rows:
+            yield self._row(offset, record, str(error))
+
+    def _row(self, offset: int, record: bytes, reason: str) -> Any:
+        known = {
+            "topic": self._queue.topic,
+            "brokerName": self._queue.broker_name,
+            "queueId": self._queue.queue_id,
+            "queueOffset": offset,
+            CORRUPT_RECORD: record,
+            CORRUPT_REASON: reason,
+        }
+        return pa.RecordBatch.from_arrays(
+            [pa.array([known.get(field.name)], field.type) for field in self._schema], schema=self._schema
+        )
+
+    def _send(self, letter: RowMessage) -> None:
+        """Store a dead letter; the micro-batch does not get on before it is."""
+        from rocketmq_py.spark.sink.sender import BatchSender  # what hardly any read needs
+        from rocketmq_py.spark.sink.targets import SendSettings
+
+        options = self._options
+        settings = SendSettings(
+            namesrv=options.namesrv, producer_group=options.group or SENDS_AS, timeout=options.timeout,
+            retries=options.num_retries, in_flight=1, max_batch_bytes=1, security=options.security,
+        )  # fmt: skip
+        with closing(BatchSender(settings)) as sender:
+            sender.send(letter)
+            sender.flush()
+
+
+SENDS_AS = "spark_source"
+"""The producer group of dead letters of a query without ``groupId``."""
+
+
+def whole_record(found: bytes) -> bytes:
+    """The record ``found`` begins with, as far as its size can be believed: a broker may answer with more than one."""
+    size = _I32.unpack_from(found)[0] if len(found) >= _I32.size else 0
+    return found[:size] if MIN_SIZE <= size <= len(found) else found
+
+
+def dead_letter_of(record: bytes, queue: MessageQueue, offset: int, reason: str, where: str) -> RowMessage:
+    """The dead letter of a message that cannot be decoded.
+
+    Its body is the message's as it is stored, where it can be told from the rest of the record, else the whole record.
+    Reading the message again gives the same ``SPARK_ROW_KEY``.
+    """
+    from rocketmq_py.spark.sink.sink import task_stamp
+
+    body, properties = _stored_parts(record)
+    key = f"{queue.topic}-{queue.broker_name}-{queue.queue_id}-{offset}"
+    named = {
+        **{name: text for name, text in properties.items() if name not in NOT_COPIED | DELAYS},
+        **{name: properties[name] for name in (Property.UNIQUE_KEY,) if name in properties},
+        **task_stamp().properties,
+        ROW_KEY: key,
+        SOURCE_BROKER: queue.broker_name,
+        SOURCE_QUEUE: str(queue.queue_id),
+        SOURCE_OFFSET: str(offset),
+    }
+    return RowMessage(where, *dead_letter(body, named, queue.topic, reason), None, None, key)
+
+
+def _stored_parts(record: bytes) -> tuple[bytes, dict[str, str]]:
+    """Body and properties of a record as they are stored; all of it and none where that cannot be told."""
+    try:
+        properties = record_properties(record)
+        layout = head_struct(_I32.unpack_from(record, SYS_FLAG_AT)[0])
+        length = layout.unpack_from(record)[-1]
+    except (CorruptRecord, StructError):
+        return record, {}
+    return record[layout.size : layout.size + length], decode_properties(properties)

@@ -1,0 +1,79 @@
+"""The consumer group that shows where a stream stands: offsets are committed to it after Spark has committed them.
+
+Spark's checkpoint decides where a query goes on; the group follows it. A broker that does not take offsets is told of
+and asked again with the next micro-batch: it never fails a query.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from rocketmq_py.errors import RocketMQError
+from rocketmq_py.protocol.names import retry_topic
+from rocketmq_py.spark.options.offsets import Offsets
+from rocketmq_py.spark.remoting.cluster import Cluster
+from rocketmq_py.spark.remoting.queues import QueueRoutes
+
+_log = logging.getLogger(__name__)
+
+
+class GroupFollower:
+    """Commits for one query.
+
+    :param cluster: gives a view of the cluster when one is needed.
+    :param queues: gives the queues and where they are served.
+    """
+
+    def __init__(self, group: str, cluster: Callable[[], Cluster], queues: Callable[[], QueueRoutes]) -> None:
+        self._group = group
+        self._cluster = cluster
+        self._queues = queues
+        self._committed: Offsets = {}
+        self._is_shown = False
+
+    def compare(self, checkpoint: Offsets) -> None:
+        """Say so if the group stands elsewhere than the checkpoint a query goes on from."""
+        try:
+            queues = self._queues()
+            stands = self._cluster().committed(self._group, queues)
+        except RocketMQError as e:
+            _log.warning(
+                "where group %s stands is not known, the query goes on from its checkpoint: %s", self._group, e
+            )
+            return
+        differs = [queue for queue in sorted(checkpoint) if queue in stands and stands[queue] != checkpoint[queue]]
+        if differs:
+            one = differs[0]
+            _log.warning(
+                "group %s stands at offset %d of %s, the checkpoint at %d (%d of %d queues differ): the query goes on"
+                " from its checkpoint, and the group will follow it",
+                self._group, stands[one], one, checkpoint[one], len(differs), len(checkpoint),
+            )  # fmt: skip
+
+    def done(self, offsets: Offsets) -> None:
+        """Everything before ``offsets`` is committed by Spark."""
+        moved = {queue: offset for queue, offset in offsets.items() if self._committed.get(queue) != offset}
+        if not moved:
+            return
+        try:
+            known = self._queues()
+            for queues in known.only(moved).by_broker():
+                ours = {queue: moved[queue] for queue in queues.addresses}
+                self._cluster().commit(self._group, ours, queues)
+                self._committed.update(ours)
+        except RocketMQError as e:
+            _log.warning("group %s stays behind for now, its offsets were not taken: %s", self._group, e)
+            return
+        if not self._is_shown:
+            self._show(known)
+
+    def _show(self, queues: QueueRoutes) -> None:
+        self._is_shown = True
+        try:
+            self._cluster().show(self._group, queues)
+        except RocketMQError as e:
+            _log.warning(
+                "mqadmin and dashboards do not find group %s until a consumer joins it or topic %s is made, which was"
+                " refused: %s", self._group, retry_topic(self._group), e,
+            )  # fmt: skip

@@ -1,0 +1,235 @@
+"""Decisions about offsets: where a query starts and ends, what one micro-batch reads, what counts as lost.
+
+Pure functions of offsets; knows no network and no Spark. What is lost is returned as sentences; callers fail or warn.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import NamedTuple
+
+from rocketmq_py.errors import ConfigError, RocketMQError
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.spark.options.offsets import Boundary, Bounds, Offsets
+
+
+class DataLossError(RocketMQError):
+    """Messages a query should read are no longer there, and ``failOnDataLoss`` is true."""
+
+    def __init__(self, losses: Iterable[str]) -> None:
+        self.losses = tuple(losses)
+        super().__init__(
+            "; ".join(self.losses)
+            + ". To go on with what is still there, set failOnDataLoss=false; to keep messages longer, raise the"
+            " broker's fileReservedTime"
+        )
+
+    def __reduce__(self) -> tuple[type[DataLossError], tuple[tuple[str, ...]]]:
+        return type(self), (self.losses,)
+
+
+class QueueRange(NamedTuple):
+    """Messages of one queue from ``start`` up to, not including, ``stop``."""
+
+    queue: MessageQueue
+    start: int
+    stop: int
+
+    @property
+    def size(self) -> int:
+        """How many offsets that are."""
+        return max(self.stop - self.start, 0)
+
+
+class SourcePlan(NamedTuple):
+    """What to read, and what could not be planned because it is gone."""
+
+    ranges: list[QueueRange]
+    losses: list[str]
+
+
+def resolve(position: Boundary | Offsets, bounds: Mapping[MessageQueue, Bounds], option: str) -> Offsets:
+    """The offset of every queue at ``position``, as option ``option`` gave it.
+
+    :raises ConfigError: offsets were given for a queue that does not exist, or for some queues only.
+    """
+    if isinstance(position, Boundary):
+        return {queue: _at(position.number, known) for queue, known in bounds.items()}
+    strangers, missing = sorted(position.keys() - bounds.keys()), sorted(bounds.keys() - position.keys())
+    if strangers:
+        raise ConfigError(f"option {option} names {_list(strangers)}, which the subscribed topics do not have")
+    if missing:
+        raise ConfigError(
+            f"option {option} must name every queue, missing: {_list(missing)}. Use -2 for earliest, -1 for latest"
+        )
+    return {queue: _at(offset, bounds[queue]) for queue, offset in position.items()}
+
+
+def resolve_committed(group: str, committed: Offsets, bounds: Mapping[MessageQueue, Bounds]) -> Offsets:
+    """Where a group stands; the beginning of queues it has no offset of, as of those a topic gets later.
+
+    :raises ConfigError: it has none at all.
+    """
+    if bounds and not committed:
+        raise ConfigError(
+            f"group {group} has committed no offset of {_list(sorted(bounds))}: check option groupId, or begin with"
+            " startingOffsets=earliest or latest"
+        )
+    return {queue: committed.get(queue, known.earliest) for queue, known in bounds.items()}
+
+
+def resolve_times(
+    times: Mapping[MessageQueue, int], found: Offsets, bounds: Mapping[MessageQueue, Bounds], *, or_latest: bool
+) -> Offsets:
+    """The offsets ``found`` for some ``times``, where an end stands for no message that young.
+
+    :raises ConfigError: a queue has no message that young, and its end is not wanted instead.
+    """
+    without = sorted(queue for queue, offset in found.items() if offset >= bounds[queue].latest)
+    if without and not or_latest:
+        raise ConfigError(
+            f"{_list(without)}: no message was stored at {times[without[0]]} ms since 1970 or later. To begin at the"
+            " end there, set startingOffsetsByTimestampStrategy=latest"
+        )
+    return found
+
+
+def _at(offset: int, bounds: Bounds) -> int:
+    if offset == Boundary.EARLIEST.number:
+        return bounds.earliest
+    return bounds.latest if offset == Boundary.LATEST.number else offset
+
+
+def _list(queues: list[MessageQueue]) -> str:
+    shown = ", ".join(str(queue) for queue in queues[:5])
+    return shown if len(queues) <= 5 else f"{shown} and {len(queues) - 5} more"
+
+
+def batch_plan(start: Offsets, stop: Offsets, bounds: Mapping[MessageQueue, Bounds]) -> SourcePlan:
+    """What a batch read covers: every queue between two offsets, as far as its messages are (still) there."""
+    ranges, losses = [], []
+    for queue in sorted(start):
+        earliest, latest = bounds[queue]
+        wanted = QueueRange(queue, start[queue], stop[queue])
+        if wanted.size and wanted.stop > latest:
+            losses.append(f"{queue} ends at offset {latest}, but {wanted.stop} was asked for")
+            wanted = wanted._replace(stop=latest)
+        ranges.append(_retained(wanted, earliest, losses))
+    return SourcePlan([r for r in ranges if r.size], losses)
+
+
+def beyond_the_end(start: Offsets, bounds: Mapping[MessageQueue, Bounds]) -> list[str]:
+    """The queues a batch read was to begin in where they have not come to, or do not reach any more."""
+    return [
+        f"{queue} ends at offset {bounds[queue].latest}, but reading was to begin at {offset}"
+        for queue, offset in sorted(start.items())
+        if offset > bounds[queue].latest
+    ]
+
+
+def _retained(wanted: QueueRange, earliest: int, losses: list[str]) -> QueueRange:
+    """``wanted`` without what retention has removed."""
+    if not wanted.size or wanted.start >= earliest:
+        return wanted
+    gone = min(earliest, wanted.stop)
+    losses.append(f"offsets {wanted.start} to {gone - 1} of {wanted.queue} have been removed by retention")
+    return wanted._replace(start=gone)
+
+
+def stream_plan(start: Offsets, stop: Offsets, earliest: Mapping[MessageQueue, int]) -> SourcePlan:
+    """What a micro-batch covers.
+
+    A queue that is not in ``start`` appeared while the query ran and is read from its beginning; one that is not in
+    ``stop`` has vanished. ``earliest`` may lack queues whose broker cannot be asked now: reading will tell.
+    """
+    losses = [f"{queue}, read up to offset {start[queue]}, is gone" for queue in sorted(start.keys() - stop.keys())]
+    ranges = []
+    for queue in sorted(stop):
+        first = earliest.get(queue, 0)
+        begin = start.get(queue)
+        if begin is None:
+            ranges.append(_newcomer(queue, first, stop[queue], losses))
+        elif stop[queue] < begin:
+            losses.append(f"{queue} ended at offset {begin} and now ends at {stop[queue]}: it was created anew")
+            ranges.append(QueueRange(queue, first, stop[queue]))
+        else:
+            ranges.append(_retained(QueueRange(queue, begin, stop[queue]), first, losses))
+    return SourcePlan([r for r in ranges if r.size], losses)
+
+
+def repeated_first_plan(start: Offsets, stop: Offsets, earliest: Mapping[MessageQueue, int]) -> SourcePlan:
+    """What the first micro-batch of a query covers, from its initial offsets ``start`` on.
+
+    Spark does not keep these: when it repeats the micro-batch after a failure it asks for them anew, and "latest" may
+    have moved on, even beyond ``stop``.
+    """
+    moved = sorted(queue for queue in start.keys() & stop.keys() if start[queue] > stop[queue])
+    losses = [
+        f"the first micro-batch is repeated, and where it began in {queue} before offset {stop[queue]} is no longer"
+        f" known: the initial offset is now {start[queue]}"
+        for queue in moved
+    ]
+    plan = stream_plan(start | {queue: stop[queue] for queue in moved}, stop, earliest)
+    return SourcePlan(plan.ranges, losses + plan.losses)
+
+
+def _newcomer(queue: MessageQueue, earliest: int, stop: int, losses: list[str]) -> QueueRange:
+    if earliest > 0:
+        losses.append(f"{queue} is new to the query and starts at offset {earliest} instead of 0")
+    return QueueRange(queue, earliest, stop)
+
+
+def carry(start: Offsets, latest: Offsets) -> Offsets:
+    """Ends of a micro-batch: the latest ones, and for queues that cannot be asked now where the query stands."""
+    return {**start, **latest}
+
+
+def admit(start: Offsets, latest: Offsets, limit: int) -> Offsets:
+    """Ends of a micro-batch of at most ``limit`` messages.
+
+    Every queue that has messages gets one first, so that none is starved by larger ones; the rest is shared by lag.
+    """
+    lag = {queue: max(latest[queue] - start.get(queue, 0), 0) for queue in sorted(latest)}
+    total = sum(lag.values())
+    if total <= limit:
+        return dict(latest)
+    behind = sorted((queue for queue in lag if lag[queue]), key=lambda queue: lag[queue], reverse=True)
+    share = dict.fromkeys(behind[:limit], 1)
+    rest, spread = limit - len(share), total - len(share)
+    for queue in share:
+        share[queue] += (lag[queue] - 1) * rest // spread if spread else 0
+    for queue in behind:  # what rounding down left over, to the largest first
+        extra = min(limit - sum(share.values()), lag[queue] - share.get(queue, 0))
+        share[queue] = share.get(queue, 0) + extra
+    return {queue: start.get(queue, 0) + share.get(queue, 0) if lag[queue] else latest[queue] for queue in latest}
+
+
+def split(ranges: Iterable[QueueRange], at_least: int | None, at_most: int | None) -> list[QueueRange]:
+    """The same messages in more ranges, in the same order.
+
+    :param at_least: so many ranges, as long as each has a message.
+    :param at_most: messages in one range.
+    """
+    whole = list(ranges)
+    parts = [1 if at_most is None else max(-(-one.size // at_most), 1) for one in whole]
+    if at_least is not None:
+        longest = [(-one.size / count, i) for i, (one, count) in enumerate(zip(whole, parts, strict=True))]
+        heapq.heapify(longest)
+        for _ in range(min(at_least, sum(one.size for one in whole)) - sum(parts)):
+            _, i = longest[0]
+            parts[i] += 1
+            heapq.heapreplace(longest, (-whole[i].size / parts[i], i))
+    return [piece for one, count in zip(whole, parts, strict=True) for piece in _cut(one, count)]
+
+
+def _cut(one: QueueRange, count: int) -> list[QueueRange]:
+    """``one`` in ``count`` pieces that differ by one message at most."""
+    edges = [one.start + one.size * i // count for i in range(count + 1)]
+    return [one._replace(start=start, stop=stop) for start, stop in pairwise(edges) if start < stop]
+
+
+def backlog(start: Offsets, latest: Offsets) -> int:
+    """How many messages there are from ``start`` to ``latest``."""
+    return sum(max(end - start.get(queue, 0), 0) for queue, end in latest.items())

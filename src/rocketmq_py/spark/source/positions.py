@@ -1,0 +1,31 @@
+"""Where a read starts or ends: what only brokers can tell is asked for, the rules are in ``plan``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.spark.options.offsets import Bounds, FromGroup, Offsets, Position, Times
+from rocketmq_py.spark.remoting.cluster import Cluster
+from rocketmq_py.spark.remoting.queues import QueueRoutes
+from rocketmq_py.spark.source.plan import resolve, resolve_committed, resolve_times
+
+
+def locate(
+    position: Position, option: str, cluster: Cluster, queues: QueueRoutes, bounds: Mapping[MessageQueue, Bounds]
+) -> Offsets:
+    """The offset of every queue at ``position``.
+
+    :param option: the option that gave it, for errors.
+    :param bounds: what each of ``queues`` holds.
+    :raises ConfigError: it cannot be applied to these queues.
+    :raises RocketMQError: a broker cannot be asked.
+    """
+    if isinstance(position, FromGroup):
+        return resolve_committed(position.group, cluster.committed(position.group, queues), bounds)
+    if isinstance(position, Times):
+        wanted = dict.fromkeys(bounds, position.everywhere)
+        if position.by_queue is not None:
+            wanted = resolve(position.by_queue, bounds, f"{option}ByTimestamp")
+        return resolve_times(wanted, cluster.since(queues, wanted), bounds, or_latest=position.or_latest)
+    return resolve(position, bounds, option)

@@ -1,0 +1,126 @@
+"""The queues of a running stream and where they end, asked for no more often than the options say.
+
+An answer that is a little old is still right: what it names is there. A broker that does not answer leaves its queues
+out, and the query waits for it where it stands; a queue that a registered broker no longer has is gone.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection
+
+from rocketmq_py.errors import RocketMQError, TopicNotExist
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.spark.options.offsets import Offsets
+from rocketmq_py.spark.options.options import ReadOptions
+from rocketmq_py.spark.remoting.cluster import Cluster
+from rocketmq_py.spark.remoting.queues import QueueRoutes
+
+_log = logging.getLogger(__name__)
+
+
+class StreamEnds:
+    """What one stream knows of its queues. For one thread."""
+
+    def __init__(self, cluster: Cluster, options: ReadOptions) -> None:
+        self.cluster = cluster
+        self._selection = options.selection
+        self._interval = options.offset_lookup_interval_ms / 1000
+        self._route_interval = options.poll_name_server_interval_ms / 1000
+        self._known: Offsets = {}
+        self._known_at = float("-inf")
+        self._from_slaves: frozenset[MessageQueue] = frozenset()
+        self._queues: QueueRoutes | None = None
+        self._queues_at = float("-inf")
+        self._brokers: set[str] | None = None
+        self._resumed = False
+
+    def queues(self) -> QueueRoutes:
+        """The selected queues there are.
+
+        :raises RocketMQError: they are not known yet, and no name server can tell, or a topic does not exist.
+        """
+        now = time.monotonic()
+        if now - self._queues_at >= self._route_interval or self._queues is None:
+            try:
+                self._queues = self.cluster.selected(self._selection, missing=self._resumed or self._queues is not None)
+                self._queues_at, self._brokers = now, None
+            except RocketMQError as e:
+                if self._queues is None:
+                    raise
+                _log.warning("queues are not known anew, going on with those known: %s", e)
+        return self._queues
+
+    def look_again(self) -> None:
+        """Ask for the queues anew before they are needed next."""
+        self._queues_at = float("-inf")
+
+    def resume(self) -> None:
+        """The query goes on from a checkpoint: topics it knows may be gone, which is told as a loss."""
+        self._resumed = True
+
+    def gone(self, known: Collection[MessageQueue]) -> set[MessageQueue]:
+        """Those of ``known`` that no longer exist: their broker is registered and does not have them.
+
+        That is told of once and for all. A name server that has just started knows a broker from one moment to the
+        next, so only routes count that were asked for while the broker was registered.
+        """
+        missing = set(known) - self.queues().addresses.keys()
+        if not missing:
+            return missing
+        if self._brokers is None:
+            try:
+                before = self.cluster.brokers()
+                self._queues = self.cluster.selected(self._selection, missing=True)
+                self._brokers = before & self.cluster.brokers()
+            except RocketMQError as e:
+                _log.warning("whether %s is gone or its broker away is not known: %s", min(missing), e)
+                return set()
+            missing -= self._queues.addresses.keys()
+        return {queue for queue in missing if queue.broker_name in self._brokers}
+
+    def latest(self, first: Offsets) -> Offsets:
+        """The latest offsets, at most as old as the interval.
+
+        :param first: where the query stands. A slave that lags must not look like a queue created anew.
+        """
+        now = time.monotonic()
+        if now - self._known_at >= self._interval:
+            self._from_slaves = frozenset()
+            self._known = self.ask(self._ends)
+            self._known_at = now
+        if not self._from_slaves:
+            return self._known
+        return {
+            queue: max(end, first.get(queue, 0)) if queue in self._from_slaves else end
+            for queue, end in self._known.items()
+        }
+
+    def _ends(self, queues: QueueRoutes) -> Offsets:
+        offsets, from_slaves = self.cluster.ends(queues)
+        self._from_slaves |= from_slaves
+        return offsets
+
+    def latest_of_all(self) -> Offsets:
+        """The latest offsets now, of every queue.
+
+        :raises RocketMQError: a broker does not answer.
+        """
+        offsets, from_slaves = self.cluster.ends(self.queues())
+        for name in sorted({queue.broker_name for queue in from_slaves}):
+            _log.warning("no master of %s answers: what its slave has is taken for all there is", name)
+        return offsets
+
+    def ask(self, question: Callable[[QueueRoutes], Offsets]) -> Offsets:
+        """The answers of all brokers that give one to ``question``, a method of the cluster."""
+        answers: Offsets = {}
+        for queues in self.queues().by_broker():
+            try:
+                answers.update(question(queues))
+            except RocketMQError as e:
+                if not (e.retryable or isinstance(e, TopicNotExist)):
+                    raise
+                self.look_again()
+                _log.warning("a broker does not answer, its queues have to wait: %s", e)
+        return answers

@@ -1,0 +1,233 @@
+"""Reading: partitions of a batch read, and on the executors the Arrow batches of any partition.
+
+Knows PySpark's reader interface. What to read is decided in ``plan``, how in ``fetch`` and ``decode``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import Any, TypeGuard
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from rocketmq_py.spark.options.offsets import Boundary, Offsets
+from rocketmq_py.spark.options.options import ReadOptions
+from rocketmq_py.spark.remoting.cluster import Cluster
+from rocketmq_py.spark.remoting.fetch import READ_GROUP, Fetcher, FetchSettings, begun
+from rocketmq_py.spark.remoting.fetched import FetchedChunk
+from rocketmq_py.spark.remoting.filters import message_filter
+from rocketmq_py.spark.remoting.queues import Addresses, QueueRoutes
+from rocketmq_py.spark.runtime.workers import keep_imports
+from rocketmq_py.spark.schema import arrow_schema
+from rocketmq_py.spark.source.plan import DataLossError, QueueRange, SourcePlan, batch_plan, beyond_the_end, split
+from rocketmq_py.spark.source.positions import locate
+from rocketmq_py.spark.source.pruning import Pruning, prune
+
+_log = logging.getLogger(__name__)
+
+STARTING, ENDING = "startingOffsets", "endingOffsets"
+
+_DECODE_BYTES = 2 * 1024 * 1024
+"""Pull bodies are collected to so many bytes before they are decoded: one batch of many rows costs less than many."""
+
+_AT_ONCE = 4
+"""Ranges that are fetched at once where a task reads several: the broker answers for one while another is decoded."""
+
+
+class QueuePartition(InputPartition):
+    """A range of one queue, and where it is served as far as the driver knows."""
+
+    def __init__(self, wanted: QueueRange, addresses: Addresses) -> None:
+        super().__init__(str(wanted.queue))
+        self.range = wanted
+        self.addresses = addresses
+
+
+class QueueRanges:
+    """Reads partitions; the part batch and streaming readers share. Travels to the executors.
+
+    :param schema: the columns to fill.
+    """
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self.options = options
+        self._schema = schema
+
+    def cluster(self) -> Cluster:
+        """A view of the cluster, to be closed by the caller."""
+        options = self.options
+        return Cluster(options.namesrv, options.timeout, options.num_retries, options.security)
+
+    def partitions(self, plan: SourcePlan, queues: QueueRoutes) -> list[InputPartition]:
+        """The partitions of a plan: one for each queue that has something to read, or more as the options say."""
+        self.report(plan.losses)
+        ranges = split(plan.ranges, self.options.min_partitions, self.options.max_records_per_partition)
+        return [QueuePartition(one, queues.addresses.get(one.queue, Addresses())) for one in ranges]
+
+    def report(self, losses: Iterable[str]) -> None:
+        """Fail or warn about messages that are gone, as ``failOnDataLoss`` says.
+
+        :raises DataLossError: there are losses, and the query must fail for them.
+        """
+        if self.options.fail_on_data_loss and losses:
+            raise DataLossError(losses)
+        for loss in losses:
+            _log.warning("%s; going on, since failOnDataLoss is false", loss)
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The record batches of a partition."""
+        return self._read([partition])
+
+    def read_together(self, partitions: Sequence[InputPartition]) -> Iterator[Any]:
+        """The record batches of partitions with few messages each, one after the other, in few batches.
+
+        While one is read, those behind it are on their way.
+        """
+        from rocketmq_py.spark.decode.arrays import merged
+
+        return merged(self._read(partitions), _DECODE_BYTES)
+
+    def _read(self, partitions: Iterable[InputPartition]) -> Iterator[Any]:
+        settings = self._settings()
+        ranges = [partition for partition in partitions if _is_range(partition)]
+        short: list[QueueRange] = []
+        with closing(begun([Fetcher(one.range, one.addresses, settings) for one in ranges], _AT_ONCE)) as fetchers:
+            for one, fetcher in zip(ranges, fetchers, strict=True):
+                rows = yield from self._read_range(one, fetcher, settings)
+                if rows < one.range.size:
+                    short.append(one.range)
+        if short:
+            self._check_retention(short)
+
+    def _read_range(
+        self, partition: QueuePartition, fetcher: Fetcher, settings: FetchSettings
+    ) -> Generator[Any, None, int]:
+        """The record batches of one queue; returns how many rows they have."""
+        # Arrow and NumPy take long to import, and planners do without.
+        from rocketmq_py.spark.decode import Decoder
+        from rocketmq_py.spark.source.corrupt_records import CorruptRecords
+
+        keep_imports()
+        wanted, rows = partition.range, 0
+        options, schema = self.options, arrow_schema(self._schema)
+        name, crc = wanted.queue.broker_name, options.check_crc
+        decoder = Decoder(schema, name, options.tags, check_crc=crc, way=options.decoder)
+        rescue = CorruptRecords(wanted.queue, partition.addresses, settings, decoder, schema, options).rescue
+        for pieces in coalesce(fetcher.pieces(), _DECODE_BYTES):
+            for batch in decoder.decode(pieces, rescue):
+                rows += batch.num_rows
+                yield batch
+        return rows
+
+    def _check_retention(self, short: Sequence[QueueRange]) -> None:
+        """Fewer messages than offsets: fine for a filter or a compacted topic, not if they were removed meanwhile."""
+        with closing(self.cluster()) as cluster:
+            queues = cluster.readable(sorted({one.queue.topic for one in short}))
+            earliest = cluster.earliest(queues.only(one.queue for one in short))
+        self.report(
+            [
+                f"offsets of {one.queue} below {earliest[one.queue]} have been removed by retention while being read"
+                for one in short
+                if earliest.get(one.queue, 0) > one.start
+            ]
+        )
+
+    def _settings(self) -> FetchSettings:
+        """For all ranges of a task."""
+        options = self.options
+        return FetchSettings(
+            namesrv=options.namesrv,
+            timeout=options.timeout,
+            retries=options.num_retries,
+            in_flight=options.pulls_in_flight,
+            fail_on_data_loss=options.fail_on_data_loss,
+            group=options.group or READ_GROUP,
+            wanted=message_filter(options.tags, options.sql),
+            security=options.security.loaded(),
+        )
+
+
+def _is_range(partition: InputPartition) -> TypeGuard[QueuePartition]:
+    """Whether it is not Spark's stand-in for "no partition at all".
+
+    :raises TypeError: it is neither; what it stands for must not be passed over.
+    """
+    if isinstance(partition, QueuePartition):
+        return True
+    if partition.value is not None:
+        raise TypeError(f"a partition of this source is expected, not {partition!r}")
+    return False
+
+
+def coalesce(pieces: Iterable[list[FetchedChunk]], size: int) -> Iterator[list[FetchedChunk]]:
+    """Adjacent pieces collected into lists of at least ``size`` bytes; the last one may be shorter."""
+    collected: list[FetchedChunk] = []
+    weight = 0
+    for more in pieces:
+        collected += more
+        weight += sum(len(piece.body) for piece in more)
+        if weight >= size:
+            yield collected
+            collected, weight = [], 0
+    if collected:
+        yield collected
+
+
+class BatchReader(DataSourceReader):
+    """``spark.read.format("rocketmq")``: what lies between two offsets of each queue, fixed when it is planned."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._ranges = QueueRanges(options, schema)
+
+    def partitions(self) -> list[InputPartition]:
+        """The messages between the starting and the ending offsets, cut as the options say."""
+        options = self._ranges.options
+        cluster = self._ranges.cluster()
+        try:
+            queues = cluster.selected(options.selection)
+            bounds = cluster.bounds(queues)
+            start = locate(options.start or Boundary.EARLIEST, STARTING, cluster, queues, bounds)
+            stop = locate(options.end, ENDING, cluster, queues, bounds)
+            self._ranges.report(beyond_the_end(start, bounds))
+            start, stop = self._narrow(start, stop, cluster, queues)
+        finally:
+            cluster.close()
+        return self._ranges.partitions(batch_plan(start, stop, bounds), queues)
+
+    def _narrow(self, start: Offsets, stop: Offsets, cluster: Cluster, queues: QueueRoutes) -> tuple[Offsets, Offsets]:  # noqa: ARG002
+        """For readers that know more about what is wanted."""
+        return start, stop
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return self._ranges.read(partition)
+
+
+class PruningReader(BatchReader):
+    """As :class:`BatchReader`, told by Spark which conditions the rows must fulfil (option ``pushFilters``).
+
+    A class of its own, since Spark refuses one with this method unless its setting for push-down is on.
+    """
+
+    _pruning = Pruning()
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
+        """Remember what the conditions leave to read; Spark is to check all of them itself."""
+        self._pruning = prune(filters)
+        options = self._ranges.options
+        if self._pruning.tags and not options.tags and options.sql is None:
+            self._ranges.options = replace(options, tags=self._pruning.tags)
+        return filters
+
+    def _narrow(self, start: Offsets, stop: Offsets, cluster: Cluster, queues: QueueRoutes) -> tuple[Offsets, Offsets]:
+        pruning = self._pruning
+        chosen = QueueRoutes({queue: at for queue, at in queues.addresses.items() if pruning.wants(queue)})
+        since, before = (
+            {} if not pruning.by_time else cluster.since(chosen, dict.fromkeys(chosen.addresses, time))
+            for time in pruning.times
+        )
+        first, last = ({queue: offsets[queue] for queue in chosen.addresses} for offsets in (start, stop))
+        return pruning.narrow(first, last, since, before)

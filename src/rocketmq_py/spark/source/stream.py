@@ -1,0 +1,239 @@
+"""Streaming reads: where a query stands and what the next micro-batch covers.
+
+One base for all PySpark versions; :class:`StreamReader` for 4.2 and later, where Spark passes the start of a
+micro-batch and a limit, :class:`LegacyStreamReader` for 4.0 and 4.1, where it does not. Offsets live in Spark's
+checkpoint as documents (see ``offsets``). Runs in a process on the driver that lives as long as the query.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.spark.options.offsets import Boundary, Offsets, from_document, to_document
+from rocketmq_py.spark.options.options import ReadOptions
+from rocketmq_py.spark.source.group_offsets import GroupFollower
+from rocketmq_py.spark.source.plan import admit, backlog, carry, repeated_first_plan, stream_plan
+from rocketmq_py.spark.source.positions import locate
+from rocketmq_py.spark.source.queue_ends import StreamEnds
+from rocketmq_py.spark.source.reader import STARTING, QueueRanges
+from rocketmq_py.spark.source.task_sharing import members, share
+
+try:  # PySpark 4.2 and later
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+except ImportError:
+    SUPPORTS_ADMISSION = False
+else:
+    SUPPORTS_ADMISSION = True
+
+_log = logging.getLogger(__name__)
+
+
+class StreamReaderBase(DataSourceStreamReader):
+    """What the readers of all PySpark versions share."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._ranges = QueueRanges(options, schema)
+        self._ends_or_none: StreamEnds | None = None
+        self._initial: Offsets | None = None
+        self._resumed = False
+        self._group: GroupFollower | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without connections: Spark sends the reader to the executors."""
+        return {**self.__dict__, "_ends_or_none": None, "_group": None}
+
+    @property
+    def _options(self) -> ReadOptions:
+        return self._ranges.options
+
+    @property
+    def _ends(self) -> StreamEnds:
+        if self._ends_or_none is None:
+            self._ends_or_none = StreamEnds(self._ranges.cluster(), self._options)
+        return self._ends_or_none
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a new query starts; Spark asks twice and must be told the same."""
+        if self._initial is None:
+            queues = self._ends.queues()
+            cluster = self._ends.cluster
+            position = self._options.start or Boundary.LATEST
+            self._initial = locate(position, STARTING, cluster, queues, cluster.bounds(queues))
+        return to_document(self._initial)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """The ends of the queues, for progress reports."""
+        latest = self._ends.latest({})
+        return to_document(latest) if latest else None
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The messages between ``start`` and ``end``, cut as the options say; else small ranges share a task."""
+        first, last = self._resume(start), self._checked(end)
+        if first == last:
+            return []
+        ends = self._ends
+        earliest = ends.ask(ends.cluster.earliest)
+        plan = (
+            repeated_first_plan(first, last, earliest) if first == self._initial else stream_plan(first, last, earliest)
+        )
+        partitions = self._ranges.partitions(plan, ends.queues())
+        cut = self._options.min_partitions or self._options.max_records_per_partition
+        return partitions if cut else share(partitions)
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        together = members(partition)
+        return self._ranges.read(together[0]) if len(together) == 1 else self._ranges.read_together(together)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Spark has committed everything before ``end``."""
+        self._done(self._checked(end))
+
+    def stop(self) -> None:
+        """Close connections, where Spark gets as far as to say so."""
+        if self._ends_or_none is not None:
+            self._ends_or_none.cluster.close()
+
+    def _done(self, offsets: Offsets) -> None:
+        if self._options.group is None or offsets == self._initial:  # where it began: nothing is committed yet
+            return
+        self._follower(self._options.group).done(offsets)
+
+    def _follower(self, group: str) -> GroupFollower:
+        if self._group is None:
+            ends = self._ends
+            self._group = GroupFollower(group, lambda: ends.cluster, ends.queues)
+        return self._group
+
+    def _resume(self, document: dict[str, Any]) -> Offsets:
+        """The offsets the query stands at; the first ones of a query that began earlier come from its checkpoint."""
+        offsets = self._checked(document)
+        if not self._resumed:
+            self._resumed = True
+            if self._initial is None:
+                self._ends.resume()
+                if self._options.group is not None:
+                    self._follower(self._options.group).compare(offsets)
+        return offsets
+
+    def _checked(self, document: dict[str, Any]) -> Offsets:
+        """The offsets of a checkpoint, without queues that are not selected any more.
+
+        :raises ConfigError: it was written by a query of other topics.
+        """
+        offsets = from_document(document, 0, empty=True)
+        selection = self._options.selection
+        wanted = {queue: offset for queue, offset in offsets.items() if selection.wants(queue)}
+        if offsets and not wanted:
+            topics = sorted({queue.topic for queue in offsets})
+            raise ConfigError(
+                f"the checkpoint stands in topics {', '.join(topics)}, {selection}: use another checkpointLocation for"
+                " another query"
+            )
+        if len(wanted) < len(offsets) and not self._resumed:
+            dropped = min(offsets.keys() - wanted.keys())
+            _log.warning("%s is in the checkpoint and not selected any more: it is left out from here on", dropped)
+        return wanted
+
+    def _remaining(self, first: Offsets, latest: Offsets) -> Offsets:
+        """``latest``, with queues that cannot be asked now where the query stands, and without those that are gone."""
+        gone = self._ends.gone(first.keys() | latest.keys())
+        return {queue: offset for queue, offset in carry(first, latest).items() if queue not in gone}
+
+
+class LegacyStreamReader(StreamReaderBase):
+    """For PySpark 4.0 and 4.1: every micro-batch reads all there is.
+
+    Spark does not say where the query stands, so the reader keeps what it has heard, for queues whose broker is away.
+    That Spark asks for the next micro-batch says that the one before is committed.
+    """
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        for given, name in (
+            (options.max_offsets_per_trigger, "maxOffsetsPerTrigger"),
+            (options.min_offsets_per_trigger, "minOffsetsPerTrigger"),
+        ):
+            if given is not None:
+                raise ConfigError(f"option {name} needs PySpark 4.2 or later")
+        super().__init__(options, schema)
+        self._stands: Offsets = {}
+        self._planned: Offsets | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        document = super().initialOffset()
+        self._stands = carry(from_document(document, empty=True), self._stands)
+        return document
+
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
+        """The end of the next micro-batch: of everything."""
+        if self._planned is not None:
+            self._done(self._planned)
+        self._stands = self._remaining(self._stands, self._ends.latest(self._stands))
+        return to_document(self._stands)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        self._planned = self._checked(end)
+        self._stands = carry(self._planned, self._stands)
+        return super().partitions(start, end)
+
+
+if SUPPORTS_ADMISSION:
+
+    class StreamReader(StreamReaderBase, SupportsTriggerAvailableNow):
+        """For PySpark 4.2 and later: micro-batches of limited size, Trigger.AvailableNow in several of them.
+
+        Spark asks for a micro-batch when the one before is committed, also after the last one of Trigger.AvailableNow.
+        """
+
+        def __init__(self, options: ReadOptions, schema: StructType) -> None:
+            super().__init__(options, schema)
+            self._target: Offsets | None = None
+            self._batch_at = float("-inf")
+
+        def prepareForTriggerAvailableNow(self) -> None:
+            """Fix the end of the whole run; a run must not seem complete because a broker was away."""
+            self._target = self._ends.latest_of_all()
+
+        def getDefaultReadLimit(self) -> ReadLimit:
+            limit = self._options.max_offsets_per_trigger
+            return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+
+        def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+            """The end of the micro-batch that starts at ``start``, which is where the one before ended."""
+            first = self._resume(start)
+            self._done(first)
+            end = self._ends.latest(first) if self._target is None else self._target
+            latest = self._remaining(first, end)
+            if latest == first:
+                return start
+            begin = self._with_newcomers(first, latest)
+            if self._target is None and self._wait(backlog(begin, latest)):
+                return start
+            self._batch_at = time.monotonic()
+            if isinstance(limit, ReadMaxRows):
+                latest = admit(begin, latest, limit.max_rows)
+            return to_document(latest)
+
+        def _wait(self, there: int) -> bool:
+            """Whether it is too early for so few messages."""
+            least = self._options.min_offsets_per_trigger
+            if least is None or there >= least:
+                return False
+            return time.monotonic() - self._batch_at < self._options.max_trigger_delay
+
+        def _with_newcomers(self, first: Offsets, latest: Offsets) -> Offsets:
+            """``first``, and where queues that are new to the query begin."""
+            if latest.keys() <= first.keys():
+                return first
+            return carry(self._ends.ask(self._ends.cluster.earliest), first)
+
+
+def stream_reader(options: ReadOptions, schema: StructType) -> DataSourceStreamReader:
+    """The reader for the PySpark that is installed."""
+    return StreamReader(options, schema) if SUPPORTS_ADMISSION else LegacyStreamReader(options, schema)

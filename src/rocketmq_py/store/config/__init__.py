@@ -1,0 +1,1 @@
+"""The JSON files below ``config/``, and the journal beside them."""

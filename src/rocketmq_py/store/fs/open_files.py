@@ -1,0 +1,79 @@
+"""A bounded number of open files, the least recently used closed first.
+
+Ten thousand queues must not need ten thousand descriptors. Knows nothing of what the files hold.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rocketmq_py.errors import StoreCorrupt
+from rocketmq_py.store.fs.filesystem import File, FileSystem
+
+
+def check_segment(fs: FileSystem, path: Path, size: int, key: str) -> bool:
+    """Whether a file of a log can be used; one of no bytes (a crash right after its creation) is removed.
+
+    :raises StoreCorrupt: it has another size than configured under ``key``: opening it would damage it.
+    """
+    found = fs.size(path)
+    if found == 0:
+        fs.remove(path)
+        return False
+    if found != size:
+        raise StoreCorrupt(f"{path} has {found} bytes, but {key} says {size}: start with the size it was written with")
+    return True
+
+
+class OpenFiles:
+    """Files of one size, opened when needed.
+
+    :param limit: how many stay open.
+    """
+
+    def __init__(self, fs: FileSystem, file_size: int, limit: int) -> None:
+        self.fs = fs
+        self.file_size = file_size
+        self._limit = max(1, limit)
+        self._open: dict[Path, File] = {}
+        self._dirty: set[Path] = set()
+
+    def get(self, path: Path, *, create: bool = False) -> File:
+        """The open file at ``path``. Use it at once: the next call may close it.
+
+        :raises FileNotFoundError: it is absent and not to be created.
+        """
+        file = self._open.pop(path, None)
+        if file is None:
+            if len(self._open) >= self._limit:
+                self._open.pop(next(iter(self._open))).close()
+            file = self.fs.open(path, self.file_size, create=create)
+        self._open[path] = file
+        return file
+
+    def write(self, path: Path, position: int, data: bytes | bytearray) -> None:
+        """Write to a file, created when absent, and remember that it needs a sync."""
+        self.get(path, create=True).write(position, data)
+        self._dirty.add(path)
+
+    def erase(self, path: Path, position: int) -> None:
+        """Zero the end of a file."""
+        self.get(path).erase(position)
+        self._dirty.add(path)
+
+    def remove(self, path: Path) -> None:
+        """Close and remove a file."""
+        file = self._open.pop(path, None)
+        if file is not None:
+            file.close()
+        self._dirty.discard(path)
+        self.fs.remove(path)
+
+    def take_dirty(self) -> list[Path]:
+        """Files written since the last call."""
+        dirty, self._dirty = list(self._dirty), set()
+        return dirty
+
+    def close(self) -> None:
+        while self._open:
+            self._open.popitem()[1].close()

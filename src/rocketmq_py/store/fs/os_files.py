@@ -1,0 +1,223 @@
+"""The real file system behind the store's seam.
+
+Knows what each platform offers: preallocation, data-only syncs, advisory locks. Where one is missing the nearest
+substitute is used; correctness never depends on it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+_BINARY = getattr(os, "O_BINARY", 0)
+_OPEN = os.O_RDWR | _BINARY | getattr(os, "O_CLOEXEC", 0)
+_CREATE = _OPEN | os.O_CREAT
+_SYNC_COVERS_MAPPING = sys.platform.startswith("linux")
+_MANY = 64
+_LOCK_CONTENT = b"lock"
+
+
+class OsFile:
+    """A fixed-size file of the operating system; see :class:`rocketmq_py.store.fs.filesystem.File`."""
+
+    def __init__(self, path: Path, size: int, flags: int) -> None:
+        self.path = path
+        self.size = size
+        self._fd = os.open(path, flags, 0o644)
+        self._map: mmap.mmap | None = None
+        self._seek_lock = threading.Lock()
+        try:
+            self._fit()
+        except OSError:
+            os.close(self._fd)
+            raise
+
+    def _fit(self) -> None:
+        if os.fstat(self._fd).st_size != self.size:
+            os.ftruncate(self._fd, self.size)
+
+    @property
+    def buffer(self) -> mmap.mmap:
+        if self._map is None:
+            self._map = mmap.mmap(self._fd, self.size)
+        return self._map
+
+    def read(self, position: int, length: int) -> bytes:
+        if hasattr(os, "pread"):
+            return os.pread(self._fd, length, position)
+        with self._seek_lock:  # Windows
+            os.lseek(self._fd, position, os.SEEK_SET)
+            return os.read(self._fd, length)
+
+    def write(self, position: int, data: bytes | bytearray | memoryview) -> None:
+        view = memoryview(data)
+        while view:
+            done = self._write_some(position, view)
+            position += done
+            view = view[done:]
+
+    def _write_some(self, position: int, view: memoryview) -> int:
+        if hasattr(os, "pwrite"):
+            return os.pwrite(self._fd, view, position)
+        if self._map is not None:  # Windows, where a mapping need not see what is written beside it
+            self._map[position : position + len(view)] = view
+            return len(view)
+        with self._seek_lock:
+            os.lseek(self._fd, position, os.SEEK_SET)
+            return os.write(self._fd, view)
+
+    def allocate(self, position: int, length: int) -> None:
+        # Without it (macOS, Windows) a sparse file does: a full disk then shows later and less kindly.
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(self._fd, position, length)
+
+    def erase(self, position: int) -> None:
+        self._unmap()
+        os.ftruncate(self._fd, position)
+        os.ftruncate(self._fd, self.size)
+
+    def sync(self) -> None:
+        # On Linux a sync of the descriptor covers pages written through the mapping; elsewhere that is not promised.
+        if _SYNC_COVERS_MAPPING:
+            os.fdatasync(self._fd)
+        else:
+            if self._map is not None:
+                self._map.flush()
+            os.fsync(self._fd)
+
+    def _unmap(self) -> None:
+        if self._map is not None:
+            # An answer that is still being written reads from it; it goes with the last of these views.
+            with contextlib.suppress(BufferError):
+                self._map.close()
+            self._map = None
+
+    def close(self) -> None:
+        self._unmap()
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class OsLock:
+    """A lock file held by this process until :meth:`release`."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class OsFileSystem:
+    """Files of this machine; see :class:`rocketmq_py.store.fs.filesystem.FileSystem`."""
+
+    def open(self, path: Path, size: int, *, create: bool = True) -> OsFile:
+        try:
+            return OsFile(path, size, _CREATE if create else _OPEN)
+        except FileNotFoundError:
+            if not create:
+                raise
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return OsFile(path, size, _CREATE)
+
+    def names(self, directory: Path) -> list[str]:
+        try:
+            return sorted(os.listdir(directory))  # noqa: PTH208 - paths of ten thousand queues cost more than reading them
+        except FileNotFoundError:
+            return []
+
+    def size(self, path: Path) -> int | None:
+        try:
+            return path.stat().st_size
+        except FileNotFoundError:
+            return None
+
+    def modified_ms(self, path: Path) -> int:
+        return path.stat().st_mtime_ns // 1_000_000
+
+    def is_directory(self, path: Path) -> bool:
+        return path.is_dir()
+
+    def read(self, path: Path) -> bytes | None:
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def write(self, path: Path, data: bytes) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_name(path.name + ".tmp")
+        with fresh.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+
+    def sync(self, paths: Sequence[Path]) -> None:
+        if len(paths) > _MANY and _SYNC_COVERS_MAPPING:
+            os.sync()  # on Linux it waits, and takes one journal commit where thousands of files would take their own
+            return
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError):
+                fd = os.open(path, _OPEN)
+                try:
+                    os.fsync(fd)
+                finally:
+                    os.close(fd)
+
+    def remove(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+
+    def remove_empty(self, directory: Path) -> None:
+        try:
+            directory.rmdir()
+        except FileNotFoundError:
+            pass
+        except OSError:
+            # Systems differ in how they call a directory that is not empty.
+            if not self.names(directory):
+                raise
+
+    def remove_tree(self, path: Path) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(path)
+
+    def lock(self, path: Path) -> OsLock:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(path, _CREATE, 0o644)
+        try:
+            _lock_descriptor(fd)
+            os.write(fd, _LOCK_CONTENT)
+        except OSError as e:
+            os.close(fd)
+            raise BlockingIOError(*e.args) from e
+        return OsLock(fd)
+
+    def used_ratio(self, path: Path) -> float:
+        usage: Any = shutil.disk_usage(path)
+        # As df does: blocks kept back for the superuser count as neither used nor free.
+        return float(usage.used / max(1, usage.used + usage.free))
+
+
+def _lock_descriptor(fd: int) -> None:
+    if sys.platform == "win32":
+        msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+    else:
+        # A Java broker sees (and sets) the record lock only; it does not keep out this process itself, flock does.
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)

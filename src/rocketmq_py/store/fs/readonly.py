@@ -1,0 +1,103 @@
+"""The file system for looking at a store without touching it: what would change a file is an error.
+
+For tools. The same seam as :mod:`rocketmq_py.store.fs.os_files`, so that the store's own readers work on it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from rocketmq_py.store.fs.os_files import OsFile, OsFileSystem, OsLock
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+_OPEN = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+def _refuse(path: Path) -> NoReturn:
+    raise PermissionError(f"{path} is only looked at, not to be changed")
+
+
+class ReadOnlyFile(OsFile):
+    """A file as it is; see :class:`rocketmq_py.store.fs.filesystem.File`."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        super().__init__(path, size, _OPEN)
+
+    def _fit(self) -> None:
+        """The file keeps its size."""
+
+    @property
+    def buffer(self) -> mmap.mmap:
+        if self._map is None:
+            self._map = mmap.mmap(self._fd, 0, access=mmap.ACCESS_READ)
+        return self._map
+
+    def write(self, position: int, data: bytes | bytearray | memoryview) -> NoReturn:
+        del position, data
+        _refuse(self.path)
+
+    def allocate(self, position: int, length: int) -> NoReturn:
+        del position, length
+        _refuse(self.path)
+
+    def erase(self, position: int) -> NoReturn:
+        del position
+        _refuse(self.path)
+
+    def sync(self) -> NoReturn:
+        _refuse(self.path)
+
+
+class ReadOnlyFileSystem(OsFileSystem):
+    """Files of this machine, unchanged."""
+
+    def open(self, path: Path, size: int, *, create: bool = False) -> ReadOnlyFile:
+        del create
+        return ReadOnlyFile(path, size)
+
+    def write(self, path: Path, data: bytes) -> NoReturn:
+        del data
+        _refuse(path)
+
+    def sync(self, paths: Sequence[Path]) -> None:
+        if paths:
+            _refuse(paths[0])
+
+    def remove(self, path: Path) -> NoReturn:
+        _refuse(path)
+
+    def remove_empty(self, directory: Path) -> NoReturn:
+        _refuse(directory)
+
+    def remove_tree(self, path: Path) -> NoReturn:
+        _refuse(path)
+
+    def lock(self, path: Path) -> OsLock:
+        """A shared lock on an existing file: no broker starts meanwhile, other tools may look too.
+
+        :raises FileNotFoundError: no broker has ever run here. :raises BlockingIOError: one runs.
+        """
+        fd = os.open(path, _OPEN)
+        try:
+            _lock_shared(fd)
+        except OSError as e:
+            os.close(fd)
+            raise BlockingIOError(*e.args) from e
+        return OsLock(fd)
+
+
+def _lock_shared(fd: int) -> None:
+    if sys.platform == "win32":
+        msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+    else:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB, 1)

@@ -1,0 +1,1 @@
+"""The index from message keys to places in the commit log."""

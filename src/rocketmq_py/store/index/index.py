@@ -1,0 +1,205 @@
+"""The index: finds messages of a topic by their keys.
+
+Knows the index files in their order and the keys still waiting to be put into them: an entry is added some time after
+its message, many at once, and before any query. Refuses to compare keys: a file knows only their hashes, so that what
+is found may be of another key with the same hash (the one who asked looks at the message).
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rocketmq_py.store.fs.filesystem import FileSystem
+from rocketmq_py.store.fs.layout import StoreLayout, index_name, is_index_name
+from rocketmq_py.store.index.index_file import IndexFile
+from rocketmq_py.store.index.key_hash import key_hash, key_hashes
+from rocketmq_py.store.settings import StoreConfig
+from rocketmq_py.store.write import dispatch_fields
+from rocketmq_py.wire.java_hash import string_hash
+
+_log = logging.getLogger(__name__)
+
+_BUILD_AT = 512
+"""So many waiting keys are worth putting in at once."""
+_ITEMS, _PHYSICAL = 4, 2
+"""Items of a waiting key, and which of them is the physical offset."""
+
+
+class MessageIndex:
+    """The index of a store.
+
+    :param clock: milliseconds since the epoch; index files are named by the time of their creation.
+    """
+
+    def __init__(self, fs: FileSystem, layout: StoreLayout, config: StoreConfig, clock: Callable[[], int]) -> None:
+        self._fs = fs
+        self._directory = layout.index
+        self._config = config
+        self._clock = clock
+        self.is_enabled = config.message_index_enable
+        self.had_files = False
+        """Whether there was any index file to :meth:`load`."""
+        self._files: list[IndexFile] = []
+        self._unsaved: list[IndexFile] = []  # apart from the newest
+        self.waiting: list[Any] = []
+        """Keys not yet in a file, four items each: hash of ``topic#``, key, physical offset and store time.
+
+        Whoever appends a message adds its keys here; this is on the hot path, so there is no method for it, and no
+        tuple for every key.
+        """
+        self.confirmed: int | None = None
+        """Keys of messages from this physical offset on keep waiting; None for no such limit."""
+
+    # -- files
+
+    def load(self, *, trusted_until: int | None) -> list[Path]:
+        """Open the files; returns those that may be damaged and are to be removed.
+
+        :param trusted_until: after a crash: files with entries newer than this are not trusted (Java's rule), entries
+            added to others after their last sync undone. None trusts everything.
+        """
+        untrusted = []
+        for name in self._fs.names(self._directory):
+            path = self._directory / name
+            if not is_index_name(name) or self._fs.size(path) != self._config.index_file_size:
+                _log.warning("%s is no index file of this configuration, ignored", path)
+                continue
+            self.had_files = True
+            file = self._open(name)
+            if trusted_until is not None and file.end_timestamp > trusted_until:
+                file.close()
+                untrusted.append(path)
+                continue
+            self._files.append(file)
+        if trusted_until is not None:
+            # The others were full when they were last saved.
+            torn = [file for file in self._files if file.room or file is self._files[-1]]
+            for file in torn:
+                file.rebuild_slots()
+            self._unsaved = [file for file in torn if file is not self._files[-1]]
+        return untrusted
+
+    def _open(self, name: str) -> IndexFile:
+        file = self._fs.open(self._directory / name, self._config.index_file_size)
+        return IndexFile(file, self._config.max_hash_slot_num, self._config.max_index_num)
+
+    def _current(self) -> IndexFile:
+        """The file to add to; a new one when there is none with room."""
+        if self._files and self._files[-1].room:
+            return self._files[-1]
+        now = self._clock()
+        while self._fs.size(self._directory / index_name(now)) is not None:
+            now += 1
+        file = self._open(index_name(now))
+        if self._files:
+            full = self._files[-1]
+            self._unsaved.append(full)
+            file.begin_physical = file.end_physical = full.end_physical
+            file.begin_timestamp = file.end_timestamp = full.end_timestamp
+        self._files.append(file)
+        return file
+
+    # -- adding
+
+    def add_words(self, topic_hash: int, keys: bytes, physical: int, timestamp: int) -> None:
+        """Note the keys of a message that are separated by spaces."""
+        for key in keys.split(b" "):
+            if key:
+                self.waiting += (topic_hash, key, physical, timestamp)
+
+    def add_properties(self, topic_hash: int, properties: dict[bytes, bytes], physical: int, timestamp: int) -> None:
+        """Note the keys among the properties of a message."""
+        uniq_key = properties.get(dispatch_fields.UNIQ_KEY)
+        if uniq_key is not None:
+            self.waiting += (topic_hash, uniq_key, physical, timestamp)
+        if dispatch_fields.KEYS in properties:
+            self.add_words(topic_hash, properties[dispatch_fields.KEYS], physical, timestamp)
+
+    def settle(self) -> None:
+        """Put waiting keys into the file when there are many."""
+        if len(self.waiting) >= _BUILD_AT * _ITEMS:
+            self.build()
+
+    def build(self) -> None:
+        """Put all waiting keys into the file, as far as they are confirmed.
+
+        :raises OSError: the disk is full or fails; the keys keep waiting.
+        """
+        if not self.is_enabled:
+            self.waiting.clear()
+        ready = self._ready()
+        while ready:
+            file = self._current()
+            part = self.waiting[: min(file.room, _BUILD_AT, ready) * _ITEMS]
+            hashes = key_hashes(part[0::_ITEMS], part[1::_ITEMS])
+            file.put(hashes, part[2::_ITEMS], part[3::_ITEMS])
+            del self.waiting[: len(part)]
+            ready -= len(hashes)
+
+    def _ready(self) -> int:
+        """How many of the waiting keys may be put in."""
+        if self.confirmed is None:
+            return len(self.waiting) // _ITEMS
+        return bisect_left(self.waiting[2::_ITEMS], self.confirmed)
+
+    # -- asking
+
+    def query(self, topic: str, key: str, limit: int, begin: int, end: int) -> list[int]:
+        """Physical offsets of messages that may have the key and were stored within a time window."""
+        self.build()
+        wanted = key_hash(string_hash(f"{topic}#"), key.encode())
+        limit = min(limit, self._config.max_msgs_num_batch)
+        found: list[int] = []
+        for file in reversed(self._files):
+            if file.is_within(begin, end):
+                found += file.select(wanted, limit - len(found), begin, end)
+            if file.begin_timestamp < begin or len(found) >= limit:
+                break
+        return found
+
+    @property
+    def end_timestamp(self) -> int:
+        """The store time of the newest entry, 0 for none."""
+        return self._files[-1].end_timestamp if self._files else 0
+
+    @property
+    def end_physical(self) -> int:
+        """The physical offset of the newest entry, 0 for none."""
+        return self._files[-1].end_physical if self._files else 0
+
+    # -- keeping
+
+    def take_dirty(self) -> list[tuple[IndexFile, bytes]]:
+        """The files to be saved, each with the header that counts all it has, the newest last.
+
+        :raises OSError: the disk is full or fails.
+        """
+        self.build()
+        dirty, self._unsaved = self._unsaved, []
+        return [(file, file.header()) for file in (*dirty, *self._files[-1:])]
+
+    def detach_before(self, physical: int) -> list[Callable[[], None]]:
+        """Forget the files with nothing from ``physical`` of the log on, but never the last.
+
+        Each of what is returned removes one of them, and may be called by any thread.
+        """
+        gone: list[IndexFile] = []
+        while len(self._files) > 1 and self._files[0].end_physical < physical:
+            gone.append(self._files.pop(0))
+        self._unsaved = [file for file in self._unsaved if file not in gone]
+        return [partial(self._remove, file) for file in gone]
+
+    def _remove(self, file: IndexFile) -> None:
+        file.close()
+        self._fs.remove(file.path)
+        _log.info("removed index file %s", file.path)
+
+    def close(self) -> None:
+        for file in self._files:
+            file.close()
+        self._files.clear()

@@ -1,0 +1,1 @@
+"""The commit log: files, scan, flush, checkpoint, and the offset up to which records are confirmed."""

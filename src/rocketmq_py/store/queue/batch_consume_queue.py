@@ -1,0 +1,217 @@
+"""One batch consume queue: a unit for every record of a queue, which can hold several messages.
+
+Java brokers keep such queues for topics whose ``queue.type`` is ``BatchCQ``. A unit is an entry of 46 bytes that says
+also when the record was stored, the offset of its first message and how many it has; finding an offset is a search.
+Knows units and the files they are in, in terms of the ordinary queue: to that, units are entries. What is true of
+BatchConsumeQueue is true here. Refuses to know what a message is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from struct import Struct
+from typing import ClassVar, NamedTuple
+
+from rocketmq_py.store.fs.open_files import OpenFiles
+from rocketmq_py.store.queue.consume_queue import ConsumeQueue
+from rocketmq_py.store.settings import BATCH_QUEUE_UNIT
+from rocketmq_py.store.write.packing import Entries
+
+_log = logging.getLogger(__name__)
+
+_UNIT = "qiqqqhii"
+_NOT_COMPACTED = -1
+_AT_ONCE = 64
+MOST_IN_UNIT = 0x7FFF
+"""Messages in one record: the count is a short."""
+
+
+class BatchUnit(NamedTuple):
+    """Where a record is, its tags code, when it was stored in milliseconds, the offsets of its messages."""
+
+    physical: int
+    size: int
+    tags_code: int
+    store_timestamp: int
+    base: int
+    messages: int
+
+    @property
+    def end(self) -> int:
+        """The offset after its last message."""
+        return self.base + self.messages
+
+
+class _Units(ConsumeQueue):
+    """The units of a queue by their number: offsets of this queue are places in its files."""
+
+    width: ClassVar[int] = BATCH_QUEUE_UNIT
+    layout: ClassVar[Struct] = Struct(">" + _UNIT)
+    size_key: ClassVar[str] = "mapperFileSizeBatchConsumeQueue"
+    packing: ClassVar[Entries] = Entries(_UNIT)
+
+    __slots__ = ()
+
+    def unit(self, number: int) -> BatchUnit:
+        [unit] = self.units(number, 1)
+        return unit
+
+    def entry(self, offset: int) -> tuple[int, int, int] | None:
+        return self.unit(offset)[:3] if self.min_offset <= offset < self.max_offset else None
+
+    def units(self, number: int, count: int) -> Iterator[BatchUnit]:
+        """At most ``count`` units from ``number`` on."""
+        raw = self.read(number, count)
+        whole = raw[: len(raw) - len(raw) % self.width]
+        return (BatchUnit._make(fields[:6]) for fields in self.layout.iter_unpack(whole))
+
+
+class BatchConsumeQueue(ConsumeQueue):
+    """The batch consume queue of one topic and queue id; outwards it counts messages, as every queue does.
+
+    What is in ``pending`` must be in the log when it is settled.
+
+    :param stored_at: the store time of the record at an offset of the log, milliseconds.
+    """
+
+    is_batched: ClassVar = True
+
+    __slots__ = ("_counts", "_stored_at", "_units")
+
+    def __init__(
+        self, topic: str, queue_id: int, directory: Path, files: OpenFiles, stored_at: Callable[[int], int]
+    ) -> None:
+        super().__init__(topic, queue_id, directory, files)
+        self._units = _Units(topic, queue_id, directory, files)
+        self._stored_at = stored_at
+        self._counts: dict[int, int] = {}
+        """Messages in pending records that have not just one, by their places in the log."""
+        self.tail = self._units.tail  # one object: units are only ever added to it and taken from it
+
+    # -- writing
+
+    def add(self, physical: int, size: int, tags_code: int, count: int = 1) -> None:
+        if count != 1:
+            self._counts[physical] = count
+        super().add(physical, size, tags_code, count)
+
+    def settle(self) -> None:
+        flat, self.pending = self.pending, []
+        self.publish(flat, self.next_offset)
+
+    def publish(self, flat: list[int], next_offset: int) -> None:
+        base, units = self.max_offset, list[int]()
+        for physical, size, code in zip(flat[0::3], flat[1::3], flat[2::3], strict=True):
+            count = self._counts.pop(physical, 1)
+            units += (physical, size, code, self._stored_at(physical), base, count, _NOT_COMPACTED, 0)
+            base += count
+        self._units.publish(units, self._units.max_offset + len(flat) // 3)
+        self.max_offset = next_offset
+
+    def spill(self) -> None:
+        self._units.spill()
+
+    def begin_at(self, offset: int) -> None:
+        self.min_offset = self.max_offset = self.next_offset = offset
+
+    def skip_to(self, offset: int) -> None:
+        if self.is_empty:
+            self.remove_files()
+            self._units.min_offset = self._units.max_offset = self._units.tail_start = 0
+            self.begin_at(offset)
+            return
+        _log.error("%s: messages %d to %d are missing in the commit log", self, self.max_offset, offset - 1)
+        self.max_offset = self.next_offset = offset
+
+    # -- reading
+
+    def read(self, offset: int, count: int) -> bytes:
+        """Raw entries, one for each unit that begins before ``offset + count``, as Java tells them."""
+        units = (unit for unit in self.units(offset, count) if unit.base < offset + count)
+        return self.packing.pack([field for unit in units for field in (unit.physical, unit.size, unit.tags_code)])
+
+    def units(self, offset: int, count: int) -> Iterator[BatchUnit]:
+        """At most ``count`` units, from the one on that has the message at ``offset``."""
+        number = self._number_of(offset)
+        end = min(number + count, self._units.max_offset)
+        while number < end:
+            found = list(self._units.units(number, min(_AT_ONCE, end - number)))
+            yield from found
+            if not found:
+                return
+            number += len(found)
+
+    def _number_of(self, offset: int) -> int:
+        """The number of the first unit that ends behind ``offset``."""
+        units = self._units
+        low, high = units.min_offset, units.max_offset
+        while low < high:
+            middle = (low + high) // 2
+            if units.unit(middle).end <= offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def unit(self, offset: int) -> BatchUnit | None:
+        """The unit that has the message at ``offset``; None when there is none."""
+        if not self.min_offset <= offset < self.max_offset:
+            return None
+        found = next(self.units(offset, 1), None)
+        return found if found is not None and found.base <= offset else None
+
+    def entry(self, offset: int) -> tuple[int, int, int] | None:
+        found = self.unit(offset)
+        return None if found is None else (found.physical, found.size, found.tags_code)
+
+    def span(self, low: int, high: int) -> list[tuple[int, int, int]]:
+        units = (unit for unit in self.units(low, high - low) if low <= unit.base < high)
+        return [(unit.physical, unit.size, unit.tags_code) for unit in units]
+
+    def next_file(self, offset: int) -> int:
+        del offset
+        return self.max_offset
+
+    # -- loading and cutting
+
+    def load(self) -> None:
+        self._units.load()
+        self._take_range()
+
+    def load_below(self, physical_end: int) -> None:
+        self._units.load_below(physical_end)
+        self._take_range()
+
+    def truncate(self, physical_end: int) -> None:
+        self._units.truncate(physical_end)
+        self._take_range()
+
+    def _take_range(self) -> None:
+        """Take the offsets from the units there are."""
+        units = self._units
+        last = next(units.units(units.max_offset - 1, 1), None) if units.max_offset else None
+        self.max_offset = self.next_offset = last.end if last is not None else 0
+        self._take_minimum()
+
+    def _take_minimum(self) -> None:
+        units = self._units
+        is_empty = units.min_offset == units.max_offset
+        self.min_offset = self.max_offset if is_empty else units.unit(units.min_offset).base
+
+    def raise_minimum(self, physical_start: int) -> None:
+        self._units.raise_minimum(physical_start)
+        self._take_minimum()
+
+    def remove_expired_files(self) -> None:
+        self._units.remove_expired_files()
+
+    def remove_files(self) -> None:
+        self._units.remove_files()
+
+    def last_physical_end(self) -> int:
+        return self._units.last_physical_end()
+
+    def __str__(self) -> str:
+        return f"batch consume queue {self.topic}-{self.queue_id}"

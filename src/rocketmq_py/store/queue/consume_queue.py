@@ -1,0 +1,313 @@
+"""One consume queue: for every message of a queue its place in the commit log, its size and its tags code.
+
+Knows the 20-byte entries and the files they are in. Entries not yet written to a file are kept in memory (``tail``);
+what a crash loses of them, recovery takes from the commit log. Refuses to know what a message is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from struct import Struct
+from typing import ClassVar
+
+from rocketmq_py.store.fs.layout import segment_name, segment_start
+from rocketmq_py.store.fs.open_files import OpenFiles, check_segment
+from rocketmq_py.store.settings import CONSUME_QUEUE_ENTRY as ENTRY
+from rocketmq_py.store.write.packing import Entries
+from rocketmq_py.wire.java_hash import string_hash
+from rocketmq_py.wire.record import topic_part
+
+_log = logging.getLogger(__name__)
+
+_ENTRY = Struct(">qiq")
+unpack_entries = _ENTRY.iter_unpack
+"""Physical offset, size and tags code of each of some raw entries."""
+_BLANK_SIZE = 0x7FFFFFFF
+_BLANK = _ENTRY.pack(0, _BLANK_SIZE, 0)
+"""Stands for an offset that has no message: before the first of a queue that did not begin at 0."""
+_ANY_PHYSICAL = 1 << 63
+_HEAD = 204
+"""Entries in a page of memory."""
+
+
+@lru_cache(maxsize=64)
+def _flat(size: int) -> Struct:
+    return Struct(">" + "qiq" * (size // ENTRY))
+
+
+def places(raw: bytes) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Physical offsets and sizes of raw entries, one column each: in C, and without a tuple for every entry."""
+    flat = _flat(len(raw)).unpack(raw)
+    return flat[0::3], flat[1::3]
+
+
+class ConsumeQueue:
+    """The consume queue of one topic and queue id.
+
+    ``next_offset`` counts messages appended, ``max_offset`` those readable: the difference is in ``pending``, which the
+    writer fills with flat entries until the next :meth:`settle`, or was taken from there to be published later.
+    """
+
+    is_batched: ClassVar[bool] = False
+    """Whether one entry can stand for several messages: see :mod:`rocketmq_py.store.queue.batch_consume_queue`."""
+    width: ClassVar[int] = ENTRY
+    layout: ClassVar[Struct] = _ENTRY
+    size_key: ClassVar[str] = "mappedFileSizeConsumeQueue"
+    packing: ClassVar[Entries] = Entries("qiq")
+
+    __slots__ = (
+        "_directory", "_files", "_paths", "_per_file", "_starts", "key_hash", "magic", "max_offset", "min_offset",
+        "next_offset", "pending", "queue_id", "tail", "tail_start", "topic", "topic_part",
+    )  # fmt: skip
+
+    def __init__(self, topic: str, queue_id: int, directory: Path, files: OpenFiles) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self.magic, self.topic_part = topic_part(topic)
+        self.key_hash = string_hash(f"{topic}#")
+        self._directory = directory
+        self._files = files
+        self._per_file = files.file_size // self.width
+        self._paths: dict[int, Path] = {}  # making a path costs more than reading a file
+        self._starts: list[int] = []  # entry numbers at which the files begin
+        self.min_offset = 0
+        self.max_offset = 0
+        self.next_offset = 0
+        self.pending: list[int] = []
+        self.tail = bytearray()
+        self.tail_start = 0
+
+    # -- writing
+
+    def add(self, physical: int, size: int, tags_code: int, count: int = 1) -> None:
+        """Let a record with ``count`` messages be pending; here all have just one."""
+        self.pending += (physical, size, tags_code)
+        self.next_offset += count
+
+    def settle(self) -> None:
+        """Make pending entries readable."""
+        self.tail += self.packing.pack(self.pending)
+        self.max_offset = self.next_offset
+        self.pending = []
+
+    def publish(self, flat: list[int], next_offset: int) -> None:
+        """Make entries readable that were taken out of ``pending``; ``next_offset`` is the one after the last."""
+        self.tail += self.packing.pack(flat)
+        self.max_offset = next_offset
+
+    def spill(self) -> None:
+        """Write the tail to its files.
+
+        :raises OSError: the disk is full or fails; what was not written stays in memory.
+        """
+        while self.tail:
+            number = self.tail_start % self._per_file
+            room = (self._per_file - number) * self.width
+            part = self.tail[:room]
+            self._files.write(self._path(self._open_segment(self.tail_start)), number * self.width, part)
+            self.tail_start += len(part) // self.width
+            del self.tail[:room]
+
+    def _open_segment(self, offset: int) -> int:
+        """The start of the file that holds ``offset``, noted as existing."""
+        start = offset - offset % self._per_file
+        if not self._starts or self._starts[-1] < start:
+            self._starts.append(start)
+        return start
+
+    def begin_at(self, offset: int) -> None:
+        """Let an empty queue begin at ``offset``, as Java does it: the slots before it in that file are blanks."""
+        blanks = offset % self._per_file
+        self.tail = bytearray(_BLANK * blanks)
+        self.tail_start = offset - blanks
+        self.min_offset = self.max_offset = self.next_offset = offset
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no message."""
+        return self.min_offset == self.next_offset
+
+    def skip_to(self, offset: int) -> None:
+        """Let the next message have the offset it was stored with.
+
+        An empty queue begins there; in another blanks fill the gap.
+        """
+        if self.is_empty:
+            self.remove_files()
+            self.begin_at(offset)
+            return
+        _log.error("%s: messages %d to %d are missing in the commit log", self, self.max_offset, offset - 1)
+        self.tail += _BLANK * (offset - self.max_offset)
+        self.max_offset = self.next_offset = offset
+
+    # -- reading
+
+    def read(self, offset: int, count: int) -> bytes:
+        """Raw entries from ``offset``, at most ``count`` and not beyond the end."""
+        end = min(offset + count, self.max_offset)
+        tail_start = self.tail_start
+        if offset >= tail_start:
+            return bytes(self.tail[(offset - tail_start) * self.width : (end - tail_start) * self.width])
+        parts: list[bytes | bytearray] = []
+        while offset < end and offset < tail_start:
+            stop = min(end, tail_start, offset - offset % self._per_file + self._per_file)
+            part = self._read_file(offset, stop - offset)
+            parts.append(part)
+            if len(part) < (stop - offset) * self.width:
+                return b"".join(parts)
+            offset = stop
+        parts.append(self.tail[: max(0, end - tail_start) * self.width])
+        return b"".join(parts)
+
+    def _read_file(self, offset: int, count: int) -> bytes:
+        number = offset % self._per_file
+        try:
+            return self._files.get(self._path(offset - number)).read(number * self.width, count * self.width)
+        except FileNotFoundError:
+            return b""
+
+    def entry(self, offset: int) -> tuple[int, int, int] | None:
+        """Physical offset, size and tags code at ``offset``; None when there is no such entry."""
+        if not self.min_offset <= offset < self.max_offset:
+            return None
+        raw = self.read(offset, 1)
+        return _ENTRY.unpack(raw) if len(raw) == ENTRY else None
+
+    def next_file(self, offset: int) -> int:
+        """The first offset of the file after the one ``offset`` is in."""
+        return offset - offset % self._per_file + self._per_file
+
+    # -- loading and cutting
+
+    def load(self) -> None:
+        """Find out what is there: entries up to the first that was never written."""
+        self._list_files()
+        self._end_at(_ANY_PHYSICAL)
+
+    def load_below(self, physical_end: int) -> None:
+        """As :meth:`load`, but cut what is not known to be on disk: entries from ``physical_end`` of the log on."""
+        self._list_files()
+        self._end_at(physical_end)
+        self._erase_from(self.max_offset)
+
+    def truncate(self, physical_end: int) -> None:
+        """Cut entries of messages that do not end before ``physical_end``."""
+        self.spill()
+        before = self.max_offset
+        self._end_at(physical_end)
+        if self.max_offset < before:
+            _log.warning("%s: cut from offset %d to %d", self, before, self.max_offset)
+            self._erase_from(self.max_offset)
+
+    def _list_files(self) -> None:
+        fs = self._files.fs
+        starts = []
+        for name in fs.names(self._directory):
+            start = segment_start(name)
+            if start is None:
+                _log.warning("%s is no consume queue file, ignored", self._directory / name)
+            elif check_segment(fs, self._directory / name, self._files.file_size, self.size_key):
+                starts.append(start // self.width)
+        self._starts = starts
+
+    def _end_at(self, physical_end: int) -> None:
+        """Set the end behind the last entry of a message that ends at ``physical_end`` or before."""
+        while self._starts:
+            start = self._starts[-1]
+            count = self._count_in(start, physical_end)
+            if count or len(self._starts) == 1:
+                break
+            self._files.remove(self._path(start))
+            self._starts.pop()
+        end = self._starts[-1] + count if self._starts else 0
+        self.max_offset = self.next_offset = self.tail_start = end
+        self.min_offset = min(max(self.min_offset, self._starts[0] if self._starts else 0), end)
+        self.tail.clear()
+
+    def _count_in(self, start: int, physical_end: int) -> int:
+        """How many entries of the file are filled and of messages not beyond ``physical_end``: a bisection.
+
+        What is on disk is a run of entries in the order of the log, so that the first that fails ends the run.
+        """
+        file = self._files.get(self._path(start))
+        # Most queues are short: then the first page has all their entries, and one read finds the end.
+        head = file.read(0, min(_HEAD, self._per_file) * self.width)
+        if self._is_filled(head[-self.width :], physical_end):
+            low, high = len(head) // self.width, self._per_file
+        else:
+            low, high = 0, len(head) // self.width - 1
+        while low < high:
+            middle = (low + high) // 2
+            at = middle * self.width
+            raw = head[at : at + self.width] if at < len(head) else file.read(at, self.width)
+            if self._is_filled(raw, physical_end):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _erase_from(self, offset: int) -> None:
+        if self._starts and offset - self._starts[-1] < self._per_file:
+            self._files.erase(self._path(self._starts[-1]), (offset - self._starts[-1]) * self.width)
+
+    def raise_minimum(self, physical_start: int) -> None:
+        """Move the minimum to the first entry whose message the log still has; to the end when it has none."""
+        low, high = self.min_offset, self.max_offset
+        first = self.entry(low)
+        if first is not None and first[0] >= physical_start and first[1] != _BLANK_SIZE:
+            return
+        while low < high:
+            middle = (low + high) // 2
+            found = self.entry(middle)
+            physical, size = (found[0], found[1]) if found else (-1, 0)
+            if physical < physical_start or (physical == 0 and size == _BLANK_SIZE):
+                low = middle + 1
+            else:
+                high = middle
+        self.min_offset = low
+
+    def remove_expired_files(self) -> None:
+        """Remove the files that end at the minimum or before; the last one stays."""
+        while len(self._starts) > 1 and self._starts[1] <= self.min_offset:
+            path = self._path(self._starts.pop(0))
+            self._files.remove(path)
+            _log.info("removed consume queue file %s", path)
+
+    def remove_files(self) -> None:
+        """Remove all files."""
+        for start in self._starts:
+            self._files.remove(self._path(start))
+        self._starts.clear()
+        self._paths.clear()
+        self.tail.clear()
+
+    def last_physical_end(self) -> int:
+        """Where the last message ends in the log; -1 for an empty queue."""
+        last = self.entry(self.max_offset - 1)
+        return -1 if last is None or last[1] == _BLANK_SIZE else last[0] + last[1]
+
+    def entries(self, offset: int, count: int) -> Iterator[tuple[int, int, int]]:
+        raw = self.read(offset, count)
+        return unpack_entries(raw[: len(raw) - len(raw) % ENTRY])
+
+    def span(self, low: int, high: int) -> list[tuple[int, int, int]]:
+        """The entries that begin from ``low`` to before ``high``."""
+        return list(self.entries(low, high - low))
+
+    def _path(self, start: int) -> Path:
+        path = self._paths.get(start)
+        if path is None:
+            path = self._paths[start] = self._directory / segment_name(start * self.width)
+        return path
+
+    def _is_filled(self, raw: bytes, physical_end: int) -> bool:
+        """Whether an entry was written, and is a blank or of a message that ends at ``physical_end`` or before."""
+        physical, size = self.layout.unpack(raw)[:2]
+        blank = size == _BLANK_SIZE and physical == 0
+        return bool(size > 0 and physical >= 0 and (blank or physical + size <= physical_end))
+
+    def __str__(self) -> str:
+        return f"consume queue {self.topic}-{self.queue_id}"

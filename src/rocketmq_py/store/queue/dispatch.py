@@ -1,0 +1,95 @@
+"""From records of the log to what queues and index say of them, for records this store did not number itself.
+
+Recovery finds such records in its own files, a slave gets them from its master. Knows that a record's own queue offset
+counts, whatever the queue expects. Refuses to know where the records come from.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from rocketmq_py.errors import MessageIllegal
+from rocketmq_py.store.index.index import MessageIndex
+from rocketmq_py.store.log.scan import Found
+from rocketmq_py.store.queue.consume_queue import ConsumeQueue
+from rocketmq_py.store.queue.queue_table import QueueTable
+from rocketmq_py.store.settings import StoreConfig, delay_levels
+from rocketmq_py.store.write import dispatch_fields
+from rocketmq_py.wire.java_hash import string_hash
+
+_log = logging.getLogger(__name__)
+
+_TRANSACTION = 0xC
+_PREPARED, _ROLLBACK = 0x4, 0xC
+_MOST_NAMED = 16
+"""How many topics that cannot have a queue are named in the log; whoever sends their records may send any number."""
+
+
+class RecordDispatch:
+    """Puts entries into queues and keys into the index; both wait there to be settled.
+
+    :param settle: makes everything readable that is pending, the queues in ``touched``: needed before a gap in a queue.
+    :param indexed_to: up to this offset of the log the index knows the messages already.
+    """
+
+    def __init__(
+        self, config: StoreConfig, queues: QueueTable, index: MessageIndex, settle: Callable[[], None],
+        indexed_to: int = 0,
+    ) -> None:  # fmt: skip
+        self._queues = queues
+        self._index = index
+        self._settle = settle
+        self._indexed_to = indexed_to
+        self._delays = delay_levels(config.message_delay_level)
+        self.touched: list[ConsumeQueue] = []
+        """Queues with pending entries; whoever settles them begins a new list."""
+        self.last_timestamp = 0
+        """Store time of the newest record so far, 0 when there was none."""
+        self._unusable: set[str] = set()
+
+    def take(self, found: Found) -> None:
+        """Let queue and index know of a record; the index alone of one whose topic cannot have a queue."""
+        properties = dispatch_fields.parse(found.properties)
+        queue = self._queues.by_key.get((found.topic, found.queue_id)) or self._create(found)
+        kind = found.sys_flag & _TRANSACTION
+        if queue is not None and kind not in (_PREPARED, _ROLLBACK):
+            self._enqueue(queue, found, properties)
+        if kind != _ROLLBACK and (found.physical_offset > self._indexed_to or not self._indexed_to):
+            key_hash = queue.key_hash if queue is not None else string_hash(f"{found.topic}#")
+            self._index.add_properties(key_hash, properties, found.physical_offset, found.store_timestamp)
+        self.last_timestamp = max(self.last_timestamp, found.store_timestamp)
+
+    def _create(self, found: Found) -> ConsumeQueue | None:
+        try:
+            return self._queues.create(
+                found.topic, found.queue_id, batched=dispatch_fields.is_inner_batch(found.sys_flag)
+            )
+        except MessageIllegal as e:
+            self._say(found, e)
+            return None
+
+    def _say(self, found: Found, error: MessageIllegal) -> None:
+        """Warn once of each topic, and of a bounded number of them."""
+        if found.topic in self._unusable or len(self._unusable) > _MOST_NAMED:
+            return
+        self._unusable.add(found.topic)
+        if len(self._unusable) > _MOST_NAMED:
+            _log.warning("further topics of records without consume queues are not named")
+            return
+        _log.warning(
+            "the record at %d of the commit log stays without a consume queue, as do all others of its topic: %s",
+            found.physical_offset, error,
+        )  # fmt: skip
+
+    def _enqueue(self, queue: ConsumeQueue, found: Found, properties: dict[bytes, bytes]) -> None:
+        if found.queue_offset != queue.next_offset:
+            if found.queue_offset < queue.next_offset and not queue.is_empty:
+                return
+            self._settle()
+            queue.skip_to(found.queue_offset)
+        if not queue.pending:
+            self.touched.append(queue)
+        code = dispatch_fields.stored_tags_code(found.topic, properties, found.store_timestamp, self._delays)
+        count = dispatch_fields.inner_count(found.sys_flag, properties) if queue.is_batched else 1
+        queue.add(found.physical_offset, found.size, code, count)

@@ -1,0 +1,1 @@
+"""The read path: messages by queue offset, time, key and tag."""

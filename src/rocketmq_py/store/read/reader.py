@@ -1,0 +1,312 @@
+"""The way out: reads messages of a queue by offset, by time and by key.
+
+Knows the rules of DefaultMessageStore.getMessage: which status and next offset each case has, and when a batch is full.
+Refuses to know who reads.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Callable
+from itertools import accumulate
+from struct import Struct
+
+from rocketmq_py.store.index.index import MessageIndex
+from rocketmq_py.store.log.commit_log import CommitLog
+from rocketmq_py.store.queue.batch_consume_queue import BatchConsumeQueue
+from rocketmq_py.store.queue.consume_queue import ConsumeQueue, places
+from rocketmq_py.store.settings import BATCH_QUEUE_UNIT, CONSUME_QUEUE_ENTRY, StoreConfig
+from rocketmq_py.store.write.records import Boundary, GetResult, GetStatus, QueryResult
+from rocketmq_py.wire.record import MIN_SIZE
+
+MAX_PULL_SIZE = 128 * 1024 * 1024
+_MIN_PULL_SIZE = 100
+_I32 = Struct(">i")
+_SIZE_AND_MORE = 48
+_QUERY_PASSES = 3
+_WORTH_LENDING = 16 * 1024
+"""Bytes from which on a look into the log is cheaper than a copy."""
+
+Accepts = Callable[[int], bool]
+MessageFilter = Callable[[bytes], bool]
+"""Says of a record whether it is wanted. A read asks about its ``most_records`` at most, if it has that."""
+
+
+class Reader:
+    """Reads one store.
+
+    :param total_memory: bytes of main memory of this machine; decides what counts as still in memory.
+    """
+
+    def __init__(
+        self, config: StoreConfig, log: CommitLog, index: MessageIndex, total_memory: int | None = None
+    ) -> None:
+        self._config = config
+        self._log = log
+        self._index = index
+        memory = total_memory if total_memory is not None else machine_memory()
+        self._near = memory * config.access_message_in_memory_max_ratio // 100
+
+    # -- by offset
+
+    def get(
+        self,
+        queue: ConsumeQueue | None,
+        offset: int,
+        max_count: int,
+        max_bytes: int | None,
+        accepts: Accepts | None,
+        message_filter: MessageFilter | None,
+        may_lend: bool = False,
+        bulk: bool = False,
+    ) -> GetResult:
+        """Messages of a queue from ``offset`` on; see :meth:`MessageStore.get`."""
+        if queue is None:
+            return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, b"", 0, 0, 0, 0)
+        low, high = queue.min_offset, queue.max_offset
+        if not low <= offset < high:
+            status, following = _outside(offset, low, high)
+            return GetResult(status, b"", 0, following, low, high)
+        limit = MAX_PULL_SIZE if max_bytes is None else min(max(max_bytes, _MIN_PULL_SIZE), MAX_PULL_SIZE)
+        if isinstance(queue, BatchConsumeQueue):
+            return self._get_units(queue, offset, max_count, limit, accepts, message_filter, bulk)
+        if accepts is None and message_filter is None:
+            result = self._get_all(queue, offset, max_count, limit, may_lend, bulk)
+            if result is not None:
+                return result
+        return self._get_some(queue, offset, max_count, limit, accepts, message_filter, bulk)
+
+    def _get_all(
+        self, queue: ConsumeQueue, offset: int, max_count: int, limit: int, may_lend: bool, bulk: bool
+    ) -> GetResult | None:
+        """The usual case in few steps: nothing filtered, everything near the end of the log and within one file.
+
+        None when it is not that case.
+        """
+        config, log = self._config, self._log
+        most = min(limit, config.max_transfer_bytes_on_message_in_memory)
+        # No more entries than records have room: what is asked for in bulk may be any number.
+        count = min(max_count, most // MIN_SIZE + 1 if bulk else config.max_transfer_count_on_message_in_memory)
+        raw = queue.read(offset, count)
+        if not raw or count < 1:
+            return None
+        starts, sizes = places(raw)
+        total = sum(sizes)
+        if total > most:
+            fitting = max(bisect_right(list(accumulate(sizes)), most), 1)
+            starts, sizes = starts[:fitting], sizes[:fitting]
+            total = sum(sizes)
+        first, end = starts[0], starts[-1] + sizes[-1]
+        base = first - first % log.file_size
+        buffer = log.buffers.get(base)
+        if buffer is None or end > base + log.file_size or log.end - first > self._near:
+            return None
+        body: bytes | memoryview
+        if end - first != total:
+            body = b"".join([buffer[at - base : at - base + size] for at, size in zip(starts, sizes, strict=True)])
+        elif may_lend and total >= _WORTH_LENDING:
+            body = memoryview(buffer)[first - base : end - base]
+        else:
+            body = buffer[first - base : end - base]
+        following = offset + len(sizes)
+        return GetResult(GetStatus.FOUND, body, len(sizes), following, queue.min_offset, queue.max_offset)
+
+    def _get_some(
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        max_count: int,
+        limit: int,
+        accepts: Accepts | None,
+        message_filter: MessageFilter | None,
+        bulk: bool,
+    ) -> GetResult:
+        """Entry by entry, as Java does it."""
+        log_end, status = self._log.end, GetStatus.NO_MATCHED_MESSAGE
+        records: list[bytes] = []
+        size_so_far = last_seen = removed_before = 0
+        following = offset
+        scanned = self._looked_at(CONSUME_QUEUE_ENTRY, max_count, message_filter)
+        for physical, size, code in queue.entries(offset, scanned):
+            if records and self._is_full(len(records), size_so_far, size, max_count, limit, log_end - physical, bulk):
+                break
+            last_seen = physical
+            following += 1
+            if physical < removed_before or (accepts is not None and not accepts(code)):
+                continue
+            record = self._log.read(physical, size)
+            if record is None:
+                removed_before = self._log.next_file(physical)
+                status = status if records else GetStatus.MESSAGE_WAS_REMOVING
+                continue
+            if message_filter is not None and not message_filter(record):
+                status = status if records else GetStatus.NO_MATCHED_MESSAGE
+                continue
+            records.append(record)
+            size_so_far += size
+            status, removed_before = GetStatus.FOUND, 0
+        if following == offset:
+            status, following = GetStatus.OFFSET_FOUND_NULL, queue.next_file(offset)
+        behind = log_end - last_seen > self._near
+        body = b"".join(records)
+        return GetResult(status, body, len(records), following, queue.min_offset, queue.max_offset, behind)
+
+    def _get_units(
+        self,
+        queue: BatchConsumeQueue,
+        offset: int,
+        max_count: int,
+        limit: int,
+        accepts: Accepts | None,
+        message_filter: MessageFilter | None,
+        bulk: bool,
+    ) -> GetResult:
+        """As :meth:`_get_some`, unit by unit: a record counts as many messages as it has."""
+        log_end, status = self._log.end, GetStatus.NO_MATCHED_MESSAGE
+        records: list[bytes] = []
+        size_so_far = count_so_far = last_seen = 0
+        following = offset
+        scanned = self._looked_at(BATCH_QUEUE_UNIT, max_count, message_filter)
+        for unit in queue.units(offset, scanned):
+            if unit.base - offset >= scanned:
+                break
+            distance, most = log_end - unit.physical, max_count
+            if count_so_far + unit.messages > max_count:
+                most = count_so_far
+            if records and self._is_full(count_so_far, size_so_far, unit.size, most, limit, distance, bulk):
+                break
+            last_seen, following = unit.physical, unit.end
+            if accepts is not None and not accepts(unit.tags_code):
+                continue
+            record = self._log.read(unit.physical, unit.size)
+            if record is None:
+                status = status if records else GetStatus.MESSAGE_WAS_REMOVING
+            elif message_filter is not None and not message_filter(record):
+                status = status if records else GetStatus.NO_MATCHED_MESSAGE
+            else:
+                records.append(record)
+                size_so_far += unit.size
+                count_so_far += unit.messages
+                status = GetStatus.FOUND
+        if following == offset:
+            status, following = GetStatus.OFFSET_FOUND_NULL, queue.next_file(offset)
+        behind = log_end - last_seen > self._near
+        body = b"".join(records)
+        return GetResult(status, body, len(records), following, queue.min_offset, queue.max_offset, behind)
+
+    def _looked_at(self, entry_size: int, max_count: int, message_filter: MessageFilter | None) -> int:
+        """How many messages a read may look at; filters that take long say so themselves."""
+        most = max(self._config.max_filter_message_size // entry_size, max_count, 1)
+        return min(most, getattr(message_filter, "most_records", most))
+
+    def _is_full(
+        self, count: int, total: int, size: int, max_count: int, limit: int, distance: int, bulk: bool
+    ) -> bool:
+        """Whether a batch that has something already is not to take one more record of ``size`` bytes."""
+        config = self._config
+        if distance <= self._near:
+            most, most_bytes = (
+                config.max_transfer_count_on_message_in_memory, config.max_transfer_bytes_on_message_in_memory,
+            )  # fmt: skip
+        else:
+            most, most_bytes = (
+                config.max_transfer_count_on_message_in_disk, config.max_transfer_bytes_on_message_in_disk,
+            )  # fmt: skip
+        return count >= (max_count if bulk else min(max_count, most)) or total + size > min(limit, most_bytes)
+
+    def in_memory(self, queue: ConsumeQueue, offset: int) -> bool:
+        """Whether the message at ``offset`` exists and is near enough to the end of the log to be in memory."""
+        entry = queue.entry(offset)
+        if entry is None or self._log.read(entry[0], entry[1]) is None:
+            return False
+        return self._log.end - entry[0] <= self._near
+
+    # -- single records
+
+    def message_at(self, physical: int, size: int | None = None) -> bytes | None:
+        """The record at an offset of the log; its size is read from it when not given."""
+        if physical < 0:
+            return None
+        if size is None:
+            head = self._log.read(physical, 4)
+            size = _I32.unpack(head)[0] if head else 0
+        return self._log.read(physical, size) if size >= _SIZE_AND_MORE else None
+
+    def record_of(self, queue: ConsumeQueue, offset: int) -> bytes | None:
+        """The record at an offset of a queue."""
+        entry = queue.entry(offset)
+        return self._log.read(entry[0], entry[1]) if entry is not None else None
+
+    def store_time(self, queue: ConsumeQueue, offset: int) -> int:
+        """When the message at an offset of a queue was stored; -1 when there is none."""
+        entry = queue.entry(offset)
+        return self._log.store_time(entry[0]) if entry is not None else -1
+
+    # -- by time
+
+    def offset_by_time(self, queue: ConsumeQueue, timestamp: int, boundary: Boundary) -> int:
+        """The offset that belongs to a store time.
+
+        LOWER: the first stored at ``timestamp`` or later, the end when there is none. UPPER: the last stored at
+        ``timestamp`` or earlier, 0 when there is none. In a batch consume queue it is that of a record's first message,
+        and that of the last record when none was stored after ``timestamp``, as Java's broker answers.
+        """
+        if isinstance(queue, BatchConsumeQueue):
+            return self._base_by_time(queue, timestamp, boundary)
+        if boundary is Boundary.LOWER:
+            return self.first_since(queue, timestamp)
+        first_after = self.first_since(queue, timestamp + 1)
+        return first_after - 1 if first_after > queue.min_offset else 0
+
+    def _base_by_time(self, queue: BatchConsumeQueue, timestamp: int, boundary: Boundary) -> int:
+        first_after = self.first_since(queue, timestamp + 1)
+        if boundary is Boundary.LOWER and first_after < queue.max_offset:
+            return self.first_since(queue, timestamp)
+        unit = queue.unit(first_after - 1)
+        return 0 if unit is None else unit.base
+
+    def first_since(self, queue: ConsumeQueue, timestamp: int) -> int:
+        """The offset of the first message stored at ``timestamp`` or later, the end when there is none."""
+        low, high = queue.min_offset, queue.max_offset
+        while low < high:
+            middle = (low + high) // 2
+            if self.store_time(queue, middle) < timestamp:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    # -- by key
+
+    def query(self, topic: str, key: str, max_num: int, begin: int, end: int) -> QueryResult:
+        """Records that may have the key and were stored within a time window."""
+        records: list[bytes] = []
+        for _ in range(_QUERY_PASSES):
+            offsets = sorted(self._index.query(topic, key, max_num, begin, end))
+            records = [record for record in map(self.message_at, offsets) if record is not None]
+            if records or not offsets:
+                break
+            end = self._log.store_time(offsets[0])
+            if end < begin:
+                break
+        return QueryResult(b"".join(records), len(records), self._index.end_timestamp, self._index.end_physical)
+
+
+def _outside(offset: int, low: int, high: int) -> tuple[GetStatus, int]:
+    """Status and next offset of a read outside a queue's range."""
+    if high == 0:
+        return GetStatus.NO_MESSAGE_IN_QUEUE, 0
+    if offset < low:
+        return GetStatus.OFFSET_TOO_SMALL, low
+    if offset == high:
+        return GetStatus.OFFSET_OVERFLOW_ONE, offset
+    return GetStatus.OFFSET_OVERFLOW_BADLY, high
+
+
+def machine_memory() -> int:
+    """Bytes of main memory; 4 GiB where the platform does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 4 << 30

@@ -1,0 +1,1 @@
+"""The files of delayed messages: timer wheel and timer log."""

@@ -1,0 +1,371 @@
+"""The files of delayed messages: the wheel of slots, the log of entries they chain, and how far both are known to be.
+
+Knows their bytes (TimerWheel, Slot, TimerLog, TimerCheckpoint), which are Java's. Refuses to know messages and clocks.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from array import array
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from rocketmq_py.errors import StoreCorrupt
+from rocketmq_py.store.fs.filesystem import File, FileSystem
+from rocketmq_py.store.fs.layout import segment_name, segment_start
+
+_SLOT = struct.Struct(">qqqii")
+_UNIT = struct.Struct(">iqiqiqiiq")
+UNIT_SIZE = _UNIT.size
+_MARK_AT = UNIT_SIZE - 8
+_MARK = struct.Struct(">q")
+_BLANK = struct.Struct(">iqi")
+_BLANK_MAGIC = (0xBBCCDDEE ^ (1880681586 + 8)) - (1 << 32)
+_MAGIC_MOST = 15
+_CHECK = struct.Struct(">7q")
+_CHECK_SIZE = 4096
+NOWHERE = -1
+ELSEWHERE = -1
+"""The mark of an entry whose message another broker has taken."""
+_UNITS_AT_ONCE = 4096
+_SLOTS_AT_ONCE = 1 << 15
+_LONGS, _TIME_AT, _LAST_AT = _SLOT.size // 8, 0, 2
+"""A slot as so many whole numbers, and which of them are its time and its last position."""
+
+
+class Slot(NamedTuple):
+    """The entries of one slot: positions of the first and the last one in the timer log, and how many there are."""
+
+    first: int
+    last: int
+    number: int
+
+
+class TimerWheel:
+    """The slots, one file of fixed size.
+
+    :param slots: how many there are. :param precision: milliseconds of one.
+    :raises StoreCorrupt: the file has another size.
+    """
+
+    def __init__(self, fs: FileSystem, path: Path, slots: int, precision: int) -> None:
+        self.path = path
+        self._slots, self._precision = slots, precision
+        size = fs.size(path)
+        if size not in (None, 0, slots * _SLOT.size):
+            raise StoreCorrupt(f"{path} has {size} bytes, {slots * _SLOT.size} are expected: it is no timer wheel")
+        self._file = fs.open(path, slots * _SLOT.size)
+
+    def get(self, time: int) -> Slot | None:
+        """The slot of a time; None when it has no entries."""
+        time_number, first, last, number, _ = _SLOT.unpack(self._file.read(self._position(time), _SLOT.size))
+        return Slot(first, last, number) if time_number == time // self._precision and last >= 0 else None
+
+    def put(self, time: int, slot: Slot) -> None:
+        """Write the slot of a time.
+
+        :raises OSError: the disk is full or fails.
+        """
+        data = _SLOT.pack(time // self._precision, slot.first, slot.last, slot.number, 0)
+        self._file.write(self._position(time), data)
+
+    def clear(self, time: int) -> None:
+        """Let the slot of a time have no entries.
+
+        :raises OSError: the disk is full or fails.
+        """
+        self._file.write(self._position(time), bytes(_SLOT.size))
+
+    def pointing_beyond(self, end: int) -> set[int]:
+        """The times of slots whose last entry would lie at ``end`` of the timer log or behind it."""
+        found: set[int] = set()
+        for begin in range(0, self._slots, _SLOTS_AT_ONCE):
+            count = min(_SLOTS_AT_ONCE, self._slots - begin)
+            longs = array("q", self._file.read(begin * _SLOT.size, count * _SLOT.size))
+            if sys.byteorder == "little":
+                longs.byteswap()
+            lasts = longs[_LAST_AT::_LONGS]
+            if max(lasts) >= end:
+                times = longs[_TIME_AT::_LONGS]
+                both = zip(times, lasts, strict=True)
+                found.update(time * self._precision for time, last in both if time and last >= end)
+        return found
+
+    def _position(self, time: int) -> int:
+        return time // self._precision % self._slots * _SLOT.size
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class TimerUnit(NamedTuple):
+    """An entry of the timer log.
+
+    :ivar previous: position of the entry before it in the same slot, -1 for the first.
+    :ivar written: when it was written. :ivar delay: milliseconds from then to its slot.
+    :ivar mark: where in the commit log the message went when it was delivered, or ``ELSEWHERE``; 0 before. Java keeps 0
+        here.
+    """
+
+    previous: int
+    magic: int
+    written: int
+    delay: int
+    physical: int
+    size: int
+    topic_hash: int
+    mark: int = 0
+
+    @property
+    def slot(self) -> int:
+        return self.written + self.delay
+
+    @property
+    def is_of_no_message(self) -> bool:
+        """Whether it only stands for something."""
+        return self.physical == NOWHERE
+
+
+class TimerLog:
+    """The entries, in files of fixed size.
+
+    :param file_size: bytes of a file.
+    """
+
+    def __init__(self, fs: FileSystem, directory: Path, file_size: int) -> None:
+        self._fs, self._directory, self._file_size = fs, directory, file_size
+        starts = (segment_start(name) for name in fs.names(directory))
+        self._files: dict[int, File | None] = {start: None for start in starts if start is not None}
+        self.end = 0
+        """Where the next entry goes."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._files
+
+    def recover(self, start: int, messages_end: int) -> list[tuple[int, TimerUnit]]:
+        """The entries from ``start`` on with their positions, as far as they make sense; the log ends behind them.
+
+        :param messages_end: where the commit log ends; entries of messages behind it are cut off, even those
+            before ``start``.
+        """
+        begin = self._begin(start)
+        if begin not in self._files:
+            start = min(self._files, default=0)
+        elif start != begin and self._unit_at(start - UNIT_SIZE) is None:
+            start = begin  # what was there has been cut off, and nobody could note it
+        found: list[tuple[int, TimerUnit]] = []
+        self.end = start
+        for position, unit in self.units(start):
+            if unit.physical >= messages_end:
+                break
+            found.append((position, unit))
+            self.end = position + UNIT_SIZE
+        if not found:
+            self._step_back(messages_end)
+        self._cut_off()
+        return found
+
+    def units(self, start: int | None = None) -> Iterator[tuple[int, TimerUnit]]:
+        """Entries with their positions, from the oldest or from ``start`` on, up to the first that makes no sense."""
+        at = min(self._files, default=0) if start is None else start
+        while self._begin(at) in self._files:
+            data = self._file(at).read(at % self._file_size, UNIT_SIZE * _UNITS_AT_ONCE)
+            if data[12:16] == _BLANK_MAGIC.to_bytes(4, "big", signed=True) or not data:
+                at = self._begin(at) + self._file_size
+                continue
+            before = at
+            for offset in range(0, len(data) - UNIT_SIZE + 1, UNIT_SIZE):
+                unit = _unit(data, offset)
+                if unit is None:
+                    break
+                yield at, unit
+                at += UNIT_SIZE
+            if at == before:
+                return
+
+    def _step_back(self, messages_end: int) -> None:
+        """Cut off the entries before the end whose messages are gone."""
+        while (newest := self.newest()) is not None and newest.physical >= messages_end:
+            self.end -= UNIT_SIZE
+            before = self.end - self._file_size
+            if self.end % self._file_size == 0 and self._begin(before) in self._files:
+                self.end = before + self._last_at + UNIT_SIZE
+
+    def cut(self, position: int) -> None:
+        """End before the entry at a position."""
+        self.end = position
+        self._cut_off()
+
+    def _cut_off(self) -> None:
+        """Remove what lies behind the end: it must not seem to belong to what is appended."""
+        for start in [start for start in self._files if start > self.end]:
+            self._files.pop(start)
+            self._fs.remove(self._path(start))
+        if self._begin(self.end) in self._files:
+            self._file(self.end).erase(self.end % self._file_size)
+
+    def append(self, unit: TimerUnit) -> int:
+        """Write an entry; returns its position.
+
+        :raises OSError: the disk is full or fails.
+        """
+        room = self._file_size - self.end % self._file_size
+        if room < UNIT_SIZE + _BLANK.size:
+            self._file(self.end).write(self.end % self._file_size, _BLANK.pack(room, 0, _BLANK_MAGIC))
+            self.end += room
+        position = self.end
+        self._file(position).write(position % self._file_size, _UNIT.pack(UNIT_SIZE, *unit))
+        self.end = position + UNIT_SIZE
+        return position
+
+    def read(self, position: int) -> TimerUnit | None:
+        """The entry at a position; None when there is none."""
+        return self._unit_at(position) if 0 <= position <= self.end - UNIT_SIZE else None
+
+    def _unit_at(self, position: int) -> TimerUnit | None:
+        if self._begin(position) not in self._files:
+            return None
+        return _unit(self._file(position).read(position % self._file_size, UNIT_SIZE), 0)
+
+    def newest(self) -> TimerUnit | None:
+        """The last entry; None when there is none, or when it is in another file than its end."""
+        return self.read(self.end - UNIT_SIZE) if self.end % self._file_size >= UNIT_SIZE else None
+
+    def mark(self, marks: Sequence[tuple[int, int]]) -> None:
+        """Note in entries where their messages went: position of the entry, place of the message.
+
+        Entries that lie next to each other, as those of messages sent together do, are written together.
+
+        :raises OSError: the disk fails.
+        """
+        first = 0
+        for at in range(1, len(marks) + 1):
+            if at == len(marks) or not self._follow(marks[at - 1][0], marks[at][0]):
+                self._mark_run(marks[first:at])
+                first = at
+
+    def _follow(self, position: int, following: int) -> bool:
+        return following == position + UNIT_SIZE and following % self._file_size != 0
+
+    def _mark_run(self, run: Sequence[tuple[int, int]]) -> None:
+        begin = run[0][0]
+        file, at = self._file(begin), begin % self._file_size
+        if len(run) == 1:
+            file.write(at + _MARK_AT, _MARK.pack(run[0][1]))
+            return
+        units = bytearray(file.read(at, len(run) * UNIT_SIZE))
+        for offset, (_, physical) in zip(range(_MARK_AT, len(units), UNIT_SIZE), run, strict=True):
+            _MARK.pack_into(units, offset, physical)
+        file.write(at, bytes(units))
+
+    def dirty(self, since: int) -> list[Path]:
+        """The files written since the log ended at ``since``; marks may be anywhere, and need not survive a crash."""
+        return [self._path(start) for start in self._files if start + self._file_size > since]
+
+    def remove_before(self, physical: int) -> int:
+        """Remove the oldest files all of whose entries point before ``physical``; returns how many."""
+        removed = 0
+        for start in sorted(self._files)[:-1]:
+            unit = self.read(start + self._last_at)
+            if unit is not None and unit.physical >= physical:
+                break
+            file = self._files.pop(start)
+            if file is not None:
+                file.close()
+            self._fs.remove(self._path(start))
+            removed += 1
+        return removed
+
+    def close(self) -> None:
+        for file in self._files.values():
+            if file is not None:
+                file.close()
+        self._files = {}
+
+    @property
+    def _last_at(self) -> int:
+        """Where in a full file its last entry is."""
+        return self._file_size - (self._file_size - _BLANK.size) % UNIT_SIZE - _BLANK.size - UNIT_SIZE
+
+    def _begin(self, position: int) -> int:
+        return position - position % self._file_size
+
+    def _path(self, start: int) -> Path:
+        return self._directory / segment_name(start)
+
+    def _file(self, position: int) -> File:
+        start = self._begin(position)
+        file = self._files.get(start)
+        if file is None:
+            file = self._files[start] = self._fs.open(self._path(start), self._file_size)
+        return file
+
+
+def _unit(data: bytes, offset: int) -> TimerUnit | None:
+    """The entry there; None where none is, or only a part of one: what was not written reads as zero."""
+    if len(data) < offset + UNIT_SIZE:
+        return None
+    size, *fields = _UNIT.unpack_from(data, offset)
+    unit = TimerUnit(*fields)
+    if size != UNIT_SIZE or not 0 < unit.magic <= _MAGIC_MOST or unit.written <= 0:
+        return None
+    is_message = unit.physical >= 0 and unit.size > 0
+    return unit if is_message or (unit.is_of_no_message and unit.size == 0) else None
+
+
+class TimerCheckpoint:
+    """Times are milliseconds since the epoch.
+
+    :ivar read_ms: the first slot not delivered as a whole. :ivar log_end: up to where log and wheel are on disk.
+    :ivar queue_offset: of the first message of the timers' topic whose entry is not on disk. :ivar master_offset: of
+        the first one without an entry; of a slave, its master's.
+    """
+
+    def __init__(self, fs: FileSystem, path: Path) -> None:
+        self.path = path
+        self._fs = fs
+        data = fs.read(path) or b""
+        self.exists = len(data) >= 32
+        fields = _fields(data)
+        self.read_ms, self.log_end, self.queue_offset, self.master_offset = fields[:4]
+        self.state_version, self.timestamp, self.counter = fields[4:]
+        self._written = b""
+
+    def follow(self, data: bytes) -> None:
+        """Take over from a master's bytes what is its to say: everything but how far this broker itself has come."""
+        self.read_ms, _, _, self.master_offset, self.state_version, self.timestamp, self.counter = _fields(data)
+
+    def encode(self) -> bytes:
+        """The bytes of the file, which are also what a slave asks for."""
+        return _CHECK.pack(
+            self.read_ms, self.log_end, self.queue_offset, self.master_offset, self.state_version, self.timestamp,
+            self.counter,
+        )  # fmt: skip
+
+    def write(self) -> None:
+        """Write the file if anything changed; it is on disk with the next sync of it.
+
+        :raises OSError: the disk is full or fails.
+        """
+        data = self.encode()
+        if data != self._written:
+            file = self._fs.open(self.path, _CHECK_SIZE)
+            try:
+                file.write(0, data)
+            finally:
+                file.close()
+            self._written = data
+
+
+def _fields(data: bytes) -> tuple[int, ...]:
+    """What a checkpoint says; an older one says less, and then there is 0."""
+    return _CHECK.unpack_from(data.ljust(_CHECK.size, b"\0"))
+
+
+def progress(check: bytes) -> tuple[int, int]:
+    """What the bytes of a checkpoint say: the first slot not delivered, the first queue offset without an entry."""
+    fields = _fields(check)
+    return fields[0], fields[3]

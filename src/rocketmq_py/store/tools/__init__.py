@@ -1,0 +1,1 @@
+"""Offline tools: inspection and verification of a store directory."""

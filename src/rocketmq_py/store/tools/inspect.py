@@ -1,0 +1,161 @@
+"""What is in a store on disk, in plain values a tool can print: its parts, its queues, its records.
+
+Works on an :class:`~rocketmq_py.store.tools.offline.OfflineStore` and shows what is there, right or wrong;
+``verify`` judges.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+from rocketmq_py.errors import CorruptRecord, StoreError
+from rocketmq_py.model import MessageExt
+from rocketmq_py.store.log.scan import LogScan
+from rocketmq_py.store.tools.offline import OfflineStore, QueueView, is_blank
+from rocketmq_py.wire.record import decode_record
+
+Row = dict[str, Any]
+
+_PREVIEW = 64
+
+
+def overview(store: OfflineStore) -> Row:
+    """The store as a whole. Times are milliseconds since the epoch, None in an empty store."""
+    log = store.log
+    times = [next(iter(LogScan(log, start)), None) for start in log.starts]
+    first = next((found.store_timestamp for found in times if found is not None), None)
+    end, newest = _end(store)
+    return {
+        "store": str(store.layout.root),
+        "state": store.state,
+        "logBegin": log.min_offset,
+        "logEnd": end,
+        "logFiles": len(log.starts),
+        "logFileSize": log.file_size,
+        "oldestMessage": first,
+        "newestMessage": newest,
+        "topics": len({topic for topic, _ in store.queues}),
+        "queues": len(store.queues),
+        "indexFiles": len(store.indexes),
+        "configFiles": [name for name in store.fs.names(store.layout.config) if name.endswith(".json")],
+    }
+
+
+def _end(store: OfflineStore) -> tuple[int, int | None]:
+    """Where the log ends and when its newest record was stored: the last file that has records is walked."""
+    for start in reversed(store.log.starts):
+        scan, newest = LogScan(store.log, start, check_crc=False), None
+        for found in scan:
+            newest = found.store_timestamp
+        if newest is not None:
+            return scan.end, newest
+    return store.log.min_offset, None
+
+
+def queues(store: OfflineStore, topic: str | None = None) -> list[Row]:
+    """Every queue, or those of a topic.
+
+    :raises StoreError: there is no such topic.
+    """
+    found = [view for key, view in sorted(store.queues.items()) if topic in (None, key[0])]
+    if topic is not None and store.has_batch_queues(topic):
+        raise StoreError(f"topic {topic!r} has batch consume queues, which cannot be shown yet; its records can")
+    if topic is not None and not found:
+        known = ", ".join(sorted({name for name, _ in store.queues})) or "none"
+        raise StoreError(f"the store has no consume queue of topic {topic!r}; it has those of {known}")
+    return [
+        {"topic": view.topic, "queue": view.queue_id, "min": view.min, "max": view.end, "messages": view.end - view.min}
+        for view in found
+    ]
+
+
+def messages(store: OfflineStore, topic: str, queue_id: int, offset: int | None, count: int) -> Iterator[Row]:
+    """Messages of a queue.
+
+    :param offset: the first; the oldest there is when None.
+    :raises StoreError: there is no such queue.
+    """
+    view = store.queues.get((topic, queue_id))
+    if view is None:
+        ids = ", ".join(str(row["queue"]) for row in queues(store, topic))
+        raise StoreError(f"topic {topic!r} has no queue {queue_id} in this store; it has {ids}")
+    return _messages(store, view, view.min if offset is None else offset, count)
+
+
+def _messages(store: OfflineStore, view: QueueView, offset: int, count: int) -> Iterator[Row]:
+    first = max(offset, view.begin)
+    for number, (physical, size, code) in enumerate(view.read(first, count), first):
+        row: Row = {"offset": number, "physical": physical, "size": size, "tagsCode": code}
+        if is_blank((physical, size, code)):
+            yield {**row, "error": "no message: fills the place of one"}
+        else:
+            yield {**row, **record(store, physical)}
+
+
+def record(store: OfflineStore, physical: int) -> Row:
+    """The record at an offset of the log; ``error`` says why there is none."""
+    raw = store.record(physical)
+    if raw is None:
+        return {"physical": physical, "error": _why_none(store, physical)}
+    try:
+        return _message(decode_record(raw), len(raw))
+    except CorruptRecord as e:
+        return {"physical": physical, "size": len(raw), "error": str(e)}
+
+
+def _why_none(store: OfflineStore, physical: int) -> str:
+    if store.log.start_at_or_before(physical) is None:
+        return f"it has expired: the log begins at {store.log.min_offset}"
+    if physical >= store.log.end:
+        return "the log has no such offset"
+    scan = LogScan(store.log, physical)
+    found = next(iter(scan), None)
+    if found is not None:
+        return f"the file ends before: the next record is at {found.physical_offset}"
+    return scan.reason or "nothing was written there"
+
+
+def _message(message: MessageExt, size: int) -> Row:
+    head = message.head
+    return {
+        "physical": head.physical_offset,
+        "size": size,
+        "topic": message.topic,
+        "queue": head.queue_id,
+        "offset": head.queue_offset,
+        "msgId": message.msg_id,
+        "offsetMsgId": message.offset_msg_id,
+        "stored": head.store_timestamp,
+        "born": head.born_timestamp,
+        "bornHost": _host(head.born_host),
+        "storeHost": _host(head.store_host),
+        "sysFlag": head.sys_flag,
+        "flag": head.flag,
+        "reconsumeTimes": head.reconsume_times,
+        "preparedTransactionOffset": head.prepared_transaction_offset,
+        "properties": dict(message.properties),
+        "bodySize": len(message.body),
+        "body": preview(message.body),
+    }
+
+
+def _host(packed: bytes) -> str:
+    """Address and port."""
+    address, port = packed[:-4], int.from_bytes(packed[-4:], "big")
+    if len(address) == 4:
+        return f"{socket.inet_ntop(socket.AF_INET, address)}:{port}"
+    return f"[{socket.inet_ntop(socket.AF_INET6, address)}]:{port}"
+
+
+def preview(body: bytes) -> str:
+    """The beginning of a body as text, or in hexadecimal when it is none."""
+    part = body[:_PREVIEW]
+    more = "…" if len(body) > _PREVIEW else ""
+    try:
+        text = part.decode()
+    except UnicodeDecodeError as e:
+        # A character cut in two at the end is still text.
+        text = part[: e.start].decode() if more and e.start > _PREVIEW - 4 else ""
+    return text + more if text.isprintable() and (text or not body) else f"0x{part.hex()}{more}"

@@ -1,0 +1,269 @@
+"""A store as it lies on disk, opened to be looked at: nothing is changed, created or recovered.
+
+Knows how to find out the sizes of its files, which are nowhere written down. Works on a store of Java or of ours,
+closed in good order or not. Refuses to judge what it finds: that is for ``verify``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from rocketmq_py.core.paths import component_fault
+from rocketmq_py.errors import StoreError
+from rocketmq_py.store.fs.filesystem import Lock
+from rocketmq_py.store.fs.layout import StoreLayout, is_index_name, segment_start
+from rocketmq_py.store.fs.open_files import OpenFiles
+from rocketmq_py.store.fs.readonly import ReadOnlyFileSystem
+from rocketmq_py.store.index.index_file import ENTRY_SIZE, HEADER_SIZE, IndexFile
+from rocketmq_py.store.log.commit_log import CommitLog
+from rocketmq_py.store.log.scan import LogScan
+from rocketmq_py.store.queue.consume_queue import unpack_entries
+from rocketmq_py.store.settings import CONSUME_QUEUE_ENTRY as ENTRY
+
+_MOST_OPEN = 256
+_BLANK_SIZE = 0x7FFFFFFF
+_ENTRIES_PER_SLOT = 4
+
+Entry = tuple[int, int, int]
+
+
+class Odd(NamedTuple):
+    """A file that does not fit in: where it is and what is odd about it."""
+
+    path: Path
+    what: str
+
+
+class QueueView:
+    """The entries of one consume queue on disk: ``begin`` to ``end``, of which those before ``min`` have expired."""
+
+    def __init__(self, topic: str, queue_id: int, directory: Path, starts: list[int], files: OpenFiles) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self._directory = directory
+        self._starts = starts
+        self._files = files
+        self._per_file = files.file_size // ENTRY
+        self.begin = starts[0] if starts else 0
+        self.end = self._find_end()
+        self.min = self.begin
+
+    def _find_end(self) -> int:
+        """Behind the last filled entry; files that a broker made ahead have none."""
+        for start in reversed(self._starts):
+            low, high = 0, self._per_file
+            while low < high:
+                middle = (low + high) // 2
+                physical, size, _ = next(iter(self._read(start + middle, 1)), (-1, 0, 0))
+                low, high = (middle + 1, high) if size > 0 and physical >= 0 else (low, middle)
+            if low:
+                return start + low
+        return self.begin
+
+    def raise_minimum(self, physical: int) -> None:
+        """Move ``min`` to the first entry of a message at ``physical`` of the log or later."""
+        low, high = self.begin, self.end
+        while low < high:
+            middle = (low + high) // 2
+            entry = next(iter(self.read(middle, 1)), (-1, 0, 0))
+            low, high = (middle + 1, high) if entry[0] < physical or is_blank(entry) else (low, middle)
+        self.min = low
+
+    def read(self, offset: int, count: int) -> list[Entry]:
+        """Entries from ``offset``: fewer than ``count`` at the end, or where a file is missing."""
+        found: list[Entry] = []
+        end = min(offset + count, self.end)
+        while offset < end:
+            start = offset - offset % self._per_file
+            part = self._read(offset, min(end, start + self._per_file) - offset) if start in self._starts else []
+            if not part:
+                break
+            found += part
+            offset += len(part)
+        return found
+
+    def _read(self, offset: int, count: int) -> list[Entry]:
+        number = offset % self._per_file
+        path = self._directory / f"{(offset - number) * ENTRY:020d}"
+        try:
+            return list(unpack_entries(self._files.get(path).read(number * ENTRY, count * ENTRY)))
+        except FileNotFoundError:  # a running broker has removed it
+            return []
+
+    def __str__(self) -> str:
+        return f"consume queue {self.topic}-{self.queue_id}"
+
+
+def _usual(sizes: Iterable[int], default: int) -> int:
+    """The size most files have: that of the configuration they were written with."""
+    counted = Counter(filter(None, sizes))
+    return counted.most_common(1)[0][0] if counted else default
+
+
+def is_blank(entry: Entry) -> bool:
+    """Whether an entry only fills the place before the first message of a queue, or of one that was lost."""
+    return entry[0] == 0 and entry[1] == _BLANK_SIZE
+
+
+class OfflineStore:
+    """A store directory, to be used in a ``with`` statement.
+
+    :param root: the store directory.
+    :param hash_slots: how many slots an index file has; found out when not given.
+    :raises StoreError: there is no store.
+    """
+
+    def __init__(self, root: Path, hash_slots: int | None = None) -> None:
+        self.layout = StoreLayout(root)
+        self.fs = ReadOnlyFileSystem()
+        self.odd: list[Odd] = []
+        if not self.fs.is_directory(self.layout.commit_log):
+            raise StoreError(f"{root} is no store: it has no directory commitlog")
+        self._lock: Lock | None = None
+        self.is_held = not self._try_lock()
+        """A broker runs on it: what is newest may be on its way."""
+        self.was_closed = self.fs.size(self.layout.abort) is None
+        """It was closed in good order: nothing may be missing."""
+        self._queue_files: OpenFiles | None = None
+        self.indexes: list[IndexFile] = []
+        self.log = self._open_log()
+        try:
+            self.queues = {(view.topic, view.queue_id): view for view in self._open_queues()}
+            self.indexes.extend(self._open_indexes(hash_slots))
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of everything. Idempotent."""
+        for index in self.indexes:
+            index.close()
+        self.indexes.clear()
+        if self._queue_files is not None:
+            self._queue_files.close()
+        self.log.close()
+        if self._lock is not None:
+            self._lock.release()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every file must be complete: no broker runs, and the last one was stopped in good order."""
+        return self.was_closed and not self.is_held
+
+    @property
+    def state(self) -> str:
+        """In words."""
+        if self.is_held:
+            return "a broker runs on it"
+        return "closed" if self.was_closed else "not closed in good order: the next start recovers it"
+
+    def _try_lock(self) -> bool:
+        """Hold off brokers while we look; False when one is there already."""
+        try:
+            self._lock = self.fs.lock(self.layout.lock)
+        except FileNotFoundError:
+            return True
+        except BlockingIOError:
+            return False
+        return True
+
+    # -- finding files
+
+    def _sizes(self, directory: Path) -> dict[str, int]:
+        """The sizes of the files of a log."""
+        names = filter(lambda name: segment_start(name) is not None, self.fs.names(directory))
+        return {name: self.fs.size(directory / name) or 0 for name in names}
+
+    def _segments(self, directory: Path, size: int) -> list[int]:
+        """Where the files of a log begin that have the size they should."""
+        starts, sizes = [], self._sizes(directory)
+        self.odd += [Odd(directory / name, "is no file of a log") for name in self.fs.names(directory)
+                     if name not in sizes]  # fmt: skip
+        for name, found in sizes.items():
+            if not found:
+                continue  # of a crash right after its creation: the next start removes it
+            if found != size:
+                self.odd.append(Odd(directory / name, f"has {found} bytes, others {size}"))
+            elif int(name) % size:
+                self.odd.append(Odd(directory / name, f"does not begin at a multiple of {size}"))
+            else:
+                starts.append(int(name))
+        return starts
+
+    def _open_log(self) -> CommitLog:
+        size = _usual(self._sizes(self.layout.commit_log).values(), 1)
+        starts = self._segments(self.layout.commit_log, size)
+        log = CommitLog(self.fs, self.layout.commit_log, size)
+        log.starts = starts
+        log.end = starts[-1] + size if starts else 0
+        for before, after in pairwise(starts):
+            if after != before + size:
+                self.odd.append(Odd(log.path(before + size), f"is missing, and what follows before {after}"))
+        return log
+
+    def _open_queues(self) -> Iterator[QueueView]:
+        found = [(topic, int(name), self.layout.queue_directory(topic, int(name))) for topic, name in self._queues()]
+        size = _usual((size for *_, directory in found for size in self._sizes(directory).values()), ENTRY)
+        files = self._queue_files = OpenFiles(self.fs, size, _MOST_OPEN)
+        for topic, queue_id, directory in found:
+            starts = [start // ENTRY for start in self._segments(directory, size)]
+            view = QueueView(topic, queue_id, directory, starts, files)
+            view.raise_minimum(self.log.min_offset)
+            yield view
+
+    def _queues(self) -> Iterator[tuple[str, str]]:
+        root = self.layout.consume_queue
+        for topic in self.fs.names(root):
+            fault = component_fault(topic)
+            if fault is not None:
+                self.odd.append(Odd(root / topic, f"is the folder of no topic: {fault}"))
+                continue
+            for name in self.fs.names(root / topic) if self.fs.is_directory(root / topic) else ():
+                if name.isascii() and name.isdecimal():
+                    yield topic, name
+
+    def _open_indexes(self, slots: int | None) -> Iterator[IndexFile]:
+        for name in self.fs.names(self.layout.index):
+            path = self.layout.index / name
+            size = self.fs.size(path) or 0
+            # Entries and slots are not told apart by the size of a file; four to one is Java's default and ours.
+            shape = slots or (size - HEADER_SIZE) // (4 + _ENTRIES_PER_SLOT * ENTRY_SIZE)
+            entries, rest = divmod(size - HEADER_SIZE - 4 * shape, ENTRY_SIZE)
+            if not is_index_name(name):
+                self.odd.append(Odd(path, "is no index file"))
+            elif shape < 1 or entries < 1 or rest:
+                self.odd.append(Odd(path, f"has {size} bytes: tell maxHashSlotNum by --hash-slots"))
+            else:
+                yield IndexFile(self.fs.open(path, size), shape, entries)
+
+    def has_batch_queues(self, topic: str, queue_id: int | None = None) -> bool:
+        """Whether a topic has batch consume queues, or the one with this id."""
+        if component_fault(topic) is not None:
+            return False
+        _, folder = self.layout.topic_directories(topic)
+        return self.fs.is_directory(folder if queue_id is None else folder / str(queue_id))
+
+    # -- looking at records
+
+    def record(self, physical: int) -> bytes | None:
+        """The record at an offset of the log, checked; None when none begins there."""
+        start = self.log.start_at_or_before(physical)
+        if start is None or physical >= start + self.log.file_size:
+            return None
+        found = next(iter(LogScan(self.log, physical)), None)
+        if found is None or found.physical_offset != physical:
+            return None
+        return self.log.read(physical, found.size)

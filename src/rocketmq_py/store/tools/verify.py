@@ -1,0 +1,174 @@
+"""Checking whether log, queues, index, checkpoint and config files of a store on disk agree.
+
+One walk over the commit log: every record is checked and held against the consume queue and the index, which are read
+along with it. What the next start would mend (a store that was not closed in good order) or what is only on its way (a
+broker runs) is noted; everything else that is wrong is a problem. Changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from rocketmq_py.errors import StoreError
+from rocketmq_py.store.log.checkpoint import Checkpoint
+from rocketmq_py.store.log.scan import Found, LogScan
+from rocketmq_py.store.tools.findings import Findings
+from rocketmq_py.store.tools.offline import OfflineStore
+from rocketmq_py.store.tools.verify_index import IndexCheck
+from rocketmq_py.store.tools.verify_queue import QueueCheck
+from rocketmq_py.store.write import dispatch_fields
+from rocketmq_py.wire import fastjson
+
+_PROGRESS_EVERY = 4 * 1024 * 1024
+
+
+class Counts(NamedTuple):
+    """How much was checked."""
+
+    records: int
+    log_bytes: int
+    queues: int
+    queue_entries: int
+    index_files: int
+    index_entries: int
+    config_files: int
+
+
+class Report(NamedTuple):
+    """The outcome of a check."""
+
+    state: str
+    log_begin: int
+    log_end: int
+    counts: Counts
+    findings: Findings
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether there is no problem; notes are none."""
+        return not self.findings.problems
+
+
+def verify(store: OfflineStore, progress: Callable[[int, int], None] | None = None) -> Report:
+    """Check a whole store.
+
+    :param progress: called now and then with the bytes of the log walked so far, and their total.
+    :raises StoreError: a running broker has removed a file meanwhile.
+    """
+    try:
+        return _Verification(store, progress).run()
+    except FileNotFoundError as e:
+        raise StoreError(f"{e.filename} has been removed meanwhile, by a broker that cleans up: try again") from e
+
+
+class _Verification:
+    def __init__(self, store: OfflineStore, progress: Callable[[int, int], None] | None) -> None:
+        self._store = store
+        self._progress = progress
+        self._findings = Findings(store.is_settled)
+        self._queues = QueueCheck(store, self._findings)
+        self._index = IndexCheck(store, self._findings)
+        self._end = store.log.min_offset
+        self._records = self._bytes = self._newest = 0
+
+    def run(self) -> Report:
+        store, findings = self._store, self._findings
+        for odd in store.odd:
+            findings.problem(str(odd.path), odd.what)
+        for found in self._walk():
+            self._take(found)
+        self._queues.finish(self._end)
+        self._index.finish(self._end)
+        self._check_checkpoint()
+        configs = self._check_configs()
+        counts = Counts(
+            self._records, self._bytes, len(store.queues), self._queues.entries, len(store.indexes),
+            self._index.entries, configs,
+        )  # fmt: skip
+        return Report(store.state, store.log.min_offset, self._end, counts, findings)
+
+    def _take(self, found: Found) -> None:
+        properties = dispatch_fields.parse(found.properties)
+        self._queues.take(found, properties)
+        self._index.take(found, properties)
+        self._records += 1
+        self._bytes += found.size
+        self._newest = max(self._newest, found.store_timestamp)
+
+    # -- the log
+
+    def _walk(self) -> Iterator[Found]:
+        """Every record there is; damage is passed over to the next file."""
+        log, reported = self._store.log, 0
+        total = len(log.starts) * log.file_size
+        start = log.starts[0] if log.starts else None
+        while start is not None:
+            scan = LogScan(log, start)
+            for found in scan:
+                self._end = found.physical_offset + found.size
+                if self._progress is not None and self._end - reported >= _PROGRESS_EVERY:
+                    reported = self._end
+                    self._progress(self._end - log.min_offset, total)
+                yield found
+            start = self._after(scan)
+        if self._progress is not None:
+            self._progress(total, total)
+
+    def _after(self, scan: LogScan) -> int | None:
+        """Where to go on after a walk has ended; None when that was the end of the log."""
+        log = self._store.log
+        following = next((start for start in log.starts if start > scan.end), None)
+        if following is not None and not self._begins_with_record(following):
+            following = None  # made ahead
+        at = log.start_at_or_before(scan.end)
+        where = str(log.path(at)) if at is not None else str(self._store.layout.commit_log)
+        if scan.reason is not None:
+            say = self._findings.problem if following is not None else self._findings.unfinished
+            say(where, f"the log is damaged at {scan.end}: {scan.reason}")
+        elif following is not None:
+            self._findings.problem(where, f"nothing was written from {scan.end} on, but there are later files")
+        return following
+
+    def _begins_with_record(self, start: int) -> bool:
+        buffer = self._store.log.buffer(start)
+        return buffer is not None and any(buffer[0:8])
+
+    # -- the small files
+
+    def _check_checkpoint(self) -> None:
+        path = self._store.layout.checkpoint
+        if self._store.fs.size(path) is None:
+            self._findings.note(str(path), "is missing: after a crash the whole log would be walked")
+            return
+        point = Checkpoint(self._store.fs, path)
+        times = {
+            "log": point.physic_msg_timestamp, "consume queues": point.logics_msg_timestamp,
+            "index": point.index_msg_timestamp,
+        }  # fmt: skip
+        for name, time in times.items():
+            if time < 0 or (self._newest and time > self._newest and not self._store.is_held):
+                self._findings.problem(
+                    str(path), f"vouches for the {name} up to {time}, the newest message is of {self._newest}"
+                )
+
+    def _check_configs(self) -> int:
+        """Whether config files can be read; how many there are."""
+        fs, directory = self._store.fs, self._store.layout.config
+        names = [name for name in fs.names(directory) if name.endswith(".json")]
+        for name in names:
+            error = self._error_in(fs.read(directory / name))
+            if error:
+                backup = self._error_in(fs.read(directory / f"{name}.bak"))
+                advice = "its backup will be used" if not backup else f"nor its backup ({backup})"
+                self._findings.problem(str(directory / name), f"cannot be read ({error}): {advice}")
+        return len(names)
+
+    def _error_in(self, data: bytes | None) -> str:
+        if data is None:
+            return "absent"
+        try:
+            fastjson.loads(data)
+        except ValueError as e:
+            return str(e) or "no JSON"
+        return ""

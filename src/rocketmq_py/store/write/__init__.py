@@ -1,0 +1,1 @@
+"""The write path: encoding of records, batches, and the fields that queues and index take from a record."""

@@ -1,0 +1,94 @@
+"""What queues and index take from a record's properties.
+
+Knows the stored form of properties and a few of their names. Works on bytes, since nothing here needs text.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from rocketmq_py.wire.java_hash import string_hash
+
+TAGS = b"TAGS"
+KEYS = b"KEYS"
+UNIQ_KEY = b"UNIQ_KEY"
+DELAY = b"DELAY"
+INNER_NUM = b"INNER_NUM"
+INNER_BATCH_FLAGS = 0xC0
+"""System flags of a record whose body is that of a batch: it is one, and consumers are to take it apart."""
+_INNER_BATCH = 0x80
+_NEXT = 2
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+
+
+def parse(properties: bytes) -> dict[bytes, bytes]:
+    """Properties of their stored form, by Java's rules: without empty values, the last of several with one name."""
+    found = {}
+    for entry in properties.split(b"\x02"):
+        name, _, value = entry.partition(b"\x01")
+        if value:
+            found[name] = value
+    return found
+
+
+def value_span(properties: bytes, name: bytes) -> tuple[int, int] | None:
+    """Where the value that :func:`parse` gives a property is; None when there is none."""
+    mark = name + b"\x01"
+    at = properties.rfind(mark)
+    while at >= 0:
+        begin = at + len(mark)
+        end = properties.find(b"\x02", begin)
+        end = len(properties) if end < 0 else end
+        if end > begin and (at == 0 or properties[at - 1] == _NEXT):
+            return begin, end
+        at = properties.rfind(mark, 0, at)
+    return None
+
+
+def differing_spans(one: bytes, other: bytes) -> list[tuple[int, int]] | None:
+    """Where values differ between properties of one length; None when more than values differ, or the tags do."""
+    if one == other:
+        return []
+    spans, at = [], 0
+    for mine, others in zip(one.split(b"\x02"), other.split(b"\x02"), strict=False):
+        if mine != others:
+            name, _, value = mine.partition(b"\x01")
+            if len(mine) != len(others) or not value or name == TAGS or not others.startswith(name + b"\x01"):
+                return None
+            spans.append((at + len(name) + 1, at + len(mine)))
+        at += len(mine) + 1
+    return spans
+
+
+@lru_cache(maxsize=4096)
+def tags_code(tags: bytes | None) -> int:
+    """The hash of tags in UTF-8, 0 for none."""
+    return string_hash(tags.decode("utf-8", "replace")) if tags else 0
+
+
+def stored_tags_code(topic: str, properties: dict[bytes, bytes], store_timestamp: int, delays: list[int]) -> int:
+    """The tags code of a record's consume queue entry: its tags' hash, or its deliver time in the delay topic.
+
+    :param delays: milliseconds of the delay levels, level 1 first.
+    """
+    if topic == SCHEDULE_TOPIC:
+        level = properties.get(DELAY, b"")
+        if level.isdigit() and int(level) > 0:
+            return store_timestamp + delays[min(int(level), len(delays)) - 1]
+    return tags_code(properties.get(TAGS))
+
+
+def inner_batch(count: int, base: int) -> bytes:
+    """The stored properties that say how many messages a record has, and the queue offset of the first."""
+    return b"INNER_NUM\x01%d\x02INNER_BASE\x01%d\x02" % (count, base)
+
+
+def is_inner_batch(sys_flag: int) -> bool:
+    """Whether the body of a record is that of a batch."""
+    return bool(sys_flag & _INNER_BATCH)
+
+
+def inner_count(sys_flag: int, properties: dict[bytes, bytes]) -> int:
+    """How many messages a record has."""
+    text = properties.get(INNER_NUM, b"") if is_inner_batch(sys_flag) else b""
+    return int(text) if text.isdigit() else 1

@@ -1,0 +1,376 @@
+"""The way in: turns new messages into records of the commit log, entries of consume queues and keys of the index.
+
+Knows the order of things: offsets are given at once, bytes are gathered and written together when the store settles.
+The record layout is that of ``wire.record``; the fixed part is packed here in one call because this is the hot path.
+Refuses to know who sent a message and who waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from zlib import crc32
+
+import msgspec
+
+from rocketmq_py.errors import MessageIllegal, StoreNotWritable
+from rocketmq_py.store.index.index import MessageIndex
+from rocketmq_py.store.log.commit_log import BLANK_SIZE, CommitLog
+from rocketmq_py.store.queue.batch_consume_queue import MOST_IN_UNIT, BatchConsumeQueue
+from rocketmq_py.store.queue.consume_queue import ConsumeQueue
+from rocketmq_py.store.queue.queue_table import QueueTable
+from rocketmq_py.store.settings import StoreConfig
+from rocketmq_py.store.write import dispatch_fields
+from rocketmq_py.store.write.batches import encode_same_shape, same_shape, split
+from rocketmq_py.store.write.records import Appended, AppendedBatch, NewAlike, NewBatch, NewRecord
+from rocketmq_py.wire.record import BORN_HOST_V6, STORE_HOST_V6, head_struct
+
+MAX_PROPERTIES = 32767
+TRANSACTION_MASK = 0xC
+TRANSACTION_PREPARED = 0x4
+TRANSACTION_ROLLBACK = 0xC
+_CRC_MASK = 0x7FFFFFFF
+_READY = 4096
+_LENGTHS = [n.to_bytes(2, "big") for n in range(_READY)]
+
+
+def _length(properties: bytes) -> bytes:
+    return len(properties).to_bytes(2, "big")
+
+
+def _cannot_grow(error: OSError) -> StoreNotWritable:
+    return StoreNotWritable(f"the commit log cannot grow: {error}")
+
+
+class Writer:
+    """Appends to the log, the queues and the index of one store.
+
+    :param store_host: this broker's address, packed in 8 or 20 bytes.
+    :param clock: milliseconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        log: CommitLog,
+        queues: QueueTable,
+        index: MessageIndex,
+        store_host: bytes,
+        clock: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._waiting = index.waiting
+        self._host = store_host
+        self._host_flag = STORE_HOST_V6 if len(store_host) > 8 else 0
+        self._head = head_struct(self._host_flag)
+        self._overhead = self._head.size + 2
+        self.take_limits()
+        self._clock = clock
+        self._now = 0
+        self.last_timestamp = 0
+        self._start = 0  # of the file being written
+        self._written = 0  # position in that file up to which bytes are in the log
+        self._position = 0  # position behind the last append
+        self._limit = -1  # position an append may reach without more ado
+        self._chunks: list[bytes | bytearray] = []
+        self.touched: list[ConsumeQueue] = []
+        self._refusal: str | None = "it is not open"
+
+    # -- state
+
+    def take_limits(self) -> None:
+        """Take over ``max_message_size``, which may have changed."""
+        # A record of this size breaks no limit, so that the quick path needs one comparison.
+        self._usual_size = min(MAX_PROPERTIES, self._config.max_message_size)
+
+    def resume(self, end: int, last_timestamp: int) -> None:
+        """Go on writing at ``end`` of the log."""
+        self._start = end - end % self._log.file_size
+        self._written = self._position = end - self._start
+        self._limit = -1
+        self.last_timestamp = last_timestamp
+        self._refusal = None
+
+    def refuse(self, why: str) -> None:
+        """Refuse further appends."""
+        self._refusal = why
+        self._limit = -1
+
+    def allow(self) -> None:
+        """Take appends again."""
+        self._refusal = None
+
+    @property
+    def refusal(self) -> str | None:
+        """Why appends are refused, None while they are not."""
+        return self._refusal
+
+    def now(self) -> int:
+        """The store timestamp of appends until the next settle; never goes back."""
+        now = self._now
+        if not now:
+            now = self._now = self.last_timestamp = max(self._clock(), self.last_timestamp)
+        return now
+
+    @property
+    def has_chunks(self) -> bool:
+        """Whether anything was appended since the last :meth:`flush`."""
+        return bool(self._chunks)
+
+    # -- appending
+
+    def append(self, record: NewRecord) -> Appended:
+        """Append one message."""
+        if record.sys_flag & TRANSACTION_PREPARED or len(record.born_host) != 8:  # a bit that rollbacks have, too
+            return self._append_unusual(record)
+        queue = self._queues.by_key.get((record.topic, record.queue_id)) or self._queues.create(
+            record.topic, record.queue_id
+        )
+        body, properties = record.body, record.properties
+        size = self._overhead + len(body) + len(queue.topic_part) + len(properties)
+        position = self._position
+        if position + size > self._limit or size > self._usual_size:
+            position = self._make_room(size, len(body), len(properties))
+        now = self._now or self.now()
+        physical = self._start + position
+        offset = queue.next_offset
+        self._chunks += (
+            self._head.pack(
+                size, queue.magic, crc32(body) & _CRC_MASK, record.queue_id, record.flag, offset, physical,
+                record.sys_flag | self._host_flag, record.born_timestamp, record.born_host, now, self._host,
+                record.reconsume_times, record.prepared_transaction_offset, len(body),
+            ),
+            body, queue.topic_part, _LENGTHS[len(properties)] if size < _READY else _length(properties), properties,
+        )  # fmt: skip
+        self._position = position + size
+        queue.next_offset = offset + 1
+        pending = queue.pending
+        if not pending:
+            self.touched.append(queue)
+        pending += (physical, size, record.tags_code)
+        if record.uniq_key is not None:
+            self._waiting += (queue.key_hash, record.uniq_key.encode(), physical, now)
+        if record.keys:
+            self._index.add_words(queue.key_hash, record.keys.encode(), physical, now)
+        return Appended(offset, physical, now, size)
+
+    def append_many(self, records: Sequence[NewRecord]) -> list[Appended]:
+        """Append messages next to each other, in one file."""
+        total = sum(self._size_bound(record) for record in records)
+        self._check_room(total)
+        return [self.append(record) for record in records]
+
+    def _size_bound(self, record: NewRecord) -> int:
+        """Not less than the size of its record."""
+        if len(record.body) > self._config.max_message_size or len(record.properties) > MAX_PROPERTIES:
+            raise self._too_large(len(record.body), len(record.properties))
+        topic = len(record.topic.encode()) + 2
+        return self._overhead + 12 + len(record.body) + topic + len(record.properties)
+
+    def _check_room(self, total: int) -> None:
+        """Roll over now when ``total`` bytes do not fit into this file."""
+        if total > self._log.file_size - BLANK_SIZE:
+            raise MessageIllegal(
+                f"messages of {total} bytes together do not fit into a commit log file of {self._log.file_size}"
+            )
+        if self._position + total > self._log.file_size - BLANK_SIZE:
+            try:
+                self._roll()
+            except OSError as e:
+                raise _cannot_grow(e) from e
+
+    def append_batch(self, batch: NewBatch) -> AppendedBatch:
+        """Append the messages of a batch body next to each other.
+
+        :raises CorruptRecord: the body is no batch. :raises MessageIllegal: it is too large. Nothing is stored then.
+        """
+        shape = None if batch.properties else same_shape(batch.body)
+        if shape is None:
+            return self._append_varied(self._queues.get_or_create(batch.topic, batch.queue_id), batch)
+        return self.append_alike(
+            NewAlike(
+                batch.topic, batch.queue_id, shape, batch.sys_flag, batch.born_timestamp, batch.born_host,
+                batch.reconsume_times,
+            )
+        )  # fmt: skip
+
+    def append_alike(self, batch: NewAlike) -> AppendedBatch:
+        """Append messages of one shape next to each other.
+
+        :raises MessageIllegal: they are too large; nothing is stored then.
+        """
+        queue, shape = self._queues.get_or_create(batch.topic, batch.queue_id), batch.shape
+        flags = batch.sys_flag | self._host_flag | (BORN_HOST_V6 if len(batch.born_host) > 8 else 0)
+        layout = head_struct(flags)
+        body, properties, count = len(shape.bodies[0]), shape.properties_size, len(shape.bodies)
+        size = layout.size + body + len(queue.topic_part) + 2 + properties
+        position = self._make_room(size * count, body, properties)
+        now, physical, offset = self.now(), self._start + position, queue.next_offset
+        head = layout.pack(
+            size, queue.magic, 0, queue.queue_id, shape.flag, offset, physical, flags, batch.born_timestamp,
+            batch.born_host, now, self._host, batch.reconsume_times, 0, body,
+        )  # fmt: skip
+        self._chunks.append(
+            encode_same_shape(shape, head, queue.topic_part, offset, physical, batch.born, batch.prepared)
+        )
+        self._position = position + size * count
+        physicals = list(range(physical, physical + size * count, size))
+        self._enqueue_all(queue, physicals, size, shape.tags_code)
+        if shape.uniq_keys is not None:
+            keys: list[object] = [queue.key_hash, None, None, now] * count
+            keys[1::4], keys[2::4] = shape.uniq_keys, physicals
+            self._waiting += keys
+        for words, at in zip(shape.words or (), physicals, strict=False):
+            self._index.add_words(queue.key_hash, words, at, now)
+        return AppendedBatch(offset, physicals, now, size * count)
+
+    def _append_varied(self, queue: ConsumeQueue, batch: NewBatch) -> AppendedBatch:
+        """Append a batch message by message."""
+        messages = list(split(batch.body, batch.properties))
+        flags = batch.sys_flag | self._host_flag | (BORN_HOST_V6 if len(batch.born_host) > 8 else 0)
+        layout, topic, host = head_struct(flags), queue.topic_part, self._host
+        sizes = [layout.size + 2 + len(topic) + len(body) + len(own) for _, body, own in messages]
+        self._check_room(sum(sizes))
+        largest = max((len(body) for _, body, _ in messages), default=0)
+        position = self._make_room(sum(sizes), largest, max((len(own) for _, _, own in messages), default=0))
+        now, offset, physical, physicals = self.now(), queue.next_offset, self._start + position, []
+        if not queue.pending:
+            self.touched.append(queue)
+        for (flag, body, own), size in zip(messages, sizes, strict=True):
+            self._chunks += (
+                layout.pack(
+                    size, queue.magic, crc32(body) & _CRC_MASK, queue.queue_id, flag, queue.next_offset, physical,
+                    flags, batch.born_timestamp, batch.born_host, now, host, batch.reconsume_times, 0, len(body),
+                ),
+                body, topic, _length(own), own,
+            )  # fmt: skip
+            known = dispatch_fields.parse(own)
+            queue.pending += (physical, size, dispatch_fields.tags_code(known.get(dispatch_fields.TAGS)))
+            self._index.add_properties(queue.key_hash, known, physical, now)
+            physicals.append(physical)
+            queue.next_offset += 1
+            physical += size
+        self._position = position + sum(sizes)
+        return AppendedBatch(offset, physicals, now, sum(sizes))
+
+    def _enqueue_all(self, queue: ConsumeQueue, physicals: list[int], size: int, tags_code: int) -> None:
+        count = len(physicals)
+        flat = [size] * (3 * count)
+        flat[0::3] = physicals
+        flat[2::3] = [tags_code] * count
+        if not queue.pending:
+            self.touched.append(queue)
+        queue.pending += flat
+        queue.next_offset += count
+
+    def append_inner_batch(self, record: NewRecord, count: int) -> Appended:
+        """Append the messages of a batch as one record.
+
+        :param record: its body is that of a batch send.
+        :raises MessageIllegal: it is too large, or its topic has no batch consume queues.
+        """
+        queue = self._queues.get_or_create(record.topic, record.queue_id)
+        if not isinstance(queue, BatchConsumeQueue) or not 0 < count <= MOST_IN_UNIT:
+            raise MessageIllegal(
+                f"a batch of {count} messages cannot be one record of {queue}: that takes a topic with batch consume "
+                f"queues, and 1 to {MOST_IN_UNIT} messages"
+            )
+        inner = msgspec.structs.replace(
+            record, sys_flag=record.sys_flag | dispatch_fields.INNER_BATCH_FLAGS,
+            properties=record.properties + dispatch_fields.inner_batch(count, queue.next_offset),
+        )  # fmt: skip
+        return self._append_unusual(inner, count)
+
+    def _append_unusual(self, record: NewRecord, count: int = 1) -> Appended:
+        """Append a message with an IPv6 born host or of a transaction, or a record of ``count`` messages."""
+        queue = self._queues.get_or_create(record.topic, record.queue_id)
+        flags = record.sys_flag | self._host_flag | (BORN_HOST_V6 if len(record.born_host) > 8 else 0)
+        head = head_struct(flags)
+        body, properties = record.body, record.properties
+        size = head.size + 2 + len(body) + len(queue.topic_part) + len(properties)
+        position = self._make_room(size, len(body), len(properties))
+        kind = flags & TRANSACTION_MASK
+        queued = kind not in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
+        now, physical = self.now(), self._start + position
+        offset = queue.next_offset if queued else 0
+        self._chunks += (
+            head.pack(
+                size, queue.magic, crc32(body) & _CRC_MASK, record.queue_id, record.flag, offset, physical, flags,
+                record.born_timestamp, record.born_host, now, self._host, record.reconsume_times,
+                record.prepared_transaction_offset, len(body),
+            ),
+            body, queue.topic_part, _length(properties), properties,
+        )  # fmt: skip
+        self._position = position + size
+        if queued:
+            self._enqueue(queue, physical, size, record.tags_code, count)
+        if kind != TRANSACTION_ROLLBACK:
+            if record.uniq_key is not None:
+                self._waiting += (queue.key_hash, record.uniq_key.encode(), physical, now)
+            if record.keys:
+                self._index.add_words(queue.key_hash, record.keys.encode(), physical, now)
+        return Appended(offset, physical, now, size)
+
+    def _enqueue(self, queue: ConsumeQueue, physical: int, size: int, tags_code: int, count: int) -> None:
+        if not queue.pending:
+            self.touched.append(queue)
+        queue.add(physical, size, tags_code, count)
+
+    # -- room
+
+    def _make_room(self, size: int, body: int, properties: int) -> int:
+        """The position at which a record of ``size`` bytes can go; rolls over and takes disk space as needed.
+
+        :raises MessageIllegal: no file could hold it. :raises StoreNotWritable: the store refuses writes.
+        """
+        if self._refusal is not None:
+            raise StoreNotWritable(f"the store refuses messages: {self._refusal}")
+        end = self._log.file_size - BLANK_SIZE
+        if body > self._config.max_message_size or properties > MAX_PROPERTIES or size > end:
+            raise self._too_large(body, properties)
+        try:
+            if self._position + size > end:
+                self._roll()
+            if self._start not in self._log.buffers:
+                self._log.create(self._start)
+            room = self._log.allocate(self._start, self._position + size + BLANK_SIZE)
+        except OSError as e:
+            raise _cannot_grow(e) from e
+        self._limit = min(room - BLANK_SIZE, end)
+        return self._position
+
+    def _too_large(self, body: int, properties: int) -> MessageIllegal:
+        return MessageIllegal(
+            f"a message of {body} bytes with {properties} bytes of properties is too large: the limits are "
+            f"{self._config.max_message_size} (maxMessageSize) and {MAX_PROPERTIES}, and it must fit into a commit log "
+            f"file of {self._log.file_size}"
+        )
+
+    def _roll(self) -> None:
+        """Close this file with a blank and go on in the next."""
+        self.flush()
+        following = self._start + self._log.file_size
+        buffer = self._log.create(following)
+        del buffer
+        if self._position:
+            self._log.allocate(self._start, self._position + BLANK_SIZE)
+        self._log.close_file(self._start, self._position)
+        self._start = following
+        self._written = self._position = 0
+        self._limit = -1
+        self._log.end = following
+
+    def flush(self) -> None:
+        """Put gathered bytes into the log.
+
+        :raises OSError: the disk fails; the bytes are kept, and the next call tries again.
+        """
+        if self._chunks:
+            one = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+            self._log.write(self._start, self._written, one)
+            self._chunks.clear()
+            self._written = self._position
+            self._log.end = self._start + self._position
+        self._now = 0

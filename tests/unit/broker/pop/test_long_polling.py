@@ -1,0 +1,120 @@
+"""Pops that wait for messages: what wakes them, and when they wait no longer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rocketmq_py.protocol.codes import RequestCode as Code
+from tests.unit.broker.harness import START_MS, Client, InProcess, broker
+from tests.unit.broker.pop.poppers import bodies, make_topic, popped, put, take
+from tests.unit.broker.requests import pop, send
+
+WAIT: dict[str, Any] = {"poll_time": 15_000, "born_time": START_MS}
+
+
+def test_a_pop_waits_for_a_message(running: InProcess, client: Client) -> None:
+    make_topic(running, 2)
+    waiting = running.connect()
+    assert waiting.call(Code.POP_MESSAGE, pop(**WAIT)) is None
+    put(client, b"a", queue_id=1)
+    running.turn()
+    [answer] = waiting.heard
+    assert bodies(popped(answer)) == [b"a"]
+
+
+def test_one_of_a_group_is_woken_and_wakes_the_next(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    others = [running.connect() for _ in range(3)]
+    for one in others:
+        assert one.call(Code.POP_MESSAGE, pop(max_msg_nums=1, **WAIT)) is None
+    put(client, b"a")
+    running.turn()
+    assert [len(one.heard) for one in others] == [1, 0, 0]
+    put(client, b"b", b"c")
+    running.turn()
+    assert [len(one.heard) for one in others] == [1, 1, 1]
+
+
+def test_filters_are_asked_before_a_pop_is_woken(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    waiting = running.connect()
+    assert waiting.call(Code.POP_MESSAGE, pop(exp="A", **WAIT)) is None
+    put(client, b"b", properties={"TAGS": "B"})
+    running.turn()
+    assert waiting.heard == []
+    put(client, b"a", properties={"TAGS": "A"})
+    running.turn()
+    assert [bodies(popped(answer)) for answer in waiting.heard] == [[b"a"]]
+
+
+def test_a_pop_waits_in_vain(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    assert client.call(Code.POP_MESSAGE, pop(**WAIT | {"born_time": 0})) is None
+    running.turn(14_999)
+    assert client.heard == []
+    running.turn(1)
+    assert [(answer.code, answer.remark) for answer in client.heard] == [(210, "NO_MESSAGE_IN_QUEUE")]
+
+
+def test_a_message_that_comes_back_wakes_a_pop(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    put(client, b"a")
+    take(client, invisible_time=5_000)
+    waiting = running.connect()
+    assert waiting.call(Code.POP_MESSAGE, pop(**WAIT)) is None
+    running.turn(7_300)
+    assert [bodies(popped(answer)) for answer in waiting.heard] == [[b"a"]]
+
+
+def test_a_long_run_of_unwanted_messages_does_not_end_the_search(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    put(client, *[b"x"] * 900, properties={"TAGS": "X"})
+    put(client, b"a", properties={"TAGS": "A"})
+    assert client.call(Code.POP_MESSAGE, pop(exp="A", **WAIT)) is None
+    running.turn()
+    assert [bodies(popped(answer)) for answer in client.heard] == [[b"a"]]
+
+
+def test_too_many_wait(tmp_path: Path) -> None:
+    with broker(tmp_path / "store", max_pop_polling_size=1) as running:
+        make_topic(running)
+        client = running.connect()
+        assert client.call(Code.POP_MESSAGE, pop(**WAIT)) is None
+        assert client.ask(Code.POP_MESSAGE, pop(**WAIT)).code == 209
+
+
+def test_a_connection_that_is_gone_gets_nothing(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    waiting = running.connect()
+    assert waiting.call(Code.POP_MESSAGE, pop(**WAIT)) is None
+    waiting.leave()
+    put(client, b"a")
+    running.turn()
+    assert waiting.heard == []
+    assert bodies(take(client)) == [b"a"]
+
+
+def test_a_broker_that_stops_answers_everybody(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    assert client.call(Code.POP_MESSAGE, pop(**WAIT)) is None
+    running.services.pop.release()
+    assert [answer.code for answer in client.heard] == [210]
+
+
+def test_a_message_and_its_pop_in_one_read(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    put(client, b"a")
+    assert client.ask(Code.SEND_MESSAGE_V2, send(), b"b").code == 0
+    assert bodies(take(client)) == [b"a", b"b"]
+
+
+def test_a_reset_ends_the_wait(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    put(client, b"a", b"b")
+    take(client)
+    waiting = running.connect()
+    assert waiting.call(Code.POP_MESSAGE, pop(**WAIT)) is None
+    running.services.offsets.reset("g", "t", 0, 1)
+    running.turn()
+    assert [bodies(popped(answer)) for answer in waiting.heard] == [[b"b"]]

@@ -1,0 +1,400 @@
+"""Pops: their checks and what they bring; acks; what comes back."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rocketmq_py.broker.pop import revive
+from rocketmq_py.errors import StoreNotWritable
+from rocketmq_py.protocol import pop_handle
+from rocketmq_py.protocol.bodies.common import SubscriptionGroupConfig
+from rocketmq_py.protocol.bodies.pop import BatchAck, BatchAckRequest
+from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.protocol.headers.pop import AckMessage
+from rocketmq_py.store import Appended, NewRecord
+from tests.unit.broker.harness import START_MS, Client, InProcess, broker
+from tests.unit.broker.pop.poppers import (
+    REVIVE_MS,
+    ack,
+    bodies,
+    change_invisible,
+    extended,
+    make_topic,
+    popped,
+    put,
+    take,
+)
+from tests.unit.broker.requests import pop
+
+# -- what a pop brings
+
+
+def test_messages_and_where_they_came_from(running: InProcess, client: Client) -> None:
+    make_topic(running, 2)
+    put(client, b"a", b"b")
+    put(client, b"c", queue_id=1)
+    answer = client.ask(Code.POP_MESSAGE, pop())
+    assert (answer.code, answer.remark) == (0, "FOUND")
+    assert sorted(message.body for message, _ in popped(answer)) == [b"a", b"b", b"c"]
+    ext = answer.ext
+    assert pop_handle.parse_start_offsets(ext["startOffsetInfo"]) == {("0", 0): 0, ("0", 1): 0}
+    assert pop_handle.parse_msg_offsets(ext["msgOffsetInfo"]) == {("0", 0): [0, 1], ("0", 1): [0]}
+    assert (ext["popTime"], ext["invisibleTime"], ext["restNum"]) == (str(START_MS), "60000", "0")
+    assert 0 <= int(ext["reviveQid"]) < 8
+    assert "orderCountInfo" not in ext
+
+
+def test_nobody_else_of_the_group_gets_them(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    put(client, b"a", b"b", b"c")
+    answer = client.ask(Code.POP_MESSAGE, pop(max_msg_nums=2))
+    assert (bodies(popped(answer)), answer.ext["restNum"]) == ([b"a", b"b"], "1")
+    assert bodies(take(running.connect())) == [b"c"]
+    empty = client.ask(Code.POP_MESSAGE, pop())
+    assert (empty.code, empty.remark, empty.ext["restNum"]) == (210, "NO_MESSAGE_IN_QUEUE", "0")
+    assert bodies(take(client, consumer_group="h")) == [b"a", b"b", b"c"]
+
+
+def test_one_queue_only(running: InProcess, client: Client) -> None:
+    make_topic(running, 2)
+    put(client, b"a")
+    put(client, b"c", queue_id=1)
+    assert bodies(take(client, queue_id=1)) == [b"c"]
+
+
+def test_tags_and_expressions(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    put(client, b"a", b"b", properties={"TAGS": "A", "n": "1"})
+    put(client, b"c", properties={"TAGS": "C", "n": "2"})
+    answer = client.ask(Code.POP_MESSAGE, pop(exp="C || D"))
+    assert bodies(popped(answer)) == [b"c"]
+    assert pop_handle.parse_msg_offsets(answer.ext["msgOffsetInfo"]) == {("0", 0): [2]}
+    assert bodies(take(client, consumer_group="h", exp="n = 1", exp_type="SQL92")) == [b"a", b"b"]
+    assert bodies(take(client, consumer_group="i", exp="X")) == []
+    assert running.services.offsets.query("i", "t", 0) == 3
+
+
+@pytest.mark.parametrize(("mode", "expected"), [(0, [b"a", b"b"]), (1, [b"a", b"b"])])
+def test_where_a_group_begins(running: InProcess, client: Client, mode: int, expected: list[bytes]) -> None:
+    # a short queue whose messages are all in memory is read from its beginning in either mode
+    make_topic(running)
+    put(client, b"a", b"b")
+    assert bodies(take(client, init_mode=mode)) == expected
+
+
+def test_a_group_may_begin_with_the_last_message(tmp_path: Path) -> None:
+    with broker(tmp_path / "store", init_pop_offset_by_check_msg_in_mem=False) as running:
+        client = running.connect()
+        make_topic(running)
+        put(client, b"a", b"b")
+        assert bodies(take(client, init_mode=1)) == [b"b"]
+
+
+def test_a_reset_offset_is_obeyed(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    put(client, b"a", b"b")
+    take(client)
+    running.services.offsets.reset("g", "t", 0, 1)
+    assert bodies(take(client)) == [b"b"]
+
+
+# -- refusals
+
+
+@pytest.mark.parametrize(
+    ("header", "code", "remark"),
+    [
+        ({"topic": "no"}, 17, "topic[no] not exist, apply first please! "),
+        ({"max_msg_nums": 33}, 29, "the broker[127.0.0.1] pop message's num is greater than 32"),
+        ({"queue_id": 1}, 29, "queueId[1] is illegal, topic:[t] topicConfig.readQueueNums:[1] consumer:[/127.0.0.1:"),
+        ({"exp": "||"}, 23, "parse the consumer's subscription failed"),
+        ({"exp": "a >", "exp_type": "SQL92"}, 23, "parse the consumer's subscription failed"),
+        ({"consumer_group": "g g"}, 26, "subscription group [g g] does not exist, "),
+        ({"consumer_group": "off"}, 16, "subscription group no permission, off"),
+        (
+            {"born_time": START_MS - 1_600, "poll_time": 1_000},
+            210,
+            "the broker[127.0.0.1] pop message is timeout too much",
+        ),
+    ],
+)
+def test_refusals(running: InProcess, client: Client, header: dict[str, Any], code: int, remark: str) -> None:
+    make_topic(running)
+    running.services.groups.put([SubscriptionGroupConfig(group_name="off", consume_enable=False)])
+    answer = client.ask(Code.POP_MESSAGE, pop(**header))
+    assert answer.code == code
+    assert (answer.remark or "").startswith(remark)
+
+
+def test_permissions(tmp_path: Path) -> None:
+    with broker(tmp_path / "store", broker_permission=2) as running:
+        make_topic(running)
+        answer = running.connect().ask(Code.POP_MESSAGE, pop())
+        assert (answer.code, answer.remark) == (16, "the broker[127.0.0.1] pop message is forbidden")
+
+
+def test_a_topic_nobody_may_read(running: InProcess, client: Client) -> None:
+    make_topic(running, perm=2)
+    answer = client.ask(Code.POP_MESSAGE, pop())
+    assert (answer.code, answer.remark) == (16, "the topic[t] peeking message is forbidden")
+
+
+# -- acks and what comes back
+
+
+def test_what_is_not_acked_comes_back_once(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    put(client, b"a", b"b", b"c", properties={"TAGS": "A", "KEYS": "k"})
+    first = take(client)
+    assert ack(client, first[1]).code == 0
+    running.turn(60_000)
+    assert take(client) == []
+    running.turn(REVIVE_MS - 60_000)
+    again = take(client)
+    assert bodies(again) == [b"a", b"c"]
+    for one in again:
+        assert (one.message.topic, one.message.tags, one.message.keys) == ("t", "A", "k")
+        assert (one.message.reconsume_times, one.handle.retry) == (1, pop_handle.RETRY_V1)
+        assert one.message.properties["1ST_POP_TIME"] == str(START_MS)
+        assert one.message.properties["ORIGIN_GROUP"] == "g"
+        assert ack(client, one).code == 0
+    running.turn(REVIVE_MS)
+    assert take(client) == []
+
+
+def test_each_failure_counts(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    put(client, b"a")
+    for times in range(4):
+        [one] = take(client)
+        assert one.message.reconsume_times == times
+        running.turn(REVIVE_MS)
+    assert one.message.properties["1ST_POP_TIME"] == str(START_MS)
+
+
+def test_a_batch_of_acks(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    put(client, *[b"%d" % i for i in range(5)])
+    messages = take(client)
+    info = messages[0].handle
+    one = BatchAck(
+        consumer_group="g", topic="t", retry="0", start_offset=info.start_offset, queue_id=0,
+        revive_queue_id=info.revive_queue, pop_time=info.pop_time, invisible_time=60_000,
+        bits=pop_handle.encode_bits([0, 1, 3]),
+    )  # fmt: skip
+    body = BatchAckRequest(broker_name="broker-a", acks=[one]).encode()
+    assert client.ask(Code.BATCH_ACK_MESSAGE, None, body).code == 0
+    running.turn(REVIVE_MS)
+    assert bodies(take(client)) == [b"2", b"4"]
+    assert client.ask(Code.BATCH_ACK_MESSAGE).code == 208
+
+
+def test_a_message_is_kept_invisible(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    put(client, b"a", b"b")
+    first, second = take(client)
+    running.turn(50_000)
+    answer = change_invisible(client, first, 120_000)
+    assert (answer.code, answer.ext["popTime"], answer.ext["invisibleTime"]) == (0, str(START_MS + 50_000), "120000")
+    assert ack(client, second).code == 0
+    running.turn(REVIVE_MS)
+    assert take(client) == []
+    assert ack(client, extended(first, answer)).code == 0
+    running.turn(300_000)
+    assert take(client) == []
+
+
+def test_a_message_comes_back_sooner(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    put(client, b"a")
+    [one] = take(client, invisible_time=3_600_000)
+    assert change_invisible(client, one, 1_000).code == 0
+    running.turn(3_300)
+    assert bodies(take(client)) == [b"a"]
+    running.turn(3_700_000)
+    assert [m.message.reconsume_times for m in take(client)] == [2]
+
+
+def test_what_is_not_out_any_more(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    put(client, b"a", b"b")
+    acked, late = take(client)
+    assert ack(client, acked).code == 0
+    assert ack(client, acked).code == 0
+    answer = change_invisible(client, acked, 10_000)
+    assert answer.code == 208
+    assert "not out any more" in (answer.remark or "")
+    running.turn(REVIVE_MS)
+    assert ack(client, late).code == 0
+    assert bodies(take(client)) == [b"b"]
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"topic": "no"}, 17), ({"queue_id": 9}, 13), ({"queue_id": -1}, 13), ({"offset": 9}, 208),
+        ({"extra_info": "x"}, 1),
+    ],
+)  # fmt: skip
+def test_acks_that_are_refused(running: InProcess, client: Client, change: dict[str, Any], code: int) -> None:
+    make_topic(running)
+    put(client, b"a")
+    [one] = take(client)
+    fields = {"consumer_group": "g", "topic": "t", "queue_id": 0, "extra_info": one.handle.encode(), "offset": 0}
+    assert client.ask(Code.ACK_MESSAGE, AckMessage(**fields | change)).code == code  # type: ignore[arg-type]
+
+
+def test_messages_of_a_topic_that_is_gone_do_not_come_back(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    put(client, b"a")
+    take(client)
+    running.services.topics.delete("t")
+    running.turn(REVIVE_MS)
+    assert len(running.services.pop.log.ledger) == 0
+
+
+def test_very_many_messages_come_back_in_parts(
+    running: InProcess, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(revive, "_AT_ONCE", 3)
+    make_topic(running)
+    put(client, *[b"%d" % i for i in range(8)])
+    messages = [one for _ in range(4) for one in take(client, max_msg_nums=2)]
+    running.turn(REVIVE_MS)
+    assert len(take(client, consumer_group="g", invisible_time=600_000)) == 4
+    late = messages[-2:]
+    for one in late:
+        assert ack(client, one).code == 0
+    running.turn(1)
+    assert bodies(take(client, invisible_time=600_000)) == [b"4", b"5"]
+    running.turn(1)
+    assert take(client) == []
+
+
+def test_a_store_that_refuses_is_asked_again(
+    running: InProcess, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(running)
+    put(client, b"a", b"b")
+    take(client)
+    store = running.services.store
+    append, left = store.append, [1]
+
+    def refuse(record: NewRecord) -> Appended:
+        left[0] -= 1
+        if left[0] < 0:
+            raise StoreNotWritable("the disk is full")
+        return append(record)
+
+    monkeypatch.setattr(store, "append", refuse)
+    running.turn(REVIVE_MS)
+    monkeypatch.setattr(store, "append", append)
+    assert bodies(take(client, invisible_time=600_000)) == [b"a"]
+    running.turn(1_300)
+    again = bodies(take(client, invisible_time=600_000))
+    assert again in ([b"b"], [b"a", b"b"]), "the store refused to write down that a is back"
+    running.turn(10_000)
+    assert take(client) == []
+
+
+def test_the_second_form_of_retry_topics(tmp_path: Path) -> None:
+    with broker(tmp_path / "store", enable_retry_topic_v2=True) as running:
+        client = running.connect()
+        make_topic(running)
+        put(client, b"a")
+        take(client)
+        running.turn(REVIVE_MS)
+        running.services.pop.popper.pick = lambda _: 51  # an even number asks for topics of the first form
+        [one] = take(client)
+        assert (one.handle.retry, one.topic) == (pop_handle.RETRY_V2, "%RETRY%g+t")
+        assert ack(client, one).code == 0
+
+
+def test_the_retry_topic_comes_first_at_times(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    put(client, b"a")
+    take(client)
+    running.turn(REVIVE_MS)
+    put(client, b"b")
+    running.services.pop.popper.pick = lambda _: 19
+    assert bodies(take(client, max_msg_nums=1)) == [b"a"]
+    running.turn(REVIVE_MS)
+    running.services.pop.popper.pick = lambda _: 20
+    assert bodies(take(client, max_msg_nums=1)) == [b"b"]
+
+
+def test_answers_may_name_the_retry_topic_itself(tmp_path: Path) -> None:
+    with broker(tmp_path / "store", pop_response_return_actual_retry_topic=True) as running:
+        client = running.connect()
+        make_topic(running)
+        put(client, b"a")
+        take(client)
+        running.turn(REVIVE_MS)
+        answer = client.ask(Code.POP_MESSAGE, pop())
+        assert answer.ext["startOffsetInfo"] == "1 0 0"
+        assert answer.ext["msgOffsetInfo"] == "1 0 0"
+
+
+# -- restarts
+
+
+def restart(running: InProcess, root: Path, *, clean: bool) -> InProcess:
+    """The broker on the same store again, as after a stop or as after a crash of its process."""
+    if clean:
+        running.services.close()
+    else:
+        running.services.saver.close()
+        running.services.store.close()
+        os.utime(root / "config" / "consumerOffset.json", (START_MS / 1000,) * 2)  # by the clock of the test
+        (root / "abort").touch()
+    again = InProcess(root)
+    again.now = running.now
+    return again
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_pops_outlive_the_broker(tmp_path: Path, *, clean: bool) -> None:
+    root = tmp_path / "store"
+    running = InProcess(root)
+    client = running.connect()
+    make_topic(running)
+    put(client, b"a", b"b", b"c")
+    first = take(client)
+    running.services.offsets.persist()
+    assert ack(client, first[0]).code == 0
+    answer = change_invisible(client, first[1], 600_000)
+    running = restart(running, root, clean=clean)
+    try:
+        client = running.connect()
+        assert ack(client, extended(first[1], answer)).code == 0
+        running.turn(REVIVE_MS)
+        assert bodies(take(client)) == [b"c"]
+        running.turn(900_000)
+        running = restart(running, root, clean=clean)
+        client = running.connect()
+        assert bodies(take(client)) == [b"c"]
+        running.turn(REVIVE_MS)
+        running.turn(REVIVE_MS)
+        assert len(running.services.pop.log.ledger) == 0
+    finally:
+        running.services.close()
+
+
+def test_how_far_the_revive_log_is_dealt_with(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    put(client, b"a", b"b")
+    first = take(client, max_msg_nums=1)
+    second = take(client, max_msg_nums=1)
+    log, offsets = running.services.pop.log, running.services.offsets
+    queue = first[0].handle.revive_queue
+    assert second[0].handle.revive_queue == queue
+    ack(client, second[0])
+    running.turn(1_000)
+    assert offsets.query("CID_RMQ_SYS_REVIVE_GROUP", log.topic, queue) == -1
+    ack(client, first[0])
+    running.turn(1_000)
+    assert offsets.query("CID_RMQ_SYS_REVIVE_GROUP", log.topic, queue) == 3

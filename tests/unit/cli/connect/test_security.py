@@ -1,0 +1,57 @@
+"""TLS and access control on the command line: options, environment, saved contexts; secrets nowhere to be seen."""
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from rocketmq_py.cli import main
+from rocketmq_py.cli.connect.connect import Target
+from rocketmq_py.cli.connect.security import CliSecurity
+from rocketmq_py.tls import TlsOptions
+from rocketmq_py.wire.signing import Credentials
+
+KEYS = {"ROCKETMQ_ACCESS_KEY": "anna", "ROCKETMQ_SECRET_KEY": "s3cret"}
+
+
+def secured(said=None, saved=None, environment=None):
+    return Target("h:1", "here", security=saved or CliSecurity()).secured(said or CliSecurity(), environment or {})
+
+
+def test_nothing_is_the_default():
+    assert secured() == Target("h:1", "here")
+
+
+def test_naming_a_file_is_asking_for_tls():
+    assert secured(CliSecurity(ca="ca.pem")).tls == TlsOptions(ca="ca.pem")
+    assert secured(CliSecurity(tls=True)).tls == TlsOptions()
+    assert secured(CliSecurity(insecure=True)).tls == TlsOptions(verify=False)
+
+
+def test_the_command_line_wins_over_the_context():
+    saved = CliSecurity(tls=True, ca="saved.pem", access_key="saved")
+    assert secured(saved=saved, environment=KEYS).tls == TlsOptions(ca="saved.pem")
+    assert secured(saved=saved, environment=KEYS).credentials == Credentials("saved", "s3cret")
+    assert secured(CliSecurity(tls=False), saved, KEYS).tls is None
+    assert secured(CliSecurity(access_key="me"), saved, KEYS).credentials.access_key == "me"
+
+
+def test_keys_come_from_the_environment_and_only_together():
+    assert secured(environment={**KEYS, "ROCKETMQ_SECURITY_TOKEN": "t"}).credentials == Credentials(
+        "anna", "s3cret", "t"
+    )
+    with pytest.raises(click.UsageError, match="ROCKETMQ_SECRET_KEY"):
+        secured(CliSecurity(access_key="anna"))
+    with pytest.raises(click.UsageError, match="whose it is"):
+        secured(environment={"ROCKETMQ_SECRET_KEY": "s3cret"})
+
+
+def test_contexts_keep_how_a_cluster_is_reached_but_no_secret(tmp_path, monkeypatch):
+    file = tmp_path / "contexts.json"
+    for name, value in {**KEYS, "ROCKETMQ_CONTEXTS": str(file)}.items():
+        monkeypatch.setenv(name, value)
+    options = ("--namesrv", "h:1", "--tls-ca", "ca.pem", "--access-key", "anna")
+    assert CliRunner().invoke(main, ("context", "set", "prod", *options)).exit_code == 0
+    shown = CliRunner().invoke(main, ("context", "show", "prod", "-o", "json"))
+    assert "ca.pem" in shown.output
+    assert "anna" in shown.output
+    assert "s3cret" not in shown.output + file.read_text()

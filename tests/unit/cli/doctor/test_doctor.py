@@ -1,0 +1,136 @@
+"""What a doctor concludes."""
+
+import pytest
+
+from rocketmq_py.cli.doctor import checks as judge
+from rocketmq_py.core.route import TopicRoute
+from rocketmq_py.protocol.bodies.common import (
+    BrokerData,
+    ClusterInfo,
+    ConnectionInfo,
+    ConsumerConnection,
+    QueueData,
+    SubscriptionGroupConfig,
+    TopicRouteData,
+)
+
+NOW = 1_700_000_000_000
+
+
+def info(*names):
+    return ClusterInfo(broker_addr_table={n: BrokerData(broker_name=n, broker_addrs={0: f"{n}:1"}) for n in names})
+
+
+def test_a_name_server():
+    assert judge.name_server("h:1", info("a", "b"), None, 3.2).detail == "2 brokers registered, 3 ms"
+    assert judge.name_server("h:1", info(), None, 1).status == judge.FAIL
+    silent = judge.name_server("h:1", None, "cannot connect", 1)
+    assert (silent.status, silent.detail) == (judge.FAIL, "cannot connect")
+
+
+def test_name_servers_that_agree_or_do_not():
+    assert judge.agreement({"x": info("a")}) == []
+    assert judge.agreement({"x": info("a"), "y": info("a")})[0].status == judge.OK
+    (odd,) = judge.agreement({"x": info("a"), "y": info("a", "b"), "z": info()})
+    assert odd.status == judge.WARN
+    assert "(x: a; y: a, b; z: none)" in odd.detail
+
+
+def test_an_address_that_cannot_be_reached():
+    assert judge.reachable("b", "10.0.0.1:1", None, 2).status == judge.OK
+    check = judge.reachable("b", "10.0.0.1:1", "connection refused", 2)
+    assert check.status == judge.FAIL
+    assert "brokerIP1" in check.advice
+    assert "--map 10.0.0.1:1=HOST:PORT" in check.advice
+
+
+def state(ahead_ms, **more):
+    started = NOW - 93_784_000 + ahead_ms
+    return {"bootTimestamp": str(started), "runtime": "[ 1 days, 2 hours, 3 minutes, 4 seconds ]", **more}
+
+
+@pytest.mark.parametrize(
+    ("ahead", "status", "detail"),
+    [
+        (0, "ok", "in step"),
+        (-900, "ok", "in step"),
+        (60_000, "warn", "the broker's clock is 1m00s ahead"),
+        (-10_000, "warn", "the broker's clock is 10s behind"),
+    ],
+)
+def test_the_clock(ahead, status, detail):
+    check = judge.clock("b", state(ahead), NOW)
+    assert check.status == status
+    assert detail in check.detail
+
+
+def test_an_answer_that_took_long_is_no_clock_that_is_behind():
+    behind = state(-judge.CLOCK_TOLERANCE_MS - 3000)
+    assert judge.clock("b", behind, NOW).status == judge.WARN
+    assert judge.clock("b", behind, NOW, took_ms=3000).status == judge.OK
+    assert judge.clock("b", state(judge.CLOCK_TOLERANCE_MS + 3000), NOW, took_ms=3000).status == judge.WARN
+
+
+def test_what_a_broker_does_not_tell():
+    assert judge.clock("b", {}, NOW).status == judge.WARN
+    assert judge.disk("b", {}).status == judge.WARN
+    assert judge.broker_permission("b", None, "no").status == judge.WARN
+
+
+@pytest.mark.parametrize(("ratio", "status"), [("0.5", "ok"), ("0.75", "warn"), ("0.91", "fail")])
+def test_the_disk(ratio, status):
+    assert judge.disk("b", {"commitLogDiskRatio": ratio}).status == status
+
+
+def test_versions():
+    assert judge.version("b", {"brokerVersionDesc": "V5_5_0"}, ["V5_5_0", "V5_5_0"]).status == judge.OK
+    assert judge.version("b", {"brokerVersionDesc": "V5_5_0"}, ["V5_5_0", "V4_9_3"]).status == judge.WARN
+
+
+@pytest.mark.parametrize(
+    ("perm", "status", "detail"),
+    [("6", "ok", "read and write"), ("4", "warn", "read only"), ("2", "warn", "write only"), ("0", "warn", "neither")],
+)
+def test_what_a_broker_allows(perm, status, detail):
+    check = judge.broker_permission("b", {"brokerPermission": perm}, None)
+    assert check.status == status
+    assert check.detail.startswith(detail)
+
+
+def route(perm, ids):
+    queue = QueueData(broker_name="a", read_queue_nums=2, write_queue_nums=2, perm=perm)
+    data = TopicRouteData(queue_datas=[queue], broker_datas=[BrokerData(broker_name="a", broker_addrs=ids)])
+    return TopicRoute("t", data)
+
+
+def test_a_topic():
+    assert [check.status for check in judge.topic("t", route(6, {0: "h:1"}))] == ["ok", "ok"]
+    read, write, master = judge.topic("t", route(6, {1: "h:1"}))
+    assert (read.status, write.status, master.status) == ("ok", "fail", "warn")
+    assert [check.status for check in judge.topic("t", route(2, {0: "h:1"}))] == ["fail", "ok"]
+
+
+def test_a_group():
+    config = SubscriptionGroupConfig(group_name="g")
+    members = ConsumerConnection(connection_set=[ConnectionInfo(client_id="c", client_addr="h")])
+    assert [check.status for check in judge.group("g", {"a": config}, members, 5)] == ["ok"]
+    assert [check.status for check in judge.group("g", {"a": config}, None, 5)] == ["warn"]
+    assert [check.status for check in judge.group("g", {"a": config}, None, 0)] == ["ok"]
+    config.consume_enable = False
+    assert [check.status for check in judge.group("g", {"a": config}, None, 0)] == ["fail", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("in_sync", "registered", "status"), [(1, 1, "ok"), (2, 1, "ok"), (0, 1, "warn"), (1, 2, "warn")]
+)
+def test_the_slaves_of_a_master(in_sync: int, registered: int, status: str) -> None:
+    found = judge.replication("broker-a", in_sync, registered)
+    assert (found.status, bool(found.advice)) == (status, status == "warn")
+    assert found.detail.startswith(f"{in_sync} of {registered} slave")
+
+
+def test_a_name_without_a_master_cannot_be_written_to() -> None:
+    found = judge.without_master("broker-a", {1: "h:1", 2: "h:2"})
+    assert found is not None
+    assert (found.status, "slaves 1, 2 are" in found.detail) == ("fail", True)
+    assert judge.without_master("broker-a", {0: "h:1"}) is None

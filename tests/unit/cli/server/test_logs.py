@@ -1,0 +1,105 @@
+"""The lines of a server's log, and how often they repeat."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from rocketmq_py.cli.server.logs import JsonLines, Rarely, TextLines, log_as
+from rocketmq_py.core.log_limiter import LogLimiter
+
+
+def record(
+    text: str = "broker %s has %d", *args: object, level: int = logging.WARNING, **more: object
+) -> logging.LogRecord:
+    made = logging.LogRecord("rocketmq_py.broker.metadata.topics", level, __file__, 1, text, args or ("a", 2), None)
+    for name, value in more.items():
+        setattr(made, name, value)
+    return made
+
+
+def failed() -> logging.LogRecord:
+    try:
+        {}["lost"]  # type: ignore[index]
+    except KeyError:
+        return record(exc_info=sys.exc_info())
+    raise AssertionError
+
+
+def test_a_line_for_people() -> None:
+    line = TextLines().format(record())
+    assert line[23:] == " WARNING broker.metadata.topics: broker a has 2"
+    assert line[10] == " "
+    assert line[19] == "."
+
+
+def test_a_line_stays_one_line_whatever_it_quotes() -> None:
+    assert TextLines().format(record("%s", "two\nlines")).endswith(": two lines")
+
+
+def test_a_line_says_how_many_were_left_out() -> None:
+    assert TextLines().format(record(quiet=7)).endswith("broker a has 2 (and 7 more like this)")
+    assert json.loads(JsonLines().format(record(quiet=7)))["more"] == 7
+
+
+def test_a_line_for_machines() -> None:
+    said = json.loads(JsonLines().format(record("broker %s has %s", "ä", LogLimiter)))
+    time = said.pop("time")
+    assert time[10] == "T"
+    assert time[19] == "."
+    assert said == {
+        "level": "warning", "logger": "broker.metadata.topics", "message": f"broker ä has {LogLimiter}",
+        "event": "broker %s has %s", "values": ["ä", str(LogLimiter)],
+    }  # fmt: skip
+    plain = record("plain")
+    plain.args = None
+    assert "values" not in json.loads(JsonLines().format(plain))
+
+
+def test_a_traceback_goes_along() -> None:
+    assert TextLines().format(failed()).endswith("KeyError: 'lost'")
+    assert json.loads(JsonLines().format(failed()))["traceback"].startswith("Traceback (most recent call last)")
+
+
+def test_lines_of_one_wording_are_one_kind() -> None:
+    rarely = Rarely(LogLimiter(limit=1))
+    assert rarely.filter(record())
+    assert not rarely.filter(record("broker %s has %d", "b", 3))
+    assert rarely.filter(record("broker %s has gone", "b"))
+    assert rarely.filter(record(level=logging.ERROR))
+
+
+@pytest.fixture
+def root() -> Iterator[logging.Logger]:
+    logger = logging.getLogger()
+    handlers, level = list(logger.handlers), logger.level
+    yield logger
+    logger.handlers[:], logger.level = handlers, level
+    logger.setLevel(level)
+
+
+@pytest.mark.parametrize(
+    ("before", "level", "after"),
+    [
+        (logging.WARNING, None, logging.WARNING),
+        (logging.DEBUG, None, logging.DEBUG),
+        (logging.DEBUG, "error", logging.ERROR),
+        (logging.WARNING, "debug", logging.DEBUG),
+    ],
+)
+def test_how_much_is_logged(root: logging.Logger, before: int, level: str | None, after: int) -> None:
+    root.setLevel(before)
+    log_as(level, "text")
+    assert root.level == after
+
+
+def test_only_one_handler_writes(root: logging.Logger, capsys: pytest.CaptureFixture[str]) -> None:
+    log_as("info", "text")
+    log_as("info", "json")
+    logging.getLogger("rocketmq_py.x").info("hello")
+    said = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line["message"] for line in said] == ["hello"]

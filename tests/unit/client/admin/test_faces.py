@@ -1,0 +1,32 @@
+"""The two faces of the administration offer the same."""
+
+import inspect
+
+import pytest
+
+from rocketmq_py.client.admin import admin as aio, blocking
+
+COROUTINE_ONLY = {"instance"}
+"""Parameters that make sense in an event loop only."""
+
+
+def public(kind):
+    return {name for name, _ in inspect.getmembers(kind, callable) if not name.startswith("_")}
+
+
+def test_the_same_methods():
+    assert public(blocking.Admin) == public(aio.Admin)
+
+
+@pytest.mark.parametrize("name", [*sorted(public(aio.Admin)), "__init__"])
+def test_the_same_parameters(name):
+    ours, theirs = (inspect.signature(getattr(face.Admin, name)).parameters for face in (blocking, aio))
+    assert [(p.name, p.kind, p.default) for p in ours.values()] == [
+        (p.name, p.kind, p.default) for p in theirs.values() if p.name not in COROUTINE_ONLY
+    ]
+
+
+@pytest.mark.parametrize("name", sorted(public(aio.Admin)))
+def test_every_method_says_what_it_does(name):
+    for face in (blocking, aio):
+        assert inspect.getdoc(getattr(face.Admin, name))

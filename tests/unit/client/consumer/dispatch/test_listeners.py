@@ -1,0 +1,175 @@
+import asyncio
+import functools
+import logging
+
+import pytest
+
+from rocketmq_py.client.consumer.dispatch.listeners import ConsumeContext, ListenerFailure, Slice, make_listener
+from rocketmq_py.core.consumer.process_queue import ProcessQueue
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.model import ConsumeResult, MessageExt, MessageQueue
+
+QUEUE = MessageQueue("T", "broker-a", 0)
+OK, LATER = ConsumeResult.SUCCESS, ConsumeResult.RECONSUME_LATER
+
+
+def messages(count):
+    return [MessageExt((0, 0, 0, 0, 0, i, i, 0, 0, b"", 0, b"", 0, 0, 1), "T", b"x", b"") for i in range(count)]
+
+
+def consume(function, count=3, batch_size=1):
+    listener = make_listener(function, batch_size)
+    piece = Slice(ProcessQueue(QUEUE, 0.0), "T", messages(count), listener)
+    calls = asyncio.run(listener.arun(piece)) if listener.is_async else listener.run(piece)
+    assert piece.exhausted
+    assert piece.is_complete
+    return calls, [m.queue_offset for m in piece.done], [(f.message.queue_offset, f.delay_level) for f in piece.failed]
+
+
+def as_async(function):
+    if function.__code__.co_argcount == 2:
+
+        async def two(first, second):
+            return function(first, second)
+
+        return two
+
+    async def one(first):
+        return function(first)
+
+    return one
+
+
+BOTH = pytest.mark.parametrize("face", [lambda f: f, as_async], ids=["plain", "async"])
+
+
+@BOTH
+def test_nothing_returned_and_success_are_done(face):
+    assert consume(face(lambda m: None)) == (3, [0, 1, 2], [])
+    assert consume(face(lambda m: OK)) == (3, [0, 1, 2], [])
+
+
+@BOTH
+def test_one_failed_message_fails_alone(face, caplog):
+    def odd(message):
+        if message.queue_offset == 1:
+            raise ValueError("no odd ones")
+
+    assert consume(face(odd)) == (3, [0, 2], [(1, 0)])
+    assert "no odd ones" in caplog.text
+    assert "T@:0 offset=1" in caplog.text
+
+
+@BOTH
+def test_later_is_later_and_nonsense_is_too_with_a_word(face, caplog):
+    assert consume(face(lambda m: LATER)) == (3, [], [(0, 0), (1, 0), (2, 0)])
+    assert not caplog.records
+    assert consume(face(lambda m: 17), count=1) == (1, [], [(0, 0)])
+    assert "returned 17" in caplog.text
+
+
+@BOTH
+def test_a_listener_that_exits_fails_and_its_worker_lives_on(face):
+    def leave(message):
+        raise SystemExit(message)
+
+    assert consume(face(leave), count=2) == (2, [], [(0, 0), (1, 0)])
+
+
+@BOTH
+def test_a_batch_gets_a_context(face):
+    seen = []
+
+    def batch(batch, context):
+        seen.append(([m.queue_offset for m in batch], context.queue))
+        context.ack_index = 0
+        context.delay_level = 5
+
+    assert consume(face(batch), count=5, batch_size=2) == (3, [0, 2, 4], [(1, 5), (3, 5)])
+    assert seen == [([0, 1], QUEUE), ([2, 3], QUEUE), ([4], QUEUE)]
+
+
+@BOTH
+def test_a_batch_that_raises_fails_as_a_whole(face, caplog):
+    def batch(batch, context):
+        batch.clear()
+        context.ack_index = 0
+        raise OSError("down")
+
+    assert consume(face(batch), count=2, batch_size=2) == (1, [], [(0, 0), (1, 0)])
+    assert "down" in caplog.text
+
+
+def test_what_an_async_listener_awaits_may_be_cancelled():
+    async def waits(message):
+        future = asyncio.get_running_loop().create_future()
+        future.cancel()
+        await future
+
+    assert consume(waits, count=1) == (1, [], [(0, 0)])
+
+
+def test_the_end_of_the_worker_itself_is_not_a_result():
+    async def waits(message):
+        await asyncio.sleep(60)
+
+    async def scenario():
+        listener = make_listener(waits, 1)
+        piece = Slice(ProcessQueue(QUEUE, 0.0), "T", messages(1), listener)
+        worker = asyncio.ensure_future(listener.arun(piece))
+        await asyncio.sleep(0)
+        worker.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await worker
+        assert not piece.is_complete
+
+    asyncio.run(scenario())
+
+
+class Handler:
+    def method(self, message): ...
+
+    async def batch(self, messages, context): ...
+
+    async def __call__(self, message): ...
+
+
+def test_any_callable_of_the_right_shape_will_do():
+    assert not make_listener(Handler().method, 1).is_async
+    assert make_listener(Handler().batch, 9).is_async
+    assert make_listener(Handler(), 1).is_async
+    assert not make_listener(print, 1).is_async
+    assert not make_listener(functools.partial(lambda bound, message: None, 1), 1).is_async
+    assert consume(lambda message, log=logging: None) == (3, [0, 1, 2], [])
+
+
+@pytest.mark.parametrize(
+    ("function", "batch_size", "says"),
+    [
+        (lambda: None, 1, "takes 0 arguments"),
+        (lambda a, b, c: None, 1, "takes 3 arguments"),
+        (lambda message: None, 32, "consume_batch_size is 32"),
+        ("text", 1, "must be callable"),
+    ],
+)
+def test_a_listener_of_another_shape_is_refused(function, batch_size, says):
+    with pytest.raises(ConfigError, match=says):
+        make_listener(function, batch_size)
+
+
+def test_news_are_told_once_and_an_abandoned_slice_begins_nothing_more():
+    piece = Slice(ProcessQueue(QUEUE, 0.0), "T", messages(3), make_listener(lambda m: None, 1))
+    first = next(piece.pending)
+    piece.done.append(first)
+    assert piece.news() == ([first], [])
+    piece.abandon()
+    assert piece.listener.run(piece) == 0
+    piece.failed.append(ListenerFailure(first))
+    assert piece.news() == ([], [ListenerFailure(first)])
+    assert piece.news() == ([], [])
+    assert piece.finished == 2
+
+
+def test_a_context_leaves_the_choice_to_the_broker_unless_told():
+    context = ConsumeContext(QUEUE)
+    assert (context.delay_level, context.ack_index, context.queue) == (0, 2**31 - 1, QUEUE)

@@ -1,0 +1,360 @@
+"""The lite pull consumer against a scripted broker: what it asks, and what it makes of the answers."""
+
+import asyncio
+import json
+import logging
+
+import pytest
+
+from rocketmq_py.client.client_instance import ClientInstance
+from rocketmq_py.client.consumer.lite_pull import pull_loop
+from rocketmq_py.client.consumer.lite_pull.consumer import LitePullConsumer
+from rocketmq_py.core.consumer import flow_control
+from rocketmq_py.errors import ConfigError, NetworkError
+from rocketmq_py.model import ConsumeFromWhere, MessageQueue, RecordHead
+from rocketmq_py.protocol.bodies.common import HeartbeatData
+from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
+from rocketmq_py.wire.command import Command, encode_command
+from rocketmq_py.wire.record import decode_record, encode_record
+from tests.unit.client.scripted import ScriptedNetwork, route_answer
+
+GROUP, TOPIC = "g", "T"
+NS, BROKER = "ns:1", "b:1"
+QUEUE = MessageQueue(TOPIC, "b", 0)
+PATIENCE = 30.0
+
+
+@pytest.fixture(autouse=True)
+def hurry(monkeypatch):
+    """What takes seconds takes a millisecond."""
+    for module, name in ((flow_control, "STATE_DELAY"), (pull_loop, "STATE_DELAY"), (pull_loop, "START_DELAY")):
+        monkeypatch.setattr(module, name, 0.001)
+
+
+def record(offset, properties=b"", body=b"x"):
+    head = RecordHead(0, 0, 0, 0, 0, offset, 1000 + offset, 0, 1, bytes(8), 2, bytes(8), 0, 0, 0)
+    return encode_record(head, TOPIC, body, properties)
+
+
+def pulled(code, next_offset, body=b"", **more):
+    ext = {"suggestWhichBrokerId": "0", "nextBeginOffset": str(next_offset), "minOffset": "0", "maxOffset": "9", **more}
+    return Command(code, ext=ext, body=body)
+
+
+class Broker:
+    """One broker with one queue. ``pulls`` answers pulls by their offset; what it does not know is held."""
+
+    def __init__(self):
+        self.network = ScriptedNetwork(self.answer)
+        self.stored = 0
+        self.pulls = {}
+        self.special = {}
+        self.instance = ClientInstance(NS)
+        self.network.carry(self.instance.connections)
+
+    def consumer(self, **options):
+        return LitePullConsumer(GROUP, instance=self.instance, **options)
+
+    def assigned(self, **options):
+        member = self.consumer(**options)
+        member.assign([QUEUE])
+        return member
+
+    def answer(self, address, request):
+        if request.code in self.special:
+            return self.special[request.code](request)
+        if request.code == Code.GET_ROUTEINFO_BY_TOPIC:
+            return route_answer({"b": 1} if request.ext["topic"] == TOPIC else None)
+        if request.code == Code.GET_CONSUMER_LIST_BY_GROUP:
+            return Command(0, body=json.dumps({"consumerIdList": [self.instance.client_id]}).encode())
+        if request.code == Code.QUERY_CONSUMER_OFFSET:
+            unknown = Command(ResponseCode.QUERY_NOT_FOUND)
+            return unknown if self.stored is None else Command(0, ext={"offset": str(self.stored)})
+        if request.code == Code.LITE_PULL_MESSAGE:
+            answers = self.pulls.get(int(request.ext["queueOffset"]))
+            return answers.pop(0) if answers else None
+        return Command(0)
+
+    def asked(self, code, **ext):
+        """The requests of a code, in order."""
+        return [
+            request
+            for _, request in self.network.requests
+            if request.code == code and all(request.ext.get(name) == value for name, value in ext.items())
+        ]
+
+    async def pull(self, offset, times=1):
+        """The newest pull at an offset, once it was asked for so often."""
+        async with asyncio.timeout(PATIENCE):
+            while len(found := self.asked(Code.LITE_PULL_MESSAGE, queueOffset=str(offset))) < times:
+                self.network.asked.clear()
+                await self.network.asked.wait()
+        return found[-1]
+
+    def answer_late(self, request, answer):
+        answer.opaque, answer.flag = request.opaque, 1
+        self.network.transports[BROKER].deliver(encode_command(answer))
+
+
+def scenario(function):
+    async def run():
+        broker = Broker()
+        try:
+            await function(broker)
+        finally:
+            await broker.instance.stop()
+
+    asyncio.run(run())
+
+
+def test_a_pull_is_a_lite_one_with_its_subscription_and_without_a_commit():
+    async def run(broker):
+        member = broker.consumer()
+        member.subscribe(TOPIC, "a || b")
+        async with member:
+            ext = (await broker.pull(0)).ext
+            beat = HeartbeatData.decode(broker.asked(Code.HEART_BEAT)[-1].body).consumer_data_set[0]
+        assert {name: ext.get(name) for name in ("sysFlag", "commitOffset", "subVersion", "maxMsgNums")} == {
+            "sysFlag": "22",
+            "commitOffset": "0",
+            "subVersion": "0",
+            "maxMsgNums": "10",
+        }
+        assert (ext["subscription"], ext["expressionType"], ext["suspendTimeoutMillis"]) == ("a || b", "TAG", "20000")
+        assert (beat.consume_type, beat.consume_from_where) == ("CONSUME_ACTIVELY", "CONSUME_FROM_LAST_OFFSET")
+        assert [subscription.topic for subscription in beat.subscription_data_set] == [TOPIC]  # no retry topic
+        assert not broker.asked(Code.PULL_MESSAGE)
+        assert broker.network.codes(BROKER)[-1] == Code.UNREGISTER_CLIENT
+
+    scenario(run)
+
+
+@pytest.mark.parametrize(("mode", "start"), [("LAST_OFFSET", 40), ("FIRST_OFFSET", 0), ("TIMESTAMP", 25)])
+def test_where_a_group_without_offsets_starts(mode, start):
+    async def run(broker):
+        broker.stored = None
+        broker.special[Code.GET_MAX_OFFSET] = lambda request: Command(0, ext={"offset": "40"})
+        broker.special[Code.SEARCH_OFFSET_BY_TIMESTAMP] = lambda request: Command(0, ext={"offset": "25"})
+        async with broker.assigned(consume_from=ConsumeFromWhere[mode]) as member:
+            await broker.pull(start)
+            await member.commit()
+            assert await member.committed(QUEUE) == start
+
+    scenario(run)
+
+
+def test_what_is_committed_here_counts_more_than_what_the_broker_has():
+    async def run(broker):
+        broker.pulls[0] = [pulled(0, 2, record(0) + record(1))]
+        async with broker.assigned() as member:
+            await member.poll()
+            await member.commit()
+            member.assign([MessageQueue(TOPIC, "b", 1)])
+            member.assign([QUEUE])
+            await broker.pull(2, times=2)
+        assert len(broker.asked(Code.QUERY_CONSUMER_OFFSET, queueId="0")) == 1
+
+    scenario(run)
+
+
+def test_an_answer_that_comes_after_a_seek_is_not_delivered():
+    async def run(broker):
+        broker.special[Code.GET_MAX_OFFSET] = lambda request: Command(0, ext={"offset": "40"})
+        broker.special[Code.GET_MIN_OFFSET] = lambda request: Command(0, ext={"offset": "0"})
+        async with broker.assigned() as member:
+            held = await broker.pull(0)
+            await member.seek(QUEUE, 30)
+            second = await broker.pull(30)
+            broker.answer_late(held, pulled(0, 1, record(0)))
+            broker.answer_late(second, pulled(0, 31, record(30)))
+            assert [m.queue_offset for m in await member.poll()] == [30]
+        stored = broker.asked(Code.UPDATE_CONSUMER_OFFSET)[-1]
+        assert (stored.ext["commitOffset"], stored.is_oneway) == ("31", False)
+
+    scenario(run)
+
+
+def test_an_offset_outside_of_the_queue_is_given_up_for_the_brokers(caplog):
+    async def run(broker):
+        broker.stored = 3
+        broker.pulls[3] = [pulled(ResponseCode.PULL_OFFSET_MOVED, 7)]
+        async with broker.assigned():
+            await broker.pull(7)
+        assert "offset 3 of T@b:0 lies outside the queue or was reset: on from 7" in caplog.text
+
+    scenario(run)
+
+
+def test_a_queue_that_is_set_back_is_delivered_from_there_and_what_was_held_is_not():
+    async def run(broker):
+        broker.pulls[0] = [pulled(0, 5, b"".join(record(i) for i in range(5)))]
+        async with broker.assigned() as member:
+            broker.answer_late(await broker.pull(5), pulled(ResponseCode.PULL_OFFSET_MOVED, 1))
+            broker.answer_late(await broker.pull(1), pulled(0, 3, record(1) + record(2)))
+            await broker.pull(3)
+            assert [m.queue_offset for m in await member.poll()] == [1, 2]
+            await member.commit()
+            assert await member.committed(QUEUE) == 3
+
+    scenario(run)
+
+
+def test_brokers_may_ask_for_its_state_and_set_it_back():
+    async def run(broker):
+        broker.pulls[0] = [pulled(0, 2, record(0) + record(1))]
+        async with broker.assigned() as member:
+            await member.poll()
+            await member.commit()
+            assert member.consume_offsets(TOPIC) == {QUEUE: 2}
+            info = member.running_info()
+            assert info["properties"]["PROP_CONSUME_TYPE"] == "CONSUME_ACTIVELY"
+            assert info["mqTable"][QUEUE]["commitOffset"] == 2
+            await member.reset_offsets({QUEUE: 0, MessageQueue(TOPIC, "b", 7): 0})
+            await broker.pull(0, times=2)
+            assert await member.committed(QUEUE) == 0
+            answer = await member.consume_directly(decode_record(record(0), 0))
+            assert (answer["consumeResult"], "no listener" in answer["remark"]) == ("CR_THROW_EXCEPTION", True)
+
+    scenario(run)
+
+
+def test_the_next_pull_leaves_before_the_messages_of_the_last_are_taken():
+    async def run(broker):
+        broker.pulls[0] = [pulled(0, 1, record(0))]
+        broker.pulls[1] = [pulled(0, 2, record(1))]
+        async with broker.assigned() as member:
+            await broker.pull(2)
+            assert [[m.queue_offset for m in await member.poll()] for _ in range(2)] == [[0], [1]]
+
+    scenario(run)
+
+
+def test_a_full_queue_is_pulled_again_when_it_is_polled():
+    async def run(broker):
+        broker.pulls[0] = [pulled(0, 2, record(0) + record(1))]
+        async with broker.assigned(pull_threshold_for_queue=1) as member:
+            assert len(await member.poll()) == 2
+            await broker.pull(2)
+
+    scenario(run)
+
+
+def test_hash_collisions_are_filtered_away_and_the_queue_moves_on():
+    async def run(broker):
+        broker.pulls[0] = [pulled(0, 1, record(0, b"TAGS\x01BB"))]
+        member = broker.consumer()
+        member.assign([QUEUE], "Aa")
+        async with member:
+            await broker.pull(1)
+            assert await member.poll(0) == []
+            await member.commit()
+            assert await member.committed(QUEUE) == 1
+
+    scenario(run)
+
+
+def test_an_sql_filter_is_checked_first_and_pulled_with_its_version():
+    async def run(broker):
+        member = broker.consumer()
+        member.subscribe(TOPIC, sql="a > 1")
+        async with member:
+            ext = (await broker.pull(0)).ext
+            version = member._subscription(TOPIC).sub_version
+        assert broker.asked(Code.CHECK_CLIENT_CONFIG)
+        assert (ext["subscription"], ext["expressionType"]) == ("a > 1", "SQL92")
+        assert 0 < int(ext["subVersion"]) <= version
+
+    scenario(run)
+
+
+def test_a_broker_that_does_not_filter_by_sql_is_told_of_at_the_start():
+    async def run(broker):
+        broker.special[Code.CHECK_CLIENT_CONFIG] = lambda request: Command(1, remark="not enabled")
+        member = broker.consumer()
+        member.assign([QUEUE], sql="a > 1")
+        with pytest.raises(ConfigError, match="enablePropertyFilter"):
+            await member.start()
+
+    scenario(run)
+
+
+def test_trouble_is_told_once_and_tried_again(caplog):
+    async def run(broker):
+        refused = Command(ResponseCode.NO_PERMISSION, remark="lite pull is forbidden")
+        broker.pulls[0] = [refused, Command(16, remark="still"), pulled(0, 1, b"garbage"), pulled(0, 1, record(0))]
+        async with broker.assigned() as member:
+            assert len(await member.poll(PATIENCE)) == 1
+        told = [r.message for r in caplog.records if r.levelno >= logging.WARNING]
+        assert "pulling T@b:0 at 0 failed, again in 0.001 s: code 16 from b:1: lite pull is forbidden" in told
+        assert not any("still" in message for message in told)
+        assert "pulling T@b:0 works again" in told
+
+    scenario(run)
+
+
+def test_a_start_that_cannot_be_found_out_is_asked_for_again():
+    async def run(broker):
+        answers = [Command(1, remark="not now"), Command(0, ext={"offset": "5"})]
+        broker.special[Code.QUERY_CONSUMER_OFFSET] = lambda request: answers.pop(0)
+        async with broker.assigned():
+            await broker.pull(5)
+
+    scenario(run)
+
+
+def test_a_commit_that_no_broker_stores_is_an_error():
+    async def run(broker):
+        broker.special[Code.UPDATE_CONSUMER_OFFSET] = lambda request: Command(1, remark="disk full")
+        async with broker.assigned() as member:
+            await broker.pull(0)
+            with pytest.raises(Exception, match="disk full"):
+                await member.commit()
+
+    scenario(run)
+
+
+def test_a_start_that_fails_leaves_nothing_behind():
+    async def run(broker):
+        broker.network.unreachable.add(NS)
+        member = broker.assigned()
+        with pytest.raises(NetworkError):
+            await member.start()
+        assert broker.instance.members == []
+
+    scenario(run)
+
+
+def test_offsets_are_persisted_from_time_to_time_also_of_queues_that_are_gone():
+    async def run(broker):
+        broker.pulls[0] = [pulled(0, 1, record(0))]
+        async with broker.assigned() as member:
+            await member.poll()
+            await member.commit()
+            member.assign([MessageQueue(TOPIC, "b", 1)])
+            await member.persist_offsets()
+            await broker.pull(0, times=2)
+            last = broker.asked(Code.UPDATE_CONSUMER_OFFSET, queueId="0")[-1]
+            assert (last.ext["commitOffset"], last.is_oneway) == ("1", True)
+            before = len(broker.asked(Code.UPDATE_CONSUMER_OFFSET, queueId="0"))
+            await member.persist_offsets()
+            assert len(broker.asked(Code.UPDATE_CONSUMER_OFFSET, queueId="0")) == before
+
+    scenario(run)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"pull_batch_size": 0},
+        {"pull_threshold_for_all": 0},
+        {"auto_commit_interval": 0.5},
+        {"timeout_when_suspend": 10.0},
+        {"consume_timestamp": "yesterday"},
+    ],
+)
+def test_options_that_can_never_work(option):
+    async def run(broker):
+        with pytest.raises(ConfigError, match=next(iter(option))):
+            broker.consumer(**option)
+
+    scenario(run)

@@ -1,0 +1,59 @@
+"""Watching the queues of topics: who hears of what, and what a failing listener or name server costs."""
+
+import asyncio
+
+import pytest
+
+from rocketmq_py.client.client_instance import ClientInstance
+from rocketmq_py.client.consumer.lite_pull.topic_watch import TopicWatch
+from tests.unit.client.scripted import ScriptedNetwork, cluster
+
+PATIENCE = 30.0
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_change_is_told_once_whatever_happened_before(is_async, caplog):
+    async def run():
+        topics = {"T": {"b": 1}}
+        network = ScriptedNetwork(cluster(topics))
+        instance = ClientInstance("ns:1")
+        network.carry(instance.connections)
+        watch, heard, told = TopicWatch(instance, 0.001), [], asyncio.Event()
+
+        def listener(topic, queues):
+            heard.append((topic, len(queues)))
+            told.set()
+            if len(queues) == 2:
+                raise ValueError("on purpose")
+
+        async def listener_async(topic, queues):
+            listener(topic, queues)
+
+        async def change(**topic):
+            """Changes the topic once it was looked at, and then lets it be looked at again."""
+            await looks(network, 2)
+            topics.update(topic)
+            await looks(network, 2)
+
+        watch.start()
+        watch.add("T", listener_async if is_async else listener)
+        await change(T={"b": 2})
+        await change(T=None)
+        await change(T={"b": 3})
+        await asyncio.wait_for(told.wait(), PATIENCE)
+        await watch.close()
+        await instance.stop()
+        assert heard == [("T", 2), ("T", 3)]
+
+    asyncio.run(run())
+    assert "the listener for the queues of topic T failed" in caplog.text
+    assert "the queues of topic T cannot be looked at: no route for topic 'T'" in caplog.text
+
+
+async def looks(network, count):
+    """Waits until the name server was asked so many times more."""
+    wanted = len(network.requests) + count
+    async with asyncio.timeout(PATIENCE):
+        while len(network.requests) < wanted:
+            network.asked.clear()
+            await network.asked.wait()

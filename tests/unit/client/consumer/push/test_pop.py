@@ -1,0 +1,479 @@
+"""The push consumer in POP mode against scripted brokers: what it is assigned, pops, acks and keeps invisible."""
+
+import asyncio
+import json
+import logging
+import threading
+
+import pytest
+
+from rocketmq_py.client.consumer import broker_assignment
+from rocketmq_py.client.consumer.push.consumer import PushConsumer
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.model import ConsumeFromWhere, ConsumeResult, MessageQueue
+from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
+from rocketmq_py.wire import fastjson
+from rocketmq_py.wire.command import Command
+from tests.unit.client.consumer.popbroker import GROUP, PATIENCE, RETRY, TOPIC, eventually, record, scenario
+from tests.unit.client.consumer.push.poppush import (
+    POP,
+    POP_RETRY,
+    PULL,
+    Listener,
+    consumer,
+    dead_letters,
+    hurry,
+    later,
+    pops,
+    take_sends,
+)
+
+
+@pytest.fixture(autouse=True)
+def fast(monkeypatch):
+    hurry(monkeypatch)
+
+
+def test_it_asks_what_is_assigned_and_pops_there():
+    async def run(brokers):
+        async with consumer(brokers, Listener(), consume_from=ConsumeFromWhere.FIRST_OFFSET) as member:
+            asked = {request.body for request in brokers.asked(Code.QUERY_ASSIGNMENT)}
+            assert any(b'"strategyName":"AVG"' in body and b'"topic":"T"' in body for body in asked)
+            assert not brokers.asked(Code.GET_CONSUMER_LIST_BY_GROUP)
+            assert member.queues == [MessageQueue(TOPIC, "b", -1)]
+            await brokers.until(lambda: pops(brokers))
+            wanted = {"consumerGroup": GROUP, "topic": TOPIC, "queueId": "-1", "maxMsgNums": "32", "exp": "*",
+                      "invisibleTime": "60000", "pollTime": "15000", "bornTime": "0", "initMode": "0",
+                      "expType": "TAG", "order": "false", "bname": "b"}  # fmt: skip
+            assert pops(brokers)[0].ext == wanted
+
+    scenario(run)
+
+
+def test_done_messages_are_acked_and_the_next_pop_is_under_way():
+    async def run(brokers):
+        brokers.has["b"] = [[record(0), record(1, queue_id=1)], [record(2)]]
+        listener = Listener()
+        async with consumer(brokers, listener):
+            await brokers.until(lambda: len(brokers.acked) == 3)
+            assert sorted(brokers.acked) == [("b", 0), ("b", 1), ("b", 2)]
+            await brokers.until(lambda: len(pops(brokers)) == 3)
+        assert not brokers.asked(Code.UPDATE_CONSUMER_OFFSET)
+
+    scenario(run)
+
+
+@pytest.mark.parametrize(("properties", "seconds"), [(b"", 10), (b"RECONSUME", 60)])
+def test_failed_messages_come_again_later_each_time(properties, seconds):
+    async def run(brokers):
+        ck = b"POP_CK\x010 1000000 60000 1 1 b 0 0\x02" if properties else b""
+        brokers.has["b"] = [[record(0, properties=ck, times=2 if properties else 0)]]
+        async with consumer(brokers, Listener(later)):
+            await brokers.until(lambda: brokers.extended)
+            assert brokers.extended == [(0, seconds * 1000)]
+            if properties:
+                assert brokers.asked(Code.CHANGE_MESSAGE_INVISIBLETIME)[0].ext["topic"] == POP_RETRY
+        assert not brokers.acked
+        assert not brokers.asked(Code.CONSUMER_SEND_MSG_BACK)
+
+    scenario(run)
+
+
+def test_a_listener_says_when_a_batch_comes_again_and_which_of_it_is_done():
+    async def run(brokers):
+        brokers.has["b"] = [[record(0), record(1), record(2)]]
+
+        async def listen(messages, context):
+            context.ack_index, context.delay_level = 0, 2
+
+        async with consumer(brokers, listen, consume_batch_size=10):
+            await brokers.until(lambda: len(brokers.extended) == 2 and brokers.acked)
+            assert brokers.extended == [(1, 60_000), (2, 60_000)]
+            assert brokers.acked == [("b", 0)]
+
+    scenario(run)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_message_whose_deliveries_are_used_up_goes_to_the_dead_letters_and_is_acked(times):
+    """One that has come too often, as other members let it lapse, is not even consumed again."""
+
+    async def run(brokers):
+        take_sends(brokers)
+        brokers.has["b"] = [[record(0, times=times)]]
+        listener = Listener(later)
+        async with consumer(brokers, listener, max_reconsume_times=1):
+            await brokers.until(lambda: brokers.acked)
+            [sent] = dead_letters(brokers)
+            assert (sent.ext["j"], sent.ext["l"]) == (str(times + 1), "1")  # more than allowed: the broker's cue
+            assert "POP_CK" not in sent.ext["i"]
+            assert listener.seen == ([0] if times == 1 else [])
+        assert not brokers.extended
+
+    scenario(run)
+
+
+def test_a_message_that_cannot_be_buried_is_delivered_again():
+    async def run(brokers):
+        brokers.special[Code.SEND_MESSAGE_V2] = lambda request: Command(ResponseCode.NO_PERMISSION, remark="no")
+        brokers.has["b"] = [[record(0, times=16)]]
+        async with consumer(brokers, Listener(later)):
+            await brokers.until(lambda: dead_letters(brokers))
+        assert not brokers.acked
+
+    scenario(run)
+
+
+def test_what_takes_too_long_counts_for_nothing(monkeypatch, caplog):
+    async def run(brokers):
+        brokers.has["b"] = [[record(0), record(1)]]
+        late = asyncio.Event()
+
+        async def listen(message):
+            monkeypatch.setattr(member._group, "now", lambda: clock() + 61)
+            monkeypatch.setattr("rocketmq_py.client.consumer.dispatch.listeners.monotonic", lambda: clock() + 61)
+            late.set()
+            return None if message.queue_offset == 0 else ConsumeResult.RECONSUME_LATER
+
+        member = consumer(brokers, listen, consume_threads=1)
+        clock = member._group.now
+        async with member:
+            await late.wait()
+            await eventually(lambda: not any(queue.held for queue in member.health().queues))
+        assert not brokers.acked
+        assert not brokers.extended
+
+    scenario(run)
+    assert "after their time was over" in caplog.text
+    assert "were not begun before their time was over" in caplog.text
+
+
+def test_too_much_held_keeps_it_from_popping():
+    async def run(brokers):
+        release = asyncio.Event()
+
+        async def listen(message):
+            await release.wait()
+
+        brokers.has["b"] = [[record(i) for i in range(at, at + 3)] for at in (0, 3, 6)]
+        async with consumer(brokers, listen, pop_threshold_for_queue=4, consume_threads=2) as member:
+            await eventually(lambda: member.health().queues[0].held == 6)
+            await asyncio.sleep(0.02)
+            assert len(pops(brokers)) == 2
+            release.set()
+            await brokers.until(lambda: len(brokers.acked) == 9)
+
+    scenario(run)
+
+
+def test_acks_a_broker_did_not_take_are_sent_again():
+    async def run(brokers):
+        answers = [Command(ResponseCode.SYSTEM_BUSY, remark="later"), None]
+
+        def ack(request):
+            refused = answers.pop(0) if answers else None
+            return refused or brokers._ack("b", request)
+
+        brokers.special[Code.ACK_MESSAGE] = ack
+        brokers.has["b"] = [[record(0)]]
+        async with consumer(brokers, Listener()):
+            await brokers.until(lambda: brokers.acked)
+            assert len(brokers.asked(Code.ACK_MESSAGE)) == 2
+
+    scenario(run)
+
+
+def test_a_broker_that_cannot_be_asked_is_asked_again():
+    async def run(brokers):
+        answers = [Command(1, remark="broken"), Command(ResponseCode.POLLING_FULL), Command(ResponseCode.FLOW_CONTROL)]
+        brokers.special[Code.POP_MESSAGE] = lambda request: answers.pop(0) if answers else brokers._pop("b", request)
+        brokers.has["b"] = [[record(0)]]
+        async with consumer(brokers, Listener()):
+            await brokers.until(lambda: brokers.acked)
+
+    scenario(run)
+
+
+def test_garbage_in_an_answer_costs_no_message(caplog):
+    async def run(brokers):
+        answers = [Command(0, ext={"popTime": "1"}), Command(0, ext={"popTime": "x"}, body=b"garbage")]
+        brokers.special[Code.POP_MESSAGE] = lambda request: answers.pop(0) if answers else brokers._pop("b", request)
+        brokers.has["b"] = [[record(0)]]
+        async with consumer(brokers, Listener()):
+            await brokers.until(lambda: brokers.acked)
+
+    scenario(run)
+
+
+def test_closing_acks_what_is_done_and_gives_back_what_was_not_begun():
+    async def run(brokers):
+        begun, release = threading.Event(), threading.Event()
+
+        def listen(message):
+            begun.set()
+            release.wait(PATIENCE)
+
+        brokers.has["b"] = [[record(0), record(1), record(2)]]
+        async with consumer(brokers, listen, consume_threads=1) as member:
+            await asyncio.to_thread(begun.wait, PATIENCE)
+            closing = asyncio.ensure_future(member.close())
+            await brokers.until(lambda: len(brokers.extended) == 2)
+            release.set()
+            await closing
+        assert brokers.acked == [("b", 0)]
+        assert sorted(brokers.extended) == [(1, 1000), (2, 1000)]
+
+    scenario(run)
+
+
+def test_what_a_pop_brings_after_the_end_is_given_back():
+    async def run(brokers):
+        async with consumer(brokers, Listener()) as member:
+            await brokers.until(lambda: brokers.waits(Code.POP_MESSAGE))
+            member.unsubscribe(TOPIC)
+            await eventually(lambda: not member.queues)
+            brokers.reply(brokers.popped([record(7)], brokers.held[0][1]))
+            await brokers.until(lambda: brokers.extended)
+            assert brokers.extended == [(7, 1000)]
+
+    scenario(run)
+
+
+@pytest.mark.parametrize("code", [Code.CHANGE_MESSAGE_INVISIBLETIME, Code.ACK_MESSAGE])
+def test_what_a_broker_is_not_told_it_delivers_again(code, caplog):
+    async def run(brokers):
+        brokers.special[code] = lambda _: Command(ResponseCode.NO_MESSAGE, remark="unknown")
+        brokers.has["b"] = [[record(0)]]
+        async with consumer(brokers, Listener(later if code is Code.CHANGE_MESSAGE_INVISIBLETIME else lambda _: None)):
+            await brokers.until(lambda: brokers.asked(code))
+            await eventually(lambda: "unknown" in caplog.text)
+            await brokers.until(lambda: len(pops(brokers)) == 2)
+        assert len(brokers.asked(code)) == 1
+
+    scenario(run)
+
+
+def test_what_cannot_be_given_back_comes_when_its_time_is_over(caplog):
+    async def run(brokers):
+        begun, release = asyncio.Event(), asyncio.Event()
+
+        async def listen(message):
+            begun.set()
+            await release.wait()
+
+        brokers.special[Code.CHANGE_MESSAGE_INVISIBLETIME] = lambda _: Command(1, remark="broken")
+        brokers.has["b"] = [[record(0), record(1)]]
+        async with consumer(brokers, listen, consume_threads=1) as member:
+            await begun.wait()
+            closing = asyncio.ensure_future(member.close())
+            await eventually(lambda: "only when its time is over" in caplog.text)
+            release.set()
+            await closing
+        assert brokers.acked == [("b", 0)]
+
+    with caplog.at_level(logging.INFO):
+        scenario(run)
+
+
+def test_a_broker_without_a_master_is_waited_for(caplog):
+    async def run(brokers):
+        async with consumer(brokers, Listener()) as member:
+            await brokers.until(lambda: brokers.waits(Code.POP_MESSAGE))
+            brokers.master_id = 1
+            await member._instance.routes.refresh(TOPIC)
+            await member._instance.routes.refresh(RETRY)
+            brokers.reply(Command(ResponseCode.POLLING_TIMEOUT))
+            await eventually(lambda: "has no master now" in caplog.text)
+            brokers.master_id = 0
+            await brokers.until(lambda: brokers.waits(Code.POP_MESSAGE))
+
+    scenario(run)
+
+
+def test_a_topic_that_is_left_takes_its_retry_topic_along():
+    async def run(brokers):
+        brokers.topics |= {POP_RETRY, "U"}
+        async with consumer(brokers, Listener(), assigned=PULL) as member:
+            brokers.assigned |= {POP_RETRY: PULL, "U": []}
+            await member.on_ids_changed()
+            await brokers.until(lambda: len(brokers.asked(Code.PULL_MESSAGE)) == 2)
+            member.subscribe("U", listener=Listener())
+            member.unsubscribe(TOPIC)
+            await eventually(lambda: not member.queues)
+            assert member.topics() == {"U", RETRY}
+
+    scenario(run)
+
+
+@pytest.mark.parametrize("answer", [Command(1, remark="broken"), Command(ResponseCode.SYSTEM_BUSY, remark="broken")])
+def test_a_broker_that_cannot_say_what_is_assigned_is_asked_again(answer, caplog):
+    async def run(brokers):
+        brokers.special[Code.QUERY_ASSIGNMENT] = lambda _: answer
+        async with consumer(brokers, Listener()) as member:
+            await eventually(lambda: "broken" in caplog.text)
+            del brokers.special[Code.QUERY_ASSIGNMENT]
+            await eventually(lambda: member.queues)
+
+    scenario(run)
+
+
+def test_suspended_it_does_not_pop():
+    async def run(brokers):
+        listener = Listener()
+        async with consumer(brokers, listener) as member:
+            await brokers.until(lambda: brokers.waits(Code.POP_MESSAGE))
+            member.suspend()
+            brokers.reply(Command(ResponseCode.POLLING_TIMEOUT))
+            await asyncio.sleep(0.02)
+            assert len(pops(brokers)) == 1
+            member.resume()
+            await brokers.until(lambda: len(pops(brokers)) == 2)
+
+    scenario(run)
+
+
+def test_brokers_and_people_can_look_at_it():
+    async def run(brokers):
+        release = asyncio.Event()
+
+        async def listen(message):
+            await release.wait()
+
+        brokers.has["b"] = [[record(0), record(1)]]
+        async with consumer(brokers, listen) as member:
+            await eventually(lambda: member.health().queues[0].held == 2)
+            brokers.ask(Code.GET_CONSUMER_RUNNING_INFO, consumerGroup=GROUP, clientId="x", jstackEnable="false")
+            answer = await brokers.until(brokers.answers)
+            info = fastjson.loads(answer[0].body)
+            [(queue, state)] = info["mqPopTable"].items()
+            assert json.loads(queue) == {"brokerName": "b", "queueId": -1, "topic": TOPIC}
+            assert (state["waitAckCount"], state["droped"]) == (2, False)
+            assert info["mqTable"] == {}
+            brokers.special[Code.GET_MAX_OFFSET] = lambda _: Command(0, ext={"offset": "7"})
+            assert await member.lag() == {MessageQueue(TOPIC, "b", 0): 7}
+            release.set()
+
+    scenario(run)
+
+
+# -- assignments
+
+
+def test_a_broker_may_change_from_pop_to_pull_and_back():
+    async def run(brokers):
+        listener = Listener()
+        brokers.topics.add(POP_RETRY)
+        async with consumer(brokers, listener) as member:
+            brokers.assigned = {TOPIC: PULL, RETRY: [], POP_RETRY: PULL}
+            await member.on_ids_changed()
+            await brokers.until(lambda: len(brokers.asked(Code.PULL_MESSAGE)) == 2)
+            assert member.queues == [MessageQueue(POP_RETRY, "b", 0), MessageQueue(TOPIC, "b", 0)]
+            assert POP_RETRY in {each.topic for each in member.heartbeat().subscription_data_set}
+            brokers.assigned[TOPIC] = POP
+            count = len(pops(brokers))
+            await member.on_ids_changed()
+            await brokers.until(lambda: len(pops(brokers)) > count)
+            await eventually(lambda: member.queues == [MessageQueue(TOPIC, "b", -1)])
+            assert POP_RETRY not in member.topics()
+
+    scenario(run)
+
+
+def test_what_was_popped_before_the_change_is_acked_after_it():
+    async def run(brokers):
+        begun, release = asyncio.Event(), asyncio.Event()
+
+        async def listen(message):
+            begun.set()
+            await release.wait()
+
+        brokers.has["b"] = [[record(0)]]
+        async with consumer(brokers, listen) as member:
+            await begun.wait()
+            brokers.assigned[TOPIC] = PULL
+            await member.on_ids_changed()
+            await brokers.until(lambda: brokers.asked(Code.PULL_MESSAGE))
+            release.set()
+            await brokers.until(lambda: brokers.acked)
+
+    scenario(run)
+
+
+def test_what_a_pop_brings_after_the_change_is_consumed():
+    async def run(brokers):
+        listener = Listener()
+        async with consumer(brokers, listener) as member:
+            await brokers.until(lambda: brokers.waits(Code.POP_MESSAGE))
+            brokers.assigned[TOPIC] = PULL
+            await member.on_ids_changed()
+            await brokers.until(lambda: brokers.asked(Code.PULL_MESSAGE))
+            brokers.reply(brokers.popped([record(7)], brokers.held[0][1]))
+            await brokers.until(lambda: brokers.acked)
+            assert listener.seen == [7]
+        assert not brokers.extended
+
+    scenario(run)
+
+
+def test_no_answer_keeps_what_there_is_and_an_empty_one_drops_it():
+    async def run(brokers):
+        async with consumer(brokers, Listener()) as member:
+            brokers.assigned[TOPIC] = None
+            asked = len(brokers.asked(Code.QUERY_ASSIGNMENT))
+            await member.on_ids_changed()
+            await brokers.until(lambda: len(brokers.asked(Code.QUERY_ASSIGNMENT)) > asked + 4)
+            assert member.queues == [MessageQueue(TOPIC, "b", -1)]
+            brokers.assigned[TOPIC] = []
+            await member.on_ids_changed()
+            await eventually(lambda: not member.queues)
+
+    scenario(run)
+
+
+def test_a_broker_that_has_forgotten_us_hears_from_us(monkeypatch):
+    async def run(brokers):
+        async with consumer(brokers, Listener()) as member:
+            beats = len(brokers.asked(Code.HEART_BEAT))
+            known = brokers._assign
+            monkeypatch.setattr(broker_assignment, "ANNOUNCE_AGAIN", 0.0)
+
+            def assign(request):
+                return known("b", request) if len(brokers.asked(Code.HEART_BEAT)) > beats else empty
+
+            empty = Command(0, body=b'{"messageQueueAssignments":[]}')
+            brokers.special[Code.QUERY_ASSIGNMENT] = assign
+            asked = len(brokers.asked(Code.QUERY_ASSIGNMENT))
+            await member.on_ids_changed()
+            await brokers.until(lambda: len(brokers.asked(Code.QUERY_ASSIGNMENT)) > asked + 1)
+            await eventually(lambda: member.queues == [MessageQueue(TOPIC, "b", -1)])
+            assert len(pops(brokers)) == 1  # its queue was never let go
+
+    scenario(run)
+
+
+def test_a_queue_that_is_assigned_twice_is_one_queue():
+    async def run(brokers):
+        async with consumer(brokers, Listener(), assigned=[*POP, *POP]) as member:
+            await brokers.until(lambda: pops(brokers))
+            assert member.queues == [MessageQueue(TOPIC, "b", -1)]
+            await asyncio.sleep(0.02)
+            assert len(pops(brokers)) == 1
+
+    scenario(run)
+
+
+def test_a_broker_that_assigns_nothing_is_complained_about(caplog):
+    async def run(brokers):
+        brokers.special[Code.QUERY_ASSIGNMENT] = lambda _: Command(ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+        async with consumer(brokers, Listener()) as member:
+            assert not member.queues
+
+    with caplog.at_level(logging.ERROR):
+        scenario(run)
+    assert "leave client_rebalance on" in caplog.text
+
+
+@pytest.mark.parametrize("options", [{"pop_invisible_time": 4}, {"pop_batch_size": 33}, {"pop_threshold_for_queue": 0}])
+def test_options_that_can_never_work_are_refused(options):
+    with pytest.raises(ConfigError):
+        PushConsumer(GROUP, "ns:1", **options)

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import pytest
+
+from rocketmq_py.core.broker.hold_table import Held, HoldTable, QueueKey
+
+QUEUE, OTHER = QueueKey("t", 0), QueueKey("t", 1)
+ONLY_65 = frozenset({65}).__contains__
+
+
+@pytest.fixture
+def table() -> HoldTable[str]:
+    return HoldTable()
+
+
+def hold(table: HoldTable[str], token: str, key: QueueKey = QUEUE, *, offset=5, deadline=100, accepts=None) -> None:
+    table.add(key, Held(offset, deadline, accepts, token))
+
+
+def test_an_arrival_takes_who_waits_for_that_queue(table: HoldTable[str]) -> None:
+    hold(table, "a")
+    hold(table, "b", OTHER)
+    assert table.arrived(QUEUE, 6, [0]) == ["a"]
+    assert not table.waiting(QUEUE)
+    assert table.waiting(OTHER)
+    assert len(table) == 1
+
+
+def test_who_is_taken_is_not_taken_again(table: HoldTable[str]) -> None:
+    hold(table, "a")
+    assert table.arrived(QUEUE, 6, [0]) == ["a"]
+    assert table.arrived(QUEUE, 7, [0]) == []
+
+
+def test_an_arrival_before_the_wanted_offset_wakes_nobody(table: HoldTable[str]) -> None:
+    hold(table, "a", offset=9)
+    assert table.arrived(QUEUE, 9, [0]) == []
+    assert table.arrived(QUEUE, 10, [0]) == ["a"]
+
+
+def test_an_unwanted_tag_wakes_nobody_until_time_is_up(table: HoldTable[str]) -> None:
+    hold(table, "a", accepts=ONLY_65)
+    hold(table, "all")
+    assert table.arrived(QUEUE, 6, [66]) == ["all"]
+    assert table.expired(99) == []
+    assert table.expired(100) == ["a"]
+    assert len(table) == 0
+
+
+def test_a_filter_of_records_is_asked_about_what_came_until_one_is_wanted(table: HoldTable[str]) -> None:
+    asked: list[bytes] = []
+    table.add(QUEUE, Held(5, 100, None, "a", lambda record: asked.append(record) or record == b"y"))
+    assert table.arrived(QUEUE, 6, [0], lambda: iter([b"x"])) == []
+    assert table.arrived(QUEUE, 9, [0, 0, 0], lambda: iter([b"x", b"y", b"z"])) == ["a"]
+    assert asked == [b"x", b"x", b"y"]
+
+
+def test_records_are_read_only_for_who_filters_them(table: HoldTable[str]) -> None:
+    hold(table, "all")
+    hold(table, "tagged", accepts=ONLY_65)
+    assert table.arrived(QUEUE, 6, [66], lambda: pytest.fail("nobody asked")) == ["all"]
+
+
+def test_one_wanted_tag_among_many_wakes(table: HoldTable[str]) -> None:
+    hold(table, "a", accepts=ONLY_65)
+    assert table.arrived(QUEUE, 8, (code for code in (1, 2, 65))) == ["a"]
+
+
+def test_a_sweep_finds_what_grew_unnoticed_whatever_its_tags(table: HoldTable[str]) -> None:
+    hold(table, "grown", accepts=ONLY_65)
+    hold(table, "still", OTHER)
+    hold(table, "late", OTHER, deadline=50)
+    ends = {QUEUE: 6, OTHER: 5}
+    assert table.sweep(60, lambda topic, queue: ends[QueueKey(topic, queue)]) == ["grown", "late"]
+    assert table.drain() == ["still"]
+
+
+def test_of_one_queue_only_the_wanted_are_taken(table: HoldTable[str]) -> None:
+    hold(table, "mine")
+    hold(table, "yours")
+    hold(table, "elsewhere", OTHER)
+    assert table.take(QUEUE, lambda token: token != "yours") == ["mine"]
+    assert table.take(QueueKey("T", 99), lambda _: True) == []
+    assert sorted(table.drain()) == ["elsewhere", "yours"]
+
+
+def test_only_who_is_unwanted_is_drained(table: HoldTable[str]) -> None:
+    hold(table, "mine")
+    hold(table, "yours")
+    assert table.drain(lambda token: token == "mine") == ["mine"]
+    assert table.drain() == ["yours"]
+    assert table.drain() == []
+
+
+def test_deadlines_are_kept_while_others_come_and_go(table: HoldTable[str]) -> None:
+    hold(table, "late", deadline=100)
+    hold(table, "early", OTHER, deadline=50)
+    assert table.arrived(OTHER, 6, [0]) == ["early"]
+    assert table.expired(99) == []
+    hold(table, "next", deadline=120)
+    assert table.expired(100) == ["late"]
+    assert table.expired(119) == []
+    assert table.expired(120) == ["next"]
+    assert table.expired(10**15) == []

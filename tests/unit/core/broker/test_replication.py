@@ -1,0 +1,56 @@
+"""Who waits for how many slaves, how fast bytes may go, where a slave begins."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketmq_py.core.broker.replication import Rate, Waits, acknowledged, first_offset, replicas_wanted
+
+
+def test_a_slave_that_has_nothing_begins_with_the_newest_file() -> None:
+    assert first_offset(0, 2500, 1000) == 2000
+    assert first_offset(0, 0, 1000) == 0
+    assert first_offset(1234, 2500, 1000) == 1234
+
+
+@pytest.mark.parametrize(
+    ("ends", "slaves", "end"), [([], 1, -1), ([5], 1, 5), ([5], 2, -1), ([5, 9, 7], 1, 9), ([5, 9, 7], 3, 5)]
+)
+def test_what_so_many_slaves_have(ends: list[int], slaves: int, end: int) -> None:
+    assert acknowledged(ends, slaves) == end
+
+
+def test_bytes_of_a_second() -> None:
+    rate = Rate(10_000)
+    rate.add(60, 10_100)
+    rate.add(30, 10_999)
+    assert (rate.room(100, 10_999), rate.last_second(10_999)) == (10, 0)
+    assert (rate.room(80, 10_999), rate.room(100, 11_000)) == (0, 100)
+    rate.add(5, 11_500)
+    assert rate.last_second(11_999) == 90
+    assert rate.last_second(12_000) == 5
+    assert rate.last_second(14_500) == 0, "nothing was moved in the second before"
+    rate.add(7, 14_600)
+    assert rate.room(100, 9_000) == 100, "a clock that is set back begins a new second"
+
+
+def test_who_waits_for_less_is_served_first() -> None:
+    waits: Waits[str] = Waits()
+    assert waits.first is None
+    for end, waiter in ((20, "b"), (10, "a"), (30, "c"), (20, "b2")):
+        waits.add(end, 1, waiter)
+    assert (len(waits), waits.furthest) == (4, 30)
+    assert waits.first is not None
+    assert (waits.first.end, waits.first.since_ms, waits.first.waiter) == (10, 1, "a")
+    assert waits.reached(9) == []
+    assert waits.reached(20) == ["a", "b", "b2"]
+    assert waits.pop() == "c"
+    assert len(waits) == 0
+
+
+@pytest.mark.parametrize(
+    ("present", "adapts", "wanted"),
+    [(1, False, None), (2, False, None), (3, False, 3), (5, False, 3), (1, True, None), (2, True, 2), (4, True, 3)],
+)
+def test_as_many_as_were_asked_for_or_as_few_as_will_do(present: int, adapts: bool, wanted: int | None) -> None:
+    assert replicas_wanted(3, 2, present, adapts=adapts) == wanted

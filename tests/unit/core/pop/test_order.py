@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import pytest
+
+from rocketmq_py.core.pop.order import OrderInfo, OrderKey, OrderTable
+from rocketmq_py.protocol.bodies.common import Body
+
+KEY = OrderKey("T", "g", 0)
+NOW = 1_700_000_000_000
+MINUTE = 60_000
+
+
+def popped(*offsets: int, attempt_id: str | None = "a1") -> OrderTable:
+    table = OrderTable()
+    result = table.pop(KEY, attempt_id, offsets, NOW, MINUTE, NOW)
+    assert (result.counts, result.least) == ({}, 0)
+    return table
+
+
+def test_a_queue_is_blocked_until_everything_is_acked() -> None:
+    table = popped(5, 6, 8)
+    assert table.is_blocked(KEY, "a2", NOW + 1)
+    assert table.ack(KEY, 5, NOW) == 6
+    assert table.is_blocked(KEY, "a2", NOW + 1)
+    assert table.ack(KEY, 8, NOW) == 6
+    assert table.ack(KEY, 6, NOW) == 9
+    assert not table.is_blocked(KEY, "a2", NOW + 1)
+    assert not table.is_blocked(OrderKey("T", "g", 1), None, NOW)
+
+
+def test_a_queue_is_free_when_its_messages_are_visible_again() -> None:
+    table = popped(5, 6)
+    assert table.take_free(NOW + MINUTE - 1) == []
+    assert table.is_blocked(KEY, None, NOW + MINUTE - 1)
+    assert not table.is_blocked(KEY, None, NOW + MINUTE)
+    assert table.take_free(NOW + MINUTE) == [KEY]
+    assert table.take_free(NOW + 2 * MINUTE) == []
+
+
+def test_the_same_attempt_is_let_through_and_counts_nothing() -> None:
+    table = popped(5, 6)
+    assert not table.is_blocked(KEY, "a1", NOW + 1)
+    again = table.pop(KEY, "a1", [5, 6], NOW + 1, MINUTE, NOW + 1)
+    assert (again.counts, again.least) == ({}, 0)
+
+
+def test_no_attempt_id_is_no_attempt() -> None:
+    assert popped(5, attempt_id=None).is_blocked(KEY, None, NOW + 1)
+
+
+def test_messages_popped_again_are_counted() -> None:
+    table = popped(5, 6)
+    table.ack(KEY, 5, NOW)
+    second = table.pop(KEY, "a2", [6, 7], NOW + MINUTE, MINUTE, NOW + MINUTE)
+    assert (second.counts, second.least) == ({6: 1}, 0)
+    third = table.pop(KEY, "a3", [6, 7], NOW + 2 * MINUTE, MINUTE, NOW + 2 * MINUTE)
+    assert (third.counts, third.least) == ({6: 2, 7: 1}, 1)
+
+
+def test_acks_that_come_too_late_or_are_wrong() -> None:
+    table = popped(5, 6)
+    assert table.ack(KEY, 5, NOW - 1) is None
+    with pytest.raises(KeyError):
+        table.ack(KEY, 7, NOW)
+    assert table.ack(OrderKey("T", "other", 0), 7, NOW) == 8
+    table.load(KEY, OrderInfo(pop_time=NOW))
+    with pytest.raises(KeyError):
+        table.ack(KEY, 5, NOW)
+
+
+def test_a_message_stays_invisible_for_longer() -> None:
+    table = popped(5, 6)
+    table.set_visible(KEY, 6, NOW, NOW + 3 * MINUTE)
+    table.set_visible(KEY, 5, NOW - 1, NOW + 9 * MINUTE)
+    assert table.take_free(NOW + MINUTE) == []
+    assert table.is_blocked(KEY, None, NOW + 2 * MINUTE)
+    assert table.take_free(NOW + 3 * MINUTE) == [KEY]
+
+
+def test_a_message_is_visible_sooner() -> None:
+    table = popped(5)
+    table.set_visible(KEY, 5, NOW, NOW + 1_000)
+    assert table.take_free(NOW + 1_000) == [KEY]
+    assert not table.is_blocked(KEY, None, NOW + 1_000)
+
+
+def test_a_queue_popped_again_is_watched_anew() -> None:
+    table = popped(5)
+    table.ack(KEY, 5, NOW)
+    for turn in range(1, 4):
+        now = NOW + turn * MINUTE // 2
+        table.pop(KEY, None, [5 + turn], now, MINUTE, now)
+        assert table.take_free(now + MINUTE // 2 - 1) == []
+        table.ack(KEY, 5 + turn, now)
+    last = NOW + 2 * MINUTE
+    table.pop(KEY, None, [9], last, MINUTE, last)
+    assert table.take_free(last + MINUTE - 1) == []
+    assert table.take_free(last + MINUTE) == [KEY]
+    assert table.take_free(last + 9 * MINUTE) == []
+
+
+def test_what_is_forgotten_blocks_nobody() -> None:
+    table = popped(5)
+    table.forget(KEY)
+    assert not table.is_blocked(KEY, None, NOW)
+    assert table.take_free(NOW + MINUTE) == []
+
+
+def test_a_pop_that_did_not_say_how_long() -> None:
+    table = OrderTable()
+    table.load(KEY, OrderInfo(distances=[5], pop_time=NOW))
+    assert table.is_blocked(KEY, None, NOW + 1, MINUTE)
+    assert not table.is_blocked(KEY, None, NOW + MINUTE, MINUTE)
+
+
+def test_an_entry_is_what_java_writes() -> None:
+    text = b'{"a":"a1","cm":2,"i":60000,"l":7,"o":[5,1,3],"oc":{5:1,6:2},"ot":{8:99},"popTime":6}'
+    info = OrderInfo.decode(text)
+    assert isinstance(info, Body)
+    assert (info.offsets, list(info.unacked()), info.visible_at(8), info.visible_at(5)) == (
+        [5, 6, 8],
+        [5, 8],
+        99,
+        60_006,
+    )
+    assert info.counts == {5: 1, 6: 2}

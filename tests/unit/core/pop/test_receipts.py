@@ -1,0 +1,192 @@
+import pytest
+
+from rocketmq_py.core.pop.receipts import (
+    BrokerClock,
+    Popped,
+    PopQueue,
+    batch_acks,
+    hand_out,
+    init_mode,
+    is_worn_out,
+    retry_delay,
+)
+from rocketmq_py.errors import BadHeader
+from rocketmq_py.model import ConsumeFromWhere, MessageExt, MessageQueue
+from rocketmq_py.protocol.headers.pop import PopResponse
+from rocketmq_py.protocol.pop_handle import ExtraInfo, InitMode, decode_bits
+
+ALL = MessageQueue("T", "b", -1)
+
+
+def message(offset, queue_id=0, topic="T", properties=b"", body=b"x"):
+    return MessageExt((0, 0, 0, queue_id, 0, offset, 0, 0, 0, b"", 0, b"", 0, 0, 1), topic, body, properties)
+
+
+def answer(**more):
+    return PopResponse(pop_time=1000, invisible_time=60000, revive_qid=3, rest_num=0, **more)
+
+
+def popped(*messages, **more):
+    return hand_out(messages, "T", "b", answer(**more), order=False)
+
+
+# -- when a failed message comes again
+
+
+@pytest.mark.parametrize(
+    ("times", "level", "seconds"),
+    [(0, 0, 10), (1, 0, 30), (15, 0, 7200), (16, 0, 7200), (99, 0, 7200), (0, 1, 30), (5, 3, 120), (0, 18, 7200)],
+)
+def test_delays_grow_with_the_deliveries_unless_the_listener_asks_for_one(times, level, seconds):
+    assert retry_delay(times, level) == seconds
+
+
+def test_a_message_is_worn_out_after_its_last_delivery_or_when_the_listener_says_so():
+    assert not is_worn_out(15, 16, 0)
+    assert is_worn_out(16, 16, 0)
+    assert is_worn_out(0, 16, -1)
+
+
+def test_where_a_new_group_begins():
+    assert init_mode(ConsumeFromWhere.FIRST_OFFSET) is InitMode.MIN
+    assert init_mode(ConsumeFromWhere.LAST_OFFSET) is InitMode.MAX
+    assert init_mode(ConsumeFromWhere.TIMESTAMP) is InitMode.MAX
+
+
+# -- receipts
+
+
+def test_messages_get_receipts_of_where_their_queues_pop_began():
+    messages = [message(5, 0), message(7, 0), message(9, 1)]
+    found = popped(*messages, start_offset_info="0 0 4;0 1 9", msg_offset_info="0 0 5,7;0 1 9")
+    assert [one.receipt for one in found] == [
+        ExtraInfo(4, 1000, 60000, 3, "0", "b", 0, 5),
+        ExtraInfo(4, 1000, 60000, 3, "0", "b", 0, 7),
+        ExtraInfo(9, 1000, 60000, 3, "0", "b", 1, 9),
+    ]
+    assert messages[0].properties["POP_CK"] == "4 1000 60000 3 0 b 0 5"
+    assert messages[0].properties["1ST_POP_TIME"] == "1000"
+
+
+def test_a_message_of_a_retry_topic_keeps_the_receipt_the_broker_has_put_into_it():
+    stored = b"POP_CK\x012 900 60000 1 1 b 0 2\x021ST_POP_TIME\x01500\x02"
+    [one] = popped(message(2, properties=stored), start_offset_info="1 0 2")
+    assert one.receipt == ExtraInfo(2, 900, 60000, 1, "1", "b", 0, 2)
+    assert one.message.properties["1ST_POP_TIME"] == "500"
+
+
+def test_a_message_that_comes_with_the_retry_topic_s_name_gets_the_one_asked_for():
+    [one] = popped(message(2, topic="%RETRY%g_T"), start_offset_info="1 0 2;0 0 7")
+    assert one.message.topic == "T"
+    assert (one.receipt.retry, one.receipt.start_offset) == ("1", 2)
+
+
+def test_without_starts_each_queue_begins_at_its_first_message():
+    found = popped(message(5, 0), message(6, 0), message(9, 1))
+    assert [one.receipt.start_offset for one in found] == [5, 5, 9]
+
+
+def test_counts_of_an_orderly_pop_are_deliveries_of_the_message_or_else_of_its_queue():
+    messages = [message(5, 0), message(6, 0), message(7, 1)]
+    told = answer(start_offset_info="0 0 5;0 1 7", order_count_info="0 qo0%5 2;0 0 1")
+    hand_out(messages, "T", "b", told, order=True)
+    assert [m.reconsume_times for m in messages] == [2, 1, 0]
+    unordered = message(5, 0)
+    hand_out([unordered], "T", "b", told, order=False)
+    assert unordered.reconsume_times == 0
+
+
+def test_an_answer_nobody_understands_is_refused():
+    with pytest.raises(BadHeader):
+        popped(message(5), start_offset_info="0 0")
+
+
+def test_acks_of_one_pop_of_a_queue_travel_together():
+    one = popped(message(4, 0), message(7, 0), message(9, 1), start_offset_info="0 0 4;0 1 9")
+    later = hand_out([message(8, 0)], "T", "b", answer(start_offset_info="0 0 8"), order=False)
+    other_topic = [Popped(message(4, 0, topic="U"), one[0].receipt)]
+    acks = batch_acks("g", [*one, *later, *other_topic])
+    assert [(ack.topic, ack.queue_id, ack.start_offset, decode_bits(ack.bits)) for ack in acks] == [
+        ("T", 0, 4, [0, 3]), ("T", 1, 9, [0]), ("T", 0, 8, [0]), ("U", 0, 4, [0]),
+    ]  # fmt: skip
+    assert (acks[0].consumer_group, acks[0].revive_queue_id, acks[0].pop_time, acks[0].invisible_time) == (
+        "g", 3, 1000, 60000,
+    )  # fmt: skip
+
+
+# -- the broker's clock
+
+
+def test_a_broker_s_clock_is_told_by_its_quickest_answer():
+    clock = BrokerClock()
+    receipt = ExtraInfo(0, 100_000, 5000, 0, "0", "b", 0, 0)
+    assert clock.overdue(receipt, 50.0) is None
+    clock.observe(100_000, 52.0)  # two seconds under way
+    clock.observe(101_000, 51.1)
+    assert clock.overdue(receipt, 50.1) == pytest.approx(-5.0)
+    assert clock.overdue(receipt, 56.1) == pytest.approx(1.0)
+    clock.observe(120_000, 80.0)  # slower than the best: says nothing new
+    assert clock.overdue(receipt, 56.1) == pytest.approx(1.0)
+
+
+def test_a_broker_s_clock_that_was_set_back_is_noticed():
+    clock = BrokerClock()
+    clock.observe(1_000_000, 10.0)
+    clock.observe(500_000, 11.0)
+    assert clock.overdue(ExtraInfo(0, 500_000, 5000, 0, "0", "b", 0, 0), 12.0) == pytest.approx(-4.0)
+
+
+# -- what is held
+
+
+def held(*messages, lapse=60.0):
+    queue = PopQueue(ALL, 0.0)
+    found = popped(*messages)
+    queue.take(found, lapse)
+    return queue, found
+
+
+def test_messages_of_several_queues_are_told_apart():
+    first, second = message(5, 0, body=b"ab"), message(5, 1, body=b"c")
+    queue, _ = held(first, second)
+    assert (queue.count, queue.size) == (2, 3)
+    queue.ack([first])
+    assert (queue.count, queue.size) == (1, 1)
+    assert not queue.holds(first)
+    assert queue.holds(second)
+
+
+def test_what_is_done_is_to_be_acked_once_and_moves_no_offset():
+    one, other = message(5), message(6)
+    queue, found = held(one, other)
+    assert queue.ack([one]) is None
+    assert queue.ack([one]) is None
+    assert queue.to_ack() == [(found[0], 60.0)]
+    assert queue.to_ack() == []
+
+
+def test_a_message_is_ours_until_it_lapses_or_has_a_result():
+    one = message(5)
+    queue, _ = held(one, lapse=10.0)
+    assert queue.is_fresh(one, 9.9)
+    assert not queue.is_fresh(one, 10.0)
+    queue.ack([one])
+    assert not queue.is_fresh(one, 9.9)
+
+
+def test_what_is_let_go_is_not_acked():
+    one, other = message(5), message(6)
+    queue, found = held(one, other, lapse=10.0)
+    assert queue.release(one, 9.0) == found[0]
+    assert queue.release(one, 9.0) is None
+    assert queue.release(other, 10.0) is None
+    queue.ack([one, other])
+    assert queue.to_ack() == []
+    assert (queue.count, queue.size) == (0, 0)
+
+
+def test_it_says_what_it_holds():
+    queue, _ = held(message(1))
+    assert "1 messages" in repr(queue)
+    queue.dropped = True
+    assert "dropped" in repr(queue)

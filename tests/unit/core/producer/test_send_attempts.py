@@ -1,0 +1,98 @@
+"""Which queue next, whether again, how long still."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from rocketmq_py.core.producer.outgoing_message import OutgoingMessage
+from rocketmq_py.core.producer.send_attempts import Delivery, RoundRobin, is_retried, shard
+from rocketmq_py.errors import BrokerError, ConnectError, MessageIllegal, NoRouteError, RequestTimeout, RocketMQError
+from rocketmq_py.model import MessageQueue
+
+A = [MessageQueue("t", "a", i) for i in range(4)]
+B = [MessageQueue("t", "b", i) for i in range(4)]
+
+
+def delivery(deadline: float = 3.0, retries: int = 2, queue: MessageQueue | None = None) -> Delivery:
+    return Delivery(OutgoingMessage("t", "id", b"x", b""), deadline, retries, queue)
+
+
+def test_queues_take_turns() -> None:
+    turn = RoundRobin(start=7)
+    assert Counter(turn.pick(A + B) for _ in range(24)) == dict.fromkeys(A + B, 3)
+
+
+def test_a_failed_broker_is_avoided_while_there_is_another() -> None:
+    turn = RoundRobin()
+    assert {turn.pick(A + B, avoid="a").broker_name for _ in range(20)} == {"b"}
+    assert {turn.pick(A, avoid="a").broker_name for _ in range(20)} == {"a"}
+
+
+@pytest.mark.parametrize(
+    ("key", "index"),
+    # As Java: Math.abs("...".hashCode() % 4), and Integer.hashCode() is the number
+    [("a", 97 % 4), ("hello", 99162322 % 4), ("polygenelubricants", 0), (7, 3), (-7, 3)],
+)
+def test_a_key_has_its_queue(key: str | int, index: int) -> None:
+    assert shard(A, key) == A[index]
+
+
+@pytest.mark.parametrize("code", [1, 2, 14, 16, 17, 204, 205, 1500])
+def test_codes_after_which_another_broker_may_do(code: int) -> None:
+    assert is_retried(BrokerError.of(code, "no"))
+
+
+@pytest.mark.parametrize("error", [BrokerError.of(13, "illegal"), BrokerError.of(29, ""), MessageIllegal("no")])
+def test_what_no_broker_will_take_is_not_tried_again(error: RocketMQError) -> None:
+    assert not is_retried(error)
+    with pytest.raises(type(error)):
+        delivery().failed(error, now=0.0)
+
+
+@pytest.mark.parametrize("error", [ConnectError("no"), RequestTimeout("no"), NoRouteError("no")])
+def test_network_failures_are_tried_again(error: RocketMQError) -> None:
+    delivery().failed(error, now=0.0)
+
+
+def test_attempts_run_out_and_the_last_error_tells_where_it_was_tried() -> None:
+    way = delivery(retries=2)
+    for broker in ("a", "b"):
+        way.tried += (broker,)
+        way.failed(ConnectError("no"), now=0.0)
+    way.tried += ("a",)
+    with pytest.raises(ConnectError) as caught:
+        way.failed(ConnectError("the last"), now=0.0)
+    assert caught.value.__notes__ == ["tried 3 times, at brokers a, b, a"]
+
+
+def test_time_runs_out() -> None:
+    way = delivery(deadline=3.0)
+    assert way.remaining(1.0) == 2.0
+    with pytest.raises(ConnectError):
+        way.failed(ConnectError("no"), now=3.0)
+    with pytest.raises(RequestTimeout, match="no time is left"):
+        way.remaining(3.0)
+
+
+def test_a_given_queue_is_the_only_one() -> None:
+    way = delivery(retries=0, queue=A[2])
+    assert way.next_queue(A + B, RoundRobin()) == A[2]
+    with pytest.raises(ConnectError):
+        way.failed(ConnectError("no"), now=0.0)
+
+
+def test_a_chosen_queue_is_chosen_once() -> None:
+    asked = []
+    way = Delivery(OutgoingMessage("t", "id", b"x", b""), 3.0, choose=lambda queues: asked.append(1) or queues[1])
+    assert way.next_queue(A, RoundRobin()) == A[1]
+    assert way.next_queue(B, RoundRobin()) == A[1]
+    assert asked == [1]
+
+
+def test_a_broker_that_goes_away_costs_no_attempt_the_first_time() -> None:
+    way = delivery(retries=0)
+    way.failed(BrokerError.of(1500, "bye"), now=0.0)
+    with pytest.raises(BrokerError):
+        way.failed(BrokerError.of(1500, "bye"), now=0.0)

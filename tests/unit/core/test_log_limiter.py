@@ -1,0 +1,28 @@
+"""What is said again and again."""
+
+from rocketmq_py.core.log_limiter import _KINDS, LogDecision, LogLimiter
+
+SAID = LogDecision(say=True)
+QUIET = LogDecision(say=False)
+
+
+def test_a_line_may_be_said_a_few_times_in_a_span() -> None:
+    repeats = LogLimiter(limit=2, span=60)
+    assert [repeats.judge("a", now) for now in (0, 1, 2, 59)] == [SAID, SAID, QUIET, QUIET]
+    assert repeats.judge("b", 2) == SAID
+
+
+def test_the_next_span_tells_how_many_were_kept_quiet() -> None:
+    repeats = LogLimiter(limit=1, span=60)
+    assert [repeats.judge("a", now) for now in (0, 1, 2, 60, 61, 500, 560)] == [
+        SAID, QUIET, QUIET, LogDecision(say=True, quiet=2), QUIET, LogDecision(say=True, quiet=1), SAID,
+    ]  # fmt: skip
+
+
+def test_kinds_that_are_long_gone_are_forgotten() -> None:
+    repeats = LogLimiter(limit=1, span=60)
+    for kind in range(_KINDS + 1):
+        assert repeats.judge(kind, 0) == SAID
+    assert repeats.judge(0, 1) == SAID
+    assert repeats.judge(_KINDS, 1) == QUIET
+    assert len(repeats._counts) == _KINDS

@@ -1,0 +1,41 @@
+"""Bodies keyed by message queue, as fastjson writes them and as strict JSON has them."""
+
+import pytest
+
+from rocketmq_py.errors import BadHeader
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.protocol.bodies.admin import ConsumeStatsTable, ResetOffsetTable, TopicStatsTable, queue_of_key
+
+Q1 = MessageQueue("t", "broker-a", 1)
+KEY = '{"brokerName":"broker-a","queueId":1,"topic":"t"}'
+
+
+def test_the_extent_of_a_topic():
+    body = f'{{"offsetTable":{{{KEY}:{{"lastUpdateTimestamp":7,"maxOffset":5,"minOffset":2}}}},"topicPutTps":1.5}}'
+    table = TopicStatsTable.read(body.encode())
+    extent = table.queues()[Q1]
+    assert (extent.min_offset, extent.max_offset, extent.last_update_timestamp) == (2, 5, 7)
+    assert table.topic_put_tps == 1.5
+
+
+def test_the_progress_of_a_group():
+    state = '{"brokerOffset":9,"consumerOffset":4,"lastTimestamp":3,"pullOffset":6}'
+    found = ConsumeStatsTable.read(f'{{"consumeTps":0.0,"offsetTable":{{{KEY}:{state}}}}}'.encode()).queues()[Q1]
+    assert (found.broker_offset, found.consumer_offset, found.pull_offset, found.last_timestamp) == (9, 4, 6, 3)
+
+
+def test_a_quoted_key_is_read_as_well():
+    quoted = KEY.replace('"', '\\"')
+    assert ResetOffsetTable.read(f'{{"offsetTable":{{"{quoted}":12}}}}'.encode()).queues() == {Q1: 12}
+
+
+def test_nothing_to_tell():
+    assert TopicStatsTable.read(b"").queues() == {}
+    assert ConsumeStatsTable.read(b"{}").queues() == {}
+
+
+def test_what_cannot_be_understood_is_said():
+    with pytest.raises(BadHeader, match="no message queue"):
+        queue_of_key("orders")
+    with pytest.raises(BadHeader, match="TopicOffset"):
+        TopicStatsTable.read(f'{{"offsetTable":{{{KEY}:[]}}}}'.encode()).queues()

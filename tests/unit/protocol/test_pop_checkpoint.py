@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import pytest
+
+from rocketmq_py.errors import BadHeader
+from rocketmq_py.protocol.pop_checkpoint import (
+    AckRecord,
+    BatchAckRecord,
+    CheckPoint,
+    CkKey,
+    decode_revive,
+    revive_topic,
+)
+
+CK = b'{"bm":0,"bn":"b","c":"g","d":[0,1,3],"it":60000,"n":3,"pt":5,"q":2,"ro":0,"so":100,"t":"T"}'
+ACK = b'{"ao":103,"bn":"b","c":"g","pt":5,"q":2,"so":100,"t":"T"}'
+BATCH = b'{"ao":-1,"aol":[100,103],"bn":"b","c":"g","pt":5,"q":2,"so":100,"t":"T"}'
+KEY = CkKey("T", "g", 2, 100, 5, "b")
+
+
+def test_bodies_are_those_java_writes() -> None:
+    ck = decode_revive("ck", CK)
+    assert isinstance(ck, CheckPoint)
+    assert (ck.key, ck.offsets, ck.revive_time) == (KEY, [100, 101, 103], 60_005)
+    assert ck.encode() == CK
+    assert [ck.bits_of([offset]) for offset in (99, 100, 101, 102, 103, 104)] == [0, 1, 2, 0, 4, 0]
+    assert ck.bits_of([103, 99, 100, 103]) == 0b101
+    assert ck.unique_key == "T@2@100@g@5@b@ck"
+    ack = decode_revive("ack", ACK)
+    assert isinstance(ack, AckRecord)
+    assert (ack.key("other"), ack.offsets) == (KEY, [103])
+    assert ack.encode() == ACK
+    assert ack.unique_key == "T@2@103@g@5@b@ack"
+    batch = decode_revive("bAck", BATCH)
+    assert isinstance(batch, BatchAckRecord)
+    assert (batch.key("other"), batch.offsets) == (KEY, [100, 103])
+    assert batch.encode() == BATCH
+
+
+def test_what_older_brokers_left_out() -> None:
+    ck = CheckPoint.decode(b'{"bn":"b","c":"g","it":60000,"n":3,"pt":5,"q":2,"so":100,"t":"T"}')
+    assert ck.offsets == [100, 101, 102]
+    assert [ck.bits_of([offset]) for offset in (99, 100, 102, 103)] == [0, 1, 4, 0]
+    assert ck.bits_of([102, 103, 99, 100, 100]) == 0b101
+    ack = AckRecord.decode(b'{"ao":103,"c":"g","pt":5,"q":2,"so":100,"t":"T"}')
+    assert ack.key("b") == KEY
+
+
+def test_a_check_point_written_again() -> None:
+    ck = CheckPoint.decode(CK.replace(b'"ro":0', b'"ro":0,"rp":"1"'))
+    assert ck.re_put_times == "1"
+    assert b'"rp":"1"' in ck.encode()
+
+
+def test_other_messages_of_the_revive_topic() -> None:
+    assert decode_revive("other", b"?") is None
+    with pytest.raises(BadHeader, match="CheckPoint"):
+        decode_revive("ck", b"?")
+
+
+def test_the_revive_topic() -> None:
+    assert revive_topic("DefaultCluster") == "rmq_sys_REVIVE_LOG_DefaultCluster"

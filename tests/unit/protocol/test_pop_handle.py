@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from rocketmq_py.errors import BadHeader
+from rocketmq_py.protocol import pop_handle
+from rocketmq_py.protocol.bodies.pop import BatchAck, BatchAckRequest, MessageRequestModes, QueryAssignmentResponse
+from rocketmq_py.protocol.pop_handle import ExtraInfo
+
+
+def test_a_handle_is_what_java_writes() -> None:
+    with_offset = "100 1700000000000 60000 3 1 broker-a 2 104"
+    info = ExtraInfo(100, 1_700_000_000_000, 60_000, 3, pop_handle.RETRY_V1, "broker-a", 2, 104)
+    assert info.encode() == with_offset
+    assert ExtraInfo.parse(with_offset) == info
+    assert ExtraInfo.parse("100 1700000000000 60000 3 1 broker-a 2") == info._replace(offset=None)
+    assert not info.is_order
+    assert info._replace(revive_queue=999).is_order
+
+
+@pytest.mark.parametrize("text", ["", "1 2 3", "a 2 3 4 0 b 6 7", "1 2 3 4 0 b 6 x"])
+def test_no_handle(text: str) -> None:
+    with pytest.raises(BadHeader, match="no handle of a popped message"):
+        ExtraInfo.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("topic", "flag", "normal"),
+    [("T", "0", "T"), ("%RETRY%g_T", "1", "T"), ("%RETRY%g+T", "2", "T"), ("%RETRY%g_T_1", "1", "T_1"),
+     ("%RETRY%other_T", "1", "%RETRY%other_T")],
+)  # fmt: skip
+def test_retry_topics(topic: str, flag: str, normal: str) -> None:
+    assert pop_handle.retry_flag(topic) == flag
+    assert pop_handle.normal_topic(topic, "g") == normal
+    if normal != topic:
+        assert pop_handle.real_topic(normal, "g", flag) == topic
+
+
+def test_an_unknown_retry_flag() -> None:
+    with pytest.raises(BadHeader, match="retry flag '3' of topic T, group g"):
+        pop_handle.real_topic("T", "g", "3")
+
+
+def test_offset_infos_are_what_java_writes() -> None:
+    starts = pop_handle.join_entries(
+        [pop_handle.start_offset_entry("T", 0, 7), pop_handle.start_offset_entry("%RETRY%g_T", 0, 1)]
+    )
+    assert starts == "0 0 7;1 0 1"
+    assert pop_handle.parse_start_offsets(starts) == {("0", 0): 7, ("1", 0): 1}
+    offsets = pop_handle.join_entries([pop_handle.msg_offset_entry("T", 3, [7, 8, 10])])
+    assert offsets == "0 3 7,8,10"
+    assert pop_handle.parse_msg_offsets(offsets) == {("0", 3): [7, 8, 10]}
+    counts = pop_handle.join_entries(
+        [pop_handle.queue_count_entry("T", 3, 1), pop_handle.offset_count_entry("T", 3, 7, 2)]
+    )
+    assert counts == "0 3 1;0 qo3%7 2"
+    assert pop_handle.parse_order_counts(counts) == {("0", "3"): 1, ("0", pop_handle.offset_count_key(3, 7)): 2}
+
+
+@pytest.mark.parametrize("empty", [None, ""])
+def test_no_offset_infos(empty: str | None) -> None:
+    assert pop_handle.parse_start_offsets(empty) == {}
+    assert pop_handle.parse_msg_offsets(empty) == {}
+    assert pop_handle.parse_order_counts(empty) == {}
+
+
+@pytest.mark.parametrize("text", ["0 1", "0 1 2;0 1 3", "0 1 2 3", "0 1 x", "0 x 1"])
+def test_wrong_offset_infos(text: str) -> None:
+    with pytest.raises(BadHeader, match="offset info"):
+        pop_handle.parse_start_offsets(text)
+
+
+def test_bits_are_what_java_writes() -> None:
+    assert pop_handle.encode_bits([0, 3, 9]) == "CQI="
+    assert pop_handle.decode_bits("CQI=") == [0, 3, 9]
+    assert pop_handle.encode_bits([]) == ""
+    with pytest.raises(BadHeader, match="no set of bits"):
+        pop_handle.decode_bits("?")
+
+
+@given(st.sets(st.integers(0, 200)))
+def test_bits_come_back(numbers: set[int]) -> None:
+    assert pop_handle.decode_bits(pop_handle.encode_bits(numbers)) == sorted(numbers)
+
+
+def test_a_batch_ack_has_java_letters() -> None:
+    body = b'{"acks":[{"b":"CQI=","c":"g","it":60000,"pt":5,"q":1,"r":"0","rq":2,"so":100,"t":"T"}],"brokerName":"b"}'
+    ack = BatchAck(
+        consumer_group="g", topic="T", retry="0", start_offset=100, queue_id=1, revive_queue_id=2, pop_time=5,
+        invisible_time=60_000, bits="CQI=",
+    )  # fmt: skip
+    assert BatchAckRequest.decode(body) == BatchAckRequest(broker_name="b", acks=[ack])
+    assert BatchAckRequest(broker_name="b", acks=[ack]).encode() == body
+
+
+def test_bodies_about_modes() -> None:
+    text = b'{"messageRequestModeMap":{"T":{"g":{"consumerGroup":"g","mode":"POP","popShareQueueNum":0,"topic":"T"}}}}'
+    assert MessageRequestModes.decode(text).encode() == text
+    found = QueryAssignmentResponse.decode(
+        b'{"messageQueueAssignments":[{"messageQueue":{"brokerName":"b","queueId":-1,"topic":"T"},"mode":"POP"}]}'
+    )
+    [one] = found.message_queue_assignments or []
+    assert (one.message_queue.queue_id, one.mode) == (-1, "POP")
+    assert QueryAssignmentResponse.decode(b"{}").message_queue_assignments is None

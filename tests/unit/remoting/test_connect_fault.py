@@ -1,0 +1,34 @@
+"""Why no connection could be made, as people say it."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+import pytest
+
+from rocketmq_py.remoting.connection_pool import ConnectionPool
+from rocketmq_py.tls import connect_fault
+
+NO_NAME = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (NO_NAME, "Name or service not known"),
+        (OSError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 1)"), "Connection refused"),
+        (OSError("Multiple exceptions: this, that"), "Multiple exceptions: this, that"),
+        (TimeoutError(), "no answer in time"),
+    ],
+)
+def test_in_words(error: OSError, words: str) -> None:
+    assert connect_fault(error) == words
+
+
+def test_a_name_nobody_knows_is_told_apart_from_a_server_that_is_not_there() -> None:
+    told = str(ConnectionPool().cannot_connect("nosuch.example:9876", NO_NAME))
+    assert told == (
+        "cannot connect to nosuch.example:9876: Name or service not known. "
+        "Is the name spelt as it should be, and known from here?"
+    )

@@ -1,0 +1,279 @@
+"""Connections over a scripted network: answers, deadlines, pushed requests, the end."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from rocketmq_py.errors import (
+    ClosedError,
+    ConnectError,
+    ConnectionLost,
+    ForkedError,
+    RequestTimeout,
+    TopicNotExist,
+)
+from rocketmq_py.protocol.headers.common import GroupHeader
+from rocketmq_py.remoting import connection as connection_module
+from rocketmq_py.remoting.connection_pool import ConnectionPool
+from rocketmq_py.wire.command import ONEWAY_FLAG, Command, encode_command
+from tests.unit.client.scripted import Answerer, ScriptedNetwork
+
+
+def made(answer: Answerer, **options: object) -> tuple[ConnectionPool, ScriptedNetwork]:
+    network = ScriptedNetwork(answer)
+    connections = ConnectionPool(**options)  # type: ignore[arg-type]
+    network.carry(connections)
+    return connections, network
+
+
+def test_an_answer_and_a_refusal() -> None:
+    async def main() -> None:
+        connections, _ = made(lambda _, request: Command(0 if request.code == 1 else 17, remark="no such topic"))
+        assert (await connections.invoke("h:1", 1)).code == 0
+        with pytest.raises(TopicNotExist, match="h:1: no such topic"):
+            await connections.invoke("h:1", 2)
+        assert (await connections.invoke("h:1", 2, check=False)).code == 17
+        await connections.close()
+
+    asyncio.run(main())
+
+
+def test_requests_of_one_turn_of_the_loop_leave_in_few_pieces() -> None:
+    async def main() -> None:
+        connections, network = made(lambda _, request: Command(0, body=request.body))
+        connection = await connections.get("h:1")
+        bodies = [b"%d" % i for i in range(100)]
+        replies = await asyncio.gather(*(connection.call(1, None, body, 1.0) for body in bodies))
+        assert [reply.body for reply in replies] == bodies
+        assert len(network.transports["h:1"].written) == 4  # of 32 requests; the peer begins with the first
+        assert connection.in_flight == 0
+        await connections.close()
+
+    asyncio.run(main())
+
+
+def test_callers_at_the_same_time_share_a_connection() -> None:
+    async def main() -> None:
+        connections, _ = made(lambda *_: Command(0))
+        first, second = await asyncio.gather(connections.get("h:1"), connections.get("h:1"))
+        assert first is second is connections.ready("h:1")
+        await connections.close()
+
+    asyncio.run(main())
+
+
+def test_no_answer_in_time_and_a_late_one_harms_nobody() -> None:
+    async def main() -> None:
+        connections, network = made(lambda _, request: None if request.code == 105 else Command(0))
+        with pytest.raises(RequestTimeout, match=r"h:1 did not answer GET_ROUTEINFO_BY_TOPIC \(105\) within 0.01 s"):
+            await connections.invoke("h:1", 105, timeout=0.01)
+        (_, request) = network.requests[0]
+        network.transports["h:1"].deliver(encode_command(Command(0, request.opaque, 1)))
+        await connections.invoke("h:1", 1)
+        await connections.close()
+
+    asyncio.run(main())
+
+
+def test_each_request_has_its_own_deadline() -> None:
+    async def main() -> None:
+        connections, _ = made(lambda *_: None)
+        connection = await connections.get("h:1")
+        times = (0.3, 0.1, 0.2)
+        done: list[float] = []
+
+        async def call(timeout: float) -> None:
+            with pytest.raises(RequestTimeout):
+                await connection.call(1, None, b"", timeout)
+            done.append(timeout)
+
+        await asyncio.gather(*map(call, times))
+        assert done == sorted(times)
+        await connections.close()
+
+    asyncio.run(main())
+
+
+def test_a_connection_on_which_nothing_is_heard_any_more_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other machine is gone without a word: no end of the connection ever comes."""
+    monkeypatch.setattr(connection_module, "SILENCE_SECONDS", 0.01)
+
+    async def main() -> None:
+        connections, network = made(lambda *_: None)
+        connection = await connections.get("h:1")
+        held = asyncio.ensure_future(connection.call(11, None, b"", 60.0))
+        with pytest.raises(RequestTimeout):
+            await connection.call(1, None, b"", 0.01)
+        with pytest.raises(ConnectionLost, match="h:1 ended: a request was not answered in time, and nothing at all"):
+            await held
+        network.answer = lambda *_: Command(0)
+        assert (await connections.invoke("h:1", 1)).code == 0
+        assert connections.ready("h:1") is not connection
+        await connections.close()
+
+    asyncio.run(main())
+
+
+def test_a_connection_on_which_anything_is_heard_stays() -> None:
+    async def main() -> None:
+        connections, _ = made(lambda _, request: None if request.code == 105 else Command(0))
+        connection = await connections.get("h:1")
+        with pytest.raises(RequestTimeout):
+            await connection.call(105, None, b"", 0.01)
+        assert connection._doubt is not None
+        await connection.call(1, None, b"", 10.0)
+        assert connection._doubt is None
+        assert connections.ready("h:1") is connection
+        await connections.close()
+
+    asyncio.run(main())
+
+
+def test_requests_under_way_fail_with_their_connection() -> None:
+    async def main() -> None:
+        connections, network = made(lambda *_: None)
+        connection = await connections.get("h:1")
+        calls = [asyncio.ensure_future(connection.call(1, None, b"", 10.0)) for _ in range(3)]
+        await asyncio.sleep(0)
+        connection.connection_lost(OSError("reset by peer"))
+        for call in calls:
+            with pytest.raises(ConnectionLost, match="the connection to h:1 ended: reset by peer"):
+                await call
+        with pytest.raises(ConnectionLost):
+            await connection.call(1, None, b"", 10.0)
+        network.answer = lambda *_: Command(0)
+        assert (await connections.invoke("h:1", 1)).code == 0
+        assert connections.ready("h:1") is not connection
+        await connections.close()
+
+    asyncio.run(main())
+
+
+def test_garbage_ends_the_connection() -> None:
+    async def main() -> None:
+        connections, network = made(lambda *_: None)
+        connection = await connections.get("h:1")
+        call = asyncio.ensure_future(connection.call(1, None, b"", 10.0))
+        await asyncio.sleep(0)
+        network.transports["h:1"].deliver(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        with pytest.raises(ConnectionLost, match="not a RocketMQ peer"):
+            await call
+        assert connections.ready("h:1") is None
+        await connections.close()
+
+    asyncio.run(main())
+
+
+def test_a_peer_that_goes_away_is_asked_once_more_over_a_new_connection() -> None:
+    async def main() -> None:
+        answers = [Command(1500), Command(0)]
+        connections, _ = made(lambda *_: answers.pop(0))
+        first = await connections.get("h:1")
+        assert (await connections.invoke("h:1", 1)).code == 0
+        assert connections.ready("h:1") is not first
+        assert first.closed
+        await connections.close()
+
+    asyncio.run(main())
+
+
+def test_a_retired_connection_ends_when_its_last_answer_has_come() -> None:
+    async def main() -> None:
+        connections, network = made(lambda *_: None)
+        connection = await connections.get("h:1")
+        call = asyncio.ensure_future(connection.call(1, None, b"", 10.0))
+        await network.asked.wait()
+        connections.retire(connection)
+        assert not connection.closed
+        network.transports["h:1"].deliver(encode_command(Command(0, network.requests[0][1].opaque, 1)))
+        await call
+        assert connection.closed
+        await connections.close()
+
+    asyncio.run(main())
+
+
+def test_a_retired_connection_does_not_outlive_its_client() -> None:
+    async def main() -> None:
+        connections, network = made(lambda *_: None)
+        connection = await connections.get("h:1")
+        call = asyncio.ensure_future(connection.call(1, None, b"", 10.0))
+        await network.asked.wait()
+        connections.retire(connection)
+        await connections.close()
+        assert connection.closed
+        with pytest.raises(ConnectionLost):
+            await call
+
+    asyncio.run(main())
+
+
+# -- requests of the peer
+
+
+def test_pushed_requests_are_handled_and_answered() -> None:
+    async def main() -> None:
+        answered: asyncio.Queue[Command] = asyncio.Queue()
+        handled: list[str] = []
+
+        def script(_: str, request: Command) -> None:
+            if request.is_response:
+                answered.put_nowait(request)
+
+        async def later(address: str, request: Command) -> Command:
+            handled.append(f"{address} {GroupHeader.from_ext(request.ext).consumer_group}")
+            return Command(0, body=b"info")
+
+        connections, network = made(script)
+        connections.on_request(307, later)
+        connections.on_request(40, lambda address, _: handled.append(address))  # type: ignore[func-returns-value]
+        connections.on_request(221, lambda *_: 1 / 0)  # type: ignore[arg-type, return-value]
+        await connections.get("h:1")
+        push = network.transports["h:1"].deliver
+        push(encode_command(Command(307, 5, ext={"consumerGroup": "g"})))
+        answer = await answered.get()
+        assert (answer.code, answer.opaque, answer.body, handled) == (0, 5, b"info", ["h:1 g"])
+        push(encode_command(Command(999, 6)))
+        answer = await answered.get()
+        assert (answer.code, answer.opaque) == (3, 6)
+        push(encode_command(Command(40, 7, ONEWAY_FLAG)))
+        push(encode_command(Command(221, 8)))
+        answer = await answered.get()
+        assert (answer.code, answer.opaque) == (1, 8)
+        assert "ZeroDivisionError" in (answer.remark or "")
+        assert handled == ["h:1 g", "h:1"]
+        await connections.close()
+
+    asyncio.run(main())
+
+
+# -- the end
+
+
+def test_closed_and_forked_clients_say_so() -> None:
+    async def main() -> None:
+        connections, _ = made(lambda *_: Command(0))
+        connections._process._generation += 1
+        with pytest.raises(ForkedError, match="do not survive a fork"):
+            await connections.invoke("h:1", 1)
+        connections._process._generation -= 1
+        await connections.close()
+        with pytest.raises(ClosedError):
+            await connections.invoke("h:1", 1)
+
+    asyncio.run(main())
+
+
+def test_an_unreachable_address_comes_with_a_hint_and_its_mapping() -> None:
+    async def main() -> None:
+        connections, network = made(
+            lambda *_: None, hint=lambda address: f"Look at {address}", address_map={"h:1": "localhost:2"}
+        )
+        network.unreachable = {"h:1"}
+        with pytest.raises(ConnectError, match=r"to h:1 \(mapped to localhost:2\): Connection refused. Look at h:1"):
+            await connections.invoke("h:1", 1)
+        await connections.close()
+
+    asyncio.run(main())

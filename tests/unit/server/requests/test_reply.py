@@ -1,0 +1,105 @@
+"""Answers become frames that a decoder reads back; header fields travel as strings."""
+
+import json
+import typing
+
+import msgspec
+import pytest
+from hypothesis import given, strategies as st
+
+from rocketmq_py.protocol.headers import common
+from rocketmq_py.protocol.headers.base import Header
+from rocketmq_py.protocol.headers.common import PullResponse, RegisterBrokerResponse, SendResponse
+from rocketmq_py.server import Reply, encode_reply
+from rocketmq_py.server.requests.reply import reply_buffers
+from rocketmq_py.wire.command import decode_command
+from rocketmq_py.wire.frame import FrameDecoder
+
+
+def decoded(reply: Reply, opaque: int = 7):
+    (frame,) = FrameDecoder().feed(encode_reply(reply, opaque))
+    return decode_command(frame)
+
+
+def header_json(reply: Reply) -> dict:
+    (frame,) = FrameDecoder().feed(encode_reply(reply, 7))
+    return json.loads(frame.header)
+
+
+def test_a_bare_answer_says_success_and_nothing_else():
+    answer = decoded(Reply(), opaque=3)
+    assert (answer.code, answer.opaque, answer.is_response, answer.body) == (0, 3, True, b"")
+    assert header_json(Reply()).keys() == {"code", "flag", "language", "opaque", "serializeTypeCurrentRPC", "version"}
+
+
+def test_header_fields_are_strings_and_absent_ones_are_left_out():
+    header = PullResponse(
+        suggest_which_broker_id=0, next_begin_offset=2**62, min_offset=-1, max_offset=3, topic_sys_flag=1
+    )
+    assert header_json(Reply(header=header))["extFields"] == {
+        "suggestWhichBrokerId": "0", "nextBeginOffset": str(2**62), "minOffset": "-1", "maxOffset": "3",
+        "topicSysFlag": "1",
+    }  # fmt: skip
+
+
+def test_a_header_of_which_nothing_is_set_leaves_an_empty_object():
+    assert header_json(Reply(header=RegisterBrokerResponse()))["extFields"] == {}
+
+
+def test_fields_beyond_the_header_are_added():
+    header = common.OffsetResponse(offset=5)
+    assert decoded(Reply(header=header, ext={"more": "x"})).ext == {"offset": "5", "more": "x"}
+    assert decoded(Reply(ext={"only": "y"})).ext == {"only": "y"}
+
+
+def test_text_is_escaped():
+    text = 'quote " backslash \\ line \n zero \x00 ünï \U0001f680'
+    answer = decoded(Reply(1, text, SendResponse(msg_id=text, queue_id=0, queue_offset=0), {text: text}))
+    assert (answer.remark, answer.ext["msgId"], answer.ext[text]) == (text, text, text)
+
+
+def all_headers() -> list[type[Header]]:
+    kinds = vars(common).values()
+    return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Header) and kind is not Header]
+
+
+def some(kind: typing.Any) -> typing.Any:
+    kinds = [one for one in (typing.get_args(kind) or (kind,)) if one is not type(None)]
+    return {int: -12, str: "a b", bool: True}[kinds[0]]
+
+
+@pytest.mark.parametrize("cls", all_headers(), ids=lambda cls: cls.__name__)
+def test_every_declared_header_reads_back(cls):
+    full = cls(**{field.name: some(field.type) for field in msgspec.structs.fields(cls)})
+    assert cls.from_ext(decoded(Reply(header=full)).ext) == full
+    assert decoded(Reply(header=full)).ext == full.to_ext()
+
+
+TEXTS = st.dictionaries(st.text(), st.text(), max_size=4)
+
+
+@given(st.integers(-(2**31), 2**31 - 1), st.text(), TEXTS, st.binary(max_size=100))
+def test_any_answer_reads_back(code, remark, ext, body):
+    answer = decoded(Reply(code, remark, None, ext, body))
+    assert (answer.code, answer.remark, answer.ext, answer.body) == (code, remark, ext, body)
+
+
+@pytest.mark.parametrize("pieces", [[b"a"], [b"a", b"b"], [memoryview(b"x" * 20_000)] * 3, [b"y" * 3_000] * 40])
+def test_a_body_in_pieces_arrives_in_one(pieces):
+    answer = decoded(Reply(body=pieces))
+    assert answer.body == b"".join(pieces)
+
+
+def test_a_few_large_pieces_are_not_copied():
+    pieces = [memoryview(bytes(100_000)), memoryview(bytes(200_000))]
+    buffers = reply_buffers(Reply(body=pieces), 1)
+    assert [buffer for buffer in buffers if isinstance(buffer, memoryview)] == pieces
+
+
+def test_many_pieces_are_joined():
+    assert len(reply_buffers(Reply(body=[bytes(1_000)] * 100), 1)) == 2
+
+
+@pytest.mark.parametrize("body", [b"z" * 17_000, bytearray(b"abc"), memoryview(b"abc")], ids=["large", "array", "view"])
+def test_a_body_may_be_any_buffer(body):
+    assert decoded(Reply(body=body)).body == bytes(body)

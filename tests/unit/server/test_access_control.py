@@ -1,0 +1,50 @@
+"""What a server's access control lets in: the lists of codes that need no signature or no permission."""
+
+import pytest
+
+from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
+from rocketmq_py.server import Peer
+from rocketmq_py.server.access_control import AccessControl, AccessSettings
+from rocketmq_py.wire.command import Command
+from rocketmq_py.wire.signing import Credentials
+
+ROOT = Credentials("root", "root-secret")
+
+
+def control(**lists):
+    settings = {
+        "authenticationEnabled": "true", "authorizationEnabled": "true",
+        "initAuthenticationUser": '{"username": "root", "password": "root-secret"}', **lists,
+    }  # fmt: skip
+    return AccessControl(AccessSettings.of(settings), lambda: None, lambda _: None, "c")
+
+
+def admits(access, code, credentials=None):
+    ext = {"topic": "t"}
+    reply = access.admit(Peer(), Command(code, ext=credentials.signed(ext, b"") if credentials else ext))
+    assert reply is None or reply.code == ResponseCode.NO_PERMISSION
+    return reply is None
+
+
+@pytest.mark.parametrize(("lists", "unsigned", "signed_by_root"), [
+    ({}, False, True),
+    ({"authenticationWhitelist": "105"}, False, True),
+    ({"authorizationWhitelist": "105"}, False, True),
+    ({"authenticationWhitelist": "105", "authorizationWhitelist": "105"}, True, True),
+    ({"authenticationWhitelist": "105", "authorizationEnabled": "false"}, True, True),
+])  # fmt: skip
+def test_what_needs_no_signature_may_still_need_a_permission(lists, unsigned, signed_by_root):
+    access = control(**lists)
+    assert admits(access, Code.GET_ROUTEINFO_BY_TOPIC) is unsigned
+    assert admits(access, Code.GET_ROUTEINFO_BY_TOPIC, ROOT) is signed_by_root
+    assert not admits(access, Code.GET_BROKER_CONFIG)
+
+
+def test_what_needs_no_permission_at_all_is_open_without_a_signature():
+    access = control(authenticationWhitelist=str(int(Code.GET_BROKER_CLUSTER_INFO)))
+    assert admits(access, Code.GET_BROKER_CLUSTER_INFO)
+
+
+def test_a_request_that_is_signed_wrongly_is_nobodys_also_where_no_signature_is_needed():
+    access = control(authenticationWhitelist="105")
+    assert not admits(access, Code.GET_ROUTEINFO_BY_TOPIC, Credentials("root", "guess"))

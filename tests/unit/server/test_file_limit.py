@@ -1,0 +1,49 @@
+"""Many connections are many files."""
+
+import errno
+import logging
+import os
+
+import pytest
+
+from rocketmq_py.server.file_limit import LoopFaults, raise_limit
+
+
+class Loop:
+    def __init__(self):
+        self.reported = []
+
+    def default_exception_handler(self, context):
+        self.reported.append(context)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no limit")
+def test_the_limit_is_what_the_system_grants():
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, before[1]), before[1]))
+        assert raise_limit() in before
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 256
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_running_out_of_files_is_one_line(caplog):
+    caplog.set_level(logging.INFO)
+    loop, faults = Loop(), LoopFaults(64)
+    for number in (errno.EMFILE, errno.ENFILE, errno.EMFILE):
+        faults(loop, {"message": "accept failed", "exception": OSError(number, "too many open files")})
+    assert [record.getMessage() for record in caplog.records] == [
+        "no connection more can be taken: 64 files are open, the limit; raise it (ulimit -n, LimitNOFILE)"
+    ]
+    assert loop.reported == []
+
+
+def test_other_faults_are_reported_as_ever():
+    loop, faults = Loop(), LoopFaults(None)
+    contexts = [{"message": "odd"}, {"exception": OSError(errno.EPIPE, "pipe")}, {"exception": KeyError("x")}]
+    for context in contexts:
+        faults(loop, context)
+    assert loop.reported == contexts

@@ -1,0 +1,101 @@
+"""Clients are sent away: who, from what, and until when."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.server import go_away as farewell_module
+from rocketmq_py.server.go_away import V5_3_1, GoAway
+from rocketmq_py.wire.command import ONEWAY_FLAG, Command
+from tests.unit.server.requests.test_dispatcher import QUEUE, Harness
+
+GONE = 1500
+CODES = (Code.GET_MAX_OFFSET, Code.QUERY_MESSAGE)
+
+
+def leaving() -> tuple[Harness, GoAway]:
+    harness, farewell = Harness(), GoAway(CODES)  # type: ignore[no-untyped-call]
+    harness.dispatcher.send_away(farewell)
+    return harness, farewell
+
+
+@pytest.mark.parametrize(("version", "code"), [(0, 0), (401, 0), (V5_3_1, 0), (V5_3_1 + 1, GONE), (513, GONE)])
+def test_only_clients_later_than_5_3_1_are_sent_away(version: int, code: int) -> None:
+    harness, farewell = leaving()
+    assert harness.ask(30, QUEUE, version=version).code == code
+    assert farewell.asked == 1
+    assert bool(harness.handlers.calls) == (code == 0)
+
+
+def test_other_requests_are_served() -> None:
+    harness, farewell = leaving()
+    harness.serve()
+    harness.ask(999)
+    assert farewell.asked == 0
+
+
+def test_a_one_way_request_is_served() -> None:
+    harness, _ = leaving()
+    assert harness.serve(Command(30, ext=QUEUE, flag=ONEWAY_FLAG)) == []
+    assert harness.handlers.calls
+
+
+def test_a_server_that_falls_behind_meanwhile_does_not_forget() -> None:
+    harness, _ = leaving()
+    harness.dispatcher.refuse({"admin": "busy"})
+    harness.dispatcher.refuse({})
+    assert harness.ask(30, QUEUE).code == GONE
+
+
+def test_it_ends_when_nobody_asks_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(farewell_module, "_QUIET_SECONDS", 0.2)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        farewell = GoAway(CODES)
+        until = loop.time() + 0.2
+
+        async def ask() -> None:
+            while loop.time() < until:
+                farewell.asked += 1
+                await asyncio.sleep(0)
+
+        asking = asyncio.create_task(ask())
+        await farewell.said(60)
+        assert loop.time() >= until + 0.2
+        await asking
+
+    asyncio.run(main())
+
+
+def test_it_ends_when_the_time_is_over() -> None:
+    async def main() -> None:
+        farewell = GoAway(CODES)
+
+        async def ask() -> None:
+            while True:
+                farewell.asked += 1
+                await asyncio.sleep(0)
+
+        asking = asyncio.create_task(ask())
+        await farewell.said(0.3)
+        asking.cancel()
+
+    asyncio.run(main())
+
+
+def test_asynchronous_handlers_too() -> None:
+    async def main() -> None:
+        harness, farewell = leaving()
+        harness.handlers.gate.set()
+        query = {"topic": "t", "key": "k", "maxNum": "1", "beginTimestamp": "0", "endTimestamp": "0"}
+        for version in (V5_3_1, V5_3_1 + 1):
+            assert harness.serve(Command(12, ext=query, version=version, opaque=version)) == []
+        await harness.dispatcher.drain(5)
+        assert {answer.opaque: answer.code for answer in harness.later} == {V5_3_1: 0, V5_3_1 + 1: GONE}
+        assert farewell.asked == 2
+
+    asyncio.run(main())

@@ -1,0 +1,142 @@
+"""A server that falls behind: what is refused, in which words, and what its log says. The clock is the test's."""
+
+import logging
+
+import pytest
+
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.server import LaneLimit, Peer, Reply, Router, handles
+from rocketmq_py.server.loop_monitor import LoopMonitor
+from rocketmq_py.server.requests.dispatcher import Dispatcher
+from rocketmq_py.wire.command import ONEWAY_FLAG, Command, decode_command, encode_command
+from rocketmq_py.wire.frame import FrameDecoder
+
+SEND = Command(RequestCode.GET_MAX_OFFSET, ext={"topic": "t", "queueId": "0"})
+PULL = Command(RequestCode.GET_MIN_OFFSET, ext={"topic": "t", "queueId": "0"})
+
+
+class Handlers:
+    @handles(RequestCode.GET_MAX_OFFSET, lane="send")
+    def send(self, peer: Peer, request, body):
+        return Reply()
+
+    @handles(RequestCode.GET_MIN_OFFSET, lane="pull")
+    def pull(self, peer: Peer, request, body):
+        return Reply()
+
+
+class Machine:
+    """A clock, a disk, and a dispatcher between them."""
+
+    def __init__(self):
+        self.time = self.work = 0.0
+        self.write_takes = 0.0
+        limits = {"send": LaneLimit(wait_ms=200), "pull": LaneLimit(wait_ms=5_000)}
+        self.dispatcher = Dispatcher(Router(Handlers()), lanes=limits, after_read=self._write)
+        self.full = set()
+        self.pace = LoopMonitor(self.dispatcher, lambda: self.full, writing_limit_ms=1_000, clock=self)
+
+    def now(self):
+        return self.time
+
+    def worked(self):
+        return self.work
+
+    def _write(self):
+        self.time += self.write_takes
+
+    def turn(self, seconds, work=None):
+        """The loop is busy for that long, then looks at itself; what sends and pulls are answered after that."""
+        self.time += seconds
+        self.work += seconds if work is None else work
+        self.pace.look()
+        return self.ask(SEND).remark, self.ask(PULL).remark
+
+    def ask(self, command):
+        frames = FrameDecoder().feed(encode_command(command))
+        (frame,) = FrameDecoder().feed(b"".join(self.dispatcher.serve(Peer(), frames).output))
+        return decode_command(frame)
+
+
+BUSY = "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in queue: {}ms, size of queue: 0"
+
+
+def test_turn_after_turn_too_long_refuses_the_kinds_that_waited_too_long():
+    machine = Machine()
+    assert machine.turn(0.05) == (None, None)
+    assert machine.turn(1.05) == (None, None)
+    assert machine.turn(0.35) == (BUSY.format(300), None)
+    assert machine.ask(SEND).code == 2
+    assert machine.turn(9.05) == (None, None)
+    assert machine.turn(6.05) == (BUSY.format(6000), BUSY.format(6000))
+    assert machine.turn(0.05) == (None, None)
+
+
+def test_time_that_others_use_the_processor_refuses_nobody():
+    machine = Machine()
+    assert [machine.turn(2.0, work=0.1) for _ in range(5)] == [(None, None)] * 5
+
+
+def test_a_disk_that_keeps_writes_waiting_refuses_sends(monkeypatch):
+    machine = Machine()
+    monkeypatch.setattr("rocketmq_py.server.requests.dispatcher.monotonic", machine.now)
+    machine.write_takes = 0.6
+    assert machine.turn(2.0, work=0.0) == (None, None)
+    machine.write_takes = 1.5
+    assert machine.turn(2.0, work=0.0) == (None, None)
+    remark, pull = machine.turn(2.0, work=0.0)
+    assert remark == BUSY.replace("TIMEOUT", "PCBUSY").format(1500)
+    assert pull is None
+    machine.write_takes = 0.0
+    machine.turn(0.05)
+    assert machine.turn(0.05) == (None, None)
+
+
+def test_a_oneway_request_is_refused_in_silence():
+    machine = Machine()
+    machine.turn(1.0)
+    machine.turn(1.0)
+    frames = FrameDecoder().feed(encode_command(Command(SEND.code, ext=SEND.ext, flag=ONEWAY_FLAG)))
+    assert machine.dispatcher.serve(Peer(), frames).output == []
+
+
+def test_the_log_says_so_once_and_when_it_is_over(caplog):
+    caplog.set_level(logging.INFO)
+    machine = Machine()
+    for _ in range(10):
+        machine.turn(1.0)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "more requests come than can be served: requests (send) are refused" in caplog.text
+    for _ in range(30):
+        machine.turn(1.0, work=0.0)
+    refused = machine.dispatcher.refused
+    assert caplog.records[-1].getMessage() == f"requests are served in time again; {refused} were refused"
+    assert len(caplog.records) == 2
+    assert refused > 1
+    machine.turn(1.0)
+    machine.turn(1.0)
+    assert len(caplog.records) == 3
+
+
+@pytest.mark.parametrize("limits", [None, {"send": LaneLimit(wait_ms=None)}])
+def test_without_limits_nobody_is_refused(limits):
+    machine = Machine()
+    machine.dispatcher = Dispatcher(Router(Handlers()), lanes=limits)
+    machine.pace = LoopMonitor(machine.dispatcher, clock=machine)
+    assert [machine.turn(60.0) for _ in range(3)] == [(None, None)] * 3
+
+
+def test_limits_may_change_while_it_runs():
+    machine = Machine()
+    machine.dispatcher.lanes.limit({"pull": LaneLimit(wait_ms=100)})
+    machine.turn(1.05)
+    assert machine.turn(1.05) == (None, BUSY.format(1000))
+
+
+def test_a_lane_that_can_take_no_more_is_refused_until_it_can():
+    machine = Machine()
+    machine.full = {"send"}
+    for _ in range(3):
+        assert machine.turn(0.05) == ("[OVERLOAD]system busy, start flow control for a while", None)
+    machine.full = set()
+    assert machine.turn(0.05) == (None, None)

@@ -1,0 +1,147 @@
+"""What Spark reports of a micro-batch, read; and how it is shown."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.spark.monitoring.progress import BatchProgress, QueueProgress, batch_progress
+from rocketmq_py.spark.monitoring.terminal import Line, TerminalProgress, describe, duration
+
+
+def report(batch: int = 3, name: str | None = "late", **changes) -> dict:
+    """A report as Spark 4.3 writes it, of two queues: 30 and 10 messages read, 5 and 0 left."""
+    return {
+        "id": "5f5a820a-5076-43c6-aa5e-dd8b8bf3fb93",
+        "runId": "20e4620b-ce0f-4856-ad23-34c3ebe5b795",
+        "name": name,
+        "timestamp": "2026-03-01T12:00:00.500Z",
+        "batchId": batch,
+        "numInputRows": 40,
+        "inputRowsPerSecond": 20.0,
+        "processedRowsPerSecond": 80.0,
+        "durationMs": {"addBatch": 400, "triggerExecution": 500},
+        "sources": [
+            {
+                "description": "rocketmq",
+                "startOffset": {"t": {"a": {"0": 10, "1": 0}}},
+                "endOffset": {"t": {"a": {"0": 40, "1": 10}}},
+                "latestOffset": {"t": {"a": {"0": 45, "1": 10}}},
+                "numInputRows": 40,
+            }
+        ],
+        **changes,
+    }
+
+
+def queue(number: int) -> MessageQueue:
+    return MessageQueue("t", "a", number)
+
+
+def test_a_report_says_rows_rates_and_each_queues_share_and_lag() -> None:
+    progress = batch_progress(report())
+    assert (progress.query, progress.batch_id, progress.rows, progress.seconds) == ("late", 3, 40, 0.5)
+    assert progress.at == pytest.approx(1772366400.5)
+    assert progress.queues == (QueueProgress(queue(0), 30, 5), QueueProgress(queue(1), 10, 0))
+    assert progress.lag == {"t": 5}
+    assert progress.skew == 1.5
+
+
+def test_offsets_may_come_as_text_and_the_latest_not_at_all() -> None:
+    source = report()["sources"][0]
+    text = {key: json.dumps(source[key]) for key in ("startOffset", "endOffset")}
+    progress = batch_progress(report(sources=[{**text, "latestOffset": None, "numInputRows": 40}]))
+    assert progress.queues == (QueueProgress(queue(0), 30, None), QueueProgress(queue(1), 10, None))
+    assert progress.lag == {}
+
+
+def test_another_kind_of_source_counts_in_rows_and_has_no_queues() -> None:
+    kafka = {"startOffset": {"t": {"0": 3}}, "endOffset": {"t": {"0": 9}}, "latestOffset": None, "numInputRows": 6}
+    assert batch_progress(report(sources=[kafka])).queues == ()
+
+
+def test_what_spark_connect_leaves_out_is_the_sum_over_the_sources() -> None:
+    connect = report()
+    for name in ("numInputRows", "inputRowsPerSecond", "processedRowsPerSecond"):
+        del connect[name]
+    connect["sources"][0] |= {"inputRowsPerSecond": 20.0, "processedRowsPerSecond": 80.0}
+    progress = batch_progress(connect)
+    assert (progress.rows, progress.input_rate, progress.processed_rate) == (40, 20.0, 80.0)
+
+
+def test_before_the_first_offsets_are_known_the_rows_are_not_shared_out() -> None:
+    """A query's first report has no start; what its queues held before is not what the micro-batch read."""
+    source = {**report()["sources"][0], "startOffset": None}
+    progress = batch_progress(report(batch=0, sources=[source]))
+    assert progress.lag == {"t": 5}
+    assert progress.skew is None
+
+
+@pytest.mark.parametrize("wrong", [{}, {"id": "x"}, report(timestamp="noon"), report(sources=3)])
+def test_what_is_no_report_is_refused(wrong) -> None:
+    with pytest.raises(ConfigError, match="no progress report"):
+        batch_progress(wrong)
+
+
+def test_a_query_without_a_name_goes_by_its_id() -> None:
+    assert batch_progress(report(name=None)).query == report()["id"]
+
+
+def test_a_line_says_what_people_want_to_know() -> None:
+    assert describe(batch_progress(report())) == "late batch 3: 40 rows | 80 rows/s | 0.50 s | lag t 5 | 0 s left"
+
+
+def test_nobody_is_told_when_a_growing_lag_will_be_gone() -> None:
+    assert "left" not in describe(batch_progress(report(inputRowsPerSecond=100.0)))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0.4, "0 s"), (59, "59 s"), (200, "3 min 20 s"), (7260, "2 h 1 min"), (90_000, "1 d 1 h")]
+)
+def test_a_length_of_time_in_its_two_largest_units(seconds, said) -> None:
+    assert duration(seconds) == said
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_on_a_terminal_one_line_changes_in_place() -> None:
+    out = Terminal()
+    line = Line(out)
+    line.show("one")
+    line.show("two")
+    line.finish()
+    assert out.getvalue() == "\r\x1b[2Kone\r\x1b[2Ktwo\n"
+
+
+def test_elsewhere_lines_are_plain_rare_and_the_last_one_is_not_lost() -> None:
+    out, now = io.StringIO(), [0.0]
+    line = Line(out, every=5, clock=lambda: now[0])
+    for at, text in ((0, "a"), (1, "b"), (6, "c"), (7, "d"), (8, "e")):
+        now[0] = at
+        line.show(text)
+    line.finish()
+    assert out.getvalue() == "a\nc\ne\n"
+
+
+def test_queries_stand_side_by_side_until_they_end() -> None:
+    out = Terminal()
+    shown = TerminalProgress(out)
+    one, two = (batch_progress(report(name=name, id=name)) for name in ("one", "two"))
+    shown.batch(one, "")
+    shown.batch(two, "")
+    assert out.getvalue().endswith(f"{describe(one)} || {describe(two)}")
+    shown.ended("one")
+    shown.ended("two")
+    assert out.getvalue().endswith("\n")
+
+
+def test_skew_of_a_batch_without_messages_is_unknown() -> None:
+    idle = BatchProgress(query="q", query_id="q", batch_id=1, at=0, rows=0, queues=(QueueProgress(queue(0), 0, 0),))
+    assert idle.skew is None

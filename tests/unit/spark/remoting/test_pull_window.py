@@ -1,0 +1,156 @@
+"""The window of pulls: whatever a broker answers, every offset comes once and in order."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+
+from hypothesis import given, settings, strategies as st
+
+from rocketmq_py.spark.remoting.pull_window import Pull, Window
+from tests.examples import examples
+
+
+def covered(pull: Pull, number: int) -> tuple[bytes, int]:
+    """An answer with one byte per message: offset modulo 251."""
+    stop = min(pull.offset + number, pull.offset + pull.number)
+    return bytes(offset % 251 for offset in range(pull.offset, stop)), stop
+
+
+@settings(max_examples=examples(50))
+@given(
+    start=st.integers(0, 10),
+    length=st.integers(0, 200),
+    in_flight=st.integers(1, 8),
+    data=st.data(),
+)
+def test_every_offset_comes_once_and_in_order(start: int, length: int, in_flight: int, data: st.DataObject) -> None:
+    window = Window(start, start + length, in_flight)
+    under_way: deque[Pull] = deque()
+    seen = b""
+    at = start
+    while not window.done:
+        under_way.extend(window.pulls())
+        assert 0 < len(under_way) <= in_flight
+        position = data.draw(st.integers(0, len(under_way) - 1))
+        pull = under_way[position]
+        del under_way[position]
+        if data.draw(st.booleans()) and data.draw(st.booleans()):
+            window.failed(pull.segment)
+            continue
+        body, reached = covered(pull, data.draw(st.sampled_from([1, 5, 32, 1000])))
+        window.answer(pull.segment, body, reached)
+        for piece in window.pieces():
+            assert piece.start == at
+            assert len(piece.body) == piece.stop - piece.start
+            at, seen = piece.stop, seen + piece.body
+    assert seen == bytes(offset % 251 for offset in range(start, start + length))
+
+
+def test_it_starts_with_one_pull_and_then_asks_for_what_the_broker_gives() -> None:
+    window = Window(0, 10_000, in_flight=4)
+    (first,) = window.pulls()
+    assert window.pulls() == []
+    window.answer(first.segment, *covered(first, 32))
+    assert [(pull.offset, pull.number) for pull in window.pulls()] == [(32, 32), (64, 32), (96, 32), (128, 32)]
+
+
+def test_a_short_answer_is_completed_before_later_ones_are_taken() -> None:
+    window = Window(0, 96, in_flight=4)
+    (first,) = window.pulls()
+    window.answer(first.segment, *covered(first, 32))
+    second, third = window.pulls()
+    window.answer(third.segment, *covered(third, 32))
+    window.answer(second.segment, *covered(second, 10))
+    assert [(piece.start, piece.stop) for piece in window.pieces()] == [(0, 32), (32, 42)]
+    for pull in window.pulls():
+        window.answer(pull.segment, *covered(pull, 32))
+    while not window.done and (pulls := window.pulls()):
+        for pull in pulls:
+            window.answer(pull.segment, *covered(pull, 32))
+    assert [(piece.start, piece.stop) for piece in window.pieces()][-1] == (64, 96)
+
+
+def test_offsets_without_messages_are_passed_over() -> None:
+    window = Window(0, 50, in_flight=4)
+    (first,) = window.pulls()
+    window.answer(first.segment, b"", 50)
+    assert window.pieces() == []
+    assert window.done
+
+
+def test_it_tries_whether_a_broker_gives_more_than_it_did() -> None:
+    window = Window(0, 1_000_000, in_flight=1)
+    asked = []
+    for _ in range(200):
+        (pull,) = window.pulls()
+        asked.append(pull.number)
+        window.answer(pull.segment, *covered(pull, 8 if len(asked) < 20 else 32))
+        window.pieces()
+    assert asked[1] == 8
+    assert max(asked[1:]) >= 32
+
+
+def test_large_answers_leave_room_for_fewer_pulls() -> None:
+    window = Window(0, 1_000_000, in_flight=128)
+    (first,) = window.pulls()
+    window.answer(first.segment, bytes(256 * 1024), 32)
+    pulls = window.pulls()
+    assert len(pulls) == 32, "8 MiB"
+    for pull in pulls:
+        window.answer(pull.segment, bytes(4 * 1024 * 1024), pull.offset + 32)
+    assert len(window.pulls()) == 4, "but always some"
+
+
+@given(st.integers(0, 1 << 30))
+@settings(max_examples=examples(20))
+def test_where_bytes_are_the_limit_pulls_ask_for_a_little_less_than_has_room(seed: int) -> None:
+    chance, limit, messages = random.Random(seed), 256 * 1024, 200_000
+    sizes = [chance.randrange(200, 2000) for _ in range(messages)]
+    window, pulls = Window(0, messages, in_flight=32), 0
+    while not window.done:
+        under_way = window.pulls()
+        assert sum(pull.number for pull in under_way) <= 8192
+        for pull in under_way:
+            pulls += 1
+            total, stop = 0, pull.offset
+            while stop < pull.offset + pull.number and (total := total + sizes[stop]) <= limit:
+                stop += 1
+            window.answer(pull.segment, bytes(stop - pull.offset), stop)
+        window.pieces()
+    assert pulls < 1.6 * sum(sizes) / limit
+
+
+@given(
+    length=st.integers(1, 600),
+    in_flight=st.integers(1, 8),
+    one_in=st.integers(1, 40),
+    scan=st.integers(5, 200),
+    chance=st.integers().map(random.Random),
+)
+def test_of_a_broker_that_filters_every_wanted_offset_is_in_the_piece_it_belongs_to(
+    length: int, in_flight: int, one_in: int, scan: int, chance: random.Random
+) -> None:
+    """The broker looks at ``scan`` offsets a pull, gives at most 32 messages, and may reach far beyond the segment."""
+    window = Window(0, length, in_flight, filtered=True)
+    under_way: list[Pull] = []
+    seen: list[int] = []
+    while not window.done:
+        under_way += window.pulls()
+        pull = under_way.pop(chance.randrange(len(under_way)))
+        given_ = [i for i in range(pull.offset, min(pull.offset + scan, length)) if i % one_in == 0]
+        given_ = given_[: min(32, pull.number)]
+        full = len(given_) == min(32, pull.number)
+        reached = given_[-1] + 1 if full else min(pull.offset + scan, length)
+        window.answer(pull.segment, b"".join(i.to_bytes(4, "big") for i in given_), reached)
+        for piece in window.pieces():
+            offsets = [int.from_bytes(piece.body[i : i + 4], "big") for i in range(0, len(piece.body), 4)]
+            seen += [i for i in offsets if piece.start <= i < piece.stop]
+    assert seen == list(range(0, length, one_in))
+
+
+def test_of_a_broker_that_filters_pulls_are_spaced_by_what_it_gets_through() -> None:
+    window = Window(0, 100_000, in_flight=3, filtered=True)
+    (first,) = window.pulls()
+    window.answer(first.segment, b"", first.offset + 800)
+    assert [pull.offset for pull in window.pulls()] == [800, 1024, 1824]

@@ -1,0 +1,84 @@
+"""A home for Spark: links to the installation, and archives whose modules are compiled."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from rocketmq_py.spark.runtime.home import compiled_home, ensure_compiled_home
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="made of links")
+
+MODULE = "import sys; warned_of = '\\_'\nprint(__file__, __spec__.cached or __spec__.origin)\n1 / 0\n"
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """What pip leaves of PySpark, as far as it matters here."""
+    root = tmp_path / "pyspark"
+    (root / "jars").mkdir(parents=True)
+    (root / "jars" / "spark-core.jar").touch()
+    (root / "__init__.py").touch()
+    (root / "python" / "pyspark").mkdir(parents=True)
+    (root / "python" / "lib").mkdir()
+    with zipfile.ZipFile(root / "python" / "lib" / "pyspark.zip", "w") as archive:
+        for name in ("told.py", "some/__init__.py", "some/tests/test_more.py"):
+            archive.writestr(name, MODULE)
+        archive.writestr("some/py.typed", "")
+    return root
+
+
+def test_everything_else_is_the_installation(installed: Path, tmp_path: Path) -> None:
+    home = compiled_home(installed, tmp_path)
+    assert (home / "jars" / "spark-core.jar").samefile(installed / "jars" / "spark-core.jar")
+    assert (home / "python" / "pyspark").samefile(installed / "python" / "pyspark")
+    (installed / "conf").mkdir()
+    assert (home / "conf").samefile(installed / "conf"), "settings that come later are seen, too"
+
+
+def test_modules_are_imported_compiled_and_fail_where_their_source_says(installed: Path, tmp_path: Path) -> None:
+    archive = compiled_home(installed, tmp_path) / "python" / "lib" / "pyspark.zip"
+    done = subprocess.run(
+        [sys.executable, "-c", "import told"],
+        env={"PYTHONPATH": str(archive)}, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.stdout.split()[0] == f"{archive}/told.pyc"
+    assert f'"{archive}/told.py", line 3' in done.stderr
+
+
+def test_a_python_of_another_version_finds_the_sources(installed: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(compiled_home(installed, tmp_path) / "python" / "lib" / "pyspark.zip") as archive:
+        assert sorted(archive.namelist()) == [
+            "some/__init__.py", "some/__init__.pyc", "some/py.typed", "told.py", "told.pyc"
+        ]  # fmt: skip
+        assert archive.read("told.py").decode() == MODULE
+
+
+def test_it_is_made_once_for_an_installation(installed: Path, tmp_path: Path) -> None:
+    home = compiled_home(installed, tmp_path)
+    (home / "mark").touch()
+    assert (compiled_home(installed, tmp_path) / "mark").exists()
+    os.utime(installed / "python" / "lib" / "pyspark.zip", (1, 1))
+    assert compiled_home(installed, tmp_path) != home
+    assert not list(tmp_path.glob(".draft-*"))
+
+
+def test_spark_is_told(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_HOME", "given")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delitem(sys.modules, "pyspark", raising=False)
+    monkeypatch.syspath_prepend(installed.parent)
+    assert ensure_compiled_home() is None
+    assert os.environ["SPARK_HOME"] == "given", "who sets it knows why"
+    monkeypatch.delenv("SPARK_HOME")
+    home = ensure_compiled_home()
+    assert home is not None
+    assert os.environ["SPARK_HOME"] == str(home)
+    assert home.parent == tmp_path / "cache" / "rocketmq-py"
+    (installed / "jars").rename(installed / "no-jars")
+    assert ensure_compiled_home() is None, "a client of Spark Connect has no Spark to start"

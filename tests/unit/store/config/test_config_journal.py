@@ -1,0 +1,163 @@
+"""Tables that change in small steps: what is in the file, what in the journal, and what a crash leaves of both."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from rocketmq_py.store.config.config_journal import JOURNAL_SIZE, WHOLE_WRITES_SHARE, JournaledFile
+from tests.unit.store.memoryfs import MemoryFileSystem
+
+PATH = Path("/store/config/topics.json")
+JOURNAL = Path("/store/config/topics.json.journal")
+WRITE_SECONDS = 1.0
+
+
+class Keeper:
+    """A table and its file. Writing it as a whole takes a second of its clock, all else no time."""
+
+    def __init__(self, fs: MemoryFileSystem) -> None:
+        self.fs = fs
+        self.now = 0.0
+        self.file = JournaledFile(PATH, fs, lambda: self.now)
+        tree = self.file.load() or {"dataVersion": {"counter": 0}, "table": {}}
+        self.counter: int = tree["dataVersion"]["counter"]
+        self.table: dict[str, Any] = tree["table"]
+
+    def whole(self) -> dict[str, Any]:
+        self.now += WRITE_SECONDS
+        return {"dataVersion": {"counter": self.counter}, "table": dict(self.table)}
+
+    def put(self, **entries: Any) -> None:
+        self.counter += 1
+        self.table = {k: v for k, v in (self.table | entries).items() if v is not None}
+        self.file.change({"counter": self.counter}, {"table": entries}, self.whole)
+
+    def in_file(self) -> Any:
+        data = self.fs.read(PATH)
+        return json.loads(data)["table"] if data else None
+
+
+@pytest.fixture
+def fs() -> MemoryFileSystem:
+    return MemoryFileSystem()
+
+
+def test_a_change_now_and_then_is_in_the_file_at_once(fs: MemoryFileSystem) -> None:
+    keeper = Keeper(fs)
+    for number in range(3):
+        keeper.put(**{f"t{number}": number})
+        assert keeper.in_file() == keeper.table
+        assert JOURNAL not in fs.nodes
+        keeper.now += WRITE_SECONDS * WHOLE_WRITES_SHARE
+
+
+def test_a_burst_writes_lines_and_the_file_follows(fs: MemoryFileSystem) -> None:
+    keeper = Keeper(fs)
+    for number in range(100):
+        keeper.put(**{f"t{number}": number})
+    keeper.put(t7=None)
+    assert keeper.in_file() == {"t0": 0}
+    keeper.file.catch_up(keeper.whole)
+    assert keeper.in_file() == {"t0": 0}, "too soon"
+    assert Keeper(fs).table == keeper.table
+    keeper.now += WRITE_SECONDS * WHOLE_WRITES_SHARE
+    keeper.file.catch_up(keeper.whole)
+    assert keeper.in_file() == keeper.table
+    assert JOURNAL not in fs.nodes
+    assert fs.open_files == 0
+    writes = fs.operations
+    keeper.now += WRITE_SECONDS * WHOLE_WRITES_SHARE
+    keeper.file.catch_up(keeper.whole)
+    assert fs.operations == writes, "there was nothing to write"
+
+
+def test_a_journal_that_is_full_ends_in_the_file(fs: MemoryFileSystem) -> None:
+    keeper = Keeper(fs)
+    keeper.put(a=1)
+    keeper.put(b="x" * (JOURNAL_SIZE // 2))
+    assert keeper.in_file() == {"a": 1}
+    keeper.put(c="x" * (JOURNAL_SIZE // 2))
+    assert keeper.in_file() == keeper.table
+    keeper.put(d="x" * (2 * JOURNAL_SIZE))
+    assert keeper.in_file() == keeper.table == Keeper(fs).table
+
+
+def test_a_journal_of_another_content_is_ignored_and_said_so(
+    fs: MemoryFileSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    keeper = Keeper(fs)
+    keeper.put(a=1)
+    keeper.put(b=2)
+    fs.write(PATH, b'{"dataVersion":{"counter":1,"timestamp":7},"table":{"java":1}}')
+    again = Keeper(fs)
+    assert again.table == {"java": 1}
+    assert "topics.json.journal was not made to the content of" in caplog.text
+    again.put(c=3)
+    assert again.in_file() == {"java": 1, "c": 3}
+    assert JOURNAL not in fs.nodes
+
+
+@pytest.mark.parametrize("torn", [b'{"dataVersion":{"counter":3},"ta', b"7\n", b"\0\0\n{}\n"])
+def test_a_line_left_half_written_ends_the_journal(fs: MemoryFileSystem, torn: bytes) -> None:
+    keeper = Keeper(fs)
+    keeper.put(a=1)
+    keeper.put(b=2)
+    content = fs.nodes[JOURNAL].content
+    end = bytes(content).rstrip(b"\0")
+    content[len(end) : len(end) + len(torn)] = torn
+    assert Keeper(fs).table == {"a": 1, "b": 2}
+
+
+def test_a_disk_that_fails_refuses_the_change_and_keeps_the_others(fs: MemoryFileSystem) -> None:
+    keeper = Keeper(fs)
+    keeper.put(a=1)
+    keeper.put(b=2)
+    fs.failing.add("write")
+    with pytest.raises(OSError, match="No space left"):
+        keeper.put(c=3)
+    assert Keeper(fs).table == {"a": 1, "b": 2}
+    fs.failing.clear()
+    keeper.put(d=4)
+    assert Keeper(fs).table == {"a": 1, "b": 2, "d": 4}, "what was refused is written with the next whole"
+
+
+steps = st.lists(
+    st.tuples(
+        st.dictionaries(st.sampled_from("abc"), st.none() | st.integers(0, 9), min_size=1),
+        st.sampled_from([0.0, 5.0, 25.0]),
+        st.booleans(),
+    ),
+    max_size=12,
+)
+
+
+@settings(deadline=None)
+@given(steps, st.integers(1, 60))
+def test_what_was_acknowledged_outlives_a_kill_at_any_point(
+    steps: list[tuple[dict[str, Any], float, bool]], kill_at: int
+) -> None:
+    fs = MemoryFileSystem()
+    keeper = Keeper(fs)
+    before, under_way = keeper.table, keeper.table
+    left: list[tuple[MemoryFileSystem, dict[str, Any], dict[str, Any]]] = []
+    fs.snapshot_at = kill_at
+    fs.snapshot = lambda: left.append((fs.after_kill(), before, under_way))
+    for entries, pause, catch_up in steps:
+        before = keeper.table
+        under_way = {k: v for k, v in (before | entries).items() if v is not None}
+        keeper.put(**entries)
+        before = under_way
+        keeper.now += pause
+        if catch_up:
+            keeper.file.catch_up(keeper.whole)
+    left.append((fs.after_kill(), before, before))
+    for crashed, *allowed in left:
+        again = Keeper(crashed)
+        assert again.table in allowed
+        again.put(z=1)
+        assert Keeper(crashed.after_kill()).table == again.table
