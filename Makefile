@@ -57,7 +57,7 @@ check: $(VENV)/.dev ## style, types, import layers, coverage of the pure package
 .PHONY: docs
 docs: $(VENV)/.docs ## the documentation into site/; broken links and undocumented public names are errors
 	$(BIN)/python -m pytest -q tests/docs/test_public_names.py tests/docs/test_site.py
-	$(BIN)/mkdocs build --strict
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --fresh-env --write-all docs site
 
 .PHONY: bench
 bench: $(VENV)/.dev ## the figures against the Java peer (ONLY=send-1 for one row)
