@@ -27,7 +27,7 @@ demo: $(VENV)/.demo ## a day of work: 336,776 departures through broker, consume
 
 .PHONY: unit
 unit: $(VENV)/.dev ## what needs no server and no Spark, on all cores, with a tenth of the examples of properties
-	$(BIN)/python -m pytest -q --numprocesses logical --hypothesis-profile quick -m "not long" $(if $(ARGS),$(ARGS),$(UNIT))
+	$(BIN)/python -m pytest -q --numprocesses auto --hypothesis-profile quick -m "not long" $(if $(ARGS),$(ARGS),$(UNIT))
 
 .PHONY: test
 test: $(VENV)/.dev ## all tests but the long ones (ARGS="tests/unit -k wire" for some of them)
