@@ -11,7 +11,7 @@ from hypothesis import example, given, settings, strategies as st
 from rocketmq_py.broker.send.message_properties import encode
 from rocketmq_py.core.transaction.transactions import decode_offsets, encode_places
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers.common import EndTransactions
+from rocketmq_py.protocol.headers.transaction import EndTransactions
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.command import Command
 from tests.examples import examples

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from rocketmq_py.core.address import parse_address
 from rocketmq_py.core.route import MASTER_ID, TopicRoute, borrowed, pick_address
 from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, NoRouteError, TopicNotExist
-from rocketmq_py.protocol.bodies.common import TopicRouteData
+from rocketmq_py.protocol.bodies.route import TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.base import Header
-from rocketmq_py.protocol.headers.common import GetRouteInfo
+from rocketmq_py.protocol.headers.topic import GetRouteInfo
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.remoting.connection_pool import ConnectionPool
 from rocketmq_py.wire.command import Command

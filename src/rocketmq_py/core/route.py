@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from rocketmq_py.core.queue_limits import MAX_QUEUES, MAX_ROUTE_QUEUES
 from rocketmq_py.errors import BadHeader, shortened
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies.common import QueueData, TopicRouteData
+from rocketmq_py.protocol.bodies.route import QueueData, TopicRouteData
 from rocketmq_py.protocol.sys_flag import PERM_READ, PERM_WRITE
 
 MASTER_ID = 0

@@ -9,13 +9,8 @@ from typing import Any
 
 import msgspec
 
-from rocketmq_py.protocol.bodies.common import (
-    Body,
-    BrokerMemberGroupData,
-    ClusterInfo,
-    TopicRouteData,
-    without_nulls,
-)
+from rocketmq_py.protocol.bodies.base import Body, without_nulls
+from rocketmq_py.protocol.bodies.route import BrokerMemberGroupData, ClusterInfo, TopicRouteData
 from rocketmq_py.wire import fastjson
 
 

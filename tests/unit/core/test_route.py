@@ -9,7 +9,7 @@ import pytest
 from rocketmq_py.core.route import TopicRoute, borrowed, pick_address
 from rocketmq_py.errors import BadHeader
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies.common import BrokerData, QueueData, TopicRouteData
+from rocketmq_py.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from rocketmq_py.spark.remoting.queues import of_route, readable_number
 
 

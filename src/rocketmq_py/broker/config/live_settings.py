@@ -16,7 +16,7 @@ from rocketmq_py.broker.config.broker_config import BrokerConfig, configure, jav
 from rocketmq_py.broker.config.java_keys import JAVA_DEFAULTS, UNSET
 from rocketmq_py.core.java_config import PATH_KEYS, decoded, lines_of, read_properties, shown, write_properties
 from rocketmq_py.errors import BrokerError, ConfigError
-from rocketmq_py.protocol.bodies.common import DataVersion
+from rocketmq_py.protocol.bodies.base import DataVersion
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.store import FileSystem, OsFileSystem, StoreConfig
 

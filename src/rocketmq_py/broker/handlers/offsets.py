@@ -9,14 +9,14 @@ from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.admin import QueryCorrectionOffset
-from rocketmq_py.protocol.headers.common import (
+from rocketmq_py.protocol.headers.offset import (
     OffsetResponse,
     QueryConsumerOffset,
     QueueHeader,
     SearchOffset,
     TimestampResponse,
     UpdateConsumerOffset,
-)  # fmt: skip
+)
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.store import Boundary, MessageStore

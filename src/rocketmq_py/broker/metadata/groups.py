@@ -14,7 +14,8 @@ from rocketmq_py.broker.metadata.name_validator import without_unsafe
 from rocketmq_py.core.queue_limits import retry_queues_fault, within_limits
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol import names
-from rocketmq_py.protocol.bodies.common import DataVersion, SubscriptionGroupConfig, SubscriptionGroupTable
+from rocketmq_py.protocol.bodies.base import DataVersion
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig, SubscriptionGroupTable
 from rocketmq_py.store.config.config_journal import JournaledFile, Step
 
 _log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from typing import Any
 
 from rocketmq_py.broker.metadata.java_files import bean, int_keys, version_of
 from rocketmq_py.core.broker.topic_group_index import PairIndex
-from rocketmq_py.protocol.bodies.common import DataVersion
+from rocketmq_py.protocol.bodies.base import DataVersion
 from rocketmq_py.store.config.config_files import ConfigFile
 from rocketmq_py.wire.fastjson import Bare
 

@@ -15,7 +15,8 @@ from rocketmq_py.broker.metadata.name_validator import without_unsafe
 from rocketmq_py.broker.metadata.topic_attributes import has_batch_queues
 from rocketmq_py.core.queue_limits import topic_queues_fault, within_limits
 from rocketmq_py.protocol import names
-from rocketmq_py.protocol.bodies.common import DataVersion, TopicConfig, TopicConfigTable
+from rocketmq_py.protocol.bodies.base import DataVersion
+from rocketmq_py.protocol.bodies.topic import TopicConfig, TopicConfigTable
 from rocketmq_py.protocol.sys_flag import PERM_INHERIT, PERM_READ, PERM_RW, PERM_WRITE
 from rocketmq_py.store.config.config_journal import JournaledFile
 

@@ -32,7 +32,7 @@ from rocketmq_py.core.pop.long_polling import Poll, PollKey, PollTable
 from rocketmq_py.core.pop.order import OrderKey, OrderTable
 from rocketmq_py.errors import BadHeader, BrokerError, ConfigError
 from rocketmq_py.protocol import pop_handle
-from rocketmq_py.protocol.bodies.common import TopicConfig
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.protocol.headers.pop import Notification, PopMessage, PopResponse
 from rocketmq_py.protocol.names import RETRY_PREFIX, is_retry_topic

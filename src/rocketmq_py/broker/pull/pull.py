@@ -31,9 +31,11 @@ from rocketmq_py.core.sql92 import SqlFilter
 from rocketmq_py.errors import BadHeader, ConfigError
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol import names
-from rocketmq_py.protocol.bodies.common import SubscriptionData, SubscriptionGroupConfig, TopicConfig
+from rocketmq_py.protocol.bodies.client import SubscriptionData
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode as Code
-from rocketmq_py.protocol.headers.common import PullMessage
+from rocketmq_py.protocol.headers.pull import PullMessage
 from rocketmq_py.protocol.remarks import FAQ
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.protocol.sys_flag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND

@@ -18,7 +18,7 @@ from rocketmq_py.core.timer.delay_levels import DelayLevels, queue_of
 from rocketmq_py.errors import CorruptRecord, StoreError
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol import names
-from rocketmq_py.protocol.bodies.common import DataVersion
+from rocketmq_py.protocol.bodies.base import DataVersion
 from rocketmq_py.protocol.sys_flag import HOSTS_V6, TRANSACTION_COMMIT, TRANSACTION_MASK
 from rocketmq_py.store import MessageStore, NewRecord
 from rocketmq_py.store.config.config_files import ConfigFile

@@ -21,7 +21,7 @@ from rocketmq_py.broker.timer.timers import AT_ONCE, Timers
 from rocketmq_py.core.timer import timers as rules
 from rocketmq_py.core.timer.progress import Late, Told, Untaken
 from rocketmq_py.core.timer.timers import DELETE, ROLL, Agenda, TimerEntry
-from rocketmq_py.protocol.headers.timer import TimerCheckPointResponse
+from rocketmq_py.protocol.headers.cluster import TimerCheckPointResponse
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.store import NewRecord
 from rocketmq_py.store.timer.timer_wheel import ELSEWHERE, TimerUnit

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rocketmq_py.core.timer.progress import Told
 from rocketmq_py.core.timer.timers import DEFAULT, DELETE, WHEEL_SLOTS
-from rocketmq_py.protocol.headers.timer import TimerCheckPointResponse
+from rocketmq_py.protocol.headers.cluster import TimerCheckPointResponse
 from rocketmq_py.store import FileSystem, StoreConfig
 from rocketmq_py.store.fs.layout import StoreLayout
 from rocketmq_py.store.timer.timer_wheel import (

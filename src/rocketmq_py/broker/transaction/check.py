@@ -23,7 +23,7 @@ from rocketmq_py.errors import CorruptRecord, MessageIllegal, StoreError
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers.common import CheckTransactionState
+from rocketmq_py.protocol.headers.transaction import CheckTransactionState
 from rocketmq_py.server import Peer
 from rocketmq_py.store import Appended, MessageStore, NewRecord
 from rocketmq_py.wire.command import Command

@@ -38,7 +38,7 @@ from rocketmq_py.errors import BrokerError, ConfigError, CorruptRecord, RocketMQ
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.codes import ResponseCode as Code
-from rocketmq_py.protocol.headers.common import EndTransaction, EndTransactions
+from rocketmq_py.protocol.headers.transaction import EndTransaction, EndTransactions
 from rocketmq_py.protocol.sys_flag import HOSTS_V6, TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_PREPARED
 from rocketmq_py.store import MessageStore, NewRecord
 from rocketmq_py.wire.ids import parse_offset_msg_id

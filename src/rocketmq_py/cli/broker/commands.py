@@ -16,7 +16,7 @@ from rocketmq_py.cli.server.settings import assigned
 
 if TYPE_CHECKING:
     from rocketmq_py.client.admin.admin import Admin
-    from rocketmq_py.protocol.bodies.common import ClusterInfo
+    from rocketmq_py.protocol.bodies.route import ClusterInfo
 
 
 @click.group(name="broker")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from rocketmq_py.client.admin.base import AdminBase
 from rocketmq_py.core.java_config import lines_of, write_properties
 from rocketmq_py.protocol.bodies.admin import HaStatus
-from rocketmq_py.protocol.bodies.common import KvTable
+from rocketmq_py.protocol.bodies.route import KvTable
 from rocketmq_py.protocol.codes import RequestCode
 
 

@@ -15,7 +15,7 @@ from rocketmq_py.errors import NetworkError, NoRouteError
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers import common
+from rocketmq_py.protocol.headers.transaction import ResumeCheckHalfMessage
 
 CHECKS_GROUP = "CID_RMQ_SYS_TRANS"
 """The group whose offsets say how far brokers have come in checking transactions."""
@@ -70,5 +70,5 @@ class TransactionAdmin(MessageAdmin):
         :raises BrokerError: the broker has no such message there.
         """
         message = await self.message(offset_msg_id)
-        header = common.ResumeCheckHalfMessage(topic=message.topic, msg_id=offset_msg_id)
+        header = ResumeCheckHalfMessage(topic=message.topic, msg_id=offset_msg_id)
         await self._ask_owner(message.queue, RequestCode.RESUME_CHECK_HALF_MESSAGE, header)

@@ -18,7 +18,7 @@ from rocketmq_py.errors import NoRouteError, NotFound, RocketMQError
 from rocketmq_py.model import ConsumeFromWhere, MessageQueue
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.base import Header
-from rocketmq_py.protocol.headers.common import (
+from rocketmq_py.protocol.headers.offset import (
     GetMaxOffset,
     OffsetResponse,
     QueryConsumerOffset,

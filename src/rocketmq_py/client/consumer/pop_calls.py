@@ -20,7 +20,7 @@ from rocketmq_py.core.consumer.pull_result import matching
 from rocketmq_py.core.pop.receipts import Popped, batch_acks, hand_out
 from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, RequestNotSupported, RocketMQError
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies.common import SubscriptionData
+from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.protocol.bodies.pop import BatchAckRequest
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.pop import (

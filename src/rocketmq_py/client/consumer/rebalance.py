@@ -21,9 +21,9 @@ from rocketmq_py.core.pop.receipts import PopQueue
 from rocketmq_py.core.route import TopicRoute, pick_address
 from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, RocketMQError
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies.common import ConsumerIdList
+from rocketmq_py.protocol.bodies.client import ConsumerIdList
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers.common import GroupHeader
+from rocketmq_py.protocol.headers.group import GroupHeader
 from rocketmq_py.protocol.names import is_retry_topic
 from rocketmq_py.tasks import Background
 

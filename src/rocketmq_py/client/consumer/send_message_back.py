@@ -15,7 +15,7 @@ from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import NoRouteError, RocketMQError
 from rocketmq_py.model import MessageExt
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers.common import ConsumerSendMsgBack
+from rocketmq_py.protocol.headers.send import ConsumerSendMsgBack
 
 _log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from rocketmq_py.core.producer.latency_fault import BrokerFaults, LatencyFaultTo
 from rocketmq_py.core.producer.send_attempts import RoundRobin
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers.common import GetMaxOffset
+from rocketmq_py.protocol.headers.offset import GetMaxOffset
 from rocketmq_py.tasks import Background
 
 _log = logging.getLogger(__name__)

@@ -25,7 +25,7 @@ from rocketmq_py.core.producer.send_attempts import Chooser, Delivery, shard
 from rocketmq_py.errors import ClosedError, ConfigError, RequestTimeout
 from rocketmq_py.model import Message, MessageExt, MessageQueue, SendResult
 from rocketmq_py.protocol import names
-from rocketmq_py.protocol.bodies.common import ProducerData
+from rocketmq_py.protocol.bodies.client import ProducerData
 from rocketmq_py.tls import Tls
 from rocketmq_py.wire.compression import CompressionType
 from rocketmq_py.wire.signing import Credentials

@@ -22,7 +22,7 @@ from rocketmq_py.model import Message, MessageExt, RecordHead, SendResult
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.headers.replies import PushReplyMessage
+from rocketmq_py.protocol.headers.send import PushReplyMessage
 from rocketmq_py.protocol.sys_flag import COMPRESSED
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.compression import decompress

@@ -12,7 +12,7 @@ import msgspec
 
 from rocketmq_py.core.access.permissions import Action, Kind, Need, Resource, group, topic
 from rocketmq_py.errors import BadHeader
-from rocketmq_py.protocol.bodies.common import CheckClientConfig, HeartbeatData, LockBatchRequest
+from rocketmq_py.protocol.bodies.client import CheckClientConfig, HeartbeatData, LockBatchRequest
 from rocketmq_py.protocol.bodies.pop import BatchAckRequest, QueryAssignmentRequest
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.names import is_retry_topic

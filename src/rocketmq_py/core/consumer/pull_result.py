@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 
 from rocketmq_py.model import MessageExt
 from rocketmq_py.properties import Property
-from rocketmq_py.protocol.headers.common import PullResponse
+from rocketmq_py.protocol.headers.pull import PullResponse
 from rocketmq_py.wire.record import decode_records
 
 _TAGS = b"TAGS\x01"

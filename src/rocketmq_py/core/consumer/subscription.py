@@ -12,7 +12,7 @@ from functools import lru_cache
 from rocketmq_py.core.sql92 import SqlFilter
 from rocketmq_py.errors import CorruptRecord, shortened
 from rocketmq_py.properties import decode_properties
-from rocketmq_py.protocol.bodies.common import SubscriptionData
+from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.wire.record import record_properties
 
 ALL = "*"

@@ -18,7 +18,7 @@ from rocketmq_py.core.transaction.transactions import encode_places
 from rocketmq_py.errors import BrokerError, NetworkError, RocketMQError, SystemBusy
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.headers.common import EndTransaction, EndTransactions
+from rocketmq_py.protocol.headers.transaction import EndTransaction, EndTransactions
 from rocketmq_py.spark.remoting.connection import BlockingConnections
 from rocketmq_py.spark.remoting.retry import Retry
 from rocketmq_py.spark.sink.half_sender import AT_ONCE, HalfRange, Halves

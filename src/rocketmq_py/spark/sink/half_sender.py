@@ -30,7 +30,7 @@ from rocketmq_py.errors import (
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import Property, decode_properties, encode_properties
 from rocketmq_py.protocol.codes import STORED_UNSAFE, RequestCode, ResponseCode
-from rocketmq_py.protocol.headers.common import SendMessageV2
+from rocketmq_py.protocol.headers.send import SendMessageV2
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.protocol.sys_flag import TRANSACTION_PREPARED
 from rocketmq_py.spark.decode.bad_records import Bad, dead_letter

@@ -13,7 +13,7 @@ from rocketmq_py.broker.config.live_settings import AT_START, LiveSettings, kept
 from rocketmq_py.core.java_config import PATH_KEYS, lines_of, read_properties
 from rocketmq_py.namesrv import java_keys as namesrv
 from rocketmq_py.namesrv.config import NamesrvConfig
-from rocketmq_py.protocol.bodies.common import SubscriptionGroupConfig
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.server import tls
 from rocketmq_py.store import StoreConfig

@@ -14,7 +14,8 @@ from rocketmq_py.broker.timer.escape import TimerEscape
 from rocketmq_py.broker.timer.slave_timers import SlaveTimers
 from rocketmq_py.errors import BrokerError, NoRouteError
 from rocketmq_py.properties import Property, decode_properties
-from rocketmq_py.protocol.headers.timer import RecallMessage, TimerCheckPointResponse
+from rocketmq_py.protocol.headers.cluster import TimerCheckPointResponse
+from rocketmq_py.protocol.headers.send import RecallMessage
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.store import NewRecord
 from rocketmq_py.store.timer.timer_wheel import progress

@@ -10,7 +10,7 @@ import pytest
 from rocketmq_py.broker.send.message_properties import encode
 from rocketmq_py.core.transaction.transactions import decode_offsets, encode_places
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers.common import EndTransactions
+from rocketmq_py.protocol.headers.transaction import EndTransactions
 from rocketmq_py.wire.batch import encode_batch
 from tests.unit.broker.harness import Client, InProcess, broker
 from tests.unit.broker.requests import send

@@ -15,7 +15,7 @@ from rocketmq_py.core.sql92 import compile_sql
 from rocketmq_py.errors import BadHeader
 from rocketmq_py.model import RecordHead
 from rocketmq_py.properties import encode_properties
-from rocketmq_py.protocol.bodies.common import SubscriptionData
+from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.wire.java_hash import string_hash, tags_code
 from rocketmq_py.wire.record import encode_record
 

@@ -26,9 +26,9 @@ from rocketmq_py.core.consumer.subscription import is_tag_type
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import BrokerError, RocketMQError, TopicNotExist
-from rocketmq_py.protocol.bodies.common import SubscriptionData
+from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.headers.common import PullMessage, PullResponse
+from rocketmq_py.protocol.headers.pull import PullMessage, PullResponse
 from rocketmq_py.remoting.connection import Connection, settler
 
 _log = logging.getLogger(__name__)

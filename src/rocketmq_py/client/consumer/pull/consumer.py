@@ -30,9 +30,9 @@ from rocketmq_py.core.consumer.subscription import is_tag_type
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, OffsetIllegal, RocketMQError
 from rocketmq_py.model import ConsumeFromWhere, MessageExt, MessageQueue, PullResult, PullStatus
-from rocketmq_py.protocol.bodies.common import ConsumerData, SubscriptionData
+from rocketmq_py.protocol.bodies.client import ConsumerData, SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.headers.common import PullMessage, PullResponse
+from rocketmq_py.protocol.headers.pull import PullMessage, PullResponse
 from rocketmq_py.protocol.names import check_topic
 from rocketmq_py.protocol.sys_flag import PULL_SUBSCRIPTION, PULL_SUSPEND
 from rocketmq_py.wire.command import Command

@@ -27,7 +27,7 @@ from rocketmq_py.client.hooks.hooks import ConsumeHook, hooked
 from rocketmq_py.client.hooks.tracing import ConsumeTrace, Trace, Tracer
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import MessageExt, MessageQueue
-from rocketmq_py.protocol.bodies.common import ConsumerData
+from rocketmq_py.protocol.bodies.client import ConsumerData
 from rocketmq_py.protocol.names import check_topic
 
 _log = logging.getLogger(__name__)

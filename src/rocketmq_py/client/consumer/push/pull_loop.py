@@ -32,9 +32,9 @@ from rocketmq_py.errors import (
     TopicNotExist,
 )
 from rocketmq_py.model import MessageExt, MessageQueue
-from rocketmq_py.protocol.bodies.common import SubscriptionData
+from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.headers.common import PullMessage, PullResponse
+from rocketmq_py.protocol.headers.pull import PullMessage, PullResponse
 from rocketmq_py.protocol.pop_handle import normal_topic
 from rocketmq_py.remoting.connection import Connection, settler
 

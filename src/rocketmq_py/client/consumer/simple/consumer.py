@@ -27,7 +27,7 @@ from rocketmq_py.core.pop.receipts import GIVE_BACK, BrokerClock, Popped, init_m
 from rocketmq_py.errors import BadHeader, ClosedError, ConfigError, InvalidReceipt, RocketMQError
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.properties import Property
-from rocketmq_py.protocol.bodies.common import ConsumerData
+from rocketmq_py.protocol.bodies.client import ConsumerData
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.names import check_topic
 from rocketmq_py.protocol.pop_handle import ExtraInfo
