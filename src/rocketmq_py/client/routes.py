@@ -13,7 +13,7 @@ import random
 from collections.abc import Sequence
 
 from rocketmq_py.core.address import parse_address
-from rocketmq_py.core.route import MASTER_ID, TopicRoute, borrowed, pick_address
+from rocketmq_py.core.route import MASTER_ID, TopicRoute, auto_create_route, pick_address
 from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, NoRouteError, TopicNotExist
 from rocketmq_py.protocol.bodies.route import TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -191,7 +191,7 @@ class Routes:
                 data = await self._fetch(create_topic)
             except NoRouteError:
                 raise unknown from None
-            route = self._provisional[topic] = TopicRoute(topic, borrowed(data, queue_nums), provisional=True)
+            route = self._provisional[topic] = TopicRoute(topic, auto_create_route(data, queue_nums), provisional=True)
             self._changed()
             return route
 

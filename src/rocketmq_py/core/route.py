@@ -116,7 +116,7 @@ def check_queues(topic: str, data: TopicRouteData) -> None:
         )
 
 
-def borrowed(data: TopicRouteData, queue_nums: int) -> TopicRouteData:
+def auto_create_route(data: TopicRouteData, queue_nums: int) -> TopicRouteData:
     """The route a new topic will get if a broker makes it from the auto-create topic whose route is ``data``.
 
     :param queue_nums: queues the producer asks for; the auto-create topic's own number is the limit.

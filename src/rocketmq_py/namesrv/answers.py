@@ -43,5 +43,5 @@ def _bare(value: Any) -> Any:
     return value
 
 
-def _bare_keys(addresses: dict[str, str]) -> dict[fastjson.Bare, str]:
-    return {fastjson.Bare(number): addresses[number] for number in sorted(addresses, key=int)}
+def _bare_keys(addresses: dict[str, str]) -> dict[fastjson.BareKey, str]:
+    return {fastjson.BareKey(number): addresses[number] for number in sorted(addresses, key=int)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from rocketmq_py.core.java_config import shown
+from rocketmq_py.core.java_config import escape_controls
 from rocketmq_py.core.queue_limits import topic_queues_fault
 from rocketmq_py.errors import BrokerError, shortened
 from rocketmq_py.namesrv.answers import encode_cluster_info, encode_members, encode_route
@@ -248,14 +248,14 @@ class ConfigHandlers:
     @handles(RequestCode.UPDATE_NAMESRV_CONFIG)
     def update_settings(self, peer: Peer, request: Request, body: bytes) -> Reply:
         text = body.decode("utf-8", "replace")
-        log.info("%s changes settings: %s", peer.address, shown(shortened(text, 1_000)))
+        log.info("%s changes settings: %s", peer.address, escape_controls(shortened(text, 1_000)))
         self._settings.update(text)
         return Reply()
 
     @handles(RequestCode.GET_NAMESRV_CONFIG)
     def settings(self, peer: Peer, request: Request, body: bytes) -> Reply:
         table = self._settings.current.table()
-        return Reply(body="".join(f"{key}={shown(table[key])}\n" for key in sorted(table)).encode())
+        return Reply(body="".join(f"{key}={escape_controls(table[key])}\n" for key in sorted(table)).encode())
 
 
 def _topics(topics: TopicList, *, allowed: bool = True) -> Reply:

@@ -112,8 +112,8 @@ class PeekService:
         deadline = born + header.poll_time
         refusal = wait_refusal(self._config, self.told, key, deadline - now, header.poll_time)
         if refusal is None:
-            accepts, wants = pop_filters(header)
-            return Hold(key, deadline, Poll(deadline, accepts, wants, HeldPop(peer, request, born)))
+            tags_filter, record_filter = pop_filters(header)
+            return Hold(key, deadline, Poll(deadline, tags_filter, record_filter, HeldPop(peer, request, born)))
         return Reply(header=NotificationResponse(has_msg=False, polling_full=refusal is Code.POLLING_FULL))
 
     def _has_message(self, header: Notification, topic: str, queue_id: int) -> bool:

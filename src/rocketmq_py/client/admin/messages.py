@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from rocketmq_py.client.admin.groups import GroupAdmin
 from rocketmq_py.client.consumer.filters import make_subscription
-from rocketmq_py.core.consumer.pull_result import matching, shift
+from rocketmq_py.core.consumer.pull_result import filter_by_tags, shift_offsets
 from rocketmq_py.errors import BrokerError, ConfigError, NotFound
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies.route import ClusterInfo
@@ -130,9 +130,9 @@ class MessageAdmin(GroupAdmin):
         told = PullResponse.from_ext(answer.ext)
         messages: list[MessageExt] = []
         if answer.code == ResponseCode.SUCCESS:
-            messages = matching(decode_records(answer.body, queue.broker_name), frozenset(subscription.tags_set))
+            messages = filter_by_tags(decode_records(answer.body, queue.broker_name), frozenset(subscription.tags_set))
         if told.offset_delta:
-            shift(messages, told.offset_delta)
+            shift_offsets(messages, told.offset_delta)
         return Pulled(messages, told.next_begin_offset, told.min_offset, told.max_offset)
 
     async def read(

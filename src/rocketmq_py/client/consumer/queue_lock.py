@@ -163,7 +163,7 @@ class BrokerQueueLock:
 
     def _held(self) -> list[OrderedQueue]:
         held = (*self._group.queues.values(), *self._group.leaving.values())
-        return [_ordered(process) for process in held if not process.lapses]
+        return [_ordered(process) for process in held if not process.has_invisible_time]
 
     async def renew(self) -> None:
         """Renews the locks of all queues, those included whose listeners have not ended yet."""

@@ -16,10 +16,10 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from rocketmq_py.client.consumer.dispatch.listeners import Listener, ListenerFailure, Slice
 from rocketmq_py.client.consumer.dispatch.worker_pool import Pool, TaskPool, ThreadPool, Worker, post
+from rocketmq_py.core.consumer.consume_result import EXPIRED_DELAY_LEVEL, MOST_EXPIRED, RESUBMIT_DELAY
 from rocketmq_py.core.consumer.consume_stats import ConsumeStats
 from rocketmq_py.core.consumer.offset_table import OffsetTable
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
-from rocketmq_py.core.consumer.settle import EXPIRED_DELAY_LEVEL, MOST_EXPIRED, RESUBMIT_DELAY
 from rocketmq_py.model import MessageExt
 from rocketmq_py.protocol.names import is_retry_topic
 
@@ -140,7 +140,7 @@ class ConcurrentDispatcher:
         left: list[MessageExt] = []
         for piece in [piece for piece in self._active if piece.queue is queue]:
             left += piece.abandon()
-            if not queue.lapses or piece.is_complete:  # what lapses is ours still: what is under way counts
+            if not queue.has_invisible_time or piece.is_complete:  # what lapses is ours still: what is under way counts
                 del self._active[piece]
         return left
 
@@ -214,7 +214,7 @@ class ConcurrentDispatcher:
         if piece.is_complete and piece in self._active:
             del self._active[piece]
             self._stats(piece.topic).consumed.add(piece.calls, piece.seconds)
-        if piece.queue.dropped and not piece.queue.lapses:
+        if piece.queue.dropped and not piece.queue.has_invisible_time:
             return  # another member has the queue by now, and consumes these again
         if piece.lapsed:
             self._lose(piece)

@@ -161,7 +161,7 @@ class ThreadPool:
             piece.seconds += spent
             if piece.is_complete:
                 self._completed(piece)
-            self._line.width.learn(calls, spent)
+            self._line.width.record(calls, spent)
 
     def _next(self, gate: threading.Lock, me: threading.Thread) -> Slice | None:
         """The slice to work on, after a sleep if need be; None at the end."""
@@ -248,7 +248,7 @@ class TaskPool:
                 piece.seconds += spent
                 if piece.is_complete:
                     self._completed(piece)
-                self._line.width.learn(calls, spent)
+                self._line.width.record(calls, spent)
                 await asyncio.sleep(0)  # a listener that never waits must not keep the loop to itself
         finally:
             self._line.awake -= 1

@@ -25,7 +25,7 @@ from rocketmq_py.client.consumer.queue_lock import NoQueueLock
 from rocketmq_py.client.consumer.rebalance import Rebalancer
 from rocketmq_py.client.consumer.send_message_back import Retries
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
-from rocketmq_py.core.consumer.pull_result import received
+from rocketmq_py.core.consumer.pull_result import pulled_messages
 from rocketmq_py.core.consumer.subscription import is_tag_type
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, OffsetIllegal, RocketMQError
@@ -197,7 +197,7 @@ class PullConsumer(AnswersBrokers, GroupMember):
         self._broker_ids[queue] = found.suggest_which_broker_id
         messages: list[MessageExt] = []
         if reply.code == ResponseCode.SUCCESS:
-            messages = received(reply.body, found, queue.broker_name, subscription.tags_set)
+            messages = pulled_messages(reply.body, found, queue.broker_name, subscription.tags_set)
         self._group.stats(queue.topic).pulled.add(len(messages), 0.0)
         return PullResult(_STATUS[reply.code], found.next_begin_offset, found.min_offset, found.max_offset, messages)
 

@@ -269,7 +269,7 @@ class PushConsumer(GroupMember):
         """Goes on from other offsets, smaller or greater, in those of the queues that are ours."""
         for queue, offset in offsets.items():
             process = self._group.queues.get(queue)
-            if process is not None and not process.lapses and self._parts is not None:
+            if process is not None and not process.has_invisible_time and self._parts is not None:
                 await self._parts.rebalancer.reset(process, offset)
 
     def running_info(self) -> dict[str, Any]:
