@@ -123,8 +123,8 @@ class LiveSettings:
         self._waiting |= {key: changes[key] for key in later}
         self.version = self.version.bump(self._clock())
         self._keep(changes)
-        _log.info("settings changed: %s%s", ", ".join(escape_controls(f"{key}={changes[key]}") for key in sorted(changes)),
-                  f"; from the next start on: {', '.join(sorted(later))}" if later else "")  # fmt: skip
+        shown = ", ".join(escape_controls(f"{key}={changes[key]}") for key in sorted(changes))
+        _log.info("settings changed: %s%s", shown, f"; from the next start on: {', '.join(sorted(later))}" if later else "")
         self.on_change(frozenset(changes.keys() - later))
         return frozenset(later)
 
