@@ -124,7 +124,9 @@ class LiveSettings:
         self.version = self.version.bump(self._clock())
         self._keep(changes)
         shown = ", ".join(escape_controls(f"{key}={changes[key]}") for key in sorted(changes))
-        _log.info("settings changed: %s%s", shown, f"; from the next start on: {', '.join(sorted(later))}" if later else "")
+        _log.info(
+            "settings changed: %s%s", shown, f"; from the next start on: {', '.join(sorted(later))}" if later else ""
+        )
         self.on_change(frozenset(changes.keys() - later))
         return frozenset(later)
 
