@@ -24,24 +24,23 @@ from rocketmq_py.broker.ha.pre_online import take_back
 from rocketmq_py.broker.ha.replication import Replication
 from rocketmq_py.broker.ha.role import Master, Role
 from rocketmq_py.broker.ha.slave_sync import SlaveSync, Tables
-from rocketmq_py.broker.handlers.admin import AdminHandlers
-from rocketmq_py.broker.handlers.assignment import AssignmentHandlers
-from rocketmq_py.broker.handlers.brokers import BrokerHandlers
-from rocketmq_py.broker.handlers.clients import ClientHandlers
+from rocketmq_py.broker.handlers.admin import AdminHandlers, BrokerHandlers
+from rocketmq_py.broker.handlers.clients import AssignmentHandlers, ClientHandlers
 from rocketmq_py.broker.handlers.groups import GroupHandlers
-from rocketmq_py.broker.handlers.offsets import OffsetHandlers
+from rocketmq_py.broker.handlers.messages import (
+    PullHandlers,
+    ReplyHandlers,
+    SendHandlers,
+    SlaveSendHandlers,
+    TransactionHandlers,
+)
+from rocketmq_py.broker.handlers.offsets import OffsetHandlers, ResetHandlers
 from rocketmq_py.broker.handlers.pop import PopHandlers
-from rocketmq_py.broker.handlers.pull import PullHandlers
 from rocketmq_py.broker.handlers.query import QueryHandlers
 from rocketmq_py.broker.handlers.relay import RelayHandlers
-from rocketmq_py.broker.handlers.replies import ReplyHandlers
-from rocketmq_py.broker.handlers.resets import ResetHandlers
-from rocketmq_py.broker.handlers.send import SendHandlers
-from rocketmq_py.broker.handlers.slave import SlaveSendHandlers
 from rocketmq_py.broker.handlers.statistics import StatisticsHandlers
 from rocketmq_py.broker.handlers.timers import TimerHandlers
 from rocketmq_py.broker.handlers.topics import TopicHandlers
-from rocketmq_py.broker.handlers.transactions import TransactionHandlers
 from rocketmq_py.broker.metadata.file_saver import ConfigFileSaver
 from rocketmq_py.broker.metadata.filters import ConsumerFilters
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
@@ -364,7 +363,7 @@ class Services:
 
     def disconnected(self, peer: Peer) -> None:
         """A connection is gone."""
-        self.pull_request_hold.forget(peer)
+        self.pull_request_hold.disconnected(peer)
         self.pop.forget(peer)
         self.clients.disconnected(peer)
 
