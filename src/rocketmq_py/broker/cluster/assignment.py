@@ -1,7 +1,7 @@
 """Server-side assignment: the queues of a topic that a client of a group gets, and its request mode.
 
-The rules are Java's (QueryAssignmentProcessor). The queues of all brokers are assigned, so they come from a name server,
-whose answer is cached for a while; without a name server only this broker's queues are assigned.
+The rules are Java's (QueryAssignmentProcessor). All brokers' queues are assigned: a name server returns
+them, and its answer is cached for a while. Without a name server only this broker's queues are assigned.
 """
 
 from __future__ import annotations

@@ -117,8 +117,8 @@ class Clients:
         before = self._clock() - self._config.channel_expired_timeout
         for name, member in self.consumers.expire(before):
             _log.warning(
-                "%s of consumer group %s sent no heartbeat for too long: its queues go to the other members; check whether "
-                "it hangs", member.client_id, name,
+                "%s of consumer group %s sent no heartbeat for too long: its queues go to the other members; "
+                "check whether it hangs", member.client_id, name,
             )  # fmt: skip
         self.producers.expire(before)
 

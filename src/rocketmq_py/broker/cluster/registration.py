@@ -95,7 +95,7 @@ class Registration:
                 self._topics.announce_all()  # name servers must see another version after the next start
         self._rpc_client.close()
 
-    def changed(self, topics: Iterable[TopicConfig]) -> None:
+    def topics_changed(self, topics: Iterable[TopicConfig]) -> None:
         """Register created or changed topics soon, in a later turn of the event loop."""
         self._changed |= {topic.topic_name: topic for topic in topics}
         self._wake.set()

@@ -31,6 +31,7 @@ class ConsumerOffsets:
     :param save: writes the file. It is called every few seconds and should not wait for the disk.
     :param version_step: commits per increment of the table's version (consumerOffsetUpdateVersionStep).
     :param clock: the time in milliseconds, for the version.
+    :param on_reset: called after a reset with the group, the topic and the queue id.
     """
 
     def __init__(
@@ -39,9 +40,11 @@ class ConsumerOffsets:
         version_step: int,
         clock: Callable[[], int],
         save: Callable[[ConfigFile, Any], None] = ConfigFile.save,
+        on_reset: Callable[[str, str, int], None] = lambda *_: None,
     ) -> None:
         self._file = file
         self._save = save
+        self._on_reset = on_reset
         self._version_step = version_step
         self._clock = clock
         self._commits = 0
@@ -52,8 +55,6 @@ class ConsumerOffsets:
         self._resets: Table = {}
         self._keys: PairIndex[str] = PairIndex()
         """The keys of all three tables."""
-        self.on_reset: Callable[[str, str, int], None] = lambda *_: None
-        """Hears of a reset: the group, the topic and the queue."""
 
     def load(self) -> None:
         """Load the file."""
@@ -153,7 +154,7 @@ class ConsumerOffsets:
         """Reset the offset of a group: the next pull is answered with it, and commits are ignored until then."""
         self._resets.setdefault(f"{topic}@{group}", {})[queue_id] = offset
         self.commit(group, topic, queue_id, offset, "a reset")
-        self.on_reset(group, topic, queue_id)
+        self._on_reset(group, topic, queue_id)
 
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
         return bool(self._resets) and queue_id in self._resets.get(f"{topic}@{group}", {})

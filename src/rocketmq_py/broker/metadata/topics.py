@@ -32,15 +32,22 @@ class TopicConfigs:
 
     :param file: ``topics.json``.
     :param clock: the time in milliseconds, for the version of the table.
+    :param on_change: called with created, changed and re-announced topics.
     """
 
-    def __init__(self, file: JournaledFile, config: BrokerConfig, clock: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        file: JournaledFile,
+        config: BrokerConfig,
+        clock: Callable[[], int],
+        on_change: Callable[[list[TopicConfig]], None] = lambda _: None,
+    ) -> None:
         self._file = file
         self._config = config
         self._clock = clock
         self.version = DataVersion(timestamp=clock())
         self.table: dict[str, TopicConfig] = {topic.topic_name: topic for topic in initial_topics(config)}
-        self.on_change: Callable[[list[TopicConfig]], None] = lambda _: None
+        self._on_change = on_change
         self.reserved = frozenset(self.table)
         """Names of the topics that the broker creates itself."""
 
@@ -138,7 +145,7 @@ class TopicConfigs:
         changed = [topic for name, topic in table.items() if self.table.get(name) != topic]
         self.version, self.table = version, dict(table)
         self.persist()
-        self.on_change(changed)
+        self._on_change(changed)
 
     def delete(self, topic: str) -> bool:
         """Delete a topic; False if it does not exist."""
@@ -166,11 +173,11 @@ class TopicConfigs:
         if deleted is not None:
             step[deleted] = None
         self._file.change(bean(self.version), {_TABLE: step}, self._tree)
-        self.on_change(topics)
+        self._on_change(topics)
 
 
 def _within_limits(table: dict[str, TopicConfig], teller: str) -> dict[str, TopicConfig]:
-    """The topics of a file or a master, their queue numbers reduced to the limit; nobody can be answered with an error."""
+    """The topics of a file or a master, with queue numbers reduced to the limit."""
     for name, topic in table.items():
         fault = topic_queues_fault(name, topic.read_queue_nums, topic.write_queue_nums)
         if fault is not None:

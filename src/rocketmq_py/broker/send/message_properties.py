@@ -1,6 +1,6 @@
 """Properties that the broker adds to a message before it stores it.
 
-It adds the region, the trace switch and the cluster, and a unique key if there is none; it removes a POP receipt handle.
+It adds region, trace switch and cluster, and a unique key if there is none; it removes a POP receipt handle.
 In the common case the text is not parsed: it is searched for the few names that matter, and appended to.
 """
 

@@ -45,5 +45,5 @@ def work_among(count: int, root: Path, delete: Callable[[Client], None]) -> int:
 
 
 @pytest.mark.parametrize("delete", [delete_topic, delete_group])
-def test_others_cost_nothing(tmp_path: Path, delete: Callable[[Client], None]) -> None:
+def test_deleting_a_topic_costs_nothing_for_others(tmp_path: Path, delete: Callable[[Client], None]) -> None:
     assert work_among(MANY, tmp_path, delete) < 1.2 * work_among(FEW, tmp_path, delete)
