@@ -1,4 +1,4 @@
-"""Disks that refuse, records that are damaged, jobs that fail: named, and survived."""
+"""Failing disks, damaged records and failing jobs are reported, and the broker goes on."""
 
 from __future__ import annotations
 
@@ -103,9 +103,7 @@ def test_bytes_that_are_no_record_are_refused(raw: bytes) -> None:
         read_stored(raw)
 
 
-def test_a_held_pull_that_raises_is_answered_with_an_error(
-    running: InProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_held_pull_that_raises_is_answered_with_an_error(running: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     clients = [running.connect() for _ in range(2)]
     clients[0].ask(Code.SEND_MESSAGE_V2, send(), b"body")
     for client in clients:

@@ -1,4 +1,4 @@
-"""A Java broker's requests put to ours, on the Java broker's own store: the answers must be the Java broker's."""
+"""Recorded requests to a Java broker, repeated on a copy of its store, get the same answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker takes at a time, under Java's keys."""
+"""Limits of concurrent requests, under Java's keys."""
 
 from __future__ import annotations
 

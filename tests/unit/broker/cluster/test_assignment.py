@@ -1,4 +1,4 @@
-"""Who gets which queues when the broker decides, and how groups are told to ask for messages."""
+"""Server-side assignment of queues, and request modes."""
 
 from __future__ import annotations
 

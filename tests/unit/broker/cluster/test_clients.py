@@ -1,4 +1,4 @@
-"""Heartbeats, membership, and who is told of changes."""
+"""Heartbeats, membership, and notifications of changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking messages up, the configuration, how the broker is doing, and what it does not know."""
+"""Queries of messages, the configuration, the runtime info, unknown requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deleting a topic or a group costs as much among many as among few."""
+"""The cost of deleting a topic or a group does not depend on how many others exist."""
 
 from __future__ import annotations
 

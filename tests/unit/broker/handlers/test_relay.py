@@ -1,4 +1,4 @@
-"""What administrators ask of consumers goes over the consumer's connection, and its answer comes back."""
+"""Requests of administrators are forwarded over the consumer's connection, and its answer is returned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures for tools: counters, how old what is consumed is, how far groups have come, entries of queues."""
+"""Statistics for tools: counters, consume time spans, progress of groups, entries of queues."""
 
 from __future__ import annotations
 

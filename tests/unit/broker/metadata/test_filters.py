@@ -1,4 +1,4 @@
-"""Filtering by SQL expression: who may, what is found, who is woken, what is remembered of whom."""
+"""SQL filters: permission, results, long polling, and the stored expressions of groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics that take messages of one type only, on a broker that checks it."""
+"""Topics that accept messages of one type only."""
 
 from __future__ import annotations
 

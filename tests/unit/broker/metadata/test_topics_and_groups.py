@@ -1,4 +1,4 @@
-"""Topics and groups made, changed, deleted and listed, and their files."""
+"""Topics and groups are created, changed, deleted and listed; and their files."""
 
 from __future__ import annotations
 
@@ -372,9 +372,7 @@ def test_groups_with_too_many_retry_queues_are_refused(running: InProcess, clien
     assert "many" not in running.services.groups.table
 
 
-def test_a_send_creates_no_more_queues_than_the_default_topic_has(
-    running: InProcess, client: Client
-) -> None:
+def test_a_send_creates_no_more_queues_than_the_default_topic_has(running: InProcess, client: Client) -> None:
     assert client.ask(Code.SEND_MESSAGE_V2, send("new", default_topic_queue_nums=2**31 - 1), b"x").code == 0
     assert running.services.topics.table["new"].write_queue_nums == 8
 

@@ -1,4 +1,4 @@
-"""Pulls: their checks in order, what they bring, how they wait."""
+"""Pulls: the order of checks, results, long polling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The short way of stamping properties gives what the long one gives, or leaves it to the long one."""
+"""The fast path of writing properties agrees with parsing, or leaves the message to it."""
 
 from __future__ import annotations
 

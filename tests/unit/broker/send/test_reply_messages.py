@@ -1,4 +1,4 @@
-"""Replies: pushed to the client that waits, stored, and what their senders are told."""
+"""Replies: pushed to the requesting client, stored, and answered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Delayed messages, messages sent back, and where they end."""
+"""Delayed messages, messages sent back, retry and dead-letter topics."""
 
 from __future__ import annotations
 

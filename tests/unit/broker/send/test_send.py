@@ -1,4 +1,4 @@
-"""What a send is checked for, what is stored of it, and what it is answered with."""
+"""Sends: checks, stored records, answers."""
 
 from __future__ import annotations
 
