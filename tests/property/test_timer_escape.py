@@ -11,7 +11,7 @@ from typing import NamedTuple
 from hypothesis import given, settings, strategies as st
 
 from rocketmq_py.broker.timer.delay_levels import DelayService
-from rocketmq_py.broker.timer.slave_timers import HandedOn, SlaveTimers
+from rocketmq_py.broker.timer.slave_timers import EscapedMessage, SlaveTimers
 from rocketmq_py.broker.timer.timer_metrics import TimerMetrics
 from rocketmq_py.core.timer.delay_levels import DelayLevels
 from rocketmq_py.core.timer.timers import TimerEntry
@@ -126,7 +126,7 @@ class Pair(World):
         if asks:
             check = self.slave.checkpoint()
             assert check is not None
-            self.timers.take_over(check, self.slave.more_of_checkpoint())
+            self.timers.take_over(check, self.slave.checkpoint_extension())
         self.slave.end()
         self.is_up = True
         self.backs.append(Change(self.clock.now, self.slave_is_past() if asks else 0))
@@ -139,7 +139,7 @@ class Pair(World):
         self.back(1, 0)
 
     def slave_is_past(self) -> int:
-        more = self.slave.more_of_checkpoint()
+        more = self.slave.checkpoint_extension()
         return 0 if more is None or more.delivered_before is None else more.delivered_before
 
     def restart_slave(self, _: int, __: int) -> None:
@@ -165,11 +165,11 @@ class Pair(World):
                 return
 
     def hand_on_one(self, entry: TimerEntry, now: int) -> None:
-        message = self.slave.handed_on(entry, now)
+        message = self.slave.escaped_message(entry, now)
         if message is None:
             self.slave.taken(entry, None, now)
         elif self.answer == REFUSES:
-            self.slave.nobody_takes(entry, now + 1_000)
+            self.slave.mark_untaken(entry, now + 1_000)
         else:
             number = self.other_takes(message)
             if self.answer == SILENT:
@@ -178,7 +178,7 @@ class Pair(World):
             else:
                 self.slave.taken(entry, "T", now)
 
-    def other_takes(self, message: HandedOn) -> int:
+    def other_takes(self, message: EscapedMessage) -> int:
         properties = decode_properties(message.record.properties)
         number = int(message.record.body)
         if Property.TIMER_OUT_MS in properties:

@@ -101,9 +101,9 @@ def test_where_slaves_may_act_nothing_is_taken_that_too_few_would_have(play) -> 
         await caught_up(master, slave)
         assert not await refused()
         assert log_end(slave) == log_end(master)
-        role.alive = 1
+        role.alive_replicas = 1
         assert await refused(), "name servers have lost sight of the slave"
-        role.alive = 2
+        role.alive_replicas = 2
         config.ha_max_gap_not_in_sync = 0
         assert await refused(), "the slave is too far behind"
 

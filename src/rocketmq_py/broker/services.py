@@ -13,16 +13,17 @@ from functools import partial
 from pathlib import Path
 
 from rocketmq_py.broker.acting.acting_master import ActingMaster
-from rocketmq_py.broker.acting.escape_bridge import EscapeBridge
+from rocketmq_py.broker.acting.timer_escape import TimerEscape
 from rocketmq_py.broker.cluster.assignment import QueueAssignments
 from rocketmq_py.broker.cluster.clients import Clients
+from rocketmq_py.broker.cluster.escape_bridge import EscapeBridge
 from rocketmq_py.broker.cluster.membership import Membership
 from rocketmq_py.broker.cluster.registration import Registration
+from rocketmq_py.broker.cluster.role import Master, Role
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.config.live_settings import LiveSettings
 from rocketmq_py.broker.ha.pre_online import take_back
 from rocketmq_py.broker.ha.replication import Replication
-from rocketmq_py.broker.ha.role import Master, Role
 from rocketmq_py.broker.ha.slave_sync import SlaveSync, Tables
 from rocketmq_py.broker.handlers.admin import AdminHandlers
 from rocketmq_py.broker.handlers.assignment import AssignmentHandlers
@@ -48,8 +49,6 @@ from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.metadata.request_modes import RequestModes
 from rocketmq_py.broker.metadata.topics import TopicConfigs
-from rocketmq_py.broker.pop.parts import PopParts
-from rocketmq_py.broker.pop.remote_fetch import RemoteFetcher
 from rocketmq_py.broker.pop.services import PopServices
 from rocketmq_py.broker.pop.slave import SlaveReviveLog
 from rocketmq_py.broker.pull.pull import PullService
@@ -65,13 +64,12 @@ from rocketmq_py.broker.send.send_message_back import SendBackService
 from rocketmq_py.broker.send.send_validation import SendTargets
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.broker.timer.delay_levels import DelayService
-from rocketmq_py.broker.timer.escape import TimerEscape
 from rocketmq_py.broker.timer.recall import RecallService
 from rocketmq_py.broker.timer.slave_timers import SlaveTimers
 from rocketmq_py.broker.timer.timer_metrics import TimerMetrics
 from rocketmq_py.broker.timer.timers import Timers
 from rocketmq_py.broker.transaction.check import TransactionCheck
-from rocketmq_py.broker.transaction.half_messages import RecentHalves
+from rocketmq_py.broker.transaction.half_messages import HalfMessageCache
 from rocketmq_py.broker.transaction.transactions import Transactions
 from rocketmq_py.core.broker.lock_table import LockTable
 from rocketmq_py.core.pop.long_polling import PollKey
@@ -162,7 +160,7 @@ class Services:
             config.region_id, config.trace_on, config.broker_cluster_name, lambda: keys.next(clock())
         )
         retries = RetryTopics(topics, groups, self.locks, clock)
-        halves = RecentHalves()
+        halves = HalfMessageCache()
         confirming = AckWaiter.of(store, config, self.replication.slaves_wanted, clock)
         targets = SendTargets(config, topics, clock)
         self.sender = SendService(
@@ -177,9 +175,13 @@ class Services:
             config, store, self.sender, self.clients, store_host, self.address, clock, confirming
         )
         self._make_transactions(store_host, halves, soon)
-        parts = PopParts(config, store, topics, groups, self.offsets, self.stats, store_host, clock, confirming)
-        self.pop = PopServices(parts, self.offsets, self.role, soon, self.held, self.saver.save)
-        self.role.watch_acting(self.pop.acts)
+        self.escape = EscapeBridge(config, self._outward(), clock)
+        self.pop = PopServices(
+            config=config, store=store, topics=topics, groups=groups, offsets=self.offsets, stats=self.stats,
+            store_host=store_host, clock=clock, ack_waiter=confirming, role=self.role, escape=self.escape,
+            call_soon=soon, hold=self.held, save=self.saver.save,
+        )  # fmt: skip
+        self.role.add_acting_listener(self.pop.acting_changed)
         self.modes = RequestModes(self._file("messageRequestMode.json"), config, topics, groups)
         self.routes_outward = self._outward()
         tables = Tables(topics, groups, self.offsets, self.delay, self.modes, self.timers)
@@ -189,19 +191,15 @@ class Services:
 
     def _make_acting(self) -> None:
         config, clock, timers = self._config, self._clock, None
-        escape = EscapeBridge(config, self._outward(), clock)
-        self.fetching = RemoteFetcher(config, escape, self.pop)
-        self.pop.reviver.elsewhere = self.fetching.take
-        if isinstance(self.timers, SlaveTimers) and isinstance(self.pop.log, SlaveReviveLog):
-            timers = TimerEscape(self.timers, escape, self.pop.log, clock)
+        if isinstance(self.timers, SlaveTimers) and isinstance(self.pop.revive_log, SlaveReviveLog):
+            timers = TimerEscape(self.timers, self.escape, self.pop.revive_log, clock)
         self.acting = ActingMaster(
-            config, escape, self.delay, self.transactions, self.transaction_check, self.pop, self.fetching, timers,
-            clock,
-        )  # fmt: skip
+            config, self.escape, self.delay, self.transactions, self.transaction_check, self.pop, timers, clock
+        )
         self.acting.watch(self.role)
 
     def _make_transactions(
-        self, store_host: bytes, halves: RecentHalves, soon: Callable[[Callable[[], None]], object]
+        self, store_host: bytes, halves: HalfMessageCache, soon: Callable[[Callable[[], None]], object]
     ) -> None:
         config, store, clock = self._config, self.store, self._clock
         self.transactions = Transactions(
@@ -275,7 +273,7 @@ class Services:
         self.settings.on_change = self._settings_changed
         self.offsets.on_reset = self._reset
         self.store.on_arrival = self._arrived_at_slave if self.role.is_slave else self._arrived
-        self.role.watch(self._master_is)
+        self.role.add_master_listener(self._master_is)
         self.replication.open()
 
     async def take_back(self) -> None:
@@ -284,7 +282,7 @@ class Services:
             return
         if await take_back(self.membership, self.routes_outward, self.offsets, self.delay, self.timers):
             self.transactions.load()
-            self.pop.log.reload()
+            self.pop.revive_log.reload()
 
     def tick_store(self) -> None:
         """Due several times a second: flushing, the index, transactions."""
@@ -348,7 +346,7 @@ class Services:
         if hold.key == CONFIRMED:
             self.unconfirmed.keep(hold, responder)
         elif isinstance(hold.key, PollKey):
-            self.pop.keep(hold, responder)
+            self.pop.hold_request(hold, responder)
         else:
             self.holds.keep(hold, responder)
 
@@ -359,7 +357,7 @@ class Services:
     def disconnected(self, peer: Peer) -> None:
         """A connection is gone."""
         self.holds.forget(peer)
-        self.pop.forget(peer)
+        self.pop.disconnected(peer)
         self.clients.disconnected(peer)
 
     def _topics_changed(self, changed: list[TopicConfig]) -> None:
@@ -368,7 +366,7 @@ class Services:
 
     def _reset(self, group: str, topic: str, queue_id: int) -> None:
         self.holds.reset(group, topic, queue_id)
-        self.pop.reset(group, topic, queue_id)
+        self.pop.offset_reset(group, topic, queue_id)
 
     def _master_is(self, master: Master) -> None:
         """Readers who wait at a slave go back to a master that is there again."""

@@ -11,13 +11,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from rocketmq_py.broker.acting.escape_bridge import EscapeBridge
+from rocketmq_py.broker.acting.timer_escape import TimerEscape
+from rocketmq_py.broker.cluster.escape_bridge import EscapeBridge
+from rocketmq_py.broker.cluster.role import Role
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.ha.role import Role
-from rocketmq_py.broker.pop.remote_fetch import RemoteFetcher
 from rocketmq_py.broker.pop.services import PopServices
 from rocketmq_py.broker.timer.delay_levels import DelayService
-from rocketmq_py.broker.timer.escape import TimerEscape
 from rocketmq_py.broker.transaction.check import TransactionCheck
 from rocketmq_py.broker.transaction.transactions import Transactions
 from rocketmq_py.core.pop.inflight import InflightPop
@@ -45,8 +44,7 @@ class ActingMaster:
 
     def __init__(
         self, config: BrokerConfig, escape: EscapeBridge, delay: DelayService, transactions: Transactions,
-        check: TransactionCheck, pop: PopServices, fetching: RemoteFetcher, timers: TimerEscape | None,
-        clock: Callable[[], int],
+        check: TransactionCheck, pop: PopServices, timers: TimerEscape | None, clock: Callable[[], int],
     ) -> None:  # fmt: skip
         self._config = config
         self._escape = escape
@@ -54,7 +52,6 @@ class ActingMaster:
         self._transactions = transactions
         self._check = check
         self._pop = pop
-        self._fetching = fetching
         self._timers = timers
         self._clock = clock
         self._round_ms = 0
@@ -63,7 +60,7 @@ class ActingMaster:
 
     def watch(self, role: Role) -> None:
         """Do this whenever the slave acts as master from now on."""
-        role.watch_acting(self._acts)
+        role.add_acting_listener(self._acts)
 
     def _acts(self, acts: bool) -> None:
         work: list[Work] = []
@@ -116,37 +113,37 @@ class ActingMaster:
                     except NoRouteError as e:
                         failure = e
                         break
-                self._delay.passed(level, offset + 1)
+                self._delay.commit(level, offset + 1)
                 handed_on += 1
         if failure is not None:
             raise failure
         return handed_on
 
     async def _popped(self, now: int) -> int:
-        ledger, handed_on = self._pop.log.ledger, 0
-        due = ledger.take_due(now)
+        inflight, handed_on = self._pop.revive_log.inflight, 0
+        due = inflight.take_due(now)
         try:
             while due:
                 handed_on += await self._bring_back(due[-1])
                 due.pop()
         finally:
             for one in due:
-                ledger.postpone(one, now + int(_TRY_AGAIN_SECONDS * 1000))
+                inflight.postpone(one, now + int(_TRY_AGAIN_SECONDS * 1000))
         if handed_on:
-            self._pop.log.note_progress()
+            self._pop.revive_log.note_progress()
         return handed_on
 
     async def _bring_back(self, one: InflightPop) -> int:
         """Messages of a pop; nobody reads of it in the revive log, so a crash brings them back once more."""
         ck = one.check_point
-        found, failure = await self._fetching.read(one)
+        found, failure = await self._pop.remote_fetcher.read(one)
         for offset, raw in found.items():
-            record = self._pop.reviver.again(ck, offset, raw)
+            record = self._pop.retry_messages.retry_record(ck, offset, raw)
             if record is not None:
                 await self._escape.put(record)
-            self._pop.log.ack(ck.key, [offset])
+            self._pop.revive_log.ack(ck.key, [offset])
         if failure is not None:
-            self._fetching.try_again(one, failure)
+            self._pop.remote_fetcher.try_again(one, failure)
         return 1
 
     async def _halves(self, now: int) -> int:
@@ -157,8 +154,8 @@ class ActingMaster:
         for half, record in self._transactions.open_halves():
             if record is not None:
                 await self._escape.put(record)
-            self._transactions.ledger.advance(half + 1)
+            self._transactions.table.advance(half + 1)
             handed_on += 1
-        self._check.remember()
+        self._check.persist_progress()
         self._round_ms = now
         return handed_on

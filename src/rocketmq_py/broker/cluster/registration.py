@@ -11,8 +11,8 @@ import logging
 from collections.abc import Iterable
 from zlib import crc32
 
+from rocketmq_py.broker.cluster.role import Role
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.ha.role import Role
 from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.bodies.common import (
@@ -190,7 +190,7 @@ class Registration:
         try:
             reply = await self._outward.ask(address, command, timeout)
             told = RegisterBrokerResponse.from_ext(reply.ext)
-            self._role.told(address, told.master_addr, told.ha_server_addr)
+            self._role.update_master(address, told.master_addr, told.ha_server_addr)
             self._take_order(reply.body)
         except RocketMQError as e:
             if address not in self._told:

@@ -40,7 +40,7 @@ async def take_back(
     address = members[slaves[0]]
     try:
         offsets.take_over(await _ask(outward, address, RequestCode.GET_ALL_CONSUMER_OFFSET), keeps_larger=True)
-        delay.catch_up(await _ask(outward, address, RequestCode.GET_ALL_DELAY_OFFSET))
+        delay.raise_offsets(await _ask(outward, address, RequestCode.GET_ALL_DELAY_OFFSET))
     except (RocketMQError, ValueError) as e:
         _log.warning("slave %s does not tell how far it has come for this broker: %s", address, e)
         return False

@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from rocketmq_py.broker.cluster.role import Role
 from rocketmq_py.broker.config.broker_config import SYNC_MASTER, BrokerConfig
 from rocketmq_py.broker.ha.master import HaMaster, SlaveLink
-from rocketmq_py.broker.ha.role import Role
 from rocketmq_py.broker.ha.slave import HaSlave
 from rocketmq_py.core.broker.replication import replicas_wanted
 from rocketmq_py.errors import ConfigError
@@ -66,7 +66,7 @@ class Replication:
             _log.log(level, "%s; slaves are waited for at %d instead", e, self._role.ha_port)
         if self.slave is not None:
             self.slave.start()
-            self._role.watch(lambda master: self._follow(master.ha_address))
+            self._role.add_master_listener(lambda master: self._follow(master.ha_address))
 
     def _follow(self, address: str | None) -> None:
         if self.slave is not None:
@@ -103,10 +103,10 @@ class Replication:
             return 0
         if not config.enable_slave_acting_master:
             return config.in_sync_replicas - 1
+        in_sync = min(self._role.alive_replicas, 1 + self.in_sync_slaves())
         replicas = replicas_wanted(
-            config.in_sync_replicas, config.min_in_sync_replicas, min(self._role.alive, 1 + self.in_sync_slaves()),
-            adapts=config.enable_auto_in_sync_replicas,
-        )  # fmt: skip
+            config.in_sync_replicas, config.min_in_sync_replicas, in_sync, adapts=config.enable_auto_in_sync_replicas
+        )
         return None if replicas is None else replicas - 1
 
     def in_sync_slaves(self) -> int:
@@ -119,7 +119,7 @@ class Replication:
     def exchange(self, told: ExchangeHaInfo) -> ExchangeHaInfo:
         """A broker of the same name says where the master is, or asks for it (906)."""
         if told.master_ha_address is not None:
-            self._role.told("a broker of its name", told.master_address, told.master_ha_address)
+            self._role.update_master("a broker of its name", told.master_address, told.master_ha_address)
             return ExchangeHaInfo()
         if self._role.is_slave:
             return ExchangeHaInfo()

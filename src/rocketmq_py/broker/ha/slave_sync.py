@@ -11,8 +11,8 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple
 
+from rocketmq_py.broker.cluster.role import Master, Role
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.ha.role import Master, Role
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.metadata.request_modes import RequestModes
@@ -86,7 +86,7 @@ class SlaveSync:
     def start(self) -> None:
         """Begin; nothing happens while no master is known."""
         self._work.start(self._run())
-        self._role.watch(self._master_is)
+        self._role.add_master_listener(self._master_is)
 
     async def stop(self) -> None:
         """End, harmless when ended already."""

@@ -38,7 +38,7 @@ def written_by_a_master(root: Path, count: int = 3) -> None:
 
 
 def say(running: InProcess, master: str | None) -> None:
-    running.services.role.told("name server", master, "127.0.0.1:10912" if master else None)
+    running.services.role.update_master("name server", master, "127.0.0.1:10912" if master else None)
 
 
 def answered(client: Client, offset: int, **more: Any) -> tuple[int, str, str]:

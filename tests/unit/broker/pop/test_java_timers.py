@@ -11,7 +11,7 @@ from rocketmq_py.protocol.pop_checkpoint import AckRecord, CheckPoint, revive_to
 from rocketmq_py.store import NewRecord
 from rocketmq_py.wire.java_hash import tags_code
 from tests.unit.broker.harness import START_MS, InProcess
-from tests.unit.broker.pop.poppers import REVIVE_MS, make_topic, put, take
+from tests.unit.broker.pop.pop_client import REVIVE_MS, make_topic, put, take
 
 REVIVE = revive_topic("DefaultCluster")
 

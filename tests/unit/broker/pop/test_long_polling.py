@@ -7,7 +7,7 @@ from typing import Any
 
 from rocketmq_py.protocol.codes import RequestCode as Code
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker
-from tests.unit.broker.pop.poppers import bodies, make_topic, popped, put, take
+from tests.unit.broker.pop.pop_client import bodies, make_topic, popped, put, take
 from tests.unit.broker.requests import pop, send
 
 WAIT: dict[str, Any] = {"poll_time": 15_000, "born_time": START_MS}

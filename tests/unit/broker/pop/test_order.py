@@ -13,7 +13,7 @@ from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.pop import Notification, PeekMessage, PollingInfo
 from rocketmq_py.wire.record import decode_records
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker
-from tests.unit.broker.pop.poppers import REVIVE_MS, ack, change_invisible, make_topic, popped, put, take
+from tests.unit.broker.pop.pop_client import REVIVE_MS, ack, change_invisible, make_topic, popped, put, take
 from tests.unit.broker.requests import pop
 
 ORDER: dict[str, Any] = {"order": True}
@@ -175,7 +175,7 @@ def test_peeking_so_far(running: InProcess, client: Client, chance: int) -> None
     put(client, b"a", b"b")
     take(client, max_msg_nums=1)
     running.turn(REVIVE_MS)
-    running.services.pop.looking.pick = lambda _: chance
+    running.services.pop.peek_service.random_below = lambda _: chance
     answer = peek(client, max_msg_nums=1)
     assert [one.body for one in decode_records(answer.body)] == [b"b" if chance else b"a"]
     assert answer.ext["restNum"] == "2"

@@ -17,7 +17,7 @@ from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.pop import AckMessage
 from rocketmq_py.store import Appended, NewRecord
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker
-from tests.unit.broker.pop.poppers import (
+from tests.unit.broker.pop.pop_client import (
     REVIVE_MS,
     ack,
     bodies,
@@ -227,7 +227,7 @@ def test_what_is_not_out_any_more(running: InProcess, client: Client) -> None:
     assert ack(client, acked).code == 0
     answer = change_invisible(client, acked, 10_000)
     assert answer.code == 208
-    assert "not out any more" in (answer.remark or "")
+    assert "no longer in flight" in (answer.remark or "")
     running.turn(REVIVE_MS)
     assert ack(client, late).code == 0
     assert bodies(take(client)) == [b"b"]
@@ -254,7 +254,7 @@ def test_messages_of_a_topic_that_is_gone_do_not_come_back(running: InProcess, c
     take(client)
     running.services.topics.delete("t")
     running.turn(REVIVE_MS)
-    assert len(running.services.pop.log.ledger) == 0
+    assert len(running.services.pop.revive_log.inflight) == 0
 
 
 def test_very_many_messages_come_back_in_parts(
@@ -308,7 +308,7 @@ def test_the_second_form_of_retry_topics(tmp_path: Path) -> None:
         put(client, b"a")
         take(client)
         running.turn(REVIVE_MS)
-        running.services.pop.popper.pick = lambda _: 51  # an even number asks for topics of the first form
+        running.services.pop.pop_service.random_below = lambda _: 51  # an even number asks for topics of the first form
         [one] = take(client)
         assert (one.handle.retry, one.topic) == (pop_handle.RETRY_V2, "%RETRY%g+t")
         assert ack(client, one).code == 0
@@ -320,10 +320,10 @@ def test_the_retry_topic_comes_first_at_times(running: InProcess, client: Client
     take(client)
     running.turn(REVIVE_MS)
     put(client, b"b")
-    running.services.pop.popper.pick = lambda _: 19
+    running.services.pop.pop_service.random_below = lambda _: 19
     assert bodies(take(client, max_msg_nums=1)) == [b"a"]
     running.turn(REVIVE_MS)
-    running.services.pop.popper.pick = lambda _: 20
+    running.services.pop.pop_service.random_below = lambda _: 20
     assert bodies(take(client, max_msg_nums=1)) == [b"b"]
 
 
@@ -379,7 +379,7 @@ def test_pops_outlive_the_broker(tmp_path: Path, *, clean: bool) -> None:
         assert bodies(take(client)) == [b"c"]
         running.turn(REVIVE_MS)
         running.turn(REVIVE_MS)
-        assert len(running.services.pop.log.ledger) == 0
+        assert len(running.services.pop.revive_log.inflight) == 0
     finally:
         running.services.close()
 
@@ -389,7 +389,7 @@ def test_how_far_the_revive_log_is_dealt_with(running: InProcess, client: Client
     put(client, b"a", b"b")
     first = take(client, max_msg_nums=1)
     second = take(client, max_msg_nums=1)
-    log, offsets = running.services.pop.log, running.services.offsets
+    log, offsets = running.services.pop.revive_log, running.services.offsets
     queue = first[0].handle.revive_queue
     assert second[0].handle.revive_queue == queue
     ack(client, second[0])

@@ -9,7 +9,7 @@ import pytest
 
 from rocketmq_py.protocol.codes import RequestCode as Code
 from tests.unit.broker.harness import Client, InProcess, broker
-from tests.unit.broker.pop.poppers import (
+from tests.unit.broker.pop.pop_client import (
     Popped,
     ack,
     bodies,
@@ -44,7 +44,7 @@ def slave(tmp_path: Path, from_master: list[Popped]) -> Iterator[InProcess]:
 
 @pytest.fixture
 def client(slave: InProcess) -> Client:
-    assert slave.services.role.smallest_is(1, "127.0.0.1:10911")
+    assert slave.services.role.update_smallest_id(1, "127.0.0.1:10911")
     return slave.connect()
 
 
@@ -90,7 +90,7 @@ def test_what_is_kept_invisible_is_still_out(slave: InProcess, client: Client) -
 
 def test_it_goes_on_with_what_the_master_gave_out(slave: InProcess, client: Client, from_master: list[Popped]) -> None:
     """Those are before what it tells: they come back through the log of the master unless they are acked here."""
-    ledger = slave.services.pop.log.ledger
+    ledger = slave.services.pop.revive_log.inflight
     assert [one.left for one in ledger.take_due(slave.now + 120_000)] == [[0, 1]]
     longer = extended(from_master[0], change_invisible(client, from_master[0], 5_000))
     assert ack(client, longer).code == ack(client, from_master[1]).code == 0
@@ -103,7 +103,7 @@ def test_what_was_popped_since_the_master_told_offsets(slave: InProcess, later_m
     """The log knows of it already; what is older the master has told."""
     slave.services.offsets.commit("g", "t", 0, 0, "the master")
     slave.now += later_ms
-    slave.services.role.smallest_is(1, "127.0.0.1:10911")
+    slave.services.role.update_smallest_id(1, "127.0.0.1:10911")
     assert told(slave) == begins
     assert bodies(take(slave.connect())) == MESSAGES[begins:]
 
@@ -123,12 +123,12 @@ def test_who_waits_goes_back_to_the_master(slave: InProcess, client: Client) -> 
     held_back = take(client)
     assert bodies(held_back) == MESSAGES[2:]
     assert client.call(Code.POP_MESSAGE, pop(poll_time=15_000, born_time=slave.now)) is None
-    assert slave.services.role.smallest_is(0, "127.0.0.1:10912")
+    assert slave.services.role.update_smallest_id(0, "127.0.0.1:10912")
     assert [answer.code for answer in client.heard] == [210]
     assert client.ask(Code.POP_MESSAGE, pop()).code == 14
     assert ack(client, held_back[0]).code == 0
     assert told(slave) == 2
-    assert slave.services.role.smallest_is(1, "127.0.0.1:10911")
+    assert slave.services.role.update_smallest_id(1, "127.0.0.1:10911")
     assert bodies(popped(client.ask(Code.POP_MESSAGE, pop()))) == MESSAGES[2:]
 
 

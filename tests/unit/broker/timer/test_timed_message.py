@@ -45,11 +45,11 @@ def test_whatever_the_order_of_properties_it_says_the_same(seed: int, *, last_se
 def test_one_that_has_gone_round_tells_of_the_last_round_alone() -> None:
     message = read_timed(record(SENT | PLACE))
     assert message is not None
-    once = message.once_more(100, 200)
+    once = message.next_round(100, 200)
     assert (once.topic, once.queue_id) == ("rmq_sys_wheel_timer", 0)
     again = read_timed(encode_record(HEAD, once.topic, once.body, once.properties))
     assert again is not None
-    twice = decode_properties(again.once_more(300, 400).properties)
+    twice = decode_properties(again.next_round(300, 400).properties)
     assert twice["TIMER_ROLL_TIMES"] == "2"
     told = {"TIMER_ROLL_TIMES": "1", "TIMER_ENQUEUE_MS": "500", "TIMER_DEQUEUE_MS": "600"}
     made = again.delivered(500, 600)

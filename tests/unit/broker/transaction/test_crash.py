@@ -158,7 +158,7 @@ def test_a_clean_stop_forgets_nothing(tmp_path: Path) -> None:
         [question] = questions(producer)
         assert question.ext["msgId"] == "U2"
     with broker(tmp_path) as last:
-        assert (last.services.transactions.ledger.base, last.services.transactions.ops.offset) == (2, 1)
+        assert (last.services.transactions.table.base, last.services.transactions.ops.offset) == (2, 1)
 
 
 def restarted(running: InProcess, *transactions: Transaction) -> InProcess:
@@ -177,7 +177,7 @@ def test_the_first_place_still_counts_after_a_restart(tmp_path: Path) -> None:
     running = InProcess(tmp_path)
     transaction = Transaction(running, running.connect())
     again = restarted(running, transaction)
-    assert again.services.transactions.ledger.since == 1
+    assert again.services.transactions.table.since == 1
     assert transaction.ended(COMMIT) == transaction.ended(COMMIT) == (0, None)
     again.turn(2 * ROUND)
     assert questions(transaction.client) == []
@@ -224,7 +224,7 @@ def test_offsets_beyond_a_queue_that_lost_its_end(tmp_path: Path) -> None:
     with broker(tmp_path) as running:
         for topic in (HALF, OP):
             running.services.offsets.commit("CID_RMQ_SYS_TRANS", topic, 0, 50, "test")
-        running.services.transactions.ledger.advance(50)
+        running.services.transactions.table.advance(50)
         running.services.transactions.ops.offset = 50
     with broker(tmp_path) as again:
         producer = producer_of(again)

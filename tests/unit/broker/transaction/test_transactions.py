@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rocketmq_py.broker.transaction.half_messages import RecentHalf, RecentHalves
+from rocketmq_py.broker.transaction.half_messages import CachedHalfMessage, HalfMessageCache
 from rocketmq_py.broker.transaction.transactions import Transactions
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.common import EndTransaction, ResumeCheckHalfMessage
@@ -132,7 +132,7 @@ def test_an_end_that_means_something_else_isrefused(running: InProcess, client: 
             assert one.ended(outcome, **wrong) == (1, said), wrong
     for outcome in (4, 99, -8):
         assert one.ended(outcome) == (1, "commitOrRollback field wrong")
-    assert (count(running, "t", 2), running.services.transactions.ledger.outcome(0)) == (0, UNKNOWN)
+    assert (count(running, "t", 2), running.services.transactions.table.outcome(0)) == (0, UNKNOWN)
     assert one.ended(COMMIT, transaction_id=None) == (0, None)
 
 
@@ -175,7 +175,7 @@ def test_under_sync_flush_only_what_is_on_disk_is_committed(tmp_path: Path, monk
             transaction = Transaction(running, running.connect(), WAIT="false")
             code, remark = transaction.ended(COMMIT)
         assert (code, "not on disk yet" in (remark or "")) == (1, True)
-        assert running.services.transactions.ledger.outcome(0) == UNKNOWN
+        assert running.services.transactions.table.outcome(0) == UNKNOWN
 
 
 # -- op messages
@@ -300,9 +300,9 @@ def test_a_half_message_ends_the_same_whether_it_is_kept_or_read(
 ) -> None:
     Transaction(running, client, UNIQ_KEY="U0")  # from now on the topic is known, and its messages take the short way
     if forgotten:
-        monkeypatch.setattr(RecentHalves, "meant", lambda *_: None)
+        monkeypatch.setattr(HalfMessageCache, "find", lambda *_: None)
     else:
-        monkeypatch.setattr(Transactions, "_checked", lambda *_: pytest.fail("it was read"))
+        monkeypatch.setattr(Transactions, "_read_half", lambda *_: pytest.fail("it was read"))
     transaction = Transaction(running, client, KEYS="a b", color="red")
     assert transaction.ended(COMMIT) == (0, None)
     delivered, half = message(running, "t", queue=2), message(running, HALF, 1)
@@ -319,10 +319,10 @@ def test_a_half_message_ends_the_same_whether_it_is_kept_or_read(
 
 def test_what_is_kept_of_half_messages_has_a_limit() -> None:
     record = NewRecord("t", 0, bytes(10_000), b"")
-    halves = RecentHalves(most_bytes=50_000)
+    halves = HalfMessageCache(most_bytes=50_000)
     for place in range(100):
-        halves.keep(RecentHalf(record, record, "p"), Appended(place, place, 0, 0))
+        halves.add(CachedHalfMessage(record, record, "p"), Appended(place, place, 0, 0))
     assert len(halves) == 4
     for place in range(96, 100):
-        halves.drop(place)
+        halves.remove(place)
     assert (len(halves), halves._bytes) == (0, 0)

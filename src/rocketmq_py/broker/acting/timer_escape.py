@@ -10,9 +10,9 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from rocketmq_py.broker.acting.escape_bridge import EscapeBridge
+from rocketmq_py.broker.cluster.escape_bridge import EscapeBridge
 from rocketmq_py.broker.pop.slave import SlaveReviveLog
-from rocketmq_py.broker.timer.slave_timers import HandedOn, SlaveTimers
+from rocketmq_py.broker.timer.slave_timers import EscapedMessage, SlaveTimers
 from rocketmq_py.core.timer.timers import TimerEntry
 from rocketmq_py.errors import BrokerError, RocketMQError
 from rocketmq_py.properties import Property, decode_properties
@@ -47,14 +47,14 @@ class TimerEscape:
 
     async def run(self) -> None:
         """Do so until cancelled."""
-        self._timers.begin()
+        self._timers.start_acting()
         self._again_ms = 0
         try:
             while True:
                 if not await self.hand_on(self._clock()):
                     await asyncio.sleep(_TICK_SECONDS)
         finally:
-            self._timers.end()
+            self._timers.stop_acting()
 
     async def hand_on(self, now: int) -> bool:
         """Hand on a part of what is due; whether there may be more."""
@@ -68,14 +68,14 @@ class TimerEscape:
             topics = self._by_topic(entries, now)
             await asyncio.gather(*(self._give_all(messages) for messages in topics.values()))
         finally:
-            self._timers.back(self._under_way)
+            self._timers.put_back(self._under_way)
         self._tell()
         return has_more
 
-    def _by_topic(self, entries: list[TimerEntry], now: int) -> dict[str, list[tuple[TimerEntry, HandedOn]]]:
-        topics: dict[str, list[tuple[TimerEntry, HandedOn]]] = {}
+    def _by_topic(self, entries: list[TimerEntry], now: int) -> dict[str, list[tuple[TimerEntry, EscapedMessage]]]:
+        topics: dict[str, list[tuple[TimerEntry, EscapedMessage]]] = {}
         for entry in entries:
-            message = self._timers.handed_on(entry, now)
+            message = self._timers.escaped_message(entry, now)
             if message is None:
                 self._taken(entry, None)
             elif message.record.topic == self._revive_log.topic:
@@ -84,16 +84,16 @@ class TimerEscape:
                 topics.setdefault(message.record.topic, []).append((entry, message))
         return topics
 
-    def _hear(self, entry: TimerEntry, message: HandedOn) -> None:
+    def _hear(self, entry: TimerEntry, message: EscapedMessage) -> None:
         """Of what was popped, what is not acked in time goes the way of all popped messages."""
         record = message.record
         tag = decode_properties(record.properties).get(Property.TAGS, "")
-        if self._revive_log.hear(tag, record.body, message.queue_offset):
+        if self._revive_log.apply_timer_entry(tag, record.body, message.queue_offset):
             self._taken(entry, record.topic)
         else:
             self._nobody_takes(entry)
 
-    async def _give_all(self, messages: list[tuple[TimerEntry, HandedOn]]) -> None:
+    async def _give_all(self, messages: list[tuple[TimerEntry, EscapedMessage]]) -> None:
         """Messages of one topic; if nobody is there for the first one, nobody is for the others."""
         (first, *others) = messages
         if await self._give(*first):
@@ -102,7 +102,7 @@ class TimerEscape:
             for entry, _ in others:
                 self._nobody_takes(entry)
 
-    async def _give(self, entry: TimerEntry, message: HandedOn) -> bool:
+    async def _give(self, entry: TimerEntry, message: EscapedMessage) -> bool:
         """Have a master store a message; whether there is one."""
         try:
             await self._escape.put(message.record, message.key)
@@ -115,11 +115,11 @@ class TimerEscape:
 
     def _taken(self, entry: TimerEntry, topic: str | None) -> None:
         self._under_way.discard(entry)
-        self._timers.taken(entry, topic, self._clock())
+        self._timers.mark_taken(entry, topic, self._clock())
 
     def _nobody_takes(self, entry: TimerEntry) -> None:
         self._under_way.discard(entry)
-        self._timers.nobody_takes(entry, self._clock() + _AGAIN_MS)
+        self._timers.mark_untaken(entry, self._clock() + _AGAIN_MS)
 
     def _tell(self) -> None:
         """Say once when messages begin to wait, and when none waits any more."""

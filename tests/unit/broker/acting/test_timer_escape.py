@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rocketmq_py.broker.acting.escape_bridge import EscapeBridge
+from rocketmq_py.broker.acting.timer_escape import TimerEscape
+from rocketmq_py.broker.cluster.escape_bridge import EscapeBridge
 from rocketmq_py.broker.pop.slave import SlaveReviveLog
-from rocketmq_py.broker.timer.escape import TimerEscape
 from rocketmq_py.broker.timer.slave_timers import SlaveTimers
 from rocketmq_py.errors import BrokerError, NoRouteError
 from rocketmq_py.properties import Property, decode_properties
@@ -75,7 +75,7 @@ class Slave(InProcess):
         self.timers = self.services.timers
         self.timers.take_over(check)
         self.others = Others(self)
-        log = self.services.pop.log
+        log = self.services.pop.revive_log
         assert isinstance(log, SlaveReviveLog)
         self.escape = TimerEscape(self.timers, self.others, log, self.clock)
 
@@ -111,7 +111,7 @@ def ended(running: InProcess) -> bytes:
 def taken_back(root: Path, slave: Slave) -> InProcess:
     """The master is back, and has asked."""
     answer = slave.connect().ask(CHECKPOINT)
-    slave.timers.end()
+    slave.timers.stop_acting()
     slave.services.close()
     exchange_timer_files(root, "master", "slave")
     again = master(root, slave.now)
@@ -129,7 +129,7 @@ def test_what_is_due_is_handed_on_and_nothing_before(tmp_path: Path) -> None:
     slave = Slave(tmp_path, running.now, ended(running))
     slave.pass_time(20)
     assert slave.others.took == []
-    slave.timers.begin()
+    slave.timers.start_acting()
     slave.pass_time(19_000, 20)
     assert [name for name, _ in slave.others.took] == ["a", "b", "c", "d"], "a came in the second it was last told of"
     assert all(START_MS + due[name] <= at < START_MS + due[name] + 20 for name, at in slave.others.took[1:])
@@ -153,7 +153,7 @@ def test_what_nobody_takes_waits_and_keeps_nothing_else(tmp_path: Path) -> None:
     timed(running, "c", 4_500)
     slave = Slave(tmp_path, running.now, ended(running))
     slave.others.closed, slave.others.refused = {"closed"}, {b"no"}
-    slave.timers.begin()
+    slave.timers.start_acting()
     slave.pass_time(6_000)
     assert [name for name, _ in slave.others.took] == ["a", "b", "c"]
     (read_ms, _), more = slave.told()
@@ -173,14 +173,14 @@ def test_others_take_it_later(tmp_path: Path) -> None:
     timed(running, "u", 1_500, "closed")
     slave = Slave(tmp_path, running.now, ended(running))
     slave.others.closed = {"closed"}
-    slave.timers.begin()
+    slave.timers.start_acting()
     slave.pass_time(5_000)
     slave.others.closed = set()
     slave.pass_time(1_000)
     assert [name for name, _ in slave.others.took] == ["u"]
     (read_ms, _), more = slave.told()
     assert (read_ms, more.waiting) == (START_MS + 6_000, "")
-    slave.timers.end()
+    slave.timers.stop_acting()
     slave.services.close()
 
 
@@ -192,14 +192,14 @@ def test_very_many_nobody_takes_are_not_passed(tmp_path: Path, monkeypatch: pyte
         timed(running, str(number), 1_500, "closed")
     slave = Slave(tmp_path, running.now, ended(running))
     slave.others.closed = {"closed"}
-    slave.timers.begin()
+    slave.timers.start_acting()
     slave.pass_time(5_000)
     (_, _), more = slave.told()
     assert more.delivered_before == START_MS + 1_000
     slave.others.closed = set()
     slave.pass_time(2_100)
     assert sorted(name for name, _ in slave.others.took) == [str(number) for number in range(8)]
-    slave.timers.end()
+    slave.timers.stop_acting()
     slave.services.close()
 
 
@@ -235,10 +235,10 @@ def test_what_came_after_the_slave_was_told_is_handed_on(tmp_path: Path) -> None
     running.turn()
     running.services.close()
     slave = Slave(tmp_path, running.now + 10_000, check)
-    slave.timers.begin()
+    slave.timers.start_acting()
     slave.pass_time(100)
     assert sorted(name for name, _ in slave.others.took) == ["a", "b"]
-    slave.timers.end()
+    slave.timers.stop_acting()
     slave.services.close()
 
 
@@ -247,7 +247,7 @@ def test_what_is_to_go_round_once_more_waits_at_another_broker(tmp_path: Path) -
     timed(running, "far", 65_500, mine="kept")
     timed(running, "near", 25_500)
     slave = Slave(tmp_path, running.now, ended(running))
-    slave.timers.begin()
+    slave.timers.start_acting()
     slave.pass_time(24_000)
     assert sorted(name for name, _ in slave.others.took) == ["far", "near"], "they wait there"
     for record in slave.others.records:
@@ -274,10 +274,10 @@ def test_what_the_master_was_to_send_round_is_not_missed(tmp_path: Path) -> None
     slave.pass_time(100)
     (read_ms, offset), _ = slave.told()
     slave.timers.take_over(told_as(slave, read_ms + 3_000, offset))
-    slave.timers.begin()
+    slave.timers.start_acting()
     slave.pass_time(5_000)
     assert [name for name, _ in slave.others.took] == ["far"]
-    slave.timers.end()
+    slave.timers.stop_acting()
     slave.services.close()
 
 
@@ -292,7 +292,7 @@ def test_nothing_is_said_of_what_has_not_been_looked_at(tmp_path: Path) -> None:
     slave.pass_time(100)
     (_, offset), _ = slave.told()
     slave.timers.take_over(told_as(slave, slave.now // 1_000 * 1_000, offset))
-    slave.timers.begin()
+    slave.timers.start_acting()
     slave.turn()
     assert slave.told()[1] == TimerCheckPointResponse()
     again = taken_back(tmp_path, slave)
@@ -312,12 +312,12 @@ def test_a_recalled_message_is_not_handed_on(tmp_path: Path) -> None:
     handles = {name: timed(running, name, 15_000)["recallHandle"] for name in ("a", "b")}
     assert running.connect().ask(RECALL, RecallMessage(topic="t", recall_handle=handles["b"])).code == 0
     slave = Slave(tmp_path, running.now, ended(running))
-    slave.timers.begin()
+    slave.timers.start_acting()
     slave.pass_time(17_000)
     assert [name for name, _ in slave.others.took] == ["a"]
     (read_ms, _), _ = slave.told()
     assert read_ms == slave.now // 1_000 * 1_000
-    slave.timers.end()
+    slave.timers.stop_acting()
     slave.services.close()
 
 
@@ -334,13 +334,13 @@ def test_a_recall_goes_where_its_message_goes(tmp_path: Path) -> None:
         await put(record, key)
 
     slave.others.put = noted  # type: ignore[method-assign]
-    slave.timers.begin()
+    slave.timers.start_acting()
     slave.pass_time(24_000)
     assert keys == ["far", "far"]
     assert [Property.TIMER_DEL_UNIQKEY in decode_properties(one.properties) for one in slave.others.records] == [
         False, True,
     ]  # fmt: skip
-    slave.timers.end()
+    slave.timers.stop_acting()
     slave.services.close()
 
 
@@ -352,7 +352,7 @@ def test_a_slave_that_starts_again_hands_on_the_rest(tmp_path: Path, *, killed: 
         timed(running, name, after, "closed" if name == "u" else "t")
     slave = Slave(tmp_path, running.now, ended(running))
     slave.others.closed = {"closed"}
-    slave.timers.begin()
+    slave.timers.start_acting()
     slave.pass_time(1_500)
     assert [name for name, _ in slave.others.took] == ["a", "b"]
     check = slave.timers.checkpoint()
@@ -362,14 +362,14 @@ def test_a_slave_that_starts_again_hands_on_the_rest(tmp_path: Path, *, killed: 
         slave.services.store.close()
         (tmp_path / "abort").write_text("")
     else:
-        slave.timers.end()
+        slave.timers.stop_acting()
         slave.services.close()
     exchange_timer_files(tmp_path, "none", "slave")
     again = Slave(tmp_path, slave.now, check)
-    again.timers.begin()
+    again.timers.start_acting()
     again.pass_time(1_500)
     assert sorted(name for name, _ in again.others.took) == ["c", "u"]
-    again.timers.end()
+    again.timers.stop_acting()
     again.services.close()
 
 
@@ -392,10 +392,10 @@ def test_whoever_ends_while_messages_are_under_way_hands_them_on_again(tmp_path:
     assert read_ms == START_MS + 1_000
     slave.others.silent = asyncio.Event()
     slave.others.silent.set()
-    slave.timers.begin()
+    slave.timers.start_acting()
     slave.step()
     assert [name for name, _ in slave.others.took] == ["a"]
-    slave.timers.end()
+    slave.timers.stop_acting()
     slave.services.close()
 
 
@@ -411,12 +411,12 @@ def test_without_a_master_that_asks_the_word_of_the_slave_stays(tmp_path: Path) 
     timed(running, "a", 1_500)
     timed(running, "b", 3_500)
     slave = Slave(tmp_path, running.now, ended(running))
-    slave.timers.begin()
+    slave.timers.start_acting()
     slave.pass_time(2_500)
-    slave.timers.end()
+    slave.timers.stop_acting()
     slave.pass_time(500)
-    slave.timers.begin()
+    slave.timers.start_acting()
     slave.pass_time(2_000)
     assert [name for name, _ in slave.others.took] == ["a", "b"]
-    slave.timers.end()
+    slave.timers.stop_acting()
     slave.services.close()

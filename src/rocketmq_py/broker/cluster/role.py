@@ -25,7 +25,7 @@ class Master(NamedTuple):
     ha_address: str | None = None
 
 
-NOBODY = Master()
+NO_MASTER = Master()
 MASTER_ID = 0
 
 
@@ -45,9 +45,9 @@ class Role:
         """The port slaves fetch the log at."""
         self._said: dict[str, Master] = {}
         self._watchers: list[Callable[[Master], None]] = []
-        self.master = Master(None, config.ha_master_address or None) if self.is_slave else NOBODY
-        """The master as it is known now. A master's own is :data:`NOBODY`."""
-        self.alive = config.total_replicas
+        self.master = Master(None, config.ha_master_address or None) if self.is_slave else NO_MASTER
+        """The master as it is known now. A master's own is :data:`NO_MASTER`."""
+        self.alive_replicas = config.total_replicas
         """How many brokers of this name are there, this one among them; at first, how many there are to be."""
         self._smallest = MASTER_ID
         self._on_acting: list[Callable[[bool], None]] = []
@@ -72,7 +72,7 @@ class Role:
         ip = self._config.broker_ip2 or self._config.broker_ip1
         return f"[{ip}]:{self.ha_port}" if ":" in ip else f"{ip}:{self.ha_port}"
 
-    def watch(self, watcher: Callable[[Master], None]) -> None:
+    def add_master_listener(self, watcher: Callable[[Master], None]) -> None:
         """Have ``watcher`` called with the master now, and whenever another or none is known."""
         self._watchers.append(watcher)
         watcher(self.master)
@@ -80,37 +80,37 @@ class Role:
     # -- acting master
 
     @property
-    def acts(self) -> bool:
+    def is_acting(self) -> bool:
         """Whether this slave does what else only a master does: it has the smallest id of those that are there."""
         return self.is_slave and self._smallest == self.broker_id
 
-    def watch_acting(self, watcher: Callable[[bool], None]) -> None:
+    def add_acting_listener(self, watcher: Callable[[bool], None]) -> None:
         """Have ``watcher`` called whenever this slave begins or ends to act as master."""
         self._on_acting.append(watcher)
 
-    def smallest_is(self, broker_id: int, address: str | None) -> bool:
+    def update_smallest_id(self, broker_id: int, address: str | None) -> bool:
         """Somebody has said which broker of this name has the smallest id; whether that is news.
 
         Nothing follows for a master, nor for a slave that may not act as master.
         """
         if not self.is_slave or not self._config.enable_slave_acting_master or broker_id == self._smallest:
             return False
-        acted, self._smallest = self.acts, broker_id
+        acted, self._smallest = self.is_acting, broker_id
         name = self._config.broker_name
         _log.warning("of broker %s, id %d at %s is the smallest now", name, broker_id, address)
-        if self.acts:
+        if self.is_acting:
             _log.warning("broker %s (id %d) acts as master", name, self.broker_id)
         elif acted:
             _log.warning("broker %s (id %d) does not act as master any more", name, self.broker_id)
-        if self.acts != acted:
+        if self.is_acting != acted:
             for watcher in self._on_acting:
-                watcher(self.acts)
+                watcher(self.is_acting)
         if broker_id != MASTER_ID:
             for by in list(self._said):
-                self.told(by, None, None)
+                self.update_master(by, None, None)
         return True
 
-    def told(self, by: str, address: str | None, ha_address: str | None) -> None:
+    def update_master(self, by: str, address: str | None, ha_address: str | None) -> None:
         """Somebody has said who the master is, None if they know of none; of no interest to a master.
 
         :param by: who; what the same one said before is forgotten.
@@ -120,7 +120,7 @@ class Role:
         self._said.pop(by, None)
         self._said[by] = Master(address, ha_address)
         known = [said for said in self._said.values() if said.address]
-        found = known[-1] if known else NOBODY
+        found = known[-1] if known else NO_MASTER
         self._settle(
             Master(found.address, self._config.ha_master_address or found.ha_address or self.master.ha_address)
         )
