@@ -170,7 +170,7 @@ class Services:
         self.puller = make(config, store, topics, groups, self.offsets, self.clients, self.filters, self.stats, clock)
         self.holds = PullRequestHoldService(self.puller, store, soon, lambda: config.pull_thread_pool_queue_capacity)
         self.unconfirmed = WaitingSends(store, config, clock, self.replication.master.acknowledged)
-        self.replication.master.on_progress = self.unconfirmed.release
+        self.replication.master.add_progress_listener(self.unconfirmed.release)
         self.replying = ReplyService(
             config, store, self.sender, self.clients, store_host, self.address, clock, confirming
         )

@@ -1,8 +1,4 @@
-"""Timed messages of a slave that acts for its master: handed to masters of other names when they are due.
-
-Knows how many travel at once and when those are tried again that nobody has taken. Refuses to know what is due and what
-is said of it (``slavetimers``), and how a message travels (``escape``).
-"""
+"""Escape of timed messages: a slave that acts as master sends them to masters of other names when they are due."""
 
 from __future__ import annotations
 
@@ -21,15 +17,15 @@ _log = logging.getLogger(__name__)
 
 _TICK_SECONDS = 0.02
 _AT_ONCE = 64
-_AGAIN_MS = 1_000
+_RETRY_MS = 1_000
 
 
 class TimerEscape:
-    """Hands on what is due. A topic nobody takes keeps no other from being delivered.
+    """Sends due timed messages to other masters; a topic that no master takes does not delay other topics.
 
-    What nobody takes is tried again every second; a Java slave tries three times and drops it.
+    A message that no master takes is tried again every second; a Java slave tries three times and drops it.
 
-    :param revive_log: takes what a Java master has noted of pops, instead of other masters.
+    :param revive_log: gets the check-points of pops that a Java master stored in its timer.
     :param clock: the time in milliseconds.
     """
 
@@ -40,36 +36,36 @@ class TimerEscape:
         self._escape = escape
         self._revive_log = revive_log
         self._clock = clock
-        self._again_ms = 0
+        self._retry_at_ms = 0
         self._under_way: set[TimerEntry] = set()
         self._failure: RocketMQError | None = None
         self._is_failing = False
 
     async def run(self) -> None:
-        """Do so until cancelled."""
+        """Send due messages until cancelled."""
         self._timers.start_acting()
-        self._again_ms = 0
+        self._retry_at_ms = 0
         try:
             while True:
-                if not await self.hand_on(self._clock()):
+                if not await self.send_due(self._clock()):
                     await asyncio.sleep(_TICK_SECONDS)
         finally:
             self._timers.stop_acting()
 
-    async def hand_on(self, now: int) -> bool:
-        """Hand on a part of what is due; whether there may be more."""
+    async def send_due(self, now: int) -> bool:
+        """Send some of the due messages; True if there may be more."""
         entries = self._timers.due(now, _AT_ONCE)
         has_more = len(entries) == _AT_ONCE
-        if now >= self._again_ms:
-            self._again_ms = now + _AGAIN_MS
+        if now >= self._retry_at_ms:
+            self._retry_at_ms = now + _RETRY_MS
             entries += self._timers.untaken()
         self._under_way = set(entries)
         try:
             topics = self._by_topic(entries, now)
-            await asyncio.gather(*(self._give_all(messages) for messages in topics.values()))
+            await asyncio.gather(*(self._send_topic(messages) for messages in topics.values()))
         finally:
             self._timers.put_back(self._under_way)
-        self._tell()
+        self._log_failure()
         return has_more
 
     def _by_topic(self, entries: list[TimerEntry], now: int) -> dict[str, list[tuple[TimerEntry, EscapedMessage]]]:
@@ -77,56 +73,56 @@ class TimerEscape:
         for entry in entries:
             message = self._timers.escaped_message(entry, now)
             if message is None:
-                self._taken(entry, None)
+                self._mark_taken(entry, None)
             elif message.record.topic == self._revive_log.topic:
-                self._hear(entry, message)
+                self._apply_revive_entry(entry, message)
             else:
                 topics.setdefault(message.record.topic, []).append((entry, message))
         return topics
 
-    def _hear(self, entry: TimerEntry, message: EscapedMessage) -> None:
-        """Of what was popped, what is not acked in time goes the way of all popped messages."""
+    def _apply_revive_entry(self, entry: TimerEntry, message: EscapedMessage) -> None:
+        """Apply an entry of the revive log instead of sending it: messages not acked in time are revived."""
         record = message.record
         tag = decode_properties(record.properties).get(Property.TAGS, "")
         if self._revive_log.apply_timer_entry(tag, record.body, message.queue_offset):
-            self._taken(entry, record.topic)
+            self._mark_taken(entry, record.topic)
         else:
-            self._nobody_takes(entry)
+            self._mark_untaken(entry)
 
-    async def _give_all(self, messages: list[tuple[TimerEntry, EscapedMessage]]) -> None:
-        """Messages of one topic; if nobody is there for the first one, nobody is for the others."""
+    async def _send_topic(self, messages: list[tuple[TimerEntry, EscapedMessage]]) -> None:
+        """Send the messages of one topic; if no master has the topic for the first one, the others are not tried."""
         (first, *others) = messages
-        if await self._give(*first):
-            await asyncio.gather(*(self._give(*one) for one in others))
+        if await self._send(*first):
+            await asyncio.gather(*(self._send(*one) for one in others))
         else:
             for entry, _ in others:
-                self._nobody_takes(entry)
+                self._mark_untaken(entry)
 
-    async def _give(self, entry: TimerEntry, message: EscapedMessage) -> bool:
-        """Have a master store a message; whether there is one."""
+    async def _send(self, entry: TimerEntry, message: EscapedMessage) -> bool:
+        """Send a message; False if no master has its topic."""
         try:
             await self._escape.put(message.record, message.key)
         except RocketMQError as e:
             self._failure = e
-            self._nobody_takes(entry)
-            return isinstance(e, BrokerError)  # it may take others
-        self._taken(entry, message.record.topic)
+            self._mark_untaken(entry)
+            return isinstance(e, BrokerError)  # another message may be accepted
+        self._mark_taken(entry, message.record.topic)
         return True
 
-    def _taken(self, entry: TimerEntry, topic: str | None) -> None:
+    def _mark_taken(self, entry: TimerEntry, topic: str | None) -> None:
         self._under_way.discard(entry)
         self._timers.mark_taken(entry, topic, self._clock())
 
-    def _nobody_takes(self, entry: TimerEntry) -> None:
+    def _mark_untaken(self, entry: TimerEntry) -> None:
         self._under_way.discard(entry)
-        self._timers.mark_untaken(entry, self._clock() + _AGAIN_MS)
+        self._timers.mark_untaken(entry, self._clock() + _RETRY_MS)
 
-    def _tell(self) -> None:
-        """Say once when messages begin to wait, and when none waits any more."""
+    def _log_failure(self) -> None:
+        """Log once when messages begin to wait, and once when none waits any more."""
         failure, self._failure = self._failure, None
         if failure is not None and not self._is_failing:
             self._is_failing = True
-            _log.warning("timed messages wait, no other master takes them: %s", failure)
+            _log.warning("timed messages wait, no other master accepts them: %s", failure)
         elif self._is_failing and not self._timers.untaken():
             self._is_failing = False
-            _log.warning("other masters take all timed messages again")
+            _log.warning("other masters accept all timed messages again")

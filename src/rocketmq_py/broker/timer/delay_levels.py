@@ -175,7 +175,7 @@ class DelayService:
         try:
             return None if raw is None else restored(read_stored(raw))
         except CorruptRecord as e:
-            _log.error("the delayed message at %d cannot be read and is dropped: %s", physical, e)
+            _log.error("dropping the delayed message at %d, it cannot be read: %s", physical, e)
             return None
 
     def _deliver(self, record: NewRecord | None) -> bool:
@@ -185,7 +185,7 @@ class DelayService:
                 self._store.append(record)
         except StoreError as e:
             if not self._is_refused:  # log once, not ten times a second
-                _log.warning("delayed messages wait, the store refuses them: %s", e)
+                _log.warning("delayed messages wait, the store refuses writes: %s", e)
             self._is_refused = True
             return False
         self._is_refused = False
@@ -211,7 +211,7 @@ def restored(stored: StoredRecord) -> NewRecord | None:
     properties = decode_properties(stored.properties)
     topic = properties.get("REAL_TOPIC")
     if not topic or topic == names.HALF_TOPIC or component_fault(topic) is not None:
-        _log.error("the delayed message at %d has no real topic and is dropped", stored.head.physical_offset)
+        _log.error("dropping the delayed message at %d, it has no valid real topic", stored.head.physical_offset)
         return None
     head = stored.head
     return NewRecord(

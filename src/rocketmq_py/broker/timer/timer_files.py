@@ -176,12 +176,12 @@ class TimerFiles:
         if failure is None:
             self.check.log_end, self.check.queue_offset = self._flushing
             if self._is_failing:
-                _log.warning("the timer log can be put on disk again")
+                _log.warning("the timer log can be flushed again")
             self._is_failing = False
             return
         self._wrote = True
         if not self._is_failing:
-            _log.error("the timer log cannot be put on disk, the next flush tries again: %s", failure)
+            _log.error("the timer log cannot be flushed, trying again: %s", failure)
         self._is_failing = True
 
     def _paths(self) -> list[Path]:

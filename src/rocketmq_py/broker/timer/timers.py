@@ -340,7 +340,7 @@ class Timers:
             self.metrics.add(message.real_topic, 0 if unit.magic & DELETE else -1, self._clock())
             return
         if message.out_ms > unit.slot and not unit.magic & ROLL:
-            _log.error("the timer log's entry at %d is of another message than the one there, and is dropped", position)
+            _log.error("dropping the timer log's entry at %d, it belongs to another message", position)
             return
         entry = TimerEntry(0, position, unit.slot, unit.physical, unit.size, unit.magic, unit.written)
         self._schedule(message, entry)
@@ -370,10 +370,10 @@ class Timers:
         try:
             message = read_timed(raw)
         except CorruptRecord as e:
-            _log.error("the timed message at %d cannot be read and is dropped: %s", physical, e)
+            _log.error("dropping the timed message at %d, it cannot be read: %s", physical, e)
             return None
         if message is None:
-            _log.error("the message at %d does not say where it goes and when, and is dropped", physical)
+            _log.error("dropping the timed message at %d, it has no valid real topic or time", physical)
         return message
 
     # -- delivery
@@ -393,7 +393,7 @@ class Timers:
             self._is_refused = False
         except StoreError as e:
             if places or not self._is_refused:  # log once, not many times a second
-                _log.warning("timed messages wait, the store refuses them: %s", e)
+                _log.warning("timed messages wait, the store refuses writes: %s", e)
             self._is_refused = True
         finally:
             self._agenda.back(entries[len(places) :])

@@ -131,7 +131,7 @@ class TransactionCheck:
         try:
             stored = read_stored(bytes(found.body))
         except CorruptRecord as e:
-            _log.error("the half message at queue offset %d cannot be read and is skipped: %s", offset, e)
+            _log.error("skipping the half message at queue offset %d, it cannot be read: %s", offset, e)
             return offset + 1
         properties = decode_properties(stored.properties)
         if self._ended_elsewhere(properties):
@@ -143,10 +143,10 @@ class TransactionCheck:
         try:
             self._take(step, offset, stored, properties)
         except MessageIllegal as e:
-            _log.error("the half message at queue offset %d cannot be checked and is left as it is: %s", offset, e)
+            _log.error("giving up the half message at queue offset %d, it cannot be checked: %s", offset, e)
             self._transactions.table.give_up(offset)
         except StoreError as e:
-            _log.warning("the check of transactions stops for now, the store refuses writes: %s", e)
+            _log.warning("transaction checks wait, the store refuses writes: %s", e)
             return None
         return offset + 1
 
@@ -174,7 +174,7 @@ class TransactionCheck:
         self._append(copy_of(stored, properties, topic, 0))
         self._transactions.table.give_up(offset)
         _log.error(
-            "transaction %s of group %s was not ended: its message to %s is given up and kept in %s",
+            "giving up transaction %s of group %s, it was not ended: its message to %s is kept in %s",
             properties.get(Property.UNIQUE_KEY), properties.get(Property.PRODUCER_GROUP),
             properties.get(Property.REAL_TOPIC), topic,
         )  # fmt: skip
@@ -192,7 +192,7 @@ class TransactionCheck:
         if producer is None:
             if group not in self._groups_without_producer:
                 self._groups_without_producer.add(group)
-                _log.warning("no producer of group %r is connected: its transactions are asked about later", group)
+                _log.warning("no producer of group %r is connected: its transactions are checked later", group)
             return
         producer.send(self._check_request(stored, properties, place))
 

@@ -47,7 +47,7 @@ def committed(store: MessageStore, table: TransactionTable) -> list[int]:
     if places:
         ends += _copies(store, table, places, range(first, end))
     if ends:
-        _log.info("%d transactions were committed before the crash, though it was not written down yet", len(ends))
+        _log.info("recovered %d transactions that were committed just before the crash", len(ends))
     return ends
 
 

@@ -143,7 +143,7 @@ class Transactions:
             try:
                 yield half, None if raw is None else _as_sent(read_stored(raw))
             except CorruptRecord as e:
-                _log.error("the half message at queue offset %d cannot be read and is skipped: %s", half, e)
+                _log.error("skipping the half message at queue offset %d, it cannot be read: %s", half, e)
                 yield half, None
         self.table.advance(end)
 
@@ -189,13 +189,13 @@ class Transactions:
             try:
                 self.end(header, address)
             except RocketMQError as e:
-                _log.info("transaction %s is not ended as producer %s has it: %s", header.msg_id, address, e)
+                _log.info("the end of transaction %s by producer %s is refused: %s", header.msg_id, address, e)
             except Exception:  # noqa: BLE001 - one request that fails must not affect the others
-                _log.exception("the end of transaction %s by %s failed", header.msg_id, address)
+                _log.exception("ending transaction %s for %s failed", header.msg_id, address)
         try:
             self._store.settle()
         except StoreError as e:
-            _log.warning("%d transactions have ended and are not in the log yet: %s", len(waiting), e)
+            _log.warning("%d transactions have ended but are not in the log yet: %s", len(waiting), e)
 
     def end(self, header: EndTransaction, address: str) -> bool:
         """Commit or roll back a transaction; True if the request is to be answered.
@@ -204,12 +204,12 @@ class Transactions:
         :raises BrokerError: the request is refused and nothing was changed.
         """
         if self._config.is_slave:
-            raise BrokerError.of(Code.SLAVE_NOT_AVAILABLE, "a slave ends no transactions: ask the master")
+            raise BrokerError.of(Code.SLAVE_NOT_AVAILABLE, "a slave does not end transactions: ask the master")
         outcome = header.commit_or_rollback
         if outcome not in (COMMIT, ROLLBACK, UNKNOWN):
             raise _refusal("commitOrRollback field wrong")
         if outcome == UNKNOWN:
-            _log.info("producer %s does not know yet how transaction %s ends", address, header.msg_id)
+            _log.info("producer %s does not know the outcome of transaction %s yet", address, header.msg_id)
             return False
         half = self._cache.find(header) or self._read_half(header)
         before = self._outcome(header)
@@ -249,7 +249,7 @@ class Transactions:
         try:
             return self.end(one, address)
         except RocketMQError as e:
-            _log.warning("the half message at %d is not ended as %s asks: %s", place, address, e)
+            _log.warning("the half message at %d cannot be ended for %s: %s", place, address, e)
             return False
 
     def _end_adjacent(self, header: EndTransactions, places: range, offset: int) -> bool:
@@ -271,7 +271,7 @@ class Transactions:
             try:
                 self._store.append_alike(real)
             except RocketMQError as e:
-                _log.info("%d half messages from %d on are ended one by one: %s", count, offset, e)
+                _log.info("ending %d half messages from %d on one by one: %s", count, offset, e)
                 return False
         self.table.end_all(offset, count, outcome)
         self._add_ended(range(offset, offset + count))
@@ -311,7 +311,7 @@ class Transactions:
             try:
                 half = read_stored(raw)
             except CorruptRecord as e:
-                _log.warning("the end of transaction %s points to no message: %s", header.msg_id, e)
+                _log.warning("the end of transaction %s refers to no message: %s", header.msg_id, e)
         if half is None or half.topic != names.HALF_TOPIC:
             raise _refusal("Find prepared transaction message failed")
         return half
@@ -377,7 +377,7 @@ class Transactions:
         properties = decode_properties(half.properties)
         topic, queue_id = properties.pop(Property.REAL_TOPIC, None), properties.pop(Property.REAL_QUEUE_ID, "")
         if not topic or not queue_id.isdecimal() or component_fault(topic) is not None:
-            raise _refusal(f"The half message at {half.head.physical_offset} does not say what it is half of")
+            raise _refusal(f"The half message at {half.head.physical_offset} does not name its real topic and queue")
         record = copy_of(half, properties, topic, int(queue_id))
         record.sys_flag = record.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT
         record.prepared_transaction_offset = half.head.physical_offset
@@ -408,7 +408,9 @@ class Transactions:
             written = self._store.append(record)
         except StoreError as e:
             if not self._is_refused:
-                _log.warning("the ends of %d transactions wait, the store refuses them: %s", len(self._unwritten), e)
+                _log.warning(
+                    "the op messages of %d transactions wait, the store refuses writes: %s", len(self._unwritten), e
+                )
             self._is_refused = True
             return
         self._is_refused = False

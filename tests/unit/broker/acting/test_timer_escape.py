@@ -86,7 +86,7 @@ class Slave(InProcess):
 
     def step(self, forward_ms: int = 0) -> None:
         self.turn(forward_ms)
-        while asyncio.run(self.escape.hand_on(self.now)):
+        while asyncio.run(self.escape.send_due(self.now)):
             pass
         self.turn()
 

@@ -369,7 +369,7 @@ def test_somebodys_own_messages_in_the_timers_topic_are_dropped(
     timed(running, "a", 500)
     pass_time(running, 1_000)
     assert delivered(running) == ["a"]
-    assert caplog.text.count("does not say where it goes and when") == 3
+    assert caplog.text.count("it has no valid real topic or time") == 3
 
 
 # -- settings
