@@ -115,7 +115,7 @@ class Pair(World):
         self.store._flusher.stop()
         self.fs = self.fs.after_kill()
         self.is_up = False
-        self.slave.begin()
+        self.slave.start_acting()
         self.changes.append(Change(self.clock.now, self.slave._from_ms))
 
     def back(self, asks: int, _: int) -> None:
@@ -127,7 +127,7 @@ class Pair(World):
             check = self.slave.checkpoint()
             assert check is not None
             self.timers.take_over(check, self.slave.checkpoint_extension())
-        self.slave.end()
+        self.slave.stop_acting()
         self.is_up = True
         self.backs.append(Change(self.clock.now, self.slave_is_past() if asks else 0))
 
@@ -145,12 +145,12 @@ class Pair(World):
     def restart_slave(self, _: int, __: int) -> None:
         acts, check = not self.is_up, self.slave.checkpoint()
         assert check is not None
-        self.slave.end()
+        self.slave.stop_acting()
         self.slave.close()
         self.slave_store.close()
         self._open_slave()
         if acts:
-            self.slave.begin()
+            self.slave.start_acting()
             self.changes.append(Change(self.clock.now, self.slave._from_ms))
 
     # -- others
@@ -167,16 +167,16 @@ class Pair(World):
     def hand_on_one(self, entry: TimerEntry, now: int) -> None:
         message = self.slave.escaped_message(entry, now)
         if message is None:
-            self.slave.taken(entry, None, now)
+            self.slave.mark_taken(entry, None, now)
         elif self.answer == REFUSES:
             self.slave.mark_untaken(entry, now + 1_000)
         else:
             number = self.other_takes(message)
             if self.answer == SILENT:
                 self.doubtful.add(number)
-                self.slave.back([entry])
+                self.slave.put_back([entry])
             else:
-                self.slave.taken(entry, "T", now)
+                self.slave.mark_taken(entry, "T", now)
 
     def other_takes(self, message: EscapedMessage) -> int:
         properties = decode_properties(message.record.properties)

@@ -280,7 +280,7 @@ class PopService:
         if self._ack_waiter is None or not state.end:
             return reply
         reply.body = b"".join(state.pieces)  # views of the log are valid for an immediate answer only
-        return self._ack_waiter.answer_in_the_end(reply, state.end)
+        return self._ack_waiter.answer_regardless(reply, state.end)
 
     def _hold(self, key: PollKey, state: _PopState, held: HeldPop) -> Reply | Hold:
         deadline = held.born + state.header.poll_time

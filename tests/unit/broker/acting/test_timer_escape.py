@@ -119,7 +119,7 @@ def taken_back(root: Path, slave: Slave) -> InProcess:
     return again
 
 
-def test_what_is_due_is_handed_on_and_nothing_before(tmp_path: Path) -> None:
+def test_due_messages_are_sent_to_other_masters(tmp_path: Path) -> None:
     running = master(tmp_path)
     due = {"a": 500, "b": 1_500, "c": 2_900, "d": 19_000}
     for name, after in due.items():
@@ -145,7 +145,7 @@ def test_what_is_due_is_handed_on_and_nothing_before(tmp_path: Path) -> None:
     again.services.close()
 
 
-def test_what_nobody_takes_waits_and_keeps_nothing_else(tmp_path: Path) -> None:
+def test_an_untaken_topic_does_not_delay_others(tmp_path: Path) -> None:
     """It is named to a master of this project; a Java broker would begin with its slot."""
     running = master(tmp_path)
     for name, topic in (("a", "t"), ("u", "closed"), ("v", "closed"), ("no", "t"), ("b", "t")):
@@ -168,7 +168,7 @@ def test_what_nobody_takes_waits_and_keeps_nothing_else(tmp_path: Path) -> None:
     again.services.close()
 
 
-def test_others_take_it_later(tmp_path: Path) -> None:
+def test_untaken_messages_are_sent_later(tmp_path: Path) -> None:
     running = master(tmp_path)
     timed(running, "u", 1_500, "closed")
     slave = Slave(tmp_path, running.now, ended(running))
@@ -184,7 +184,7 @@ def test_others_take_it_later(tmp_path: Path) -> None:
     slave.services.close()
 
 
-def test_very_many_nobody_takes_are_not_passed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_many_untaken_messages_hold_the_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as are named wait apart; of the others, none is forgotten."""
     monkeypatch.setattr("rocketmq_py.core.timer.progress.Untaken.__init__.__defaults__", (3,))
     running = master(tmp_path)
@@ -203,7 +203,7 @@ def test_very_many_nobody_takes_are_not_passed(tmp_path: Path, monkeypatch: pyte
     slave.services.close()
 
 
-def test_what_the_slave_never_had_is_delivered_by_the_master(tmp_path: Path) -> None:
+def test_messages_the_slave_lacked_are_delivered_by_the_master(tmp_path: Path) -> None:
     """It was stored before the master died, and had not been sent to the slave."""
     running = master(tmp_path)
     timed(running, "a", 1_500)
@@ -224,7 +224,7 @@ def test_what_the_slave_never_had_is_delivered_by_the_master(tmp_path: Path) -> 
     again.services.close()
 
 
-def test_what_came_after_the_slave_was_told_is_handed_on(tmp_path: Path) -> None:
+def test_messages_newer_than_the_checkpoint_are_sent(tmp_path: Path) -> None:
     """A message is in the log, and the master has not said that it has an entry for it: its time is over already."""
     running = master(tmp_path)
     timed(running, "a", 1_500)
@@ -242,7 +242,7 @@ def test_what_came_after_the_slave_was_told_is_handed_on(tmp_path: Path) -> None
     slave.services.close()
 
 
-def test_what_is_to_go_round_once_more_waits_at_another_broker(tmp_path: Path) -> None:
+def test_messages_of_the_next_round_wait_at_another_broker(tmp_path: Path) -> None:
     running = master(tmp_path)
     timed(running, "far", 65_500, mine="kept")
     timed(running, "near", 25_500)
@@ -265,7 +265,7 @@ def test_what_is_to_go_round_once_more_waits_at_another_broker(tmp_path: Path) -
     again.services.close()
 
 
-def test_what_the_master_was_to_send_round_is_not_missed(tmp_path: Path) -> None:
+def test_messages_of_the_masters_next_round_are_not_missed(tmp_path: Path) -> None:
     """Its slot was over when the slave was told, but the master may not have come to it."""
     running = master(tmp_path)
     timed(running, "far", 65_500)
@@ -281,7 +281,7 @@ def test_what_the_master_was_to_send_round_is_not_missed(tmp_path: Path) -> None
     slave.services.close()
 
 
-def test_nothing_is_said_of_what_has_not_been_looked_at(tmp_path: Path) -> None:
+def test_the_checkpoint_excludes_unread_slots(tmp_path: Path) -> None:
     """The slave has begun to act, and nobody has taken anything yet: the master that is back does it all."""
     running = master(tmp_path)
     timed(running, "far", 24_500)
@@ -307,7 +307,7 @@ def told_as(slave: Slave, read_ms: int, offset: int) -> bytes:
     return read_ms.to_bytes(8, "big") + check[8:24] + offset.to_bytes(8, "big") + check[32:]
 
 
-def test_a_recalled_message_is_not_handed_on(tmp_path: Path) -> None:
+def test_a_recalled_message_is_not_sent(tmp_path: Path) -> None:
     running = master(tmp_path)
     handles = {name: timed(running, name, 15_000)["recallHandle"] for name in ("a", "b")}
     assert running.connect().ask(RECALL, RecallMessage(topic="t", recall_handle=handles["b"])).code == 0
@@ -321,7 +321,7 @@ def test_a_recalled_message_is_not_handed_on(tmp_path: Path) -> None:
     slave.services.close()
 
 
-def test_a_recall_goes_where_its_message_goes(tmp_path: Path) -> None:
+def test_a_recall_goes_to_the_broker_of_its_message(tmp_path: Path) -> None:
     running = master(tmp_path)
     recall = timed(running, "far", 65_500)["recallHandle"]
     assert running.connect().ask(RECALL, RecallMessage(topic="t", recall_handle=recall)).code == 0
@@ -345,7 +345,7 @@ def test_a_recall_goes_where_its_message_goes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_a_slave_that_starts_again_hands_on_the_rest(tmp_path: Path, *, killed: bool) -> None:
+def test_a_restarted_slave_sends_the_rest(tmp_path: Path, *, killed: bool) -> None:
     """Others' messages are marked, those nobody takes are not."""
     running = master(tmp_path)
     for name, after in (("a", 1_100), ("b", 1_200), ("c", 1_900), ("u", 1_100)):
@@ -373,7 +373,7 @@ def test_a_slave_that_starts_again_hands_on_the_rest(tmp_path: Path, *, killed: 
     again.services.close()
 
 
-def test_whoever_ends_while_messages_are_under_way_hands_them_on_again(tmp_path: Path) -> None:
+def test_messages_in_transit_at_a_stop_are_sent_again(tmp_path: Path) -> None:
     running = master(tmp_path)
     timed(running, "a", 1_500)
     slave = Slave(tmp_path, running.now, ended(running))
@@ -405,7 +405,7 @@ async def until(happened: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-def test_without_a_master_that_asks_the_word_of_the_slave_stays(tmp_path: Path) -> None:
+def test_the_slave_checkpoint_stays_until_a_master_asks(tmp_path: Path) -> None:
     """It ends to act, and begins again: what was handed on is not handed on again."""
     running = master(tmp_path)
     timed(running, "a", 1_500)

@@ -73,7 +73,7 @@ def progress(running: InProcess) -> int:
 # -- notes of others
 
 
-def test_a_note_of_another_broker_counts_at_once(
+def test_a_check_point_of_another_broker_is_applied_at_once(
     running: InProcess, client: Client, elsewhere: list[InflightPop]
 ) -> None:
     ck = check_point(count=2)
@@ -92,7 +92,7 @@ def test_a_note_of_another_broker_counts_at_once(
     assert progress(running) == 2
 
 
-def test_one_between_our_own_is_not_passed_over(
+def test_a_check_point_of_another_broker_between_own_ones_is_applied(
     running: InProcess, client: Client, elsewhere: list[InflightPop]
 ) -> None:
     mine, theirs = take(client, max_msg_nums=1), check_point()
@@ -114,7 +114,7 @@ def test_one_between_our_own_is_not_passed_over(
     assert not running.services.pop.revive_log.inflight
 
 
-def test_a_note_of_another_broker_moves_no_offset_here(tmp_path: Path) -> None:
+def test_a_check_point_of_another_broker_changes_no_offset(tmp_path: Path) -> None:
     crashed = InProcess(tmp_path)
     make_topic(crashed)
     sent(crashed.connect(), check_point(0, 2), check_point(0, 1, name="broker-a"))
@@ -185,7 +185,7 @@ def back(client: Client) -> list[bytes]:
     return bodies([one for one in take(client, invisible_time=6_000_000) if one.message.reconsume_times])
 
 
-def test_messages_of_another_broker_come_back_here(
+def test_messages_of_another_broker_are_revived_here(
     running: InProcess, client: Client, elsewhere: list[InflightPop], theirs: Callable[[int], bytes | None]
 ) -> None:
     [one] = due(running, client, elsewhere, check_point(count=2))
@@ -199,7 +199,7 @@ def test_messages_of_another_broker_come_back_here(
     assert len(running.services.pop.revive_log.inflight) == 2, "they are popped from the retry topic, and what is ours"
 
 
-def test_what_another_broker_has_no_more_is_done(
+def test_messages_gone_from_another_broker_are_finished(
     running: InProcess, client: Client, elsewhere: list[InflightPop], theirs: Callable[[int], bytes | None]
 ) -> None:
     [one] = due(running, client, elsewhere, check_point(count=2))
@@ -209,7 +209,7 @@ def test_what_another_broker_has_no_more_is_done(
 
 
 @pytest.mark.parametrize("why", [ConnectError("no"), NoRouteError("unknown"), BrokerError.of(17, "no topic")])
-def test_what_cannot_be_had_is_tried_again(
+def test_unfetched_messages_are_tried_again(
     running: InProcess, client: Client, elsewhere: list[InflightPop], theirs: Callable[[int], bytes | None],
     why: RocketMQError,
 ) -> None:  # fmt: skip
@@ -226,7 +226,7 @@ def test_what_cannot_be_had_is_tried_again(
     assert back(client) == [b"theirs, too"]
 
 
-def test_a_try_outlives_the_broker(tmp_path: Path) -> None:
+def test_retries_of_a_fetch_survive_a_restart(tmp_path: Path) -> None:
     taken: list[InflightPop] = []
     with broker(tmp_path) as running:
         make_topic(running)
@@ -245,7 +245,7 @@ def test_a_try_outlives_the_broker(tmp_path: Path) -> None:
         assert [(one.left, one.check_point.tries) for one in taken] == [([0, 1], 1)]
 
 
-def test_a_broker_that_cannot_be_reached_is_asked_once_for_all(
+def test_an_unreachable_broker_is_asked_once_for_all_pops(
     running: InProcess, client: Client, elsewhere: list[InflightPop]
 ) -> None:
     pops = due(running, client, elsewhere, *(check_point(start) for start in range(3)))
@@ -256,7 +256,7 @@ def test_a_broker_that_cannot_be_reached_is_asked_once_for_all(
     assert [one.check_point.tries for one in elsewhere[3:]] == [1, 1, 1]
 
 
-def test_what_is_acked_meanwhile_does_not_come_back(
+def test_messages_acked_during_the_fetch_are_not_revived(
     running: InProcess, client: Client, elsewhere: list[InflightPop], theirs: Callable[[int], bytes | None]
 ) -> None:
     ck = check_point(count=2)
@@ -272,7 +272,7 @@ def test_what_is_acked_meanwhile_does_not_come_back(
     assert back(client) == []
 
 
-def test_a_pop_may_be_given_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_pop_is_given_up_after_the_last_retry(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with broker(tmp_path / "store", skip_when_ck_re_put_reach_max_times=True) as running:
         make_topic(running)
         running.services.groups.put([SubscriptionGroupConfig(group_name="g")])
@@ -286,7 +286,7 @@ def test_a_pop_may_be_given_up(tmp_path: Path, caplog: pytest.LogCaptureFixture)
         assert "giving up 1 messages of topic t popped by group g at broker broker-z after 17 tries" in caplog.text
 
 
-def test_a_slave_that_acts_remembers_when_it_tries_again(tmp_path: Path) -> None:
+def test_an_acting_slave_postpones_unfetched_pops(tmp_path: Path) -> None:
     with broker(tmp_path) as master:
         make_topic(master)
         sent(master.connect(), check_point(), check_point(start=1))
