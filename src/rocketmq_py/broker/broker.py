@@ -199,7 +199,7 @@ class Broker:
             await self._ticker.stop()
             await services.slave_sync.stop()
             await services.membership.stop()
-            await services.remote_fetcher.stop()
+            await services.pop.remote_fetcher.stop()
             await services.acting.stop()
             await services.registration.stop()
             services.pull_request_hold.release()

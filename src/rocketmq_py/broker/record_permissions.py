@@ -1,7 +1,8 @@
 """Permissions for the topics of stored records that a request names by commit log offset or message id.
 
-The header of such a request has a topic, too, or none at all, and both are what the client says. What the client gets
-is the record, so its permissions must cover the topic that the record really has. Java's brokers check the header alone.
+The header of such a request has a topic, too, or none at all, and both are what the client says. What the client
+gets is the record, so its permissions must cover the topic that the record really has. Java's brokers check the
+header alone.
 """
 
 from __future__ import annotations
