@@ -105,7 +105,7 @@ class ReceiveHook:
         """Messages have come; the caller gets them next. Is not called when none came."""
 
 
-def tell_received(hooks: Sequence[ReceiveHook], group: str, messages: Sequence[MessageExt], began_ns: int) -> None:
+def report_received(hooks: Sequence[ReceiveHook], group: str, messages: Sequence[MessageExt], began_ns: int) -> None:
     """Call hooks about messages, if there are any of either."""
     if hooks and messages:
         _call(hooks, "received", Reception(group, messages, began_ns))
