@@ -1,13 +1,16 @@
-"""The blocking administration: the same names as the asyncio one, which does the work in the portal's loop."""
+"""Administration for programs without an event loop: the same methods as asyncio's, calls that wait.
+
+Generated from ``rocketmq_py.client.admin.admin``
+by ``tools/make_blocking.py``: change that and run it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import Self
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from rocketmq_py.client.admin import admin as aio
+from rocketmq_py.client.admin.admin import Admin as AioSource
 from rocketmq_py.client.admin.messages import FOREVER, Pulled
+from rocketmq_py.client.facade import BlockingFacade
 from rocketmq_py.core.route import TopicRoute
 from rocketmq_py.errors import NetworkError
 from rocketmq_py.model import MessageExt, MessageQueue
@@ -15,13 +18,12 @@ from rocketmq_py.protocol.bodies.access import AclInfo, UserInfo
 from rocketmq_py.protocol.bodies.admin import HaStatus, OffsetWrapper, TopicOffset
 from rocketmq_py.protocol.bodies.common import ClusterInfo, ConsumerConnection, SubscriptionGroupConfig, TopicConfig
 from rocketmq_py.protocol.sys_flag import PERM_RW
-from rocketmq_py.remoting.portal import portal
 from rocketmq_py.tls import Tls
 from rocketmq_py.wire.signing import Credentials
 
 
-class Admin:
-    """Manages a cluster and looks into it, from any number of threads: ``with Admin("127.0.0.1:9876") as admin``.
+class Admin(BlockingFacade[AioSource]):
+    """Manages a cluster and looks into it: ``with Admin("127.0.0.1:9876") as admin``.
 
     :param namesrv: name servers: ``"h:p;h:p"``, a sequence, or None for the environment's NAMESRV_ADDR.
     :param timeout: seconds to wait for each answer.
@@ -32,6 +34,9 @@ class Admin:
         :attr:`silent`. By default what is asked of several fails when one of them is silent.
 
     Every method may raise NetworkError (nobody answers) and BrokerError (the answer is no).
+
+    Every call can be interrupted (Ctrl-C).
+    In a forked child every call raises ForkedError; make an object of its own there.
     """
 
     def __init__(
@@ -44,45 +49,28 @@ class Admin:
         credentials: Credentials | None = None,
         skip_silent: bool = False,
     ) -> None:
-        self._aio = aio.Admin(
-            namesrv, timeout=timeout, address_map=address_map, tls=tls, credentials=credentials,
-            skip_silent=skip_silent,
-        )  # fmt: skip
-        self._run = portal().run
+        self._wrap(
+            AioSource(
+                namesrv,
+                timeout=timeout,
+                address_map=address_map,
+                tls=tls,
+                credentials=credentials,
+                skip_silent=skip_silent,
+            )
+        )
 
     @property
     def silent(self) -> dict[str, NetworkError]:
         """Brokers that were left out because they do not answer, by name, and what became of the question."""
         return self._aio.silent
 
-    def start(self) -> None:
-        """Make ready. May be called more than once."""
-        self._run(self._aio.start())
-
-    def close(self) -> None:
-        """End the connections. May be called more than once."""
-        self._run(self._aio.close())
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    # -- brokers and topics
-
     def cluster(self) -> ClusterInfo:
         """Which brokers the name server knows, by name and by cluster."""
         return self._run(self._aio.cluster())
 
     def broker_state(self, address: str) -> dict[str, str]:
-        """How a broker is doing, under Java's names: version, rates, disk, boot time and more.
-
-        :param address: ``host:port`` as it is registered, see :meth:`cluster`.
-        """
+        """How a broker is doing, under Java's names: version, rates, disk, boot time and more."""
         return self._run(self._aio.broker_state(address))
 
     def broker_config(self, address: str) -> dict[str, str]:
@@ -180,16 +168,33 @@ class Admin:
         """
         self._run(
             self._aio.create_topic(
-                topic, queues, perm, read_queues=read_queues, write_queues=write_queues, order=order,
-                attributes=attributes, cluster=cluster, brokers=brokers,
+                topic,
+                queues,
+                perm,
+                read_queues=read_queues,
+                write_queues=write_queues,
+                order=order,
+                attributes=attributes,
+                cluster=cluster,
+                brokers=brokers,
             )
-        )  # fmt: skip
+        )
 
     def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
         """Delete a topic from every master, and its route from every name server."""
         self._run(self._aio.delete_topic(topic, cluster=cluster))
 
-    # -- groups
+    def min_offset(self, queue: MessageQueue) -> int:
+        """The offset of the oldest message a queue still holds."""
+        return self._run(self._aio.min_offset(queue))
+
+    def max_offset(self, queue: MessageQueue) -> int:
+        """The offset the next message of a queue will get."""
+        return self._run(self._aio.max_offset(queue))
+
+    def offset_at(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """The offset of the first message stored at ``timestamp_ms`` or later; the queue's end if there is none."""
+        return self._run(self._aio.offset_at(queue, timestamp_ms))
 
     def groups(self, cluster: str | None = None) -> dict[str, dict[str, SubscriptionGroupConfig]]:
         """The configuration of every consumer group: by group, then by broker name.
@@ -242,20 +247,6 @@ class Admin:
         """How far a group has come in each queue of a topic, or of every topic it has committed offsets of."""
         return self._run(self._aio.progress(group, topic))
 
-    # -- offsets
-
-    def min_offset(self, queue: MessageQueue) -> int:
-        """The offset of the oldest message a queue still holds."""
-        return self._run(self._aio.min_offset(queue))
-
-    def max_offset(self, queue: MessageQueue) -> int:
-        """The offset the next message of a queue will get."""
-        return self._run(self._aio.max_offset(queue))
-
-    def offset_at(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """The offset of the first message stored at ``timestamp_ms`` or later; the queue's end if there is none."""
-        return self._run(self._aio.offset_at(queue, timestamp_ms))
-
     def group_offset(self, group: str, queue: MessageQueue) -> int | None:
         """The offset a group consumes next of a queue; None where it has committed none."""
         return self._run(self._aio.group_offset(group, queue))
@@ -303,8 +294,6 @@ class Admin:
     def lag(self, group: str, topic: str) -> int:
         """How many messages of a topic a group has not committed yet. See :meth:`lags`."""
         return self._run(self._aio.lag(group, topic))
-
-    # -- messages
 
     def message(self, offset_msg_id: str) -> MessageExt:
         """The message with an offset message id, which names its broker and its place in the broker's log.
@@ -361,17 +350,20 @@ class Admin:
         return self._run(self._aio.pull(queue, offset, max_messages=max_messages, tags=tags, sql=sql, wait=wait))
 
     def read(
-        self, queue: MessageQueue, start: int | None = None, stop: int | None = None, *, tags: str = "*",
+        self,
+        queue: MessageQueue,
+        start: int | None = None,
+        stop: int | None = None,
+        *,
+        tags: str = "*",
         sql: str | None = None,
-    ) -> Iterator[MessageExt]:  # fmt: skip
+    ) -> Iterator[MessageExt]:
         """The messages of a queue, one after the other; arguments and errors as :meth:`pull`.
 
         :param start: the first offset; without it, or where it is gone already, the oldest message there is.
         :param stop: the offset to end before; the queue's end as it is now, by default.
         """
-        messages = self._aio.read(queue, start, stop, tags=tags, sql=sql)
-        while (message := self._run(_next(messages))) is not None:
-            yield message
+        return self._iterate(self._aio.read(queue, start, stop, tags=tags, sql=sql))
 
     def newest(
         self, topic: str, count: int, *, tags: str = "*", sql: str | None = None
@@ -382,8 +374,6 @@ class Admin:
         Arguments and errors as :meth:`pull`.
         """
         return self._run(self._aio.newest(topic, count, tags=tags, sql=sql))
-
-    # -- transactions
 
     def open_transactions(self) -> list[MessageExt]:
         """The half messages of transactions that have not ended, the oldest first.
@@ -396,9 +386,7 @@ class Admin:
 
     def given_up_transactions(self) -> Iterator[MessageExt]:
         """The half messages of transactions nobody is asked about any more (TRANS_CHECK_MAX_TIME_TOPIC)."""
-        messages = self._aio.given_up_transactions()
-        while (message := self._run(_next(messages))) is not None:
-            yield message
+        return self._iterate(self._aio.given_up_transactions())
 
     def resume_transaction(self, offset_msg_id: str) -> None:
         """Have a broker ask again about a transaction it has given up.
@@ -408,8 +396,6 @@ class Admin:
         :raises BrokerError: the broker has no such message there.
         """
         self._run(self._aio.resume_transaction(offset_msg_id))
-
-    # -- access control
 
     def users(self, name: str = "", *, cluster: str | None = None) -> list[UserInfo]:
         """The users whose names contain ``name``, as the first broker of the cluster, or of all, knows them."""
@@ -428,16 +414,20 @@ class Admin:
         self._run(self._aio.create_user(name, password, is_super=is_super, cluster=cluster))
 
     def update_user(
-        self, name: str, *, password: str | None = None, is_super: bool | None = None, enabled: bool | None = None,
+        self,
+        name: str,
+        *,
+        password: str | None = None,
+        is_super: bool | None = None,
+        enabled: bool | None = None,
         cluster: str | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Change what is given of a user.
 
         :param enabled: whether it may do anything at present.
         :raises ConfigError: nothing is given. :raises BrokerError: a broker has no such user, or refuses.
         """
-        change = self._aio.update_user(name, password=password, is_super=is_super, enabled=enabled, cluster=cluster)
-        self._run(change)
+        self._run(self._aio.update_user(name, password=password, is_super=is_super, enabled=enabled, cluster=cluster))
 
     def delete_user(self, name: str, *, cluster: str | None = None) -> None:
         """Remove a user with its permissions; none of this name is as good."""
@@ -452,9 +442,15 @@ class Admin:
         return self._run(self._aio.acl(user, cluster=cluster))
 
     def set_acl(
-        self, user: str, resources: Sequence[str], actions: Sequence[str], *, allow: bool = True,
-        source_ips: Sequence[str] = (), cluster: str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        user: str,
+        resources: Sequence[str],
+        actions: Sequence[str],
+        *,
+        allow: bool = True,
+        source_ips: Sequence[str] = (),
+        cluster: str | None = None,
+    ) -> None:
         """Allow a user to do something, or deny it; what was said about the same resources before is replaced.
 
         :param resources: ``Topic:NAME``, ``Group:NAME``, ``Cluster:NAME``, each also as ``NAME*`` or ``*``; or ``*``.
@@ -463,8 +459,7 @@ class Admin:
         :raises ConfigError: a resource or an action is none.
         :raises BrokerError: a broker has no such user, or refuses.
         """
-        change = self._aio.set_acl(user, resources, actions, allow=allow, source_ips=source_ips, cluster=cluster)
-        self._run(change)
+        self._run(self._aio.set_acl(user, resources, actions, allow=allow, source_ips=source_ips, cluster=cluster))
 
     def delete_acl(self, user: str, resource: str | None = None, *, cluster: str | None = None) -> None:
         """Remove the permissions of a user about a resource, or all it has.
@@ -472,10 +467,3 @@ class Admin:
         :raises BrokerError: a broker has no such user, or refuses.
         """
         self._run(self._aio.delete_acl(user, resource, cluster=cluster))
-
-    def __repr__(self) -> str:
-        return repr(self._aio)
-
-
-async def _next(messages: AsyncIterator[MessageExt]) -> MessageExt | None:
-    return await anext(messages, None)
