@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from rocketmq_py.broker.cluster.membership import Membership
-from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.cluster.role import Role
+from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import ConnectError
 from rocketmq_py.protocol.headers.cluster import NotifyMinBrokerIdChange

@@ -29,7 +29,7 @@ from rocketmq_py.errors import BrokerError, RocketMQError, TopicNotExist
 from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.pull import PullMessage, PullResponse
-from rocketmq_py.remoting.connection import Connection, settler
+from rocketmq_py.remoting.connection import Connection, answer_callback
 
 _log = logging.getLogger(__name__)
 
@@ -189,7 +189,7 @@ class LitePullLoop:
         subscription = self._subscription(self._process.queue.topic)
         deadline = monotonic() + self._options.timeout_when_suspend
         header = self._request(offset, subscription)
-        connection.request(RequestCode.LITE_PULL_MESSAGE, header, b"", settler(answer), deadline)
+        connection.request(RequestCode.LITE_PULL_MESSAGE, header, b"", answer_callback(answer), deadline)
         self._process.pulled_at = self._group.now()
         return _PendingPull(offset, subscription, connection, answer)
 

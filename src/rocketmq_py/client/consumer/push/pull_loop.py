@@ -43,7 +43,7 @@ from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.pull import PullMessage, PullResponse
 from rocketmq_py.protocol.pop_handle import normal_topic
-from rocketmq_py.remoting.connection import Connection, settler
+from rocketmq_py.remoting.connection import Connection, answer_callback
 
 _log = logging.getLogger(__name__)
 
@@ -218,7 +218,7 @@ class PullLoop:
     ) -> _PendingPull:
         answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         header = self._request(offset, subscription, is_master=is_master)
-        connection.request(RequestCode.PULL_MESSAGE, header, b"", settler(answer), monotonic() + PULL_TIMEOUT)
+        connection.request(RequestCode.PULL_MESSAGE, header, b"", answer_callback(answer), monotonic() + PULL_TIMEOUT)
         now = self._queue.pulled_at = self._group.now()
         return _PendingPull(now, subscription, connection, is_master, answer)
 
