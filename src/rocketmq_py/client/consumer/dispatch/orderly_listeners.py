@@ -1,7 +1,4 @@
-"""Listeners of an orderly consumer, and how the batches of a run get to them.
-
-Knows call shapes, return values and exceptions. Refuses to know which thread it runs in and what becomes of a verdict.
-"""
+"""Listeners of orderly consumers: the functions users write, and the runs of messages passed to them."""
 
 from __future__ import annotations
 
@@ -18,13 +15,13 @@ _log = logging.getLogger(__name__)
 
 
 class OrderlyContext:
-    """What a listener of an orderly consumer may say beside its result.
+    """What a listener of an orderly consumer may set in addition to its result.
 
-    :ivar queue: where the messages come from.
-    :ivar auto_commit: True: ``SUCCESS`` commits. Set to False, only ``OrderlyResult.COMMIT`` does, and ``ROLLBACK`` has
-        everything since the last commit consumed again.
-    :ivar suspend_seconds: how long the queue rests when the batch fails or is rolled back, 0.01 to 30; None: as the
-        consumer is configured.
+    :ivar queue: the queue of the messages.
+    :ivar auto_commit: True: ``SUCCESS`` commits. False: only ``OrderlyResult.COMMIT`` commits, and after ``ROLLBACK``
+        all messages since the last commit are consumed again.
+    :ivar suspend_seconds: how long the queue pauses after the batch fails or is rolled back, 0.01 to 30 seconds; None:
+        the consumer's ``suspend_seconds``.
     """
 
     __slots__ = ("auto_commit", "queue", "suspend_seconds")
@@ -36,11 +33,11 @@ class OrderlyContext:
 
 
 class OrderlyListener:
-    """A user's function, made fit for runs.
+    """A user's function, wrapped so that it can consume runs.
 
     :param function: takes one message, or a list of messages and an :class:`OrderlyContext`.
-    :param batch_size: most messages a call may get.
-    :raises ConfigError: it takes neither, or takes one message while ``batch_size`` asks for more.
+    :param batch_size: the most messages per call.
+    :raises ConfigError: it takes neither, or takes one message although ``batch_size`` is greater than 1.
     """
 
     def __init__(self, function: AnyListener, batch_size: int) -> None:
@@ -49,7 +46,7 @@ class OrderlyListener:
         self._call: Callable[..., Any] = function
 
     def consume(self, run: Run) -> None:
-        """Takes a run to its end with a plain function."""
+        """Consume the messages of a run with a plain function."""
         while (batch := run.next(monotonic())) is not None:
             context = OrderlyContext(run.queue.queue)
             try:
@@ -59,7 +56,7 @@ class OrderlyListener:
             self._report(run, batch, returned, context)
 
     async def aconsume(self, run: Run) -> None:
-        """As :meth:`consume`, with an ``async def``."""
+        """Do as :meth:`consume`, with an ``async def``."""
         while (batch := run.next(monotonic())) is not None:
             context = OrderlyContext(run.queue.queue)
             try:
@@ -80,4 +77,4 @@ class OrderlyListener:
 
 
 RUNS_ASYNC = frozenset({OrderlyListener.aconsume.__code__})
-"""The function that awaits listeners: whatever blocks above it in a stack is a listener."""
+"""The function that awaits listeners: a frame above it in a stack belongs to a listener."""
