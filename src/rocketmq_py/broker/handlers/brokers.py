@@ -6,7 +6,7 @@ from __future__ import annotations
 from rocketmq_py.broker.cluster.membership import Membership
 from rocketmq_py.broker.ha.replication import Replication
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers.admin import ResetMasterFlushOffset
+from rocketmq_py.protocol.headers.cluster import ResetMasterFlushOffset
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.wire.fastjson import dumps_java

@@ -9,18 +9,18 @@ from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.admin import QueryCorrectionOffset
-from rocketmq_py.protocol.headers.common import (
+from rocketmq_py.protocol.headers.offset import (
     OffsetResponse,
     QueryConsumerOffset,
     QueueHeader,
     SearchOffset,
     TimestampResponse,
     UpdateConsumerOffset,
-)  # fmt: skip
+)
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.store import Boundary, MessageStore
-from rocketmq_py.wire.fastjson import Bare, dumps_java
+from rocketmq_py.wire.fastjson import BareKey, dumps_java
 
 _LARGEST = 2**63 - 1
 """Stands for an offset nobody has reached (Long.MAX_VALUE)."""
@@ -132,5 +132,5 @@ class OffsetHandlers:
                 smallest[queue_id] = min(kept)
         compared = self._offsets.table.get(f"{header.topic}@{header.compare_group}", {})
         behind = {queue_id for queue_id, offset in compared.items() if smallest.get(queue_id, 0) > offset}
-        table = {Bare(q): _LARGEST if q in behind else smallest[q] for q in sorted(smallest)}
+        table = {BareKey(q): _LARGEST if q in behind else smallest[q] for q in sorted(smallest)}
         return Reply(body=dumps_java({"correctionOffsets": table}))

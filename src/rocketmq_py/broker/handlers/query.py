@@ -7,7 +7,7 @@ from rocketmq_py.broker.metadata.java_files import bean
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.admin import QueryConsumeQueue
-from rocketmq_py.protocol.headers.common import QueryMessage, QueryMessageResponse
+from rocketmq_py.protocol.headers.pull import QueryMessage, QueryMessageResponse
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.store import MessageStore

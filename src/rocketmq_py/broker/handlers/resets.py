@@ -13,9 +13,10 @@ from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.core.broker.client_registry import RegisteredClient
 from rocketmq_py.errors import BadHeader, BrokerError, NetworkError
-from rocketmq_py.protocol.bodies.common import TopicConfig
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers.common import ConsumerStatus, ResetOffset
+from rocketmq_py.protocol.headers.group import ConsumerStatus
+from rocketmq_py.protocol.headers.offset import ResetOffset
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.store import MessageStore

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rocketmq_py.broker.transaction.transactions import Transactions
-from rocketmq_py.core.transaction.transactions import decode_places
 from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.protocol.half_messages import decode_half_positions
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.wire.command import ONEWAY_FLAG
@@ -28,7 +28,7 @@ class TransactionHandlers:
     @handles(Code.END_TRANSACTIONS, lane="transaction")
     def end_all(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Commit or roll back many."""
-        places, offsets = decode_places(body)
+        places, offsets = decode_half_positions(body)
         return Reply(body=self._transactions.end_all(request.header, places, offsets, peer.address))
 
     @handles(Code.RESUME_CHECK_HALF_MESSAGE)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from rocketmq_py.broker import remarks
 from rocketmq_py.broker.config.broker_config import SYNC_MASTER, BrokerConfig
-from rocketmq_py.core.broker.replication import Wait, Waits
+from rocketmq_py.core.broker.replication import ReplicaWait, ReplicaWaits
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.server import Hold, Reply, Responder
@@ -117,7 +117,7 @@ class WaitingSends:
         self._clock = clock
         self._acknowledged = acknowledged
         self._flushes = flushes(store)
-        self._waits: dict[int, Waits[_Waiter]] = {}
+        self._waits: dict[int, ReplicaWaits[_Waiter]] = {}
         """By how many slaves are waited for."""
         self._flushing: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -134,7 +134,7 @@ class WaitingSends:
         waiting: WaitingSend = hold.payload
         waits = self._waits.get(waiting.slaves)
         if waits is None:
-            waits = self._waits[waiting.slaves] = Waits()
+            waits = self._waits[waiting.slaves] = ReplicaWaits()
         waits.add(waiting.end, waiting.since_ms, (responder, waiting))
         if self._flushes and self._flushing is None:
             self._watch_disk()
@@ -177,7 +177,7 @@ class WaitingSends:
 
     # -- time
 
-    def _deadline(self, wait: Wait[_Waiter]) -> int:
+    def _deadline(self, wait: ReplicaWait[_Waiter]) -> int:
         """Until when somebody waits: as long as for the disk, or for slaves once only they are missing."""
         config = self._config
         slaves, disk = wait.since_ms + config.slave_timeout, wait.since_ms + config.sync_flush_timeout

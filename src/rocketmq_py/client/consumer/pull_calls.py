@@ -14,9 +14,9 @@ from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies.common import SubscriptionData
+from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.headers.common import PullMessage, PullResponse
+from rocketmq_py.protocol.headers.pull import PullMessage, PullResponse
 from rocketmq_py.remoting.connection import Connection, settler
 
 FOUND, OFFSET_MOVED = ResponseCode.SUCCESS, ResponseCode.PULL_OFFSET_MOVED

@@ -9,7 +9,7 @@ from rocketmq_py.client.consumer import running_info
 from rocketmq_py.client.consumer.group_member import GroupMember
 from rocketmq_py.client.consumer.rebalance.rebalancer import Rebalancer
 from rocketmq_py.model import ConsumeFromWhere, MessageExt, MessageQueue
-from rocketmq_py.protocol.bodies.common import ConsumerData
+from rocketmq_py.protocol.bodies.client import ConsumerData
 
 
 class PullMember(GroupMember):

@@ -15,10 +15,10 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from rocketmq_py.client.consumer.dispatch.listeners import ConsumeRequest, Listener, ListenerFailure
 from rocketmq_py.client.consumer.dispatch.worker_pool import Pool, TaskPool, ThreadPool, Worker, post
+from rocketmq_py.core.consumer.consume_result import EXPIRED_DELAY_LEVEL, MOST_EXPIRED, RESUBMIT_DELAY
 from rocketmq_py.core.consumer.consume_stats import ConsumeStats
 from rocketmq_py.core.consumer.offset_table import OffsetTable
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
-from rocketmq_py.core.consumer.settle import EXPIRED_DELAY_LEVEL, MOST_EXPIRED, RESUBMIT_DELAY
 from rocketmq_py.model import MessageExt
 from rocketmq_py.protocol.names import is_retry_topic
 
@@ -139,7 +139,7 @@ class ConcurrentDispatcher:
         left: list[MessageExt] = []
         for request in [request for request in self._active if request.queue is queue]:
             left += request.cancel_pending()
-            if not queue.lapses or request.is_complete:  # running calls of popped messages still count
+            if not queue.has_invisible_time or request.is_complete:  # running calls of popped messages still count
                 del self._active[request]
         return left
 
@@ -213,10 +213,10 @@ class ConcurrentDispatcher:
         if request.is_complete and request in self._active:
             del self._active[request]
             self._stats(request.topic).consumed.add(request.calls, request.seconds)
-        if request.queue.dropped and not request.queue.lapses:
+        if request.queue.dropped and not request.queue.has_invisible_time:
             return  # the queue's new owner consumes these messages again
-        if request.lapsed:
-            self._release_lapsed(request)
+        if request.expired:
+            self._release_expired(request)
         if done:
             self._ack(request.queue, done)
         if failed:
@@ -234,9 +234,9 @@ class ConcurrentDispatcher:
             self._offsets.update(queue.queue, offset)
         self._capacity_freed(queue)
 
-    def _release_lapsed(self, request: ConsumeRequest) -> None:
+    def _release_expired(self, request: ConsumeRequest) -> None:
         """Drop popped messages whose invisible time ended before their call; the broker delivers them again."""
-        lost = [message for message in request.lapsed if request.queue.holds(message)]
+        lost = [message for message in request.expired if request.queue.holds(message)]
         for message in lost:
             request.queue.release(message, monotonic())
         if lost:

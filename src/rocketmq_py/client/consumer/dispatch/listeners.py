@@ -13,8 +13,8 @@ from operator import length_hint
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
+from rocketmq_py.core.consumer.consume_result import ACK_ALL, read_result, split_batch
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
-from rocketmq_py.core.consumer.settle import ACK_ALL, read_result, settle
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import ConsumeResult, MessageExt, MessageQueue, OrderlyResult
 
@@ -67,12 +67,12 @@ class ConsumeRequest:
     """Messages of one queue that were submitted together, and their results (Java: ConsumeRequest).
 
     Several workers may run it: each takes the next call from ``pending``, so that a slow message delays its own worker
-    only. ``done``, ``failed`` and ``lapsed`` (messages whose invisible time ended before their call) only grow; the
+    only. ``done``, ``failed`` and ``expired`` (messages whose invisible time ended before their call) only grow; the
     dispatcher reads new entries from the event loop.
     """
 
     __slots__ = ("_arguments", "_seen_done", "_seen_failed", "_source", "calls", "done", "exhausted", "failed",
-                 "lapsed", "listener", "pending", "queue", "seconds", "size", "topic")  # fmt: skip
+                 "expired", "listener", "pending", "queue", "seconds", "size", "topic")  # fmt: skip
 
     def __init__(self, queue: ProcessQueue, topic: str, messages: Sequence[MessageExt], listener: Listener) -> None:
         arguments = listener.arguments(messages)
@@ -83,8 +83,10 @@ class ConsumeRequest:
         self.calls = len(arguments)
         self._arguments = arguments
         self._source: Iterator[Any] = iter(arguments)
-        self.pending: Iterator[Any] = filter(self._may_begin, self._source) if queue.lapses else self._source
-        self.lapsed: list[MessageExt] = []
+        self.pending: Iterator[Any] = (
+            filter(self._may_begin, self._source) if queue.has_invisible_time else self._source
+        )
+        self.expired: list[MessageExt] = []
         self.exhausted = False
         self.seconds = 0.0  # of all workers; statistics only, so an update lost in a race does no harm
         self.done: list[MessageExt] = []
@@ -94,7 +96,7 @@ class ConsumeRequest:
     @property
     def finished(self) -> int:
         """The number of messages that have a result."""
-        return len(self.done) + len(self.failed) + len(self.lapsed)
+        return len(self.done) + len(self.failed) + len(self.expired)
 
     @property
     def is_complete(self) -> bool:
@@ -110,7 +112,7 @@ class ConsumeRequest:
     def running_calls(self) -> list[Sequence[MessageExt]]:
         """The messages of each call that has begun and not ended. For the dispatcher only."""
         begun = self._arguments[: self.calls - length_hint(self._source)]
-        results = {*self.done, *self.lapsed, *(failure.message for failure in self.failed)}
+        results = {*self.done, *self.expired, *(failure.message for failure in self.failed)}
         return [call for call in map(_messages_of, begun) if call[0] not in results]
 
     def cancel_pending(self) -> list[MessageExt]:
@@ -129,7 +131,7 @@ class ConsumeRequest:
         messages = _messages_of(argument)
         if self.queue.is_fresh(messages[0], monotonic()):
             return True
-        self.lapsed.extend(messages)
+        self.expired.extend(messages)
         return False
 
 
@@ -241,7 +243,7 @@ class _Batched:
     def _settle(
         self, request: ConsumeRequest, messages: list[MessageExt], returned: object, context: ConsumeContext
     ) -> None:
-        done, failed = settle(_checked_result(returned, self._call), messages, context.ack_index)
+        done, failed = split_batch(_checked_result(returned, self._call), messages, context.ack_index)
         request.done.extend(done)
         request.failed.extend([ListenerFailure(message, context.delay_level) for message in failed])
 

@@ -161,7 +161,7 @@ class ThreadPool:
             request.seconds += spent
             if request.is_complete:
                 self._completed(request)
-            self._work_queue.width.learn(calls, spent)
+            self._work_queue.width.record(calls, spent)
 
     def _next(self, gate: threading.Lock, me: threading.Thread) -> ConsumeRequest | None:
         """The next request, after a sleep if there is none yet; None after close."""
@@ -250,7 +250,7 @@ class TaskPool:
                 request.seconds += spent
                 if request.is_complete:
                     self._completed(request)
-                self._work_queue.width.learn(calls, spent)
+                self._work_queue.width.record(calls, spent)
                 await asyncio.sleep(0)  # lets other tasks run between calls of a listener that never waits
         finally:
             self._work_queue.awake -= 1

@@ -26,14 +26,14 @@ from rocketmq_py.client.consumer.pull_calls import (
     pull_answer,
     pull_header,
 )
-from rocketmq_py.core.consumer.flow_control import STATE_DELAY, Admission, PullStep, failure_delay
+from rocketmq_py.core.consumer.flow_control import STATE_DELAY, PullDecision, PullStep, failure_delay
 from rocketmq_py.core.consumer.lite_pull import PULL_FLAGS, MessageCache
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
-from rocketmq_py.core.consumer.pull_result import received
+from rocketmq_py.core.consumer.pull_result import pulled_messages
 from rocketmq_py.core.consumer.subscription import is_tag_type
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import RocketMQError, TopicNotExist
-from rocketmq_py.protocol.bodies.common import SubscriptionData
+from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.remoting.connection import Connection
 
@@ -103,9 +103,9 @@ class LitePullLoop:
                 _log.exception("pulling %s at %s failed", self._process.queue, self._offset)
                 await asyncio.sleep(STATE_DELAY)
 
-    def _admit(self, coming: int = 0, coming_bytes: int = 0) -> Admission:
+    def _admit(self, coming: int = 0, coming_bytes: int = 0) -> PullDecision:
         running = self._group.state is ConsumerState.RUNNING
-        return self._cache.admit(self._process, running=running, coming=coming, coming_bytes=coming_bytes)
+        return self._cache.decide_pull(self._process, running=running, coming=coming, coming_bytes=coming_bytes)
 
     async def _failed(self, error: RocketMQError) -> float:
         """Log a failure and prepare the next try; returns the seconds to wait before it."""
@@ -197,7 +197,7 @@ class LitePullLoop:
     def _handle(self, answer: PullAnswer) -> None:
         """Put the messages of an answer into the cache."""
         broker_name, tags = self._process.queue.broker_name, answer.pull.subscription.tags_set
-        messages = received(answer.body, answer.header, broker_name, tags) if answer.code == FOUND else []
+        messages = pulled_messages(answer.body, answer.header, broker_name, tags) if answer.code == FOUND else []
         if messages:
             self._cache.put(self._process, messages, answer.header.max_offset)
             self._arrived()

@@ -26,13 +26,20 @@ from rocketmq_py.client.consumer.pull_calls import (
     pull_answer,
     pull_header,
 )
-from rocketmq_py.core.consumer.flow_control import STATE_DELAY, Admission, PullStep, admit, failure_delay, pull_flags
+from rocketmq_py.core.consumer.flow_control import (
+    STATE_DELAY,
+    PullDecision,
+    PullStep,
+    decide_pull,
+    failure_delay,
+    pull_flags,
+)
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
-from rocketmq_py.core.consumer.pull_result import received, restore_topic
+from rocketmq_py.core.consumer.pull_result import pulled_messages, restore_topic
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import ConnectError, ConnectionLost, RocketMQError, SubscriptionError, TopicNotExist
 from rocketmq_py.model import MessageExt
-from rocketmq_py.protocol.bodies.common import SubscriptionData
+from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.pop_handle import normal_topic
 from rocketmq_py.remoting.connection import Connection
@@ -105,9 +112,9 @@ class PullLoop:
             if pause:
                 await asyncio.sleep(pause)
 
-    def _admit(self, coming: int = 0, coming_bytes: int = 0) -> Admission:
+    def _admit(self, coming: int = 0, coming_bytes: int = 0) -> PullDecision:
         group, topic = self._group, self._queue.queue.topic
-        return admit(
+        return decide_pull(
             self._queue,
             group.limits.get(topic) or group.options.limits,
             running=group.state is ConsumerState.RUNNING,
@@ -239,7 +246,7 @@ class PullLoop:
         source = self._queue.queue
         # A pull that the broker held was filtered by the subscription of now, not by that of the request.
         wanted = self._group.subscriptions.get(source.topic, answer.pull.subscription)
-        messages = received(answer.body, answer.header, source.broker_name, wanted.tags_set)
+        messages = pulled_messages(answer.body, answer.header, source.broker_name, wanted.tags_set)
         if source.topic == self._group.retry_topic:
             restore_topic(messages, source.topic)
         elif self._group.is_pop_retry(source.topic):

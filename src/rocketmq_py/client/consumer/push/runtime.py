@@ -101,7 +101,7 @@ class PushRuntime:
 
     def _stop_queue(self, queue: ProcessQueue) -> None:
         self.fetcher.drop(queue)
-        if not queue.lapses:
+        if not queue.has_invisible_time:
             self.dispatcher.drop(queue)
 
     def connection_lost(self, queue: ProcessQueue) -> None:
@@ -171,7 +171,7 @@ class MessageFetcher:
 
     def wake(self, queue: ProcessQueue) -> None:
         """Check flow control again: the queue holds fewer messages than before."""
-        (self._pop if queue.lapses else self._pull).wake(queue)
+        (self._pop if queue.has_invisible_time else self._pull).wake(queue)
 
     def wake_all(self) -> None:
         """Check all queues again: the consumer is no longer suspended."""

@@ -96,7 +96,7 @@ def test_a_listener_says_when_a_batch_comes_again_and_which_of_it_is_done():
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_message_whose_deliveries_are_used_up_goes_to_the_dead_letters_and_is_acked(times):
-    """One that has come too often, as other members let it lapse, is not even consumed again."""
+    """One that has come too often, as other members let it visible_at, is not even consumed again."""
 
     async def run(brokers):
         take_sends(brokers)
