@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from operator import length_hint
 from time import monotonic
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from rocketmq_py.core.consumer.consume_result import ACK_ALL, read_result, split_batch
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
@@ -24,17 +24,20 @@ _SUCCESS = ConsumeResult.SUCCESS
 _LATER = ConsumeResult.RECONSUME_LATER
 RAISED = (Exception, SystemExit, asyncio.CancelledError)
 """Exceptions of listeners that do not end the worker."""
+LOG_INTERVAL = 60.0
+"""Seconds between log lines about illegal results of one listener."""
 
-Result = ConsumeResult | OrderlyResult | None
+Result = ConsumeResult | OrderlyResult | Literal[True] | None
 Returned = Result | Awaitable[Result]
 OneMessage = Callable[[MessageExt], Returned]
 Batch = Callable[[list[MessageExt], Any], Returned]
 AnyListener = OneMessage | Batch
 """``listener(message)`` or ``listener(messages, context)``, a plain function or ``async def``.
 
-None or ``ConsumeResult.SUCCESS`` is a success. After ``ConsumeResult.RECONSUME_LATER``, an exception or any other value
-(which is logged) the messages are delivered again later. The context is a :class:`ConsumeContext`, or an
-:class:`~rocketmq_py.OrderlyContext` in an orderly consumer.
+None, True, ``ConsumeResult.SUCCESS``, ``OrderlyResult.SUCCESS`` and ``OrderlyResult.COMMIT`` are a success. After
+``ConsumeResult.RECONSUME_LATER``, ``OrderlyResult.SUSPEND`` or an exception the messages are delivered again. Any other
+value is an error of the listener: it is logged at its first call and once a minute, and the messages are delivered
+again. The context is a :class:`ConsumeContext`, or an :class:`~rocketmq_py.OrderlyContext` in an orderly consumer.
 """
 
 
@@ -71,8 +74,8 @@ class ConsumeRequest:
     dispatcher reads new entries from the event loop.
     """
 
-    __slots__ = ("_arguments", "_seen_done", "_seen_failed", "_source", "calls", "done", "exhausted", "failed",
-                 "expired", "listener", "pending", "queue", "seconds", "size", "topic")  # fmt: skip
+    __slots__ = ("_arguments", "_seen_done", "_seen_failed", "_source", "calls", "done", "exhausted", "expired",
+                 "failed", "listener", "pending", "queue", "seconds", "size", "topic")  # fmt: skip
 
     def __init__(self, queue: ProcessQueue, topic: str, messages: Sequence[MessageExt], listener: Listener) -> None:
         arguments = listener.arguments(messages)
@@ -164,6 +167,7 @@ class _Single:
     def __init__(self, function: OneMessage, *, is_async: bool) -> None:
         self.is_async = is_async
         self._call: Callable[[MessageExt], Any] = function
+        self._illegal_results = IllegalResults(function)
 
     def arguments(self, messages: Sequence[MessageExt]) -> Sequence[MessageExt]:
         return messages
@@ -179,7 +183,7 @@ class _Single:
             if returned is None or returned is _SUCCESS:
                 done(message)
             else:
-                self._failed(request, message, returned)
+                self._settle(request, message, returned)
         request.exhausted = True
         return calls
 
@@ -194,13 +198,15 @@ class _Single:
             if returned is None or returned is _SUCCESS:
                 request.done.append(message)
             else:
-                self._failed(request, message, returned)
+                self._settle(request, message, returned)
         request.exhausted = True
         return calls
 
-    def _failed(self, request: ConsumeRequest, message: MessageExt, returned: object) -> None:
-        _checked_result(returned, self._call)
-        request.failed.append(ListenerFailure(message))
+    def _settle(self, request: ConsumeRequest, message: MessageExt, returned: object) -> None:
+        if _checked_result(returned, self._illegal_results) is _SUCCESS:
+            request.done.append(message)
+        else:
+            request.failed.append(ListenerFailure(message))
 
 
 class _Batched:
@@ -210,6 +216,7 @@ class _Batched:
         self.is_async = is_async
         self._size = size
         self._call: Callable[[list[MessageExt], ConsumeContext], Any] = function
+        self._illegal_results = IllegalResults(function)
 
     def arguments(self, messages: Sequence[MessageExt]) -> Sequence[list[MessageExt]]:
         return [list(messages[at : at + self._size]) for at in range(0, len(messages), self._size)]
@@ -243,7 +250,7 @@ class _Batched:
     def _settle(
         self, request: ConsumeRequest, messages: list[MessageExt], returned: object, context: ConsumeContext
     ) -> None:
-        done, failed = split_batch(_checked_result(returned, self._call), messages, context.ack_index)
+        done, failed = split_batch(_checked_result(returned, self._illegal_results), messages, context.ack_index)
         request.done.extend(done)
         request.failed.extend([ListenerFailure(message, context.delay_level) for message in failed])
 
@@ -262,13 +269,35 @@ def result_of_exception(error: BaseException, what: object) -> ConsumeResult:
     return _LATER
 
 
-def _checked_result(returned: object, function: Callable[..., Any]) -> ConsumeResult:
+class IllegalResults:
+    """Logs the illegal results of one listener: the first one at once, later ones once a minute."""
+
+    __slots__ = ("_log_at", "_name")
+
+    def __init__(self, function: object) -> None:
+        self._name = name_of(function)
+        self._log_at = 0.0
+
+    def add(self, returned: object) -> None:
+        """Note an illegal result."""
+        hint = ""
+        if inspect.iscoroutine(returned):
+            returned.close()
+            hint = " A listener that returns a coroutine must be declared with async def."
+        if monotonic() < self._log_at:
+            return
+        self._log_at = monotonic() + LOG_INTERVAL
+        _log.error(
+            "the listener %s returned %r of type %s, which is no result: the messages are delivered again. Return None,"
+            " True or ConsumeResult.SUCCESS for a success; return ConsumeResult.RECONSUME_LATER or raise otherwise.%s",
+            self._name, returned, type(returned).__name__, hint,
+        )  # fmt: skip
+
+
+def _checked_result(returned: object, illegal: IllegalResults) -> ConsumeResult:
     result = read_result(returned)
     if result is None:
-        _log.error(
-            "the listener %s returned %r: a ConsumeResult or None is expected; the messages are delivered again",
-            name_of(function), returned,
-        )  # fmt: skip
+        illegal.add(returned)
         return _LATER
     return result
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
 
-from rocketmq_py.client.consumer.dispatch.listeners import RAISED, AnyListener, name_of, result_of_exception, shape_of
+from rocketmq_py.client.consumer.dispatch.listeners import (
+    RAISED,
+    AnyListener,
+    IllegalResults,
+    result_of_exception,
+    shape_of,
+)
 from rocketmq_py.core.consumer.orderly import OrderlyRun, read_orderly_result
 from rocketmq_py.model import MessageExt, MessageQueue, OrderlyResult
-
-_log = logging.getLogger(__name__)
 
 
 class OrderlyContext:
@@ -44,6 +47,7 @@ class OrderlyListener:
         self.is_async, self._takes_batch = shape_of(function, batch_size)
         self.batch_size = batch_size
         self._call: Callable[..., Any] = function
+        self._illegal_results = IllegalResults(function)
 
     def consume(self, run: OrderlyRun) -> None:
         """Consume the messages of a run with a plain function."""
@@ -68,10 +72,7 @@ class OrderlyListener:
     def _report(self, run: OrderlyRun, batch: Sequence[MessageExt], returned: object, context: OrderlyContext) -> None:
         result = read_orderly_result(returned)
         if result is None:
-            _log.error(
-                "the listener %s returned %r: an OrderlyResult or None is expected; the queue is suspended",
-                name_of(self._call), returned,
-            )  # fmt: skip
+            self._illegal_results.add(returned)
             result = OrderlyResult.SUSPEND
         run.report(batch, result, auto_commit=context.auto_commit, pause=context.suspend_seconds)
 

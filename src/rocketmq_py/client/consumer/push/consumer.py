@@ -38,7 +38,7 @@ class PushConsumer(GroupMember):
     """A member of a consumer group that passes messages to listeners: concurrently, or in order with ``orderly``.
 
     Delivery is at least once. A listener is ``listener(message)`` or ``listener(messages, context)``: a plain function,
-    which runs in one of ``consume_threads`` threads, or ``async def``. It succeeds if it returns None or
+    which runs in one of ``consume_threads`` threads, or ``async def``. It succeeds if it returns None, True or
     ``ConsumeResult.SUCCESS``. If it raises or returns ``ConsumeResult.RECONSUME_LATER`` (or anything else), the
     message is delivered again after 10 s, then 30 s and so on, ``max_reconsume_times`` times, and then moved to the
     group's dead-letter topic.
