@@ -116,7 +116,7 @@ def test_a_slave_that_has_not_heard_of_a_topic_yet_takes_nobody_s_place_away(
                 topics.put([config])
                 await until(lambda: "pulling t@broker-a:0 works again" in caplog.text)
         assert sorted(seen) == [b"0", b"1", b"2", b"3"]
-        assert "is let go" not in caplog.text
+        assert "is released" not in caplog.text
 
     asyncio.run(scenario())
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rocketmq_py.model import ConsumeResult, Message, MessageExt
+from rocketmq_py.model import ConsumeResult, Message, MessageExt, OrderlyResult
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol.names import retry_topic
 
@@ -44,12 +44,15 @@ def split_batch(result: ConsumeResult, messages: Sequence[MessageExt], ack_index
 
 
 def read_result(returned: object) -> ConsumeResult | None:
-    """What a listener's return value means; None when it means nothing.
+    """The meaning of a listener's return value; None for an illegal one.
 
-    A listener that returns nothing has succeeded, as Python users expect of a function that did not raise.
+    None and True are a success. The results of orderly listeners are accepted, too.
     """
-    if returned is None:
+    if returned is None or returned is True:
         return ConsumeResult.SUCCESS
+    if isinstance(returned, OrderlyResult):
+        committed = returned in (OrderlyResult.SUCCESS, OrderlyResult.COMMIT)
+        return ConsumeResult.SUCCESS if committed else ConsumeResult.RECONSUME_LATER
     return returned if isinstance(returned, ConsumeResult) else None
 
 

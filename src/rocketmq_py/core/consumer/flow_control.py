@@ -26,8 +26,8 @@ BUSY_DELAY = 0.02
 class FlowLimits:
     """How much of one queue may be held before pulling waits.
 
-    ``count`` messages, ``mebibytes`` of bodies, ``span`` between largest and smallest offset (None: no limit, as for
-    orderly consumption).
+    ``count`` messages, ``mebibytes`` of bodies, ``span`` from the smallest offset held to the largest one pulled (None:
+    no limit, as for orderly consumption).
     """
 
     count: int = 1000

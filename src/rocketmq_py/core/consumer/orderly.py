@@ -146,11 +146,11 @@ def decide_batch(result: OrderlyResult, *, auto_commit: bool) -> OrderlyVerdict:
 
 
 def read_orderly_result(returned: object) -> OrderlyResult | None:
-    """What a listener's return value means; None when it means nothing.
+    """The meaning of a listener's return value; None for an illegal one.
 
-    A listener that returns nothing has succeeded; the results of unordered listeners are understood, too.
+    None and True are a success. The results of concurrent listeners are accepted, too.
     """
-    if returned is None or returned is ConsumeResult.SUCCESS:
+    if returned is None or returned is True or returned is ConsumeResult.SUCCESS:
         return OrderlyResult.SUCCESS
     if returned is ConsumeResult.RECONSUME_LATER:
         return OrderlyResult.SUSPEND
