@@ -83,7 +83,7 @@ def test_a_peer_that_speaks_something_else_is_told() -> None:
         connection = BlockingConnection(f"127.0.0.1:{other.getsockname()[1]}", 5)
         accepted, _ = other.accept()
         with accepted:
-            accepted.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            accepted.sendall(b"HTTP/1.1 400 BadRecordPolicy Request\r\n\r\n")
             with pytest.raises(CorruptFrame, match="not a RocketMQ peer"):
                 connection.call(INFO, NoHeader())
         connection.close()

@@ -13,7 +13,7 @@ import pytest
 from rocketmq_py.errors import ConfigError, NetworkError, PermissionDenied, RocketMQError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.spark.remoting.fetch import Fetcher, FetchSettings, Lag, SlaveClosed, begun
+from rocketmq_py.spark.remoting.fetch import Fetcher, FetchSettings, Lag, SlaveClosed, prefetched
 from rocketmq_py.spark.remoting.filters import EVERYTHING, MessageFilter, message_filter
 from rocketmq_py.spark.remoting.queues import Addresses
 from rocketmq_py.spark.source.plan import DataLossError, QueueRange
@@ -42,7 +42,7 @@ def fetch(
     at = Addresses(peer.address, () if slave is None else ((1, slave),))
     fetcher = Fetcher(QueueRange(QUEUE, start, stop), at, settings)
     try:
-        return b"".join(piece.body for pieces in fetcher.pieces() for piece in pieces)
+        return b"".join(chunk.body for chunks in fetcher.chunks() for chunk in chunks)
     finally:
         fetcher.close()
 
@@ -55,8 +55,8 @@ def fetchers(peer: ScriptedPeer, number: int, retries: int = 3) -> list[Fetcher]
             for i, queue in enumerate(queues)]  # fmt: skip
 
 
-def pieces_of(fetcher: Fetcher) -> bytes:
-    return b"".join(piece.body for pieces in fetcher.pieces() for piece in pieces)
+def body_of(fetcher: Fetcher) -> bytes:
+    return b"".join(chunk.body for chunks in fetcher.chunks() for chunk in chunks)
 
 
 def messages(start: int, stop: int) -> bytes:
@@ -104,16 +104,16 @@ def test_ranges_in_turn_are_fetched_while_those_before_are_read() -> None:
         assert told.wait(60)
         return found(request)
 
-    with scripted(together) as peer, closing(begun(fetchers(peer, 5), 3)) as ranges:
-        assert [pieces_of(fetcher) for fetcher in ranges] == [messages(10 * i, 10 * i + 10) for i in range(5)]
+    with scripted(together) as peer, closing(prefetched(fetchers(peer, 5), 3)) as ranges:
+        assert [body_of(fetcher) for fetcher in ranges] == [messages(10 * i, 10 * i + 10) for i in range(5)]
 
 
 def test_no_more_ranges_begin_than_are_said_and_all_are_closed() -> None:
     with scripted(found) as peer:
         ours = fetchers(peer, 5)
-        ranges = begun(ours, 2)
+        ranges = prefetched(ours, 2)
         for number, fetcher in enumerate(ranges, 1):
-            pieces_of(fetcher)
+            body_of(fetcher)
             assert sum(one._connection is not None for one in ours) <= 2
             if number == 3:
                 break
@@ -124,15 +124,18 @@ def test_no_more_ranges_begin_than_are_said_and_all_are_closed() -> None:
 
 
 def test_a_range_whose_beginning_is_lost_is_begun_again() -> None:
-    with scripted(sometimes(2, lambda _: None)) as peer, closing(begun(fetchers(peer, 4), 3)) as ranges:
-        assert [pieces_of(fetcher) for fetcher in ranges] == [messages(10 * i, 10 * i + 10) for i in range(4)]
+    with scripted(sometimes(2, lambda _: None)) as peer, closing(prefetched(fetchers(peer, 4), 3)) as ranges:
+        assert [body_of(fetcher) for fetcher in ranges] == [messages(10 * i, 10 * i + 10) for i in range(4)]
 
 
 def test_ranges_of_a_broker_that_is_not_there_cannot_begin() -> None:
     with scripted(found) as peer:
         pass
-    with closing(begun(fetchers(peer, 2, retries=1), 2)) as ranges, pytest.raises(NetworkError, match="cannot connect"):
-        pieces_of(next(ranges))
+    with (
+        closing(prefetched(fetchers(peer, 2, retries=1), 2)) as ranges,
+        pytest.raises(NetworkError, match="cannot connect"),
+    ):
+        body_of(next(ranges))
 
 
 def test_a_busy_broker_is_asked_again() -> None:

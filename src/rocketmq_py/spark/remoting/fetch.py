@@ -88,21 +88,21 @@ class Fetcher:
         self._distrusted: set[str] = set()
         self._retry = Retry(settings.retries, f"reading {wanted.queue}")
         self._connection: BlockingConnection | None = None
-        self._under_way: dict[int, Segment] = {}
-        self._trouble: RocketMQError | None = None
+        self._inflight: dict[int, Segment] = {}
+        self._failure: RocketMQError | None = None
         self._told_of_a_gap = False
 
     def begin(self) -> None:
-        """Send the first pulls, so that the broker works while others are read; :meth:`pieces` does so otherwise.
+        """Send the first pulls, so that the broker works while others are read; :meth:`chunks` does so otherwise.
 
-        :raises RocketMQError: as :meth:`pieces`.
+        :raises RocketMQError: as :meth:`chunks`.
         """
         try:
-            self._ask()
+            self._send_pulls()
         except (NetworkError, NoRouteError) as e:
             self._reconnect(e)
 
-    def pieces(self) -> Iterator[list[FetchedChunk]]:
+    def chunks(self) -> Iterator[list[FetchedChunk]]:
         """Pull bodies in the order of offsets, as they come in.
 
         :raises DataLossError: messages are gone and the settings say to fail.
@@ -110,12 +110,12 @@ class Fetcher:
         """
         while not self._window.done:
             try:
-                self._turn()
+                self._exchange()
             except (NetworkError, NoRouteError) as e:
                 self._reconnect(e)
-            pieces = self._window.pieces()
-            if pieces:
-                yield pieces
+            chunks = self._window.chunks()
+            if chunks:
+                yield chunks
 
     def close(self) -> None:
         """Close the connection."""
@@ -123,7 +123,7 @@ class Fetcher:
             self._connection.close()
             self._connection = None
 
-    def _ask(self) -> BlockingConnection:
+    def _send_pulls(self) -> BlockingConnection:
         """Send what may be sent."""
         if self._connection is None:
             if not self._addresses:
@@ -132,36 +132,36 @@ class Fetcher:
             if self._at_slave and not self._settings.wanted.takes_all:
                 self._probe(self._connection)
         connection = self._connection
-        if self._trouble is None and self._suggested is None:
+        if self._failure is None and self._suggested is None:
             self._send(connection, self._window.pulls())
         return connection
 
-    def _turn(self) -> None:
+    def _exchange(self) -> None:
         """Send what may be sent, and take in all answers that are there, at least one."""
-        connection = self._ask()
-        while self._under_way:
+        connection = self._send_pulls()
+        while self._inflight:
             answer = connection.receive()
-            segment = self._under_way.pop(answer.opaque)
-            self._take(segment, answer)
+            segment = self._inflight.pop(answer.opaque)
+            self._handle_answer(segment, answer)
             if not connection.arrived:
                 break
-        if not self._under_way:
-            self._settle()
+        if not self._inflight:
+            self._after_last_answer()
 
-    def _settle(self) -> None:
+    def _after_last_answer(self) -> None:
         """Nothing is under way: go where the broker suggested, or face what went wrong."""
         suggested, self._suggested = self._suggested, None
-        trouble, self._trouble = self._trouble, None
+        trouble, self._failure = self._failure, None
         if trouble is not None:
             if isinstance(trouble, Lag) and len(self._addresses) > 1:
                 self._distrusted.add(self._addresses[0])
-                self._turn_to(self._addresses[1])
+                self._switch_to(self._addresses[1])
             self._retry.failed(trouble)  # once for all pulls that were refused together
         elif suggested is not None:
             _log.info("reading %s from %s, as %s suggests", self._queue, suggested, self._addresses[0])
-            self._turn_to(suggested)
+            self._switch_to(suggested)
 
-    def _turn_to(self, address: str) -> None:
+    def _switch_to(self, address: str) -> None:
         self.close()
         at = self._addresses.index(address)
         self._addresses = self._addresses[at:] + self._addresses[:at]
@@ -186,28 +186,28 @@ class Fetcher:
             for pull in pulls:
                 self._window.failed(pull.segment)
             raise
-        self._under_way.update(zip(opaques, [pull.segment for pull in pulls], strict=True))
+        self._inflight.update(zip(opaques, [pull.segment for pull in pulls], strict=True))
 
     def _fields(self, pull: Pull) -> dict[str, str]:
         return {**self._header, "queueOffset": str(pull.offset), "maxMsgNums": str(pull.number)}
 
-    def _take(self, segment: Segment, answer: Command) -> None:
+    def _handle_answer(self, segment: Segment, answer: Command) -> None:
         if answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY and self._at_slave and self._settings.wanted.takes_all:
             self._window.failed(segment)
             raise SlaveClosed(self._addresses[0])
         if answer.code in _READ:
             found = PullResponse.from_ext(answer.ext)
             self._advance(segment, answer.body if answer.code == ResponseCode.SUCCESS else b"", found)
-            self._consider(found.suggest_which_broker_id)
+            self._note_suggestion(found.suggest_which_broker_id)
         elif answer.code == ResponseCode.PULL_OFFSET_MOVED:
-            self._moved(segment, PullResponse.from_ext(answer.ext))
+            self._handle_offset_moved(segment, PullResponse.from_ext(answer.ext))
         else:
             error = BrokerError.of(answer.code, answer.remark, self._addresses[0])
             if NO_FILTER in error.remark:
                 raise ConfigError(f"{error}: option sql needs enablePropertyFilter=true there")
-            self._refused(segment, error)
+            self._retry_segment(segment, error)
 
-    def _consider(self, broker_id: int) -> None:
+    def _note_suggestion(self, broker_id: int) -> None:
         """A broker says which of its siblings to ask next: a slave for what it no longer has in memory."""
         address = self._servers.of(broker_id)
         if address is not None and address != self._addresses[0] and address not in self._distrusted:
@@ -215,7 +215,7 @@ class Fetcher:
 
     def _advance(self, segment: Segment, body: bytes, found: PullResponse) -> None:
         if found.next_begin_offset <= segment.start:
-            self._refused(segment, Lag(
+            self._retry_segment(segment, Lag(
                 f"{self._addresses[0]} has nothing at offset {segment.start} of {self._queue}, its end is"
                 f" {found.max_offset}"
             ))  # fmt: skip
@@ -229,11 +229,11 @@ class Fetcher:
         self._window.answer(segment, body, found.next_begin_offset)
         self._retry.succeeded()
 
-    def _moved(self, segment: Segment, found: PullResponse) -> None:
+    def _handle_offset_moved(self, segment: Segment, found: PullResponse) -> None:
         """The queue does not hold the offset: retention was faster, or the queue has been created anew."""
         beyond = segment.start >= found.max_offset
         if self._at_slave and (beyond or self._servers.master not in (None, *self._distrusted)):
-            self._refused(segment, Lag(
+            self._retry_segment(segment, Lag(
                 f"{self._addresses[0]}, a slave, does not have offset {segment.start} of {self._queue}, it holds"
                 f" {found.min_offset} to {found.max_offset}"
             ))  # fmt: skip
@@ -253,18 +253,18 @@ class Fetcher:
             raise DataLossError([loss])
         _log.warning("%s; going on, since failOnDataLoss is false", loss)
 
-    def _refused(self, segment: Segment, error: RocketMQError) -> None:
+    def _retry_segment(self, segment: Segment, error: RocketMQError) -> None:
         self._window.failed(segment)
-        if self._trouble is None or not error.retryable:
-            self._trouble = error
+        if self._failure is None or not error.retryable:
+            self._failure = error
 
     def _reconnect(self, error: NetworkError | NoRouteError) -> None:
         """Everything under way is lost; go on at another address of the broker, if it has one."""
         self.close()
-        for segment in self._under_way.values():
+        for segment in self._inflight.values():
             self._window.failed(segment)
-        self._under_way.clear()
-        self._trouble = None
+        self._inflight.clear()
+        self._failure = None
         self._suggested = None
         self._retry.failed(error)
         self._distrusted.update(self._addresses[:1])
@@ -287,25 +287,25 @@ class Fetcher:
             cluster.close()
 
 
-def begun(fetchers: Iterable[Fetcher], at_once: int) -> Generator[Fetcher]:
-    """The fetchers in turn, each with the ones behind it having begun, and closed when its turn is over.
+def prefetched(fetchers: Iterable[Fetcher], limit: int) -> Generator[Fetcher]:
+    """The fetchers in turn, each with the ones behind it having prefetched, and closed when its turn is over.
 
-    :param at_once: how many have begun and are not over. Answers that wait are in the buffers of their connections.
+    :param limit: how many have prefetched and are not over. Answers that wait are in the buffers of their connections.
     :raises RocketMQError: one of them cannot begin.
     """
     waiting = iter(fetchers)
-    under_way: deque[Fetcher] = deque()
+    started: deque[Fetcher] = deque()
     try:
         while True:
-            for fetcher in islice(waiting, at_once - len(under_way)):
-                under_way.append(fetcher)
+            for fetcher in islice(waiting, limit - len(started)):
+                started.append(fetcher)
                 fetcher.begin()
-            if not under_way:
+            if not started:
                 return
-            yield under_way[0]
-            under_way.popleft().close()
+            yield started[0]
+            started.popleft().close()
     finally:
-        for fetcher in under_way:
+        for fetcher in started:
             fetcher.close()
 
 

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from rocketmq_py.spark.options.offsets import Boundary, Offsets
 from rocketmq_py.spark.options.options import ReadOptions
 from rocketmq_py.spark.remoting.cluster import Cluster
-from rocketmq_py.spark.remoting.fetch import READ_GROUP, Fetcher, FetchSettings, begun
+from rocketmq_py.spark.remoting.fetch import READ_GROUP, Fetcher, FetchSettings, prefetched
 from rocketmq_py.spark.remoting.fetched import FetchedChunk
 from rocketmq_py.spark.remoting.filters import message_filter
 from rocketmq_py.spark.remoting.queues import Addresses, QueueRoutes
@@ -95,7 +95,7 @@ class QueueRanges:
         settings = self._settings()
         ranges = [partition for partition in partitions if _is_range(partition)]
         short: list[QueueRange] = []
-        with closing(begun([Fetcher(one.range, one.addresses, settings) for one in ranges], _AT_ONCE)) as fetchers:
+        with closing(prefetched([Fetcher(one.range, one.addresses, settings) for one in ranges], _AT_ONCE)) as fetchers:
             for one, fetcher in zip(ranges, fetchers, strict=True):
                 rows = yield from self._read_range(one, fetcher, settings)
                 if rows < one.range.size:
@@ -115,10 +115,10 @@ class QueueRanges:
         wanted, rows = partition.range, 0
         options, schema = self.options, arrow_schema(self._schema)
         name, crc = wanted.queue.broker_name, options.check_crc
-        decoder = Decoder(schema, name, options.tags, check_crc=crc, way=options.decoder)
+        decoder = Decoder(schema, name, options.tags, check_crc=crc, choice=options.decoder)
         rescue = CorruptRecords(wanted.queue, partition.addresses, settings, decoder, schema, options).rescue
-        for pieces in coalesce(fetcher.pieces(), _DECODE_BYTES):
-            for batch in decoder.decode(pieces, rescue):
+        for chunks in coalesce(fetcher.chunks(), _DECODE_BYTES):
+            for batch in decoder.decode(chunks, rescue):
                 rows += batch.num_rows
                 yield batch
         return rows
@@ -163,13 +163,13 @@ def _is_range(partition: InputPartition) -> TypeGuard[QueuePartition]:
     return False
 
 
-def coalesce(pieces: Iterable[list[FetchedChunk]], size: int) -> Iterator[list[FetchedChunk]]:
-    """Adjacent pieces collected into lists of at least ``size`` bytes; the last one may be shorter."""
+def coalesce(chunks: Iterable[list[FetchedChunk]], size: int) -> Iterator[list[FetchedChunk]]:
+    """Adjacent chunks collected into lists of at least ``size`` bytes; the last one may be shorter."""
     collected: list[FetchedChunk] = []
     weight = 0
-    for more in pieces:
+    for more in chunks:
         collected += more
-        weight += sum(len(piece.body) for piece in more)
+        weight += sum(len(chunk.body) for chunk in more)
         if weight >= size:
             yield collected
             collected, weight = [], 0
