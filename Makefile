@@ -27,7 +27,7 @@ demo: $(VENV)/.demo ## a day of work: 336,776 departures through broker, consume
 
 .PHONY: unit
 unit: $(VENV)/.dev ## what needs no server and no Spark, on all cores, with a tenth of the examples of properties
-	$(BIN)/python -m pytest -q --numprocesses logical --hypothesis-profile quick -m "not long" $(if $(ARGS),$(ARGS),$(UNIT))
+	$(BIN)/python -m pytest -q --numprocesses auto --hypothesis-profile quick -m "not long" $(if $(ARGS),$(ARGS),$(UNIT))
 
 .PHONY: test
 test: $(VENV)/.dev ## all tests but the long ones (ARGS="tests/unit -k wire" for some of them)
@@ -57,7 +57,7 @@ check: $(VENV)/.dev ## style, types, import layers, coverage of the pure package
 .PHONY: docs
 docs: $(VENV)/.docs ## the documentation into site/; broken links and undocumented public names are errors
 	$(BIN)/python -m pytest -q tests/docs/test_public_names.py tests/docs/test_site.py
-	$(BIN)/mkdocs build --strict
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --fresh-env --write-all docs site
 
 .PHONY: bench
 bench: $(VENV)/.dev ## the figures against the Java peer (ONLY=send-1 for one row)

@@ -13,7 +13,8 @@ from unittest import mock
 
 from rocketmq_py import Admin, LitePullConsumer, Producer, SimpleConsumer, aio
 from rocketmq_py.client.client_instance import ClientInstance
-from rocketmq_py.client.consumer import offsets, pop_calls, queue_lock, send_message_back
+from rocketmq_py.client.consumer import offsets, pop_calls, send_message_back
+from rocketmq_py.client.consumer.rebalance import queue_lock
 from rocketmq_py.remoting.connection_pool import ConnectionPool
 
 SECONDS = 60.0

@@ -160,5 +160,16 @@ def connect_fault(error: OSError, other: str = "server") -> str:
     return str(error) or "no answer in time"
 
 
+def closed_without_a_word(why: object, *, over_tls: bool) -> str:
+    """Why a server may close a connection before its first answer: it speaks TLS, or another kind of it.
+
+    :param why: how the connection ended.
+    :param over_tls: the connection spoke TLS.
+    """
+    if over_tls:
+        return f"{why} without a word; it may ask for a certificate of ours, or for another one"
+    return f"{why} without a word; does it ask for TLS (the option tls)?"
+
+
 _UNTRUSTED = (18, 19, 20, 21)
 """OpenSSL's codes for a chain that ends at an authority nobody named."""

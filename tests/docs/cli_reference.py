@@ -1,9 +1,10 @@
-"""Makes the reference in docs/reference/cli.md from the commands themselves: ``python -m tests.docs.cli_reference``."""
+"""Makes the reference in docs/reference/cli.md from the commands: ``python -m tests.docs.cli_reference [--check]``."""
 
 from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +15,6 @@ from rocketmq_py.cli.root import VERBS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
 MARK = re.compile(r"^<!-- What follows is made .*-->\n", re.MULTILINE)
-ELSEWHERE = {"namesrv", "serve", "store"}
-"""Verbs of servers and their stores, which have documents of their own."""
 
 _CLUSTER = {"namesrv", "context", "addresses", "timeout"}
 _SECURITY = {"tls", "tls_ca", "tls_cert", "tls_key", "tls_insecure", "access_key"}
@@ -30,7 +29,7 @@ def expected(text: str) -> str:
 
 def _reference() -> Iterator[str]:
     root = click.Context(main, info_name="rocketmq")
-    for name in sorted(set(VERBS) - ELSEWHERE):
+    for name in sorted(VERBS):
         command = main.get_command(root, name)
         assert command is not None
         yield from _verb(click.Context(command, parent=root, info_name=name), "###")
@@ -69,4 +68,8 @@ def _paragraph(text: str) -> str:
 
 
 if __name__ == "__main__":
-    DOCUMENT.write_text(expected(DOCUMENT.read_text()))
+    made = expected(DOCUMENT.read_text(encoding="utf-8"))
+    if "--check" not in sys.argv:
+        DOCUMENT.write_text(made, encoding="utf-8")
+    elif made != DOCUMENT.read_text(encoding="utf-8"):
+        sys.exit(f"{DOCUMENT} is out of date: python -m tests.docs.cli_reference")

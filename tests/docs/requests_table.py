@@ -1,7 +1,8 @@
-"""Writes docs/reference/requests.md from the routes of the servers: ``python -m tests.docs.requests_table``."""
+"""Writes docs/reference/requests.md from the servers' routes: ``python -m tests.docs.requests_table [--check]``."""
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,10 +19,10 @@ COMMAND = "python -m tests.docs.requests_table"
 
 HEAD = f"""# Requests
 
-Which requests of Apache RocketMQ 5 our servers answer. What is not handled is answered with REQUEST_CODE_NOT_SUPPORTED
-(3); so do other
-brokers answer the two from 300,000 on, which are of this project. This page is generated from the servers' own tables:
-`{COMMAND}`.
+This page lists the requests of Apache RocketMQ 5, and which of them our servers handle. A server answers any other
+request with REQUEST_CODE_NOT_SUPPORTED (3). Requests from 300,000 on belong to this project; others don't support them.
+
+`{COMMAND}` generates this page from the servers' routes.
 
 | code | name | broker | name server |
 |---|---|---|---|
@@ -31,7 +32,7 @@ TO_CLIENTS = {
     Code.CHECK_TRANSACTION_STATE, Code.NOTIFY_CONSUMER_IDS_CHANGED, Code.RESET_CONSUMER_CLIENT_OFFSET,
     Code.GET_CONSUMER_STATUS_FROM_CLIENT, Code.PUSH_REPLY_MESSAGE_TO_CLIENT,
 }  # fmt: skip
-"""What brokers ask of clients."""
+"""Requests that brokers send to clients."""
 
 _CONTROLLER, _STATIC, _COLD = "controller mode", "static topics", "cold data control"
 _ROCKSDB, _CONTAINER, _NOBODY = "RocksDB store", "broker containers", "no server of Apache RocketMQ 5 handles it"
@@ -57,11 +58,11 @@ NEVER = {
     2001: ("UPDATE_COLD_DATA_FLOW_CTR_CONFIG", _COLD), 2002: ("REMOVE_COLD_DATA_FLOW_CTR_CONFIG", _COLD),
     2003: ("GET_COLD_DATA_FLOW_CTR_INFO", _COLD), 2004: ("SET_COMMITLOG_READ_MODE", _COLD),
 }  # fmt: skip
-"""Codes we have no name for, and what they belong to."""
+"""Codes without a name here, and the feature they belong to."""
 
 
 def page() -> str:
-    """The page as it is to be."""
+    """The text of the page."""
     with tempfile.TemporaryDirectory() as directory, broker(Path(directory)) as running:
         access = AccessControl(AccessSettings(), lambda: None, lambda _: None, "c")
         in_broker = _codes(running.services.router(AccessHandlers(access)).routes)
@@ -77,7 +78,7 @@ def _codes(routes: Iterable[Route]) -> set[Code]:
 
 def _broker(code: Code, handled: set[Code]) -> str:
     if code in TO_CLIENTS:
-        return "asks clients"
+        return "sent to clients"
     return _cell(code, handled)
 
 
@@ -92,4 +93,8 @@ def _row(code: int, name: str, in_broker: str, in_namesrv: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page())
+    made = page()
+    if "--check" not in sys.argv:
+        PAGE.write_text(made, encoding="utf-8")
+    elif made != PAGE.read_text(encoding="utf-8"):
+        sys.exit(f"{PAGE} is out of date: {COMMAND}")

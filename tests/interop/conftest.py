@@ -1,4 +1,4 @@
-"""Servers of both kinds, shared by all interop tests: a JVM takes seconds to start. Clients of ours are patient."""
+"""Servers of both kinds, shared by all interop tests: a JVM takes seconds to start."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from tests.interop.side import Side
 from tests.patience import patient_clients
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="module")
 def patience() -> Iterator[None]:
+    """Longer timeouts for the clients of a module: ``pytestmark = pytest.mark.usefixtures("patience")``."""
     with patient_clients():
         yield
 

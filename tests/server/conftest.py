@@ -1,4 +1,4 @@
-"""A broker of our own for the tests of a module, with a new topic and group for each; clients that are patient."""
+"""A broker of our own for the tests of a module, with a new topic and group for each."""
 
 import itertools
 
@@ -10,8 +10,9 @@ from tests.patience import patient_clients
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="module")
 def patience():
+    """Longer timeouts for the clients of a module: ``pytestmark = pytest.mark.usefixtures("patience")``."""
     with patient_clients():
         yield
 

@@ -151,7 +151,7 @@ def test_a_stop_answers_who_waits(tmp_path: Path) -> None:
         async with running(tmp_path) as (broker, caller):
             await ask(caller, broker.address, send_command())
             waiting = asyncio.create_task(ask(caller, broker.address, pull_command(1)))
-            await until(lambda: len(broker.services.holds))
+            await until(lambda: len(broker.services.pull_request_hold))
             await broker.stop()
             assert (await waiting).code == 19
 
@@ -164,7 +164,7 @@ def test_a_pull_is_answered_when_its_message_comes(tmp_path: Path) -> None:
             producer = RpcClient()
             await ask(producer, broker.address, send_command())
             waiting = asyncio.create_task(ask(consumer, broker.address, pull_command(1)))
-            await until(lambda: len(broker.services.holds))
+            await until(lambda: len(broker.services.pull_request_hold))
             await ask(producer, broker.address, send_command())
             answer = await waiting
             assert (answer.code, answer.ext["nextBeginOffset"]) == (0, "2")
@@ -178,11 +178,11 @@ def test_a_closed_connection_is_forgotten_with_all_it_waited_for(tmp_path: Path)
         async with running(tmp_path) as (broker, consumer):
             await ask(consumer, broker.address, send_command())
             waiting = asyncio.create_task(ask(consumer, broker.address, pull_command(1)))
-            await until(lambda: len(broker.services.holds))
+            await until(lambda: len(broker.services.pull_request_hold))
             consumer.close()
             with pytest.raises(ConnectionLost):
                 await waiting
-            await until(lambda: not len(broker.services.holds))
+            await until(lambda: not len(broker.services.pull_request_hold))
 
     asyncio.run(scenario())
 
@@ -379,7 +379,7 @@ def test_with_sync_flush_a_pull_waits_for_the_disk_and_no_longer(tmp_path: Path)
             await ask(producer, broker.address, send_command())
             for offset in range(1, 6):
                 waiting = asyncio.create_task(ask(consumer, broker.address, pull_command(offset)))
-                await until(lambda: len(broker.services.holds))
+                await until(lambda: len(broker.services.pull_request_hold))
                 await ask(producer, broker.address, send_command(wait=offset % 2 == 0))
                 answer = await waiting
                 assert (answer.code, answer.ext["nextBeginOffset"]) == (0, str(offset + 1))

@@ -17,11 +17,6 @@ LOCK_SECONDS = 4.0
 """Brokers give a lock away after twice that: only then may two members be at work on one queue, one of them stalled."""
 
 
-@pytest.fixture(scope="module", autouse=True)
-def patience() -> None:
-    """As little as users have: with sixty seconds, a network that takes and gives nothing is waited for that long."""
-
-
 @pytest.fixture(scope="module")
 def chaos() -> Iterator[Chaos]:
     with Chaos(seed=1, pace=0.4, lock_seconds=LOCK_SECONDS) as running:

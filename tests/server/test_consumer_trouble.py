@@ -17,7 +17,7 @@ from rocketmq_py.core.consumer import rebalance
 from rocketmq_py.testing import Cluster
 from tests.server.consuming import FIRST, PATIENCE, Seen, eventually
 
-BROKER_LOG, CLIENT_LOG = "rocketmq_py.broker.cluster.clients", "rocketmq_py.client.consumer.group_check"
+BROKER_LOG, CLIENT_LOG = "rocketmq_py.broker.cluster.clients", "rocketmq_py.client.consumer.rebalance.group_check"
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from queue import SimpleQueue
 
 import pytest
 
@@ -15,9 +16,10 @@ from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.common import PullMessage, SendMessageV2
 from rocketmq_py.testing import Cluster
 from rocketmq_py.wire.command import Command, encode_command
-from tests.server.rawpeer import RawPeer
+from tests.server.rawpeer import SECONDS, RawPeer
 
 IDLE, HELD = 250, 100
+IN_FLIGHT = 3
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +63,7 @@ def test_idle_connections_cost_nobody_and_held_pulls_are_all_answered(cluster: C
         for number, peer in enumerate(waiting):
             peer.send(pull(number, end))
         (broker,) = cluster.brokers
-        while len(broker.services.holds) < HELD:
+        while len(broker.services.pull_request_hold) < HELD:
             assert ask(producer, Command(Code.GET_MAX_OFFSET, ext={"topic": "t", "queueId": "0"})).code == 0
         assert ask(producer, send(b"for all")).code == 0
         for peer in waiting:
@@ -109,9 +111,10 @@ def test_a_server_that_cannot_keep_up_refuses_and_recovers(monkeypatch: pytest.M
         monkeypatch.setattr(sender, "_append", work)
         pool, over = stack.enter_context(ThreadPoolExecutor(len(peers))), threading.Event()
         stack.callback(over.set)
+        answers: SimpleQueue[Command] = SimpleQueue()
         for peer in peers:
-            pool.submit(_keep_sending, peer, over)
-        refused = next(answer for answer in iter(peers[0].receive, None) if answer.code)
+            pool.submit(_keep_sending, peer, over, answers)
+        refused = next(answer for answer in iter(lambda: answers.get(timeout=SECONDS), None) if answer.code)
         over.set()
         assert refused.code == ResponseCode.SYSTEM_BUSY
         assert refused.remark is not None
@@ -122,7 +125,14 @@ def test_a_server_that_cannot_keep_up_refuses_and_recovers(monkeypatch: pytest.M
                 pass
 
 
-def _keep_sending(peer: RawPeer, over: threading.Event) -> None:
-    """More than the server can take, whatever it answers: there are requests for every turn."""
-    while not over.wait(0.02):
-        peer.send(encode_command(send()))
+def _keep_sending(peer: RawPeer, over: threading.Event, answers: SimpleQueue[Command]) -> None:
+    """Keeps requests waiting for every turn, and no more of them however long a turn takes.
+
+    With a fixed rate each turn would find as many more requests as it takes longer than the one before.
+    """
+    frame = encode_command(send())
+    for _ in range(IN_FLIGHT):
+        peer.send(frame)
+    while not over.is_set():
+        answers.put(peer.receive())
+        peer.send(frame)

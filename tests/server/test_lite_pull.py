@@ -439,7 +439,7 @@ def test_a_topic_that_is_deleted_and_made_again_is_another_one(cluster, topic, g
     async def scenario():
         queue = first_queue(topic)
         await send(cluster.namesrv, topic, 5, queue)
-        async with consumer(cluster, group, pull_batch_size=2) as member:
+        async with consumer(cluster, group, pull_batch_size=2, broker_suspend_time=1.0) as member:
             member.assign([queue])
             assert len(await member.poll(PATIENCE)) == 2
             await member.commit()

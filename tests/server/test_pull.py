@@ -77,7 +77,7 @@ def test_a_pull_may_wait_for_what_comes(cluster, topic, group):
         queue = first_queue(topic)
         async with PullConsumer(group, cluster.namesrv) as member:
             waiting = asyncio.ensure_future(member.pull(queue, 0, wait=True))
-            await eventually(lambda: sum(len(broker.services.holds) for broker in cluster.brokers))
+            await eventually(lambda: sum(len(broker.services.pull_request_hold) for broker in cluster.brokers))
             await send(cluster, topic, 1, queue)
             assert bodies(await waiting) == ["000"]
         async with PullConsumer(group, cluster.namesrv, broker_suspend_time=0.05) as member:

@@ -226,7 +226,7 @@ def test_a_queue_another_member_has_locked_is_let_go(cluster, topic, group, capl
             locks = cluster.brokers[0].services.locks
             locks.unlock(group, member.client_id, [queue])
             assert locks.lock(group, "somebody else", [queue], 2**50) == [queue]
-            await member._parts.holding.renew()
+            await member._runtime.queue_lock.renew()
             assert len(own(member, topic)) == 3
             assert "has lost its locks of" in caplog.text
             locks.unlock(group, "somebody else", [queue])

@@ -116,7 +116,7 @@ def test_a_send_waits_for_as_many_as_were_wanted_when_it_came(play) -> None:
     async def scenario(made: Pairs) -> None:
         master = await made.broker("master", broker_role=SYNC_MASTER, in_sync_replicas=2, slave_timeout=600_000)
         first = asyncio.create_task(made.send(master, b"first"))
-        await eventually(lambda: len(master.services.unconfirmed) == 1)
+        await eventually(lambda: len(master.services.waiting_sends) == 1)
         master.config.in_sync_replicas = 1
         assert (await made.send(master, b"second")).code == 0
         assert not first.done()

@@ -12,6 +12,7 @@ import pytest
 
 from rocketmq_py.aio import ConsumeFromWhere, Message, Producer, PushConsumer
 from rocketmq_py.broker import Broker
+from rocketmq_py.client import push_puller
 from rocketmq_py.namesrv import NameServer
 from rocketmq_py.protocol.bodies.common import SubscriptionGroupConfig, TopicConfig
 from rocketmq_py.protocol.bodies.pop import MessageRequestMode
@@ -86,9 +87,11 @@ def test_a_new_topic_is_known_as_soon_as_its_first_message(tmp_path: Path) -> No
 
 
 def test_a_slave_that_has_not_heard_of_a_topic_yet_takes_nobody_s_place_away(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only the master knows that a topic is gone: who forgot an offset would read messages anew, or miss some."""
+
+    monkeypatch.setattr(push_puller, "SUSPEND_SECONDS", 1.0)  # a pull that waits is not told that its topic is there
 
     async def scenario() -> None:
         seen: list[bytes] = []

@@ -17,11 +17,6 @@ DELAY = 2.2
 """Of every piece of data, so that a send takes twice that."""
 
 
-@pytest.fixture(scope="module", autouse=True)
-def patience() -> None:
-    """None: clients wait as long as those of users do, for a broker that will not answer."""
-
-
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     with Cluster(brokers=2) as running:

@@ -106,7 +106,7 @@ class Broker:
         """
         config = self.config
         self.port = self.port or _free_port(config.bind_address)
-        soon = asyncio.get_running_loop().call_soon
+        call_soon = asyncio.get_running_loop().call_soon
         client_tls = self._tls.client_context() if self._tls is not None else None
         access = self._access or open_access(AccessSettings(), config.store_root, config.broker_cluster_name)
         services = Services(
@@ -114,7 +114,7 @@ class Broker:
             self.store_config,
             self.port,
             self._clock,
-            soon,
+            call_soon,
             lambda: RpcClient(client_tls, access.inner),
             self._fs,
         )
@@ -122,7 +122,7 @@ class Broker:
         server = Server(
             services.router(AccessHandlers(access)), host=config.bind_address, port=self.port,
             after_read=services.store.settle,
-            on_hold=services.held, on_disconnect=services.disconnected,
+            on_hold=services.keep_hold, on_disconnect=services.disconnected,
             idle_timeout=config.server_channel_max_idle_time_seconds, full_lanes=services.full_lanes,
             tls=self._tls, guard=access.admit if access.guards else None,
         )  # fmt: skip
@@ -200,10 +200,10 @@ class Broker:
             await self._ticker.stop()
             await services.slave_sync.stop()
             await services.membership.stop()
-            await services.fetching.stop()
+            await services.remote_fetcher.stop()
             await services.acting.stop()
             await services.registration.stop()
-            services.holds.release()
+            services.pull_request_hold.release()
             services.pop.release()
             await self._server.stop()
             await services.replication.hand_over(_LAST_SECONDS)

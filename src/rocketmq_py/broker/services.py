@@ -56,7 +56,7 @@ from rocketmq_py.broker.pull.pull import PullService
 from rocketmq_py.broker.pull.pull_request_hold import PullRequestHoldService
 from rocketmq_py.broker.pull.slave_pull import SlavePullService
 from rocketmq_py.broker.runtime_info import RuntimeInfo
-from rocketmq_py.broker.send.ack_waiter import CONFIRMED, AckWaiter, WaitingSends
+from rocketmq_py.broker.send.ack_waiter import ACK_WAIT, AckWaiter, WaitingSends
 from rocketmq_py.broker.send.message_properties import PropertyWriter
 from rocketmq_py.broker.send.reply_messages import ReplyService
 from rocketmq_py.broker.send.retry_topics import RetryTopics
@@ -93,8 +93,8 @@ class Services:
 
     :param port: where the broker listens; part of every message it stores.
     :param clock: the time in milliseconds.
-    :param soon: runs a callback in the next turn of the event loop.
-    :param outward: makes the connections to other servers.
+    :param call_soon: runs a callback in the next turn of the event loop.
+    :param new_rpc_client: makes the connections to other servers.
     :param fs: where its files are.
     """
 
@@ -104,13 +104,13 @@ class Services:
         store_config: StoreConfig,
         port: int,
         clock: Callable[[], int],
-        soon: Callable[[Callable[[], None]], object],
-        outward: Callable[[], RpcClient] = RpcClient,
+        call_soon: Callable[[Callable[[], None]], object],
+        new_rpc_client: Callable[[], RpcClient] = RpcClient,
         fs: FileSystem | None = None,
     ) -> None:
         self._config = config
         self._fs = fs or OsFileSystem()
-        self._outward = outward
+        self._new_rpc_client = new_rpc_client
         self._store_config = store_config
         self._clock = clock
         self.address = f"[{config.broker_ip1}]:{port}" if ":" in config.broker_ip1 else f"{config.broker_ip1}:{port}"
@@ -124,7 +124,7 @@ class Services:
         self.role = Role(config, port)
         self.replication = Replication(config, self.store, self.role, self.address, clock)
         self._make_tables()
-        self._make_paths(store_host, soon)
+        self._make_paths(store_host, call_soon)
 
     def _has_batch_queues(self, topic: str) -> bool:
         return self.topics.has_batch_queues(topic)
@@ -146,9 +146,9 @@ class Services:
         self.clients = Clients(config, self.topics, self.groups, self.filters, clock)
         self.locks = LockTable()
         self.stats = Stats(clock(), config.broker_cluster_name, self.topics.is_system)
-        self.registration = Registration(config, self.topics, self._outward(), self.address, self.role)
+        self.registration = Registration(config, self.topics, self._new_rpc_client(), self.address, self.role)
 
-    def _make_paths(self, store_host: bytes, soon: Callable[[Callable[[], None]], object]) -> None:
+    def _make_paths(self, store_host: bytes, call_soon: Callable[[Callable[[], None]], object]) -> None:
         config, clock, store, topics, groups = self._config, self._clock, self.store, self.topics, self.groups
         levels = DelayLevels(delay_levels(self._store_config.message_delay_level))
         step = config.delay_offset_update_version_step
@@ -158,54 +158,60 @@ class Services:
         revive = revive_topic(config.broker_cluster_name)
         self.timers: Timers = make_timers(store, self.delay, metrics, revive, self._fs, clock)
         keys = UniqueKeys(store_host[:-4], os.getpid(), random.getrandbits(32))
-        stamper = PropertyWriter(
+        property_writer = PropertyWriter(
             config.region_id, config.trace_on, config.broker_cluster_name, lambda: keys.next(clock())
         )
         retries = RetryTopics(topics, groups, self.locks, clock)
         halves = RecentHalves()
-        confirming = AckWaiter.of(store, config, self.replication.slaves_wanted, clock)
+        ack_waiter = AckWaiter.of(store, config, self.replication.slaves_wanted, clock)
         targets = SendTargets(config, topics, clock)
         self.sender = SendService(
-            config, store, targets, self.timers.redirect, stamper, retries, halves, store_host, confirming
+            config, store, targets, self.timers.redirect, property_writer, retries, halves, store_host, ack_waiter
         )
         make = partial(SlavePullService, self.role) if self.role.is_slave else PullService
-        self.puller = make(config, store, topics, groups, self.offsets, self.clients, self.filters, self.stats, clock)
-        self.holds = PullRequestHoldService(self.puller, store, soon, lambda: config.pull_thread_pool_queue_capacity)
-        self.unconfirmed = WaitingSends(store, config, clock, self.replication.master.acknowledged)
-        self.replication.master.on_progress = self.unconfirmed.release
-        self.replying = ReplyService(
-            config, store, self.sender, self.clients, store_host, self.address, clock, confirming
+        self.pull_service = make(
+            config, store, topics, groups, self.offsets, self.clients, self.filters, self.stats, clock
         )
-        self._make_transactions(store_host, halves, soon)
-        parts = PopParts(config, store, topics, groups, self.offsets, self.stats, store_host, clock, confirming)
-        self.pop = PopServices(parts, self.offsets, self.role, soon, self.held, self.saver.save)
+        self.pull_request_hold = PullRequestHoldService(
+            self.pull_service, store, call_soon, lambda: config.pull_thread_pool_queue_capacity
+        )
+        self.waiting_sends = WaitingSends(store, config, clock, self.replication.master.acknowledged)
+        self.replication.master.on_progress = self.waiting_sends.release
+        self.reply_service = ReplyService(
+            config, store, self.sender, self.clients, store_host, self.address, clock, ack_waiter
+        )
+        self._make_transactions(store_host, halves, call_soon)
+        parts = PopParts(config, store, topics, groups, self.offsets, self.stats, store_host, clock, ack_waiter)
+        self.pop = PopServices(parts, self.offsets, self.role, call_soon, self.keep_hold, self.saver.save)
         self.role.watch_acting(self.pop.acts)
         self.modes = RequestModes(self._file("messageRequestMode.json"), config, topics, groups)
-        self.routes_outward = self._outward()
+        self.route_client = self._new_rpc_client()
         tables = Tables(topics, groups, self.offsets, self.delay, self.modes, self.timers)
-        self.membership = Membership(config, self.role, self._outward(), self.address, self.registration.renew)
+        self.membership = Membership(config, self.role, self._new_rpc_client(), self.address, self.registration.renew)
         self._make_acting()
-        self.slave_sync = SlaveSync(config, self.role, tables, self._outward(), self.address, self.registration.renew)
+        self.slave_sync = SlaveSync(
+            config, self.role, tables, self._new_rpc_client(), self.address, self.registration.renew
+        )
 
     def _make_acting(self) -> None:
         config, clock, timers = self._config, self._clock, None
-        escape = EscapeBridge(config, self._outward(), clock)
-        self.fetching = RemoteFetcher(config, escape, self.pop)
-        self.pop.reviver.elsewhere = self.fetching.take
+        escape = EscapeBridge(config, self._new_rpc_client(), clock)
+        self.remote_fetcher = RemoteFetcher(config, escape, self.pop)
+        self.pop.reviver.elsewhere = self.remote_fetcher.take
         if isinstance(self.timers, SlaveTimers) and isinstance(self.pop.log, SlaveReviveLog):
             timers = TimerEscape(self.timers, escape, self.pop.log, clock)
         self.acting = ActingMaster(
-            config, escape, self.delay, self.transactions, self.transaction_check, self.pop, self.fetching, timers,
-            clock,
+            config, escape, self.delay, self.transactions, self.transaction_check, self.pop, self.remote_fetcher,
+            timers, clock,
         )  # fmt: skip
         self.acting.watch(self.role)
 
     def _make_transactions(
-        self, store_host: bytes, halves: RecentHalves, soon: Callable[[Callable[[], None]], object]
+        self, store_host: bytes, halves: RecentHalves, call_soon: Callable[[Callable[[], None]], object]
     ) -> None:
         config, store, clock = self._config, self.store, self._clock
         self.transactions = Transactions(
-            config, store, self.offsets, halves, self.timers.redirect, store_host, clock, soon
+            config, store, self.offsets, halves, self.timers.redirect, store_host, clock, call_soon
         )
         self.transaction_check = TransactionCheck(
             config, store, self.topics, self.offsets, self.clients, self.transactions, store_host, clock
@@ -217,11 +223,11 @@ class Services:
         runtime = RuntimeInfo(self.settings, self.role, store, stats, self.delay, self.timers, self._clock)
         return Router(
             self._send_handlers(),
-            ReplyHandlers(self.replying),
-            PullHandlers(self.puller),
+            ReplyHandlers(self.reply_service),
+            PullHandlers(self.pull_service),
             PopHandlers(self.pop),
             AssignmentHandlers(
-                QueueAssignments(config, self.topics, self.clients, self.modes, self.routes_outward, self._clock),
+                QueueAssignments(config, self.topics, self.clients, self.modes, self.route_client, self._clock),
                 self.modes,
             ),
             OffsetHandlers(config, store, self.topics, self.groups, self.offsets),
@@ -259,7 +265,7 @@ class Services:
 
         :raises StoreLocked: another process has it. :raises StoreCorrupt: it contradicts itself or the configuration.
         """
-        self.topics.peek()  # recovery must know of which kind the queues of a topic are
+        self.topics.read_file()  # recovery must know of which kind the queues of a topic are
         self.store.open()
         messages_end = self.store.max_physical_offset
         try:
@@ -282,7 +288,7 @@ class Services:
         """A master that starts goes on where a slave that has acted for it has come to."""
         if self.role.is_slave or not self._config.enable_slave_acting_master:
             return
-        if await take_back(self.membership, self.routes_outward, self.offsets, self.delay, self.timers):
+        if await take_back(self.membership, self.route_client, self.offsets, self.delay, self.timers):
             self.transactions.load()
             self.pop.log.reload()
 
@@ -316,13 +322,13 @@ class Services:
     def tick_clients(self) -> None:
         """Due several times a second: pulls whose time is up, samples of what went in and out."""
         now = self._clock()
-        self.holds.expire(now)
+        self.pull_request_hold.expire(now)
         self.pop.tick(now, revives=not self.role.is_slave)
         self.stats.tick(now)
 
     def sweep(self) -> None:
         """Due every few seconds: pulls that missed an arrival."""
-        self.holds.sweep(self._clock())
+        self.pull_request_hold.sweep(self._clock())
 
     def close(self) -> None:
         """Put everything on disk and close the store."""
@@ -337,28 +343,28 @@ class Services:
             self.delay.persist()
             self.timers.close()
         finally:
-            self.routes_outward.close()
+            self.route_client.close()
             self.saver.close()
             self.store.close()
 
     # -- who hears of what
 
-    def held(self, hold: Hold, responder: Responder) -> None:
+    def keep_hold(self, hold: Hold, responder: Responder) -> None:
         """A handler wants to answer later."""
-        if hold.key == CONFIRMED:
-            self.unconfirmed.keep(hold, responder)
+        if hold.key == ACK_WAIT:
+            self.waiting_sends.keep(hold, responder)
         elif isinstance(hold.key, PollKey):
             self.pop.keep(hold, responder)
         else:
-            self.holds.keep(hold, responder)
+            self.pull_request_hold.keep(hold, responder)
 
     def full_lanes(self) -> tuple[str, ...]:
         """The kinds of request of which no more can be taken for now."""
-        return ("send",) if len(self.unconfirmed) >= self._config.send_thread_pool_queue_capacity else ()
+        return ("send",) if len(self.waiting_sends) >= self._config.send_thread_pool_queue_capacity else ()
 
     def disconnected(self, peer: Peer) -> None:
         """A connection is gone."""
-        self.holds.forget(peer)
+        self.pull_request_hold.forget(peer)
         self.pop.forget(peer)
         self.clients.disconnected(peer)
 
@@ -367,24 +373,24 @@ class Services:
         self.registration.changed(changed)
 
     def _reset(self, group: str, topic: str, queue_id: int) -> None:
-        self.holds.reset(group, topic, queue_id)
+        self.pull_request_hold.reset(group, topic, queue_id)
         self.pop.reset(group, topic, queue_id)
 
     def _master_is(self, master: Master) -> None:
         """Readers who wait at a slave go back to a master that is there again."""
         if master.address is not None:
-            self.holds.wake_all()
+            self.pull_request_hold.wake_all()
 
     def _settings_changed(self, keys: frozenset[str]) -> None:
         """Let what was remembered under the old settings go; name servers hear of another permission at once."""
         self.store.take_limits()
-        self.sender.take_settings()
+        self.sender.apply_settings()
         if "brokerPermission" in keys:
-            self.topics.touch()
+            self.topics.announce_all()
 
     def _arrived(self, arrivals: list[Arrival]) -> None:
         self.stats.arrived(arrivals)
-        self.holds.arrived(arrivals)
+        self.pull_request_hold.arrived(arrivals)
         self.pop.arrived(arrivals)
 
     def _arrived_at_slave(self, arrivals: list[Arrival]) -> None:

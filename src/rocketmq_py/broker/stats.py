@@ -202,14 +202,14 @@ class Stats:
         item = self.find(GROUP_GET_NUMS, f"{topic}@{group}")
         return item.snapshot(MINUTE).tps if item else 0.0
 
-    def forget_topic(self, topic: str) -> None:
+    def remove_topic(self, topic: str) -> None:
         """A topic is gone."""
         self._puts.pop(topic, None)
         for key, group in self._keys.take_topic(topic).items():
             del self._items[key]
             self._gets.pop((group, topic), None)
 
-    def forget_group(self, group: str) -> None:
+    def remove_group(self, group: str) -> None:
         """A group is gone."""
         for key, topic in self._keys.take_group(group).items():
             del self._items[key]

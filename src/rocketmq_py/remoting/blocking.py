@@ -1,8 +1,9 @@
-"""Connections for threads that wait: the calling thread itself writes a request and reads the answer.
+"""Blocking connections over ``core.peer``: the calling thread itself writes requests and reads answers.
 
-One request at a time on each; a thread takes the one that was last put back, so that one thread keeps using the same
-one. Saves waking the event loop and being woken by it: a third of the time of a send. Knows blocking sockets. Refuses
-to know what requests mean.
+:class:`BlockingConnection` is one connection, with any number of requests in flight; Spark's planners and tasks use it.
+:class:`DirectConnections` are connections that the threads of one client share, one request at a time on each: the
+blocking producer's fast path. Neither needs an event loop, so no thread has to be woken for an answer, which saves a
+third of the time of a send.
 """
 
 from __future__ import annotations
@@ -15,44 +16,286 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Self
 
+from rocketmq_py.core.address import parse_address
 from rocketmq_py.core.peer import Peer, Reply
-from rocketmq_py.errors import ClosedError, ConnectionLost, CorruptFrame, RequestTimeout
+from rocketmq_py.errors import BrokerError, ClosedError, ConnectError, ConnectionLost, CorruptFrame, RequestTimeout
 from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.remoting.connection_pool import ConnectionPool, set_no_delay
-from rocketmq_py.tls import tls_fault
+from rocketmq_py.tls import closed_without_a_word, connect_fault, tls_fault
+from rocketmq_py.wire.command import Command, encode_command
+from rocketmq_py.wire.signing import Credentials
 
-_READ_SIZE = 4096
+_SMALL_READ = 4096
+_LARGE_READ = 1024 * 1024
 _FRESH_SECONDS = 1.0
-"""How long an idle connection is taken for alive without looking."""
+"""For so long after its last use, an idle connection is assumed to be open without a look at its socket."""
 _IDLE_SECONDS = 60.0
-"""How long a connection is kept that no thread needs any more; brokers end them after 120 s."""
+"""How long a connection is kept that no thread uses any more; brokers close such connections after 120 s."""
 _TICK = 0.01
-"""Time limits are rounded up to this many seconds, so that sends with the same limit need not set it anew."""
+"""Timeouts are rounded up to this many seconds, so that requests with the same timeout need not set it anew."""
 
 Framed = Callable[[int], bytes]
-"""Makes the frame of a request with an ``opaque``."""
+"""Makes the frame of a request that carries the given ``opaque``."""
+
+
+class BlockingConnection:
+    """A connection used by one thread at a time. Any number of requests may be in flight on it.
+
+    Requests that the peer makes are dropped. After an error the connection is closed, since an answer that comes late
+    would be of no use.
+
+    :param address: the peer, ``host:port``, as callers name it; appears in errors.
+    :param sock: connected, and wrapped already if it speaks TLS.
+    :param timeout: seconds that :meth:`send` and :meth:`receive` wait for the peer.
+    :param credentials: sign requests; None leaves them unsigned.
+    :param read_size: bytes of one read of the socket.
+    """
+
+    __slots__ = (
+        "_arrived", "_credentials", "_heard", "_peer", "_read_size", "_socket", "_ticks", "_timeout", "address", "used",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        address: str,
+        sock: socket.socket,
+        timeout: float,
+        credentials: Credentials | None = None,
+        read_size: int = _LARGE_READ,
+    ) -> None:
+        self.address = address
+        self._timeout = timeout
+        self._credentials = credentials
+        self._read_size = read_size
+        self._socket = sock
+        self._peer: Peer[bool] = Peer()
+        self._arrived: deque[Reply] = deque()
+        self._heard = False
+        self._ticks = 0
+        self.used = time.monotonic()
+        """When it was used last, on the clock of ``time.monotonic``."""
+        if not isinstance(sock, ssl.SSLSocket):
+            sock.setblocking(True)  # the kernel keeps the time: see _limit
+
+    @classmethod
+    def connect(
+        cls,
+        address: str,
+        timeout: float,
+        *,
+        tls: ssl.SSLContext | None = None,
+        credentials: Credentials | None = None,
+        hint: str = "",
+    ) -> Self:
+        """Open a connection.
+
+        :param timeout: seconds to wait for the connection, and later for the peer each time.
+        :param tls: speak TLS.
+        :param hint: what to check if the address cannot be reached; part of the error.
+        :raises ConnectError: nobody listens there, or does not answer in time, or TLS fails.
+        """
+        try:
+            host, port = parse_address(address)
+            sock = open_socket(host, port, timeout, tls)
+        except (OSError, ValueError) as e:
+            why = connect_fault(e) if isinstance(e, OSError) else e
+            hint = "" if not hint or (isinstance(e, OSError) and tls_fault(e)) else f". {hint}"
+            raise ConnectError(f"cannot connect to {address}: {why}{hint}") from e
+        return cls(address, sock, timeout, credentials)
+
+    # -- several requests in flight
+
+    def send(self, requests: Iterable[tuple[int, dict[str, str], bytes]]) -> list[int]:
+        """Send requests (code, header fields, body) in one write; returns the ``opaque`` each answer will carry.
+
+        :raises RequestTimeout: the peer does not read them in time.
+        :raises ConnectionLost: the connection is closed or breaks.
+        """
+        opaques: list[int] = []
+        frames: list[bytes] = []
+        for code, ext, body in requests:
+            opaque = self._peer.add(True)
+            opaques.append(opaque)
+            fields = ext if self._credentials is None else self._credentials.signed(ext, body)
+            frames.append(encode_command(Command(code, opaque, ext=fields, body=body)))
+        self._write(b"".join(frames), time.monotonic() + self._timeout)
+        return opaques
+
+    def receive(self) -> Reply:
+        """The next answer to any request in flight.
+
+        :raises RequestTimeout: no bytes come for ``timeout`` seconds.
+        :raises ConnectionLost: the connection is closed or breaks.
+        :raises CorruptFrame: the peer sends something that is not the protocol.
+        """
+        arrived = self._arrived
+        try:
+            while not arrived:
+                self._limit(time.monotonic() + self._timeout)
+                self._read()
+        except RequestTimeout as e:
+            raise RequestTimeout(f"{self.address} did not answer within {self._timeout:g} s") from e
+        return arrived.popleft()
+
+    @property
+    def arrived(self) -> bool:
+        """True if :meth:`receive` would return without waiting."""
+        return bool(self._arrived)
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that were sent and not answered yet."""
+        return len(self._peer)
+
+    def call(self, code: int, header: Header, body: bytes = b"") -> Reply:
+        """Send a request and return its answer; answers to earlier requests that come before it are dropped.
+
+        :raises BrokerError: the peer answers with another code than success.
+        Other errors as :meth:`receive`.
+        """
+        (opaque,) = self.send([(code, header.to_ext(), body)])
+        answer = self.receive()
+        while answer.opaque != opaque:
+            answer = self.receive()
+        if answer.code != ResponseCode.SUCCESS:
+            raise BrokerError.of(answer.code, answer.remark, self.address)
+        return answer
+
+    # -- one request at a time
+
+    def exchange(self, framed: Framed, deadline: float) -> Reply:
+        """Send a request and return its answer; no other request may be in flight.
+
+        :param deadline: on the clock of ``time.monotonic``.
+        :raises RequestTimeout: no answer by the deadline.
+        :raises ConnectionLost: the connection is closed or breaks.
+        """
+        self._write(framed(self._peer.add(True)), deadline)
+        arrived = self._arrived
+        try:
+            self._read()
+            while not arrived:
+                self._limit(deadline)
+                self._read()
+        except CorruptFrame as e:
+            raise self._lost(e) from e
+        return arrived.popleft()
+
+    def oneway(self, framed: Framed, deadline: float) -> None:
+        """Send a request that the peer does not answer. Errors as :meth:`exchange`."""
+        self._write(framed(self._peer.number()), deadline)
+
+    # -- its end
+
+    def is_alive(self) -> bool:
+        """False if the peer has closed the connection, as far as this side can see."""
+        if time.monotonic() - self.used < _FRESH_SECONDS:
+            return True
+        if isinstance(self._socket, ssl.SSLSocket):
+            return not select.select([self._socket], (), (), 0)[0]
+        self._socket.setblocking(False)
+        try:
+            self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            self._socket.setblocking(True)
+            return True
+        except OSError:
+            return False
+        return False  # the end of the stream, or an answer to nothing
+
+    def close(self) -> None:
+        """Close the socket. May be called more than once."""
+        self._socket.close()
+
+    # -- bytes
+
+    def _write(self, frame: bytes, deadline: float) -> None:
+        self._limit(deadline)
+        try:
+            self._socket.sendall(frame)
+        except (BlockingIOError, TimeoutError) as e:
+            self.close()
+            raise RequestTimeout(f"{self.address} did not read a request in time") from e
+        except OSError as e:
+            raise self._lost(e) from e
+
+    def _read(self) -> None:
+        """Take in what the socket has, at least one byte."""
+        try:
+            data = self._socket.recv(self._read_size)
+        except (BlockingIOError, TimeoutError) as e:
+            self.close()
+            raise RequestTimeout(f"{self.address} did not answer in time") from e
+        except OSError as e:
+            raise self._lost(e) from e
+        if not data:
+            raise self._lost("the peer closed it")
+        self._heard = True
+        try:
+            answers, _ = self._peer.receive(data)
+        except CorruptFrame:
+            self.close()
+            raise
+        for _, reply in answers:
+            self._arrived.append(reply)
+
+    def _limit(self, deadline: float) -> None:
+        """Have the kernel end reads and writes at the deadline: a limit kept here would cost a poll before each.
+
+        One read of TLS may take several of the kernel's, so there ``ssl`` keeps the time.
+        """
+        self.used = time.monotonic()
+        left = deadline - self.used
+        if left <= 0:
+            raise RequestTimeout(f"no time is left for a request to {self.address}")
+        if isinstance(self._socket, ssl.SSLSocket):
+            self._socket.settimeout(left)
+            return
+        ticks = math.ceil(left / _TICK)
+        if ticks != self._ticks:
+            self._set_kernel_timeout(ticks)
+
+    def _set_kernel_timeout(self, ticks: int) -> None:
+        self._ticks = ticks
+        try:
+            for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+                self._socket.setsockopt(socket.SOL_SOCKET, option, _time_option(ticks * _TICK))
+        except OSError as e:
+            raise self._lost(e) from e
+
+    def _lost(self, why: OSError | CorruptFrame | str) -> ConnectionLost:
+        self.close()
+        fault = tls_fault(why) if isinstance(why, OSError) else None
+        if fault is None and not self._heard and not isinstance(why, CorruptFrame):
+            fault = closed_without_a_word(why, over_tls=isinstance(self._socket, ssl.SSLSocket))
+        return ConnectionLost(f"the connection to {self.address} ended: {fault or why}")
 
 
 class DirectConnections:
-    """Blocking connections by address. Safe to use from several threads.
+    """Connections by address, for threads that send one request at a time. Safe to use from several threads.
 
-    :param connections: says where an address is, and what to try when it cannot be reached.
+    A thread takes the connection that was used last, so that one thread keeps using the same one.
+
+    :param connections: the client's pool: has the address map, TLS, and the hint for an address that cannot be reached.
     """
 
     def __init__(self, connections: ConnectionPool) -> None:
         self._connections = connections
-        self._idle: dict[str, list[_DirectConnection]] = {}
+        self._idle: dict[str, list[BlockingConnection]] = {}
         self._closed = False
 
     def exchange(self, address: str, framed: Framed, deadline: float) -> Reply:
-        """A request and its answer.
+        """Send a request and return its answer.
 
         :param deadline: on the clock of ``time.monotonic``.
-        :raises ConnectError: no connection could be made.
-        :raises RequestTimeout: no answer in time.
-        :raises ConnectionLost: the connection broke first.
+        :raises ConnectError: no connection can be made.
+        :raises RequestTimeout: no answer by the deadline.
+        :raises ConnectionLost: the connection breaks.
         """
         connection = self._take(address, deadline)
         try:
@@ -67,11 +310,11 @@ class DirectConnections:
         return reply
 
     def oneway(self, address: str, framed: Framed, deadline: float) -> None:
-        """A request nobody answers. Errors as :meth:`exchange`."""
+        """Send a request that the peer does not answer. Errors as :meth:`exchange`."""
         connection = self._take(address, deadline)
         try:
             connection.oneway(framed, deadline)
-        except BaseException:  # nobody can tell how much of the frame has gone
+        except BaseException:  # part of the frame may have been written
             connection.close()
             raise
         self._put_back(connection)
@@ -80,24 +323,24 @@ class DirectConnections:
         """Close the connections that are idle now, and those in use when they are put back."""
         self._closed = True
         for idle in list(self._idle.values()):
-            with contextlib.suppress(IndexError):  # empty, whoever took the last one
+            with contextlib.suppress(IndexError):  # another thread may take the last one
                 while True:
                     idle.pop().close()
 
-    def _take(self, address: str, deadline: float) -> _DirectConnection:
+    def _take(self, address: str, deadline: float) -> BlockingConnection:
         if self._closed:
             raise ClosedError("this client is closed; make a new one")
         idle = self._idle.get(address) or self._idle.setdefault(address, [])
         while True:
             try:
                 connection = idle.pop()
-            except IndexError:  # not asked beforehand: another thread may take the last one
+            except IndexError:  # a check beforehand would race with other threads
                 return self._connect(address, deadline)
             if connection.is_alive():
                 return connection
             connection.close()
 
-    def _put_back(self, connection: _DirectConnection) -> None:
+    def _put_back(self, connection: BlockingConnection) -> None:
         idle = self._idle[connection.address]
         idle.append(connection)
         with contextlib.suppress(IndexError):  # other threads may have taken all
@@ -106,24 +349,28 @@ class DirectConnections:
         if self._closed:
             self.close()
 
-    def _connect(self, address: str, deadline: float) -> _DirectConnection:
+    def _connect(self, address: str, deadline: float) -> BlockingConnection:
         timeout = min(self._connections.connect_timeout, max(0.001, deadline - time.monotonic()))
         host, port = self._connections.where(address)
-        tls = self._connections.tls
         try:
-            sock = socket.create_connection((host, port), timeout)
-            set_no_delay(sock)
-            if tls is not None:
-                return _TlsConnection(address, _handshaken(sock, host, tls))
+            sock = open_socket(host, port, timeout, self._connections.tls)
         except TimeoutError as e:
             raise self._connections.cannot_connect(address, f"no connection within {timeout:.3g} s") from e
         except OSError as e:
             raise self._connections.cannot_connect(address, e) from e
-        sock.setblocking(True)
-        return _DirectConnection(address, sock)
+        return BlockingConnection(address, sock, timeout, read_size=_SMALL_READ)
 
 
-def _handshaken(sock: socket.socket, host: str, tls: ssl.SSLContext) -> ssl.SSLSocket:
+def open_socket(host: str, port: int, timeout: float, tls: ssl.SSLContext | None) -> socket.socket:
+    """A connected socket, wrapped with TLS if ``tls`` is given.
+
+    :param timeout: seconds for the connection, and for the TLS handshake.
+    :raises OSError: the connection cannot be made, or TLS fails.
+    """
+    sock = socket.create_connection((host, port), timeout)
+    set_no_delay(sock)
+    if tls is None:
+        return sock
     try:
         return tls.wrap_socket(sock, server_hostname=host)
     except BaseException:
@@ -131,111 +378,8 @@ def _handshaken(sock: socket.socket, host: str, tls: ssl.SSLContext) -> ssl.SSLS
         raise
 
 
-class _DirectConnection:
-    """A connection of one thread at a time."""
-
-    __slots__ = ("_peer", "_socket", "_ticks", "address", "used")
-
-    def __init__(self, address: str, sock: socket.socket) -> None:
-        self.address = address
-        self._socket = sock
-        self._peer: Peer[bool] = Peer()
-        self._ticks = 0
-        self.used = time.monotonic()
-
-    def exchange(self, framed: Framed, deadline: float) -> Reply:
-        """A request and its answer."""
-        self._write(framed(self._peer.add(True)), deadline)
-        while True:
-            try:
-                data = self._socket.recv(_READ_SIZE)
-            except (BlockingIOError, TimeoutError) as e:
-                raise RequestTimeout(f"{self.address} did not answer in time") from e
-            except OSError as e:
-                raise self._lost(e) from e
-            reply = self._answer(data)
-            if reply is not None:
-                return reply
-            self._limit(deadline)
-
-    def oneway(self, framed: Framed, deadline: float) -> None:
-        """A request nobody answers."""
-        self._write(framed(self._peer.number()), deadline)
-
-    def _write(self, frame: bytes, deadline: float) -> None:
-        self._limit(deadline)
-        try:
-            self._socket.sendall(frame)
-        except (BlockingIOError, TimeoutError) as e:
-            raise RequestTimeout(f"{self.address} took no request in time") from e
-        except OSError as e:
-            raise self._lost(e) from e
-
-    def is_alive(self) -> bool:
-        """Whether the peer has not hung up meanwhile, as far as can be seen."""
-        if time.monotonic() - self.used < _FRESH_SECONDS:
-            return True
-        self._socket.setblocking(False)
-        try:
-            self._socket.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
-            self._socket.setblocking(True)
-            return True
-        except OSError:
-            return False
-        return False  # an end, or an answer to nothing
-
-    def close(self) -> None:
-        """Close the socket."""
-        self._socket.close()
-
-    def _limit(self, deadline: float) -> None:
-        """Let the kernel end reads and writes at the deadline: a limit kept here would cost a poll before each."""
-        self.used = time.monotonic()
-        ticks = math.ceil((deadline - self.used) / _TICK)
-        if ticks <= 0:
-            raise RequestTimeout(f"no time is left for a request to {self.address}")
-        if ticks != self._ticks:
-            self._ticks = ticks
-            for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-                self._socket.setsockopt(socket.SOL_SOCKET, option, _time_option(ticks * _TICK))
-
-    def _answer(self, data: bytes) -> Reply | None:
-        if not data:
-            raise self._lost("the peer closed it")
-        try:
-            answers, _ = self._peer.receive(data)
-        except CorruptFrame as e:
-            raise self._lost(e) from e
-        return answers[0][1] if answers else None  # no other request is under way
-
-    def _lost(self, why: object) -> ConnectionLost:
-        if isinstance(why, OSError):
-            why = tls_fault(why) or why
-        return ConnectionLost(f"the connection to {self.address} ended: {why}")
-
-
-class _TlsConnection(_DirectConnection):
-    """The same over TLS, where one read may take several of the kernel's: ``ssl`` itself keeps the time."""
-
-    __slots__ = ()
-
-    def is_alive(self) -> bool:
-        """Whether nothing has come meanwhile: an end of the connection would."""
-        if time.monotonic() - self.used < _FRESH_SECONDS:
-            return True
-        return not select.select([self._socket], (), (), 0)[0]
-
-    def _limit(self, deadline: float) -> None:
-        self.used = time.monotonic()
-        left = deadline - self.used
-        if left <= 0:
-            raise RequestTimeout(f"no time is left for a request to {self.address}")
-        self._socket.settimeout(left)
-
-
 def _time_option(seconds: float) -> bytes:
-    """Seconds as the options for time limits take them: milliseconds on Windows, else seconds and microseconds."""
+    """Seconds as socket options for timeouts take them: milliseconds on Windows, else seconds and microseconds."""
     if os.name == "nt":
         return struct.pack("@L", int(seconds * 1000))
     return struct.pack("@ll", int(seconds), int(seconds % 1 * 1_000_000))

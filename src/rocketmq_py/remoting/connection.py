@@ -14,7 +14,7 @@ from typing import cast
 from rocketmq_py.core.peer import NEVER, Peer, Reply
 from rocketmq_py.errors import ConnectionLost, CorruptFrame, NetworkError, RequestTimeout
 from rocketmq_py.protocol.headers.base import Header
-from rocketmq_py.tls import connect_fault, tls_fault
+from rocketmq_py.tls import closed_without_a_word, connect_fault, tls_fault
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command, encode_command
 from rocketmq_py.wire.signing import Credentials
 
@@ -236,16 +236,11 @@ class Connection(asyncio.Protocol):
         if isinstance(self._cause, OSError):
             why = connect_fault(self._cause)
         if fault is None and not self._heard and not self._closed_here:
-            why = self._unheard(why)
+            over_tls = self._transport.get_extra_info("ssl_object") is not None
+            why = closed_without_a_word(why, over_tls=over_tls)
         lost = ConnectionLost(f"the connection to {self.address} ended: {why}")
         lost.__cause__ = self._cause
         return lost
-
-    def _unheard(self, why: object) -> str:
-        """A server that wants TLS, or another kind of it, closes the connection without a word."""
-        if self._transport.get_extra_info("ssl_object") is not None:
-            return f"{why} without a word; it may ask for a certificate of ours, or for another one"
-        return f"{why} without a word; does it ask for TLS (the option tls)?"
 
     def _fail(self, waiting: list[Answered], error: Callable[[], NetworkError]) -> None:
         """Tell each an error of its own: raising one adds to it."""

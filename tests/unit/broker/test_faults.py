@@ -110,14 +110,14 @@ def test_a_held_pull_that_breaks_the_broker_is_answered_all_the_same(
     clients[0].ask(Code.SEND_MESSAGE_V2, send(), b"body")
     for client in clients:
         client.call(Code.PULL_MESSAGE, pull(offset=1, sys_flag=6))
-    whole = running.services.puller.pull
+    whole = running.services.pull_service.pull
 
     def pull_or_break(peer: object, request: object, *, may_hold: bool = True) -> object:
         if peer is clients[0].peer:
             raise RuntimeError("broken")
         return whole(peer, request, may_hold=may_hold)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(running.services.puller, "pull", pull_or_break)
+    monkeypatch.setattr(running.services.pull_service, "pull", pull_or_break)
     running.turn(15_000)
     assert [(answer.code, answer.remark) for answer in clients[0].heard] == [(1, "RuntimeError: broken")]
     assert [answer.code for answer in clients[1].heard] == [19]

@@ -11,7 +11,7 @@ import pytest
 
 from rocketmq_py.broker.config.broker_config import SYNC_MASTER, BrokerConfig, configure
 from rocketmq_py.broker.config.lane_limits import lane_limits
-from rocketmq_py.broker.send.ack_waiter import CONFIRMED, AckWaiter, WaitingSend, WaitingSends
+from rocketmq_py.broker.send.ack_waiter import ACK_WAIT, AckWaiter, WaitingSend, WaitingSends
 from rocketmq_py.errors import StoreNotWritable
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode as Response
 from rocketmq_py.server import Hold, LaneLimit, Peer, Reply, Responder, Route
@@ -59,9 +59,9 @@ def test_pulls_beyond_the_limit_are_refused_and_told_once(tmp_path: Path, caplog
             "2 pulls wait for messages (pullThreadPoolQueueCapacity): more are refused"
         ]
         client.leave()
-        assert len(running.services.holds) == 0
+        assert len(running.services.pull_request_hold) == 0
         other.call(Code.PULL_MESSAGE, pull(offset=1, **WAIT))
-        assert len(running.services.holds) == 1
+        assert len(running.services.pull_request_hold) == 1
         assert other.heard == []
 
 
@@ -107,7 +107,7 @@ class Waiting:
         """Sends whose messages end there; the number of a send is where its message ends."""
         for end in ends:
             self.sends.keep(
-                Hold(CONFIRMED, 60_000, WaitingSend(Reply(), end, self.now, self.slaves)), self.responder(end)
+                Hold(ACK_WAIT, 60_000, WaitingSend(Reply(), end, self.now, self.slaves)), self.responder(end)
             )
 
     def responder(self, number: int) -> Responder:
@@ -190,7 +190,7 @@ def test_what_the_broker_has_stored_itself_is_answered_all_the_same() -> None:
         waiting = Waiting(broker_role=SYNC_MASTER, in_sync_replicas=2, slave_timeout=1, sync_flush_timeout=1)
         confirming = AckWaiter(waiting.disk, BrokerConfig(), lambda: 1, lambda: waiting.now)  # type: ignore[arg-type]
         for number, hold in enumerate(
-            (confirming.answer(Reply(), 10, None), confirming.answer_in_the_end(Reply(remark="FOUND"), 10))
+            (confirming.answer(Reply(), 10, None), confirming.answer_regardless(Reply(remark="FOUND"), 10))
         ):
             assert isinstance(hold, Hold)
             waiting.sends.keep(hold, waiting.responder(number))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import NamedTuple
 
-from rocketmq_py.broker.cluster.route_lookup import ask_route
+from rocketmq_py.broker.cluster.route_lookup import query_route
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.send.message_properties import encode
 from rocketmq_py.core.producer.send_attempts import RoundRobin
@@ -128,7 +128,7 @@ class EscapeBridge:
     async def _route(self, topic: str) -> TopicRoute:
         known = self._routes.get(topic)
         if known is None or known.until_ms <= self._clock():
-            route = await ask_route(self._config, self._outward, topic)
+            route = await query_route(self._config, self._outward, topic)
             if route is None:
                 raise NoRouteError(f"no name server tells which brokers have topic {topic}")
             known = self._routes[topic] = _Known(route, self._clock() + _ROUTE_MS)

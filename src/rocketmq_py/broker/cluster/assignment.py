@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from rocketmq_py.broker.cluster.clients import Clients
-from rocketmq_py.broker.cluster.route_lookup import ask_route
+from rocketmq_py.broker.cluster.route_lookup import query_route
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.request_modes import RequestModes
 from rocketmq_py.broker.metadata.topics import TopicConfigs, is_readable
@@ -54,14 +54,14 @@ class QueueAssignments:
         topics: TopicConfigs,
         clients: Clients,
         modes: RequestModes,
-        outward: RpcClient,
+        rpc_client: RpcClient,
         clock: Callable[[], int],
     ) -> None:
         self._config = config
         self._topics = topics
         self._clients = clients
         self._modes = modes
-        self._outward = outward
+        self._rpc_client = rpc_client
         self._clock = clock
         self._known: dict[str, _Known] = {}
 
@@ -127,5 +127,5 @@ class QueueAssignments:
 
     async def _ask(self, topic: str) -> list[MessageQueue] | None:
         """What name servers tell: none for a topic they do not know; None when none answers."""
-        route = await ask_route(self._config, self._outward, topic)
+        route = await query_route(self._config, self._rpc_client, topic)
         return None if route is None else route.read_queues

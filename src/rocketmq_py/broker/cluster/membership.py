@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from rocketmq_py.broker.cluster.route_lookup import first_told
+from rocketmq_py.broker.cluster.route_lookup import ask_name_servers
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.ha.role import Role
 from rocketmq_py.errors import BadHeader, RocketMQError
@@ -34,11 +34,11 @@ class Membership:
     """
 
     def __init__(
-        self, config: BrokerConfig, role: Role, outward: RpcClient, address: str, renew: Callable[[], None]
+        self, config: BrokerConfig, role: Role, rpc_client: RpcClient, address: str, renew: Callable[[], None]
     ) -> None:
         self._config = config
         self._role = role
-        self._outward = outward
+        self._rpc_client = rpc_client
         self._address = address
         self._renew = renew
         self._work = Background()
@@ -56,7 +56,7 @@ class Membership:
     async def stop(self) -> None:
         """End. Harmless when ended already."""
         await self._work.stop()
-        self._outward.close()
+        self._rpc_client.close()
 
     def notified(self, news: NotifyMinBrokerIdChange) -> None:
         """A name server says that another broker of a name has the smallest id now."""
@@ -74,10 +74,10 @@ class Membership:
         failures: list[RocketMQError] = []
 
         async def ask(address: str) -> dict[int, str] | None:
-            reply = await self._outward.ask(address, command, self._timeout)
+            reply = await self._rpc_client.ask(address, command, self._timeout)
             return _members(bytes(reply.body)) or None
 
-        found = await first_told(self._config, ask, lambda _, error: failures.append(error))
+        found = await ask_name_servers(self._config, ask, lambda _, error: failures.append(error))
         if found is not None:
             self._is_failing = False
         elif failures and not self._is_failing:
@@ -107,7 +107,7 @@ class Membership:
 
     async def _beat_at(self, address: str, command: Command) -> None:
         try:
-            await self._outward.invoke(address, command, self._timeout)
+            await self._rpc_client.invoke(address, command, self._timeout)
         except RocketMQError as e:
             _log.debug("name server %s does not hear that this broker is alive: %s", address, e)
 

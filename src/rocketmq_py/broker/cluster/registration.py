@@ -45,11 +45,11 @@ class Registration:
     """
 
     def __init__(
-        self, config: BrokerConfig, topics: TopicConfigs, outward: RpcClient, address: str, role: Role
+        self, config: BrokerConfig, topics: TopicConfigs, rpc_client: RpcClient, address: str, role: Role
     ) -> None:
         self._config = config
         self._topics = topics
-        self._outward = outward
+        self._rpc_client = rpc_client
         self._address = address
         self._role = role
         self._leaving = False
@@ -63,7 +63,7 @@ class Registration:
         """Will tell of what has changed once those before it have been told."""
         self._telling: set[asyncio.Task[None]] = set()
         self._one_at_a_time = asyncio.Lock()
-        outward.on_lost = self._retry
+        rpc_client.on_lost = self._retry
 
     async def start(self) -> None:
         """Register everywhere once, then keep doing so."""
@@ -76,7 +76,7 @@ class Registration:
         if self._role.is_slave:
             return  # nobody does
         self._leaving = True
-        self._topics.touch()
+        self._topics.announce_all()
         await self.flush()
 
     @property
@@ -93,8 +93,8 @@ class Registration:
             await asyncio.gather(*self._telling, return_exceptions=True)
             await asyncio.gather(*map(self._unregister, self._config.namesrv_addresses))
             if self._leaving:
-                self._topics.touch()  # a name server that still knows us is to see a difference after the next start
-        self._outward.close()
+                self._topics.announce_all()  # name servers must see another version after the next start
+        self._rpc_client.close()
 
     def changed(self, topics: Iterable[TopicConfig]) -> None:
         """Topics were created or changed; the name servers hear of it with the next turn of the event loop."""
@@ -188,7 +188,7 @@ class Registration:
 
     async def _register_at(self, address: str, command: Command, timeout: float) -> None:
         try:
-            reply = await self._outward.ask(address, command, timeout)
+            reply = await self._rpc_client.ask(address, command, timeout)
             told = RegisterBrokerResponse.from_ext(reply.ext)
             self._role.told(address, told.master_addr, told.ha_server_addr)
             self._take_order(reply.body)
@@ -225,7 +225,7 @@ class Registration:
         )  # fmt: skip
         command = Command(RequestCode.UNREGISTER_BROKER, ext=header.to_ext())
         try:
-            await self._outward.invoke(address, command, _UNREGISTER_SECONDS)
+            await self._rpc_client.invoke(address, command, _UNREGISTER_SECONDS)
         except RocketMQError as e:
             _log.info("not unregistered at name server %s: %s", address, e)
 

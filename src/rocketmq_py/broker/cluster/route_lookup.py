@@ -25,7 +25,7 @@ T = TypeVar("T")
 _SECONDS = 3.0
 
 
-async def first_told(
+async def ask_name_servers(
     config: BrokerConfig, ask: Callable[[str], Awaitable[T | None]], failed: Callable[[str, RocketMQError], None]
 ) -> T | None:
     """What the first name server tells that can; None when none can.
@@ -44,13 +44,13 @@ async def first_told(
     return None
 
 
-async def ask_route(config: BrokerConfig, outward: RpcClient, topic: str) -> TopicRoute | None:
+async def query_route(config: BrokerConfig, rpc_client: RpcClient, topic: str) -> TopicRoute | None:
     """The route of a topic, without queues if the name server that answers does not know it; None if none answers."""
     request = Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, ext=GetRouteInfo(topic=topic).to_ext())
 
     async def ask(address: str) -> TopicRoute:
         try:
-            reply = await outward.ask(address, request, _SECONDS)
+            reply = await rpc_client.ask(address, request, _SECONDS)
         except TopicNotExist:
             return TopicRoute(topic, TopicRouteData())
         return TopicRoute(topic, TopicRouteData.decode(bytes(reply.body)))
@@ -58,4 +58,4 @@ async def ask_route(config: BrokerConfig, outward: RpcClient, topic: str) -> Top
     def failed(address: str, error: RocketMQError) -> None:
         _log.warning("name server %s does not tell the queues of topic %s: %s", address, topic, error)
 
-    return await first_told(config, ask, failed)
+    return await ask_name_servers(config, ask, failed)

@@ -76,8 +76,8 @@ class GroupHandlers:
         del peer, body
         self._groups.delete(request.header.group_name)
         if request.header.clean_offset:
-            self._offsets.forget_group(request.header.group_name)
-        self._stats.forget_group(request.header.group_name)
+            self._offsets.remove_group(request.header.group_name)
+        self._stats.remove_group(request.header.group_name)
         return Reply()
 
     @handles(Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)

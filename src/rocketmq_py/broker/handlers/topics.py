@@ -85,8 +85,8 @@ class TopicHandlers:
         self._check_system(topic)
         for name in (topic, *self._retry_topics(topic)):
             self._topics.delete(name)
-            self._offsets.forget_topic(name)
-            self._stats.forget_topic(name)
+            self._offsets.remove_topic(name)
+            self._stats.remove_topic(name)
             self._store.delete_topic(name)
         await self._registration.flush()
         return Reply()

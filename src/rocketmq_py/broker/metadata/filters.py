@@ -166,7 +166,7 @@ class ConsumerFilters:
             del self.table[topic][group]
             return None
 
-    def most_cost(self, group: str) -> int:
+    def highest_cost(self, group: str) -> int:
         """The most an expression of a group may cost, whichever of its topics it is of, from the longest text."""
         found = (groups[group] for groups in self.table.values() if group in groups)
         return max((_COST_OF_A_CHARACTER * len(data.expression) for data in found), default=1)
@@ -178,11 +178,11 @@ class ConsumerFilters:
             topics.add(subscription.topic)
             if not is_tag_type(subscription.expression_type) and subscription.sub_string:
                 self._register(group, subscription)
-        self._bury(group, but=topics)
+        self._mark_dead(group, but=topics)
 
     def unregister(self, group: str) -> None:
         """The last member of a group has gone."""
-        self._bury(group, but=set())
+        self._mark_dead(group, but=set())
 
     def _register(self, group: str, wanted: SubscriptionData) -> None:
         known = self.get(wanted.topic, group)
@@ -211,7 +211,7 @@ class ConsumerFilters:
             client_version=wanted.sub_version, born_time=self._clock(), bloom_filter_data=bloom_data(group, topic),
         )  # fmt: skip
 
-    def _bury(self, group: str, but: set[str]) -> None:
+    def _mark_dead(self, group: str, but: set[str]) -> None:
         for topic, groups in self.table.items():
             data = groups.get(group)
             if data is not None and topic not in but and not data.is_dead:

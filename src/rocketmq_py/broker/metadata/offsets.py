@@ -184,10 +184,10 @@ class ConsumerOffsets:
             self._keys.add(f"{topic}@{target}", topic, target)
             self._changed = True
 
-    def forget_group(self, group: str) -> None:
+    def remove_group(self, group: str) -> None:
         self._forget(self._keys.take_group(group))
 
-    def forget_topic(self, topic: str) -> None:
+    def remove_topic(self, topic: str) -> None:
         self._forget(self._keys.take_topic(topic))
 
     def _forget(self, keys: Iterable[str]) -> None:

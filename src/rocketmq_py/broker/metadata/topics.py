@@ -47,12 +47,12 @@ class TopicConfigs:
 
     def load(self) -> None:
         """Take over what the file holds; topics the broker creates itself keep what the file says of them."""
-        if not self.peek():
+        if not self.read_file():
             self.persist()
             return
         self.catch_up()
 
-    def peek(self) -> bool:
+    def read_file(self) -> bool:
         """As :meth:`load`, but the file is only read; whether there is one."""
         tree = self._file.load()
         if tree is None:
@@ -157,7 +157,7 @@ class TopicConfigs:
         if found:
             self._changed(found)
 
-    def touch(self) -> None:
+    def announce_all(self) -> None:
         """All topics are to be told anew to whoever listens, though none has changed itself."""
         self._changed(list(self.table.values()))
 

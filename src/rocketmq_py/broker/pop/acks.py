@@ -143,7 +143,7 @@ class PopAcks:
     def _answer(self, reply: Reply, appended: Appended | None) -> Reply | Hold:
         if self._confirming is None or appended is None:
             return reply
-        return self._confirming.answer_in_the_end(reply, appended.physical_offset + appended.size)
+        return self._confirming.answer_regardless(reply, appended.physical_offset + appended.size)
 
 
 def _key(header: AckMessage | ChangeInvisibleTime, info: ExtraInfo) -> CkKey:

@@ -282,7 +282,7 @@ class PopService:
         if self._confirming is None or not work.end:
             return reply
         reply.body = b"".join(work.pieces)  # what the log lends is for an answer that goes at once
-        return self._confirming.answer_in_the_end(reply, work.end)
+        return self._confirming.answer_regardless(reply, work.end)
 
     def _wait(self, key: PollKey, work: _Work, held: HeldPop) -> Reply | Hold:
         deadline = held.born + work.header.poll_time

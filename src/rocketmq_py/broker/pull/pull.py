@@ -222,7 +222,7 @@ class PullService:
             return None
         if self._config.filter_support_retry and names.is_retry_topic(header.topic):
             group = header.consumer_group
-            return sql_filter(partial(self._of_first_topic, group), self._filters.most_cost(group))
+            return sql_filter(partial(self._of_first_topic, group), self._filters.highest_cost(group))
         return sql_filter(lambda _: compiled, compiled.cost)
 
     def _compiled(self, header: PullMessage, expression: str, kind: str) -> SqlFilter:

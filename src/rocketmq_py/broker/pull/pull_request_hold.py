@@ -30,22 +30,22 @@ class PullRequestHoldService:
     """The broker's held pulls.
 
     :param limit: how many may wait at a time, looked at for each.
-    :param soon: runs a callback in the next turn of the event loop: arrivals are told from within the store, and a pull
-        that runs again reads from it.
+    :param call_soon: runs a callback in the next turn of the event loop. The store reports arrivals while it is busy,
+        and a pull that runs again reads from it.
     """
 
     def __init__(
         self,
-        puller: PullService,
+        pull_service: PullService,
         store: MessageStore,
-        soon: Callable[[Callable[[], None]], object],
+        call_soon: Callable[[Callable[[], None]], object],
         limit: Callable[[], int] = lambda: 100_000,
     ) -> None:
         self._limit = limit
         self._full = False
-        self._puller = puller
+        self._pull_service = pull_service
         self._store = store
-        self._soon = soon
+        self._call_soon = call_soon
         self._table: HoldTable[Waiting] = HoldTable()
         self._woken: list[Waiting] = []
 
@@ -114,7 +114,7 @@ class PullRequestHoldService:
         if not waiting:
             return
         if not self._woken:
-            self._soon(lambda: self._answer(self._take_woken()))
+            self._call_soon(lambda: self._answer(self._take_woken()))
         self._woken += waiting
 
     def _take_woken(self) -> list[Waiting]:
@@ -129,7 +129,7 @@ class PullRequestHoldService:
 
     def _run(self, pull: HeldPull) -> Reply:
         try:
-            outcome = self._puller.pull(pull.peer, pull.request, may_hold=False)
+            outcome = self._pull_service.pull(pull.peer, pull.request, may_hold=False)
         except Exception as e:  # noqa: BLE001 - one pull that fails must not leave the others without an answer
             return failure(e, "a held pull", pull.peer.address)
         assert isinstance(outcome, Reply)

@@ -21,7 +21,7 @@ from rocketmq_py.server.peer import answer_all
 from rocketmq_py.store import MessageStore
 from rocketmq_py.store.settings import SYNC_FLUSH
 
-CONFIRMED = "confirmed"
+ACK_WAIT = "ack wait"
 """The key of what is held here."""
 
 
@@ -77,7 +77,7 @@ class AckWaiter:
         """The answer itself for a message that does not wait (property WAIT=false), else a hold of it."""
         return reply if _is_hurried(properties) else self._hold(reply, end, None)
 
-    def answer_in_the_end(self, reply: Reply, end: int) -> Reply | Hold:
+    def answer_regardless(self, reply: Reply, end: int) -> Reply | Hold:
         """As :meth:`answer` for what the broker itself has stored: whoever waited too long gets the same answer."""
         return self._hold(reply, end, reply)
 
@@ -87,8 +87,8 @@ class AckWaiter:
         if not self._flushes and not slaves:
             return reply
         now = self._clock()
-        unconfirmed = WaitingSend(reply, end, now, slaves, late)
-        return Hold(CONFIRMED, now + max(config.sync_flush_timeout, config.slave_timeout), unconfirmed)
+        waiting = WaitingSend(reply, end, now, slaves, late)
+        return Hold(ACK_WAIT, now + max(config.sync_flush_timeout, config.slave_timeout), waiting)
 
 
 def flushes(store: MessageStore) -> bool:
@@ -131,11 +131,11 @@ class WaitingSends:
 
     def keep(self, hold: Hold, responder: Responder) -> None:
         """Answer a held send when its message is safe."""
-        unconfirmed: WaitingSend = hold.payload
-        waits = self._waits.get(unconfirmed.slaves)
+        waiting: WaitingSend = hold.payload
+        waits = self._waits.get(waiting.slaves)
         if waits is None:
-            waits = self._waits[unconfirmed.slaves] = Waits()
-        waits.add(unconfirmed.end, unconfirmed.since_ms, (responder, unconfirmed))
+            waits = self._waits[waiting.slaves] = Waits()
+        waits.add(waiting.end, waiting.since_ms, (responder, waiting))
         if self._flushes and self._flushing is None:
             self._watch_disk()
         if self._timer is None:
@@ -146,7 +146,7 @@ class WaitingSends:
         for slaves, waits in self._waits.items():
             if waits:
                 reached = waits.reached(self._safe_end(slaves, waits.furthest))
-                answer_all((responder, unconfirmed.reply) for responder, unconfirmed in reached)
+                answer_all((responder, waiting.reply) for responder, waiting in reached)
 
     def _safe_end(self, slaves: int, furthest: int) -> int:
         ends = [self._acknowledged(slaves)] if slaves > 0 else []
@@ -200,19 +200,19 @@ class WaitingSends:
         late: list[tuple[Responder, Reply]] = []
         for waits in self._waits.values():
             while (first := waits.first) is not None and self._deadline(first) <= now:
-                responder, unconfirmed = waits.pop()
-                late.append((responder, _late(unconfirmed, self._lateness(unconfirmed))))
+                responder, waiting = waits.pop()
+                late.append((responder, _late(waiting, self._lateness(waiting))))
         answer_all(late)
         self._set_timer()
 
-    def _lateness(self, unconfirmed: WaitingSend) -> Code:
+    def _lateness(self, waiting: WaitingSend) -> Code:
         """What a message is told that is stored and not safe in time."""
-        slaves = unconfirmed.slaves
-        if slaves and self._acknowledged(slaves) < unconfirmed.end:
+        slaves = waiting.slaves
+        if slaves and self._acknowledged(slaves) < waiting.end:
             return Code.FLUSH_SLAVE_TIMEOUT
         return Code.FLUSH_DISK_TIMEOUT
 
 
-def _late(unconfirmed: WaitingSend, code: Code, remark: str | None = None) -> Reply:
+def _late(waiting: WaitingSend, code: Code, remark: str | None = None) -> Reply:
     """The answer for a message that is stored, but not known to be safe."""
-    return unconfirmed.late or Reply(code, remark, ext=unconfirmed.reply.ext)
+    return waiting.late or Reply(code, remark, ext=waiting.reply.ext)

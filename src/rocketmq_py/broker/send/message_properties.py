@@ -63,7 +63,7 @@ class PropertyWriter:
         self._new_key = new_key
         self._seen: dict[str, _Others] = {}
 
-    def stamp(self, properties: str, *, is_half: bool = False) -> WrittenProperties | None:
+    def write_common(self, properties: str, *, is_half: bool = False) -> WrittenProperties | None:
         """The stamped properties of a common message; None when :meth:`parse` must have a look.
 
         :param is_half: take a message that asks for a transaction as a common one.
@@ -135,7 +135,7 @@ def encode(properties: Mapping[str, str]) -> str:
     return "".join([f"{name}\x01{value}\x02" for name, value in properties.items()])
 
 
-def stamped(properties: Mapping[str, str]) -> WrittenProperties:
+def written(properties: Mapping[str, str]) -> WrittenProperties:
     """Parsed properties in the form the store takes."""
     code = tags_code(properties.get("TAGS"))
     return WrittenProperties(encode(properties), code, properties.get("KEYS"), properties.get("UNIQ_KEY", ""))

@@ -48,7 +48,7 @@ class ReplyService:
         store_host: bytes,
         address: str,
         clock: Callable[[], int],
-        confirming: AckWaiter | None,
+        ack_waiter: AckWaiter | None,
     ) -> None:
         self._config = config
         self._store = store
@@ -57,7 +57,7 @@ class ReplyService:
         self._host = store_host
         self._address = address
         self._clock = clock
-        self._confirming = confirming
+        self._ack_waiter = ack_waiter
 
     async def take(self, peer: Peer, header: SendHeader, body: bytes) -> Reply | Hold:
         """Pass a reply on, then store it, whether it found its client or not.
@@ -119,8 +119,8 @@ class ReplyService:
             header.reconsume_times or 0, 0, properties.get(Property.UNIQUE_KEY), properties.get(Property.KEYS),
         )  # fmt: skip
         try:
-            if self._confirming is not None:
-                self._confirming.check(header.properties)
+            if self._ack_waiter is not None:
+                self._ack_waiter.check(header.properties)
             appended = self._store.append(record)
         except (BrokerError, MessageIllegal, StoreError) as e:
             _log.warning("a reply of group %s at %s was not stored: %s", header.producer_group, peer.address, e)
@@ -129,9 +129,9 @@ class ReplyService:
             msg_id=offset_msg_id(self._host, appended.physical_offset), queue_id=target.queue_id,
             queue_offset=appended.queue_offset,
         )  # fmt: skip
-        if self._confirming is None:
+        if self._ack_waiter is None:
             return reply
-        return self._confirming.answer(reply, appended.physical_offset + appended.size, header.properties)
+        return self._ack_waiter.answer(reply, appended.physical_offset + appended.size, header.properties)
 
 
 def _plain(address: str) -> str:

@@ -13,7 +13,7 @@ import msgspec
 from rocketmq_py.broker import remarks
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.send.ack_waiter import AckWaiter
-from rocketmq_py.broker.send.message_properties import PropertyWriter, decode, stamped
+from rocketmq_py.broker.send.message_properties import PropertyWriter, decode, written
 from rocketmq_py.broker.send.retry_topics import RetryTopics
 from rocketmq_py.broker.send.send_validation import SendHeader, SendTarget, SendTargets
 from rocketmq_py.broker.transaction.half_batches import half_batch
@@ -43,7 +43,7 @@ class SendService:
     :param redirect: makes a record wait whose properties ask for a delay or a time.
     :param halves: keeps half messages until their transactions end.
     :param store_host: this broker's packed address, the beginning of every message id.
-    :param confirming: tells which sends wait until their message is safe; None when none does.
+    :param ack_waiter: tells which sends wait until their message is safe; None when none does.
     """
 
     def __init__(
@@ -52,18 +52,18 @@ class SendService:
         store: MessageStore,
         targets: SendTargets,
         redirect: Redirect,
-        stamper: PropertyWriter,
+        property_writer: PropertyWriter,
         retries: RetryTopics,
         halves: RecentHalves,
         store_host: bytes,
-        confirming: AckWaiter | None,
+        ack_waiter: AckWaiter | None,
     ) -> None:
         self._config = config
         self._store = store
         self._retries = retries
         self._redirect = redirect
-        self._stamper = stamper
-        self._stamp = stamper.stamp
+        self._property_writer = property_writer
+        self._write_common = property_writer.write_common
         self._halves = halves
         self._host = store_host
         self._host_hex = store_host.hex().upper()
@@ -71,12 +71,12 @@ class SendService:
         self._trace_on = "true" if config.trace_on else "false"
         self.extra = {"MSG_REGION": self._region, "TRACE_ON": self._trace_on}
         """What every answer to a send carries."""
-        self._confirming = confirming
+        self._ack_waiter = ack_waiter
         self.targets = targets
-        self.take_settings()
+        self.apply_settings()
         self._known = self.targets.known.get
 
-    def take_settings(self) -> None:
+    def apply_settings(self) -> None:
         """Take over settings that may have changed."""
         self._max_body = self._store.config.max_message_size
         self.targets.known.clear()
@@ -92,7 +92,7 @@ class SendService:
             if target is not None and half is not None:
                 return self._append(half.record, target.queue_text, header.properties, half=half)
             return self._send_carefully(peer, request, body)
-        marked = self._stamp(header.properties or "")
+        marked = self._write_common(header.properties or "")
         if marked is None or target.is_retry:
             return self._send_carefully(peer, request, body)
         text, code, keys, uniq_key, _ = marked
@@ -110,7 +110,7 @@ class SendService:
         is_prepared = header.sys_flag & _UNCOMMON_FLAGS == TRANSACTION_PREPARED
         if not is_prepared or target.is_retry or not 0 < len(body) <= self._max_body:
             return None
-        marked = self._stamp(header.properties or "", is_half=True)
+        marked = self._write_common(header.properties or "", is_half=True)
         if marked is None or self._config.reject_transaction_message:
             return None
         half = halve(marked, target, header, body, peer.host)
@@ -121,10 +121,10 @@ class SendService:
         inner: int = 0, half: RecentHalf | None = None,
     ) -> Reply | Hold:  # fmt: skip
         """Store a record, which is one of a batch of ``inner`` messages unless that is 0."""
-        if self._confirming is not None:
-            self._confirming.check(sent_properties)
+        if self._ack_waiter is not None:
+            self._ack_waiter.check(sent_properties)
         appended = self._store.append_inner_batch(record, inner) if inner else self._store.append(record)
-        if half is not None and self._confirming is None:  # otherwise its end may come before it is safe
+        if half is not None and self._ack_waiter is None:  # otherwise its end may come before it is safe
             self._halves.keep(half, appended)
         ext = {
             "msgId": f"{self._host_hex}{appended.physical_offset:016X}",
@@ -139,9 +139,9 @@ class SendService:
         if handle is not None:
             ext["recallHandle"] = handle
         reply = Reply(ext=ext)
-        if self._confirming is None:
+        if self._ack_waiter is None:
             return reply
-        return self._confirming.answer(reply, appended.physical_offset + appended.size, sent_properties)
+        return self._ack_waiter.answer(reply, appended.physical_offset + appended.size, sent_properties)
 
     def _send_carefully(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Every check in Java's order; refusals carry the region and the trace switch, as Java's do."""
@@ -168,14 +168,14 @@ class SendService:
     def _record(self, peer: Peer, request: Request, target: SendTarget, body: bytes) -> NewRecord:
         """What is stored of any message: perhaps elsewhere, perhaps later."""
         header: SendHeader = request.header
-        properties = self._stamper.parse(header.properties or "")
+        properties = self._property_writer.parse(header.properties or "")
         topic, queue_id = target.topic, target.queue_id
         if target.is_retry and self._retries.is_dead(header, request.version):
             topic, queue_id = self._retries.dead_letters(header.topic), 0
             properties["DELAY"] = "-1"
         sys_flag = header.sys_flag & ~HOSTS_V6 | target.sys_flag
         self._refuse_unsupported(header, properties, sys_flag)
-        text, code, keys, uniq_key, _ = stamped(properties)
+        text, code, keys, uniq_key, _ = written(properties)
         raw = text.encode()
         if len(raw) > MAX_PROPERTIES:
             raise self._illegal()
@@ -229,7 +229,7 @@ class SendService:
 
     def _store_inner(self, peer: Peer, header: SendHeader, target: SendTarget, body: bytes) -> Reply | Hold:
         """Store a batch that stays one record, since the queues of its topic are made for that."""
-        text, code, keys, uniq_key, _ = stamped(self._stamper.parse(header.properties or ""))
+        text, code, keys, uniq_key, _ = written(self._property_writer.parse(header.properties or ""))
         record = NewRecord(
             target.topic, target.queue_id, body, text.encode(), code, header.sys_flag & ~HOSTS_V6 | target.sys_flag,
             header.flag, header.born_timestamp, peer.host, header.reconsume_times or 0, 0, uniq_key, keys,
@@ -241,8 +241,8 @@ class SendService:
             raise self._illegal() from e
 
     def _store_batch(self, batch: NewBatch, header: SendHeader, target: SendTarget) -> Reply | Hold:
-        if self._confirming is not None:
-            self._confirming.check(header.properties)
+        if self._ack_waiter is not None:
+            self._ack_waiter.check(header.properties)
         try:
             appended = self._store.append_batch(batch)
         except (MessageIllegal, CorruptRecord) as e:
@@ -257,10 +257,10 @@ class SendService:
         if uniq_key is not None:
             ext["transactionId"] = uniq_key
         reply = Reply(ext=ext)
-        if self._confirming is None:
+        if self._ack_waiter is None:
             return reply
         end = appended.physical_offsets[0] + appended.size
-        return self._confirming.answer(reply, end, header.properties)
+        return self._ack_waiter.answer(reply, end, header.properties)
 
     # -- half messages
 
@@ -272,8 +272,8 @@ class SendService:
         header: SendHeader = request.header
         try:
             target = self.target(header, peer)
-            if self._confirming is not None:
-                self._confirming.check(header.properties)
+            if self._ack_waiter is not None:
+                self._ack_waiter.check(header.properties)
             places, first, end = self._store_halves(peer, request, target, body)
         except (MessageIllegal, CorruptRecord):
             return Reply(Code.MESSAGE_ILLEGAL, remarks.message_illegal(self._max_body), ext=self.extra)
@@ -281,9 +281,9 @@ class SendService:
             return Reply(e.code, e.remark, ext=self.extra)
         ext = {"queueId": target.queue_text, "queueOffset": str(first), **self.extra}
         reply = Reply(ext=ext, body=encode_offsets(places))
-        if self._confirming is None:
+        if self._ack_waiter is None:
             return reply
-        return self._confirming.answer(reply, end, header.properties)
+        return self._ack_waiter.answer(reply, end, header.properties)
 
     def _store_halves(
         self, peer: Peer, request: Request, target: SendTarget, body: bytes
@@ -298,7 +298,7 @@ class SendService:
         if not found:
             raise self._illegal()
         stored = self._store.append_many([record for _, record in found])
-        if self._confirming is None:
+        if self._ack_waiter is None:
             for (half, _), appended in zip(found, stored, strict=True):
                 if half is not None:
                     self._halves.keep(half, appended)
@@ -313,7 +313,7 @@ class SendService:
         shape = same_shape(body)
         if shape is None or not 0 < len(shape.bodies[0]) <= self._max_body:
             return None
-        batch = half_batch(shape, self._stamper, target, header, peer.host)
+        batch = half_batch(shape, self._property_writer, target, header, peer.host)
         return batch if batch is not None and batch.shape.properties_size <= MAX_PROPERTIES else None
 
     def _one_half(

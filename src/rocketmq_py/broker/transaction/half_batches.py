@@ -26,15 +26,15 @@ _TIMER = "TIMER_"
 
 
 def half_batch(
-    shape: SameShape, stamper: PropertyWriter, target: SendTarget, header: SendHeader, born_host: bytes
+    shape: SameShape, property_writer: PropertyWriter, target: SendTarget, header: SendHeader, born_host: bytes
 ) -> NewAlike | None:
     """The half messages of messages that are common but for asking for a transaction; None for any others."""
-    marked = stamper.stamp(shape.properties.decode("utf-8", "replace"), is_half=True)
+    marked = property_writer.write_common(shape.properties.decode("utf-8", "replace"), is_half=True)
     if marked is None or marked.group is None or shape.uniq_keys is None:
         return None
     if not shape.varied.isdisjoint(_OF_TRANSACTION):
         return None
-    own = shape.extended(f"{stamper.suffix}{Property.TRANSACTION_ID}\x01".encode(), shape.uniq_keys, b"\x02")
+    own = shape.extended(f"{property_writer.suffix}{Property.TRANSACTION_ID}\x01".encode(), shape.uniq_keys, b"\x02")
     flags = header.sys_flag & ~(TRANSACTION_MASK | HOSTS_V6) | target.sys_flag
     return NewAlike(
         names.HALF_TOPIC, QUEUE, own.extended(real_place(target.topic, target.queue_text)), flags,

@@ -1,6 +1,6 @@
 """What the parts of a push consumer share: its group, subscriptions, queues, offsets and meters.
 
-State and nothing else; the parts that act on it stand in the other ``push_*`` modules.
+ConsumerState and nothing else; the parts that act on it stand in the other ``push_*`` modules.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rocketmq_py.protocol.bodies.common import SubscriptionData
 from rocketmq_py.protocol.names import retry_topic
 
 
-class State(enum.Enum):
+class ConsumerState(enum.Enum):
     """Where in its life a consumer is."""
 
     NEW = "new"
@@ -36,7 +36,7 @@ class State(enum.Enum):
     CLOSED = "closed"
 
 
-class Group:
+class ConsumerGroup:
     """One member of a consumer group.
 
     ``announced`` are the subscriptions the brokers are known to have: pulls carry their versions, since a broker
@@ -51,7 +51,7 @@ class Group:
         self.instance = instance
         self.options = options
         self.retry_topic = retry_topic(name)
-        self.state = State.NEW
+        self.state = ConsumerState.NEW
         self.started_at = 0.0
         self.suspended = False
         self.subscriptions: dict[str, SubscriptionData] = {}

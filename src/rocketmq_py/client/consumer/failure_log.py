@@ -24,7 +24,7 @@ class FailureLog:
         self._lost = lost
         self._kind: type[RocketMQError] | None = None
 
-    def begins(self, error: RocketMQError) -> int:
+    def failed(self, error: RocketMQError) -> int:
         """A request has failed; the level to log it at."""
         known, self._kind = self._kind, type(error)
         if self._kind is known:
@@ -35,7 +35,7 @@ class FailureLog:
             self._lost.add(self._broker_name)
         return logging.WARNING
 
-    def ends(self) -> int | None:
+    def recovered(self) -> int | None:
         """A request has succeeded; the level to log that at when the one before had failed."""
         if self._kind is None:
             return None

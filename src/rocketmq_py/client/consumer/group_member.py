@@ -14,7 +14,7 @@ from typing import Any, Self, cast
 
 from rocketmq_py.client.client_instance import ClientInstance, ClientSettings
 from rocketmq_py.client.consumer import running_info, stacks
-from rocketmq_py.client.consumer.consumer_group import Group, State
+from rocketmq_py.client.consumer.consumer_group import ConsumerGroup, ConsumerState
 from rocketmq_py.client.consumer.options import PushOptions
 from rocketmq_py.client.consumer.running_info import Health
 from rocketmq_py.errors import ClosedError, NoRouteError
@@ -27,9 +27,9 @@ BROADCASTING_INSTANCE = "DEFAULT"
 
 def split(settings: Mapping[str, Any]) -> tuple[ClientSettings, dict[str, Any]]:
     """Keyword arguments of a member: those of its client, and its own options."""
-    of_client = {name: value for name, value in settings.items() if name in ClientSettings.__annotations__}
-    options = {name: value for name, value in settings.items() if name not in of_client}
-    return cast("ClientSettings", of_client), options
+    client_settings = {name: value for name, value in settings.items() if name in ClientSettings.__annotations__}
+    options = {name: value for name, value in settings.items() if name not in client_settings}
+    return cast("ClientSettings", client_settings), options
 
 
 class GroupMember(ABC):
@@ -51,7 +51,7 @@ class GroupMember(ABC):
             settings["instance_name"] = BROADCASTING_INSTANCE
         self._owns_instance = instance is None
         self._instance = instance or ClientInstance(namesrv, **settings)
-        self._group = Group(check_group(group), self._instance, options)
+        self._group = ConsumerGroup(check_group(group), self._instance, options)
         self._closed = asyncio.Event()
 
     @property
@@ -65,7 +65,7 @@ class GroupMember(ABC):
         return self._instance.client_id
 
     def health(self) -> Health:
-        """State, queues, rates and stuck listeners as they are now."""
+        """ConsumerState, queues, rates and stuck listeners as they are now."""
         return running_info.health(self._group)
 
     async def lag(self) -> dict[MessageQueue, int]:
@@ -106,23 +106,23 @@ class GroupMember(ABC):
 
     @property
     def _is_ending(self) -> bool:
-        return self._group.state in (State.CLOSING, State.CLOSED)
+        return self._group.state in (ConsumerState.CLOSING, ConsumerState.CLOSED)
 
-    async def _begin(self, give_up: Callable[[], Awaitable[None]]) -> None:
-        """Joins the group unless it has been done; a start that fails ends with ``give_up``.
+    async def _begin(self, release: Callable[[], Awaitable[None]]) -> None:
+        """Joins the group unless it has been done; a start that fails ends with ``release``.
 
         :raises ClosedError: it was closed before.
         """
         self._instance.connections.check_usable()
         if self._is_ending:
             raise self._closed_error()
-        if self._group.state is not State.NEW:
+        if self._group.state is not ConsumerState.NEW:
             return
-        self._group.state = State.STARTING
+        self._group.state = ConsumerState.STARTING
         try:
             await self._join()
         except BaseException:
-            await give_up()
+            await release()
             raise
 
     async def _learn_routes(self, topics: Iterable[str]) -> None:
@@ -134,7 +134,7 @@ class GroupMember(ABC):
     def _check_running(self) -> None:
         if self._is_ending:
             raise self._closed_error()
-        if self._group.state is not State.RUNNING:
+        if self._group.state is not ConsumerState.RUNNING:
             raise ClosedError(f"the consumer of group {self.group} is not started; call start() or use it as a context")
 
     def _closed_error(self) -> ClosedError:
@@ -145,12 +145,12 @@ class GroupMember(ABC):
         if self._is_ending:
             await self._closed.wait()
             return
-        self._group.state = State.CLOSING
+        self._group.state = ConsumerState.CLOSING
         try:
             await take_apart()
         finally:
             if self._owns_instance:
                 await self._instance.stop()
-            self._group.state = State.CLOSED
+            self._group.state = ConsumerState.CLOSED
             self._group.queues.clear()
             self._closed.set()

@@ -119,12 +119,12 @@ class OffsetStore(OffsetTable, abc.ABC):
 class BrokerOffsetStore(OffsetStore):
     """Offsets of a group whose members share the queues: stored at the brokers."""
 
-    __slots__ = ("_group", "_untold")
+    __slots__ = ("_failing_brokers", "_group")
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
         super().__init__(instance)
         self._group = group
-        self._untold: set[str] = set()
+        self._failing_brokers: set[str] = set()
 
     async def fetch(self, queue: MessageQueue) -> int | None:
         """The group's offset as the broker has it, None when it has none.
@@ -171,8 +171,8 @@ class BrokerOffsetStore(OffsetStore):
         try:
             await self._update(queue, offset, confirm=confirm)
         except RocketMQError as e:
-            level = logging.DEBUG if queue.broker_name in self._untold else logging.WARNING
-            self._untold.add(queue.broker_name)
+            level = logging.DEBUG if queue.broker_name in self._failing_brokers else logging.WARNING
+            self._failing_brokers.add(queue.broker_name)
             _log.log(level, "offset %d of %s, group %s, could not be persisted: %s", offset, queue, self._group, e)
         else:
-            self._untold.discard(queue.broker_name)
+            self._failing_brokers.discard(queue.broker_name)

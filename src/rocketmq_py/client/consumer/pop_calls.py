@@ -55,7 +55,7 @@ class PopAnswer(NamedTuple):
     pop_time_ms: int
 
 
-class Attempts:
+class AttemptIds:
     """The names of orderly pops of a queue: each has its own, and one whose answer was lost is made again in its name.
 
     A broker gives nothing of a queue out while a message of it is under way; to whoever asks in the name under which
@@ -107,7 +107,7 @@ class PopCalls:
         invisible: float,
         poll: float,
         start: InitMode,
-        order: Attempts | None,
+        order: AttemptIds | None,
     ) -> PopAnswer | None:
         """Pops messages; None when there are none.
 

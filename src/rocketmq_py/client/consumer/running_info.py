@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from rocketmq_py.client.consumer.consumer_group import Group, State
+from rocketmq_py.client.consumer.consumer_group import ConsumerGroup, ConsumerState
 from rocketmq_py.client.consumer.dispatch.concurrent import Listeners
-from rocketmq_py.client.consumer.dispatch.listeners import Listener, Slice
+from rocketmq_py.client.consumer.dispatch.listeners import ConsumeRequest, Listener
 from rocketmq_py.client.consumer.dispatch.orderly_listeners import OrderlyListener
 from rocketmq_py.core.consumer.flow_control import MEBIBYTE
 from rocketmq_py.core.consumer.orderly import End, OrderedQueue, Run
@@ -76,10 +76,10 @@ class Health:
     def ok(self) -> bool:
         """Whether it runs, every queue is being pulled and no listener is stuck."""
         pulled = all(queue.since_pull < _SILENT for queue in self.queues)
-        return self.state == State.RUNNING.value and pulled and not self.stuck
+        return self.state == ConsumerState.RUNNING.value and pulled and not self.stuck
 
 
-def health(group: Group) -> Health:
+def health(group: ConsumerGroup) -> Health:
     """The state of a consumer as it is now."""
     now = group.now()
     return Health(
@@ -93,19 +93,19 @@ def health(group: Group) -> Health:
     )
 
 
-def _queue_health(group: Group, process: ProcessQueue, now: float) -> QueueHealth:
+def _queue_health(group: ConsumerGroup, process: ProcessQueue, now: float) -> QueueHealth:
     return QueueHealth(
         process.queue, process.count, process.size, group.offsets.get(process.queue), process.accumulated,
         now - process.pulled_at, now - process.consumed_at,
     )  # fmt: skip
 
 
-def _rates(group: Group) -> dict[str, dict[str, float]]:
+def _rates(group: ConsumerGroup) -> dict[str, dict[str, float]]:
     now = group.now()
     return {topic: group.stats(topic).status(now) for topic in group.subscriptions}
 
 
-async def lag(group: Group) -> dict[MessageQueue, int]:
+async def lag(group: ConsumerGroup) -> dict[MessageQueue, int]:
     """Messages of each assigned queue that are not yet consumed, as the brokers count now; of each queue it pops from,
     those that nobody has popped yet.
     """
@@ -119,12 +119,12 @@ async def lag(group: Group) -> dict[MessageQueue, int]:
     return await lag_of(group, sorted(queues))
 
 
-async def lag_of(group: Group, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
+async def lag_of(group: ConsumerGroup, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
     """Messages of some queues that the group has not yet consumed, as the brokers count now."""
     return dict(zip(queues, await asyncio.gather(*(_lag_of(group, queue) for queue in queues)), strict=True))
 
 
-async def _lag_of(group: Group, queue: MessageQueue) -> int:
+async def _lag_of(group: ConsumerGroup, queue: MessageQueue) -> int:
     offsets = group.offsets
     end = await offsets.max_offset(queue)
     done = offsets.get(queue)
@@ -135,7 +135,7 @@ async def _lag_of(group: Group, queue: MessageQueue) -> int:
     return max(0, end - done)
 
 
-def running_info(group: Group) -> dict[str, Any]:
+def running_info(group: ConsumerGroup) -> dict[str, Any]:
     """Java's ConsumerRunningInfo, with queues as keys of ``mqTable`` and ``mqPopTable``."""
     options = group.options
     return {
@@ -163,12 +163,12 @@ def running_info(group: Group) -> dict[str, Any]:
     }
 
 
-def _pop_info(group: Group, process: ProcessQueue) -> dict[str, Any]:
+def _pop_info(group: ConsumerGroup, process: ProcessQueue) -> dict[str, Any]:
     popped_at = int((time() - group.now() + process.pulled_at) * 1000)
     return {"waitAckCount": process.count, "droped": process.dropped, "lastPopTimestamp": popped_at}
 
 
-def _queue_info(group: Group, process: ProcessQueue) -> dict[str, Any]:
+def _queue_info(group: ConsumerGroup, process: ProcessQueue) -> dict[str, Any]:
     wall = time() - group.now()
     kept = process.kept if isinstance(process, OrderedQueue) else ()
     locked_at = process.locked_at if isinstance(process, OrderedQueue) else None
@@ -190,7 +190,7 @@ def _queue_info(group: Group, process: ProcessQueue) -> dict[str, Any]:
     }
 
 
-async def consume_directly(group: Group, listeners: Listeners[Any], message: MessageExt) -> dict[str, Any]:
+async def consume_directly(group: ConsumerGroup, listeners: Listeners[Any], message: MessageExt) -> dict[str, Any]:
     """Has the listener of the message's topic consume it; nothing is settled."""
     restore_topic([message], group.retry_topic)
     listener = listeners.of(message.topic)
@@ -205,12 +205,12 @@ async def consume_directly(group: Group, listeners: Listeners[Any], message: Mes
 
 
 async def _alone(listener: Listener, message: MessageExt) -> bool:
-    piece = Slice(ProcessQueue(message.queue, 0.0), message.topic, [message], listener)
+    request = ConsumeRequest(ProcessQueue(message.queue, 0.0), message.topic, [message], listener)
     if listener.is_async:
-        await listener.arun(piece)
+        await listener.arun(request)
     else:
-        await asyncio.to_thread(listener.run, piece)
-    return bool(piece.done)
+        await asyncio.to_thread(listener.run, request)
+    return bool(request.done)
 
 
 async def _in_order(listener: OrderlyListener, message: MessageExt) -> bool:

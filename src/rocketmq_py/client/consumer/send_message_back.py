@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import Protocol
 
-from rocketmq_py.client.consumer.consumer_group import Group
+from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
 from rocketmq_py.client.producer.sender import Options, Sender
 from rocketmq_py.core.consumer.settle import retry_message
 from rocketmq_py.core.route import MASTER_ID
@@ -24,40 +24,40 @@ INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
 TIMEOUT = 5.0
 
 
-class FailureTaker(Protocol):
+class FailureHandler(Protocol):
     """What becomes of messages that listeners fail on."""
 
     async def send_back(self, message: MessageExt, delay_level: int) -> bool:
         """Has a message delivered again, at a delay level of the broker's (0: its choice); whether that is certain."""
         ...
 
-    async def bury(self, message: MessageExt) -> bool:
+    async def dead_letter(self, message: MessageExt) -> bool:
         """Takes a message out of the way that has used up its deliveries; whether that is certain now."""
         ...
 
 
-class Drops:
+class DropFailed:
     """Failed messages of a broadcasting consumer: every member has its own copy, and the broker knows of none."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: ConsumerGroup) -> None:
         self._group = group
 
     async def send_back(self, message: MessageExt, delay_level: int) -> bool:  # noqa: ARG002
-        return await self.bury(message)
+        return await self.dead_letter(message)
 
-    async def bury(self, message: MessageExt) -> bool:
+    async def dead_letter(self, message: MessageExt) -> bool:
         """Says that the message is gone."""
         _log.warning("%r failed and is dropped: group %s is broadcasting", message, self._group.name)
         return True
 
 
-class Retries:
+class SendMessageBack:
     """Sends messages back.
 
     :param group: the consumer they failed in.
     """
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: ConsumerGroup) -> None:
         self._group = group
         self._sender = Sender(INNER_PRODUCER, group.instance, Options())
         self._max_times = group.options.most_reconsume_times
@@ -75,7 +75,7 @@ class Retries:
             return await self._send_copy(message)
         return True
 
-    async def bury(self, message: MessageExt) -> bool:
+    async def dead_letter(self, message: MessageExt) -> bool:
         """Sends a copy with its counts to the retry topic, from where the broker takes it to the dead letters."""
         _log.warning("%r has failed %d times: it goes to the dead letters", message, message.reconsume_times + 1)
         return await self._send_copy(message)

@@ -57,10 +57,10 @@ def queue(name: str, number: int, perm: int = 6) -> QueueData:
 
 
 def assigned(
-    running: InProcess, client: str, *, outward: Any = None, strategy: str | None = "AVG", model: str = "CLUSTERING",
+    running: InProcess, client: str, *, rpc_client: Any = None, strategy: str | None = "AVG", model: str = "CLUSTERING",
     assignments: QueueAssignments | None = None,
 ) -> list[str] | None:  # fmt: skip
-    asked = assignments or make(running, outward)
+    asked = assignments or make(running, rpc_client)
     request = QueryAssignmentRequest(
         topic="t", consumer_group="g", client_id=client, strategy_name=strategy, message_model=model
     )
@@ -70,9 +70,11 @@ def assigned(
     return [f"{one.mode} {one.message_queue.broker_name} {one.message_queue.queue_id}" for one in answer]
 
 
-def make(running: InProcess, outward: Any = None) -> QueueAssignments:
+def make(running: InProcess, rpc_client: Any = None) -> QueueAssignments:
     services = running.services
-    return QueueAssignments(running.config, services.topics, services.clients, services.modes, outward, running.clock)
+    return QueueAssignments(
+        running.config, services.topics, services.clients, services.modes, rpc_client, running.clock
+    )
 
 
 def test_queues_are_shared_out(running: InProcess) -> None:
@@ -135,9 +137,9 @@ def test_no_name_server_answers(tmp_path: Path) -> None:
         join(running, "a")
         told = NameServer()
         told.is_down = True
-        assert assigned(running, "a", outward=told) is None
+        assert assigned(running, "a", rpc_client=told) is None
         make_topic(running)
-        assert assigned(running, "a", outward=told) == ["PULL broker-a 0"]
+        assert assigned(running, "a", rpc_client=told) == ["PULL broker-a 0"]
 
 
 # -- modes

@@ -264,7 +264,7 @@ def test_topics_and_groups_in_parts(running: InProcess, client: Client) -> None:
 def test_parts_of_an_older_version_begin_anew(running: InProcess, client: Client) -> None:
     running.config.split_metadata_size = 5
     first = fastjson.loads(client.ask(Code.GET_ALL_TOPIC_CONFIG, AllTopics(topic_seq=0)).body)
-    running.services.topics.touch()
+    running.services.topics.announce_all()
     asked = AllTopics(topic_seq=5, data_version=fastjson.dumps(first["dataVersion"]).decode())
     again = fastjson.loads(client.ask(Code.GET_ALL_TOPIC_CONFIG, asked).body)
     assert again["topicConfigTable"].keys() == first["topicConfigTable"].keys()

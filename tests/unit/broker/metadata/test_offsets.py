@@ -187,9 +187,9 @@ def test_groups_and_topics_can_be_forgotten_or_cloned(running: InProcess) -> Non
     offsets.clone("g", "new", "t")
     offsets.clone("g", "new", "nothing")
     assert offsets.query("new", "t", 0) == 5
-    offsets.forget_group("g")
+    offsets.remove_group("g")
     assert (offsets.topics_of("g"), offsets.groups_of("t")) == ([], ["h", "new"])
-    offsets.forget_topic("t")
+    offsets.remove_topic("t")
     assert offsets.table == {}
 
 

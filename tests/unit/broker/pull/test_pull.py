@@ -209,7 +209,7 @@ def test_nobody_answers_a_client_that_has_left(running: InProcess) -> None:
     put(producer)
     consumer.call(Code.PULL_MESSAGE, pull(offset=1, **WAIT))
     consumer.leave()
-    assert len(running.services.holds) == 0
+    assert len(running.services.pull_request_hold) == 0
     put(producer)
     running.turn()
     assert consumer.heard == []
@@ -218,7 +218,7 @@ def test_nobody_answers_a_client_that_has_left(running: InProcess) -> None:
 def test_whoever_waits_when_the_broker_stops_is_answered(running: InProcess, client: Client) -> None:
     put(client)
     client.call(Code.PULL_MESSAGE, pull(offset=1, **WAIT))
-    running.services.holds.release()
+    running.services.pull_request_hold.release()
     assert [answer.code for answer in client.heard] == [19]
 
 

@@ -33,7 +33,7 @@ VALUES = st.sampled_from(["", "1", "true", "TAGS", "KEYS", "A || B", "k1 k2", "Z
 ENTRIES = st.lists(st.tuples(NAMES, VALUES, st.sampled_from(["\x01", "\x01", "\x01", "", "\x01\x01"])), max_size=6)
 
 
-def stamper() -> PropertyWriter:
+def property_writer() -> PropertyWriter:
     return PropertyWriter("r", True, "c", lambda: "made")
 
 
@@ -43,9 +43,9 @@ def stamper() -> PropertyWriter:
 @example([("X", "1", "\x01"), ("UNIQ_KEY", "1", "\x01"), ("KEYS", "1", "\x01")], False)
 def test_both_ways_say_the_same(entries: list[tuple[str, str, str]], ends: bool) -> None:
     text = "\x02".join(name + separator + value for name, value, separator in entries) + ("\x02" if ends else "")
-    subject = stamper()
+    subject = property_writer()
     for is_half in (False, True, True):  # the last time it is remembered
-        short = subject.stamp(text, is_half=is_half)
+        short = subject.write_common(text, is_half=is_half)
         if short is None:
             continue
         parsed = subject.parse(text)
@@ -60,19 +60,19 @@ def test_both_ways_say_the_same(entries: list[tuple[str, str, str]], ends: bool)
 def test_what_clients_send_takes_the_short_way() -> None:
     java = "city\x01Zürich\x02KEYS\x01k-0 all\x02UNIQ_KEY\x01FD00\x02WAIT\x01true\x02TAGS\x01A\x02"
     for text in (java, "UNIQ_KEY\x01U\x02", "TAGS\x01A\x02KEYS\x01k\x02WAIT\x01true\x02UNIQ_KEY\x01U\x02"):
-        assert stamper().stamp(text) is not None
+        assert property_writer().write_common(text) is not None
 
 
 def test_half_messages_of_clients_take_the_short_way() -> None:
     text = "UNIQ_KEY\x01U\x02WAIT\x01true\x02TAGS\x01A\x02TRAN_MSG\x01true\x02PGROUP\x01g\x02"
-    assert stamper().stamp(text) is None
-    marked = stamper().stamp(text, is_half=True)
+    assert property_writer().write_common(text) is None
+    marked = property_writer().write_common(text, is_half=True)
     assert marked is not None
     assert (marked.group, marked.tags_code) == ("g", 65)
 
 
 def test_what_is_remembered_does_not_grow_without_end() -> None:
-    subject = stamper()
+    subject = property_writer()
     for i in range(10_000):
-        assert subject.stamp(f"id\x01{i}\x02UNIQ_KEY\x01U\x02") is not None
+        assert subject.write_common(f"id\x01{i}\x02UNIQ_KEY\x01U\x02") is not None
     assert len(subject._seen) <= 4096

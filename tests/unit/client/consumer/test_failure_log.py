@@ -5,28 +5,28 @@ import logging
 from rocketmq_py.client.consumer.failure_log import FailureLog
 from rocketmq_py.errors import ConnectError, ConnectionLost, NoRouteError, PermissionDenied, SystemBusy
 
-TOLD, QUIET = logging.WARNING, logging.DEBUG
+WARNED, QUIET = logging.WARNING, logging.DEBUG
 
 
 def test_a_lost_broker_is_told_once_for_all_its_queues() -> None:
     lost: set[str] = set()
     first, second, other = FailureLog("a", lost), FailureLog("a", lost), FailureLog("b", lost)
-    assert first.begins(ConnectionLost("x")) == TOLD
-    assert second.begins(ConnectionLost("x")) == QUIET
-    assert [first.begins(ConnectError("x")), first.begins(ConnectError("x")), second.begins(NoRouteError("x"))] == [
+    assert first.failed(ConnectionLost("x")) == WARNED
+    assert second.failed(ConnectionLost("x")) == QUIET
+    assert [first.failed(ConnectError("x")), first.failed(ConnectError("x")), second.failed(NoRouteError("x"))] == [
         QUIET
     ] * 3
-    assert other.begins(ConnectError("x")) == TOLD
-    assert [second.ends(), first.ends(), first.ends()] == [TOLD, QUIET, None]
-    assert first.begins(ConnectionLost("x")) == TOLD
-    assert other.ends() == TOLD
+    assert other.failed(ConnectError("x")) == WARNED
+    assert [second.recovered(), first.recovered(), first.recovered()] == [WARNED, QUIET, None]
+    assert first.failed(ConnectionLost("x")) == WARNED
+    assert other.recovered() == WARNED
 
 
 def test_what_a_broker_refuses_is_told_for_each_queue() -> None:
     lost: set[str] = set()
     first, second = FailureLog("a", lost), FailureLog("a", lost)
     refused = PermissionDenied(16, "no")
-    assert [first.begins(refused), second.begins(refused), first.begins(refused)] == [TOLD, TOLD, QUIET]
-    assert first.begins(SystemBusy(2, "later")) == TOLD
-    assert [first.ends(), second.ends()] == [TOLD, TOLD]
+    assert [first.failed(refused), second.failed(refused), first.failed(refused)] == [WARNED, WARNED, QUIET]
+    assert first.failed(SystemBusy(2, "later")) == WARNED
+    assert [first.recovered(), second.recovered()] == [WARNED, WARNED]
     assert lost == set()

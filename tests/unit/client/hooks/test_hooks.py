@@ -7,7 +7,7 @@ import time
 import pytest
 
 from rocketmq_py.client.client_instance import ClientInstance
-from rocketmq_py.client.consumer.dispatch.listeners import Slice, make_listener, shape_of
+from rocketmq_py.client.consumer.dispatch.listeners import ConsumeRequest, make_listener, shape_of
 from rocketmq_py.client.consumer.dispatch.orderly_listeners import OrderlyListener
 from rocketmq_py.client.hooks.hooks import ConsumeHook, SendHook, hooked
 from rocketmq_py.client.producer.producer import Producer
@@ -57,7 +57,7 @@ def consumed(listener, hook, *, is_async, batch=1):
         function.__signature__ = inspect.signature(listener)
     made = make_listener(hooked(function, [hook], "g"), batch)
     assert made.is_async is is_async
-    piece = Slice(ProcessQueue(QUEUE, 0.0), "T", messages(4), made)
+    piece = ConsumeRequest(ProcessQueue(QUEUE, 0.0), "T", messages(4), made)
     if is_async:
         asyncio.run(made.arun(piece))
     else:

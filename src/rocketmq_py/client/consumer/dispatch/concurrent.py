@@ -14,7 +14,7 @@ from itertools import groupby, islice
 from time import monotonic
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from rocketmq_py.client.consumer.dispatch.listeners import Listener, ListenerFailure, Slice
+from rocketmq_py.client.consumer.dispatch.listeners import ConsumeRequest, Listener, ListenerFailure
 from rocketmq_py.client.consumer.dispatch.worker_pool import Pool, TaskPool, ThreadPool, Worker, post
 from rocketmq_py.core.consumer.consume_stats import ConsumeStats
 from rocketmq_py.core.consumer.offset_table import OffsetTable
@@ -49,7 +49,7 @@ class Listeners(Generic[L]):
         return iter([*self._by_topic.values(), *([self._default] if self._default else [])])
 
 
-class Call(NamedTuple):
+class ListenerCall(NamedTuple):
     """A call of a listener that is under way: whose messages, which, and who makes it, as far as that is known."""
 
     queue: ProcessQueue
@@ -68,7 +68,7 @@ class Dispatcher(Protocol):
         """Begins no further message of a queue that is no longer ours; returns those it has not begun."""
         ...
 
-    def under_way(self) -> list[Call]:
+    def running_calls(self) -> list[ListenerCall]:
         """The calls of listeners that began before the last time this was asked, at the latest soon after."""
         ...
 
@@ -113,13 +113,13 @@ class ConcurrentDispatcher:
         self._loop = asyncio.get_running_loop()
         self.threads = ThreadPool(threads, self._completed_in_thread, name)
         self._tasks = TaskPool(threads, self._completed_here)
-        self._active: dict[Slice, None] = {}
-        self._completed: deque[Slice] = deque()
+        self._active: dict[ConsumeRequest, None] = {}
+        self._completed: deque[ConsumeRequest] = deque()
         self._awaited = False
         self._ticker: asyncio.TimerHandle | None = None
         self._sending: set[asyncio.Task[None]] = set()
         self._closing = False
-        self._looked_at: set[Slice] = set()
+        self._looked_at: set[ConsumeRequest] = set()
         self._most_begun = _most_begun(threads)
 
     # -- in
@@ -128,44 +128,44 @@ class ConcurrentDispatcher:
         for topic, run in _runs(queue.queue.topic, messages):
             listener = self._listeners.of(topic)
             if listener is None:
-                self._unheard(queue, topic, run)
+                self._no_listener(queue, topic, run)
                 continue
-            piece = Slice(queue, topic, run, listener)
-            self._active[piece] = None
-            self._pool(listener).submit(piece)
+            request = ConsumeRequest(queue, topic, run, listener)
+            self._active[request] = None
+            self._pool(listener).submit(request)
         if self._ticker is None and self._active:
             self._ticker = self._loop.call_later(TICK, self._tick)
 
     def drop(self, queue: ProcessQueue) -> list[MessageExt]:
         left: list[MessageExt] = []
-        for piece in [piece for piece in self._active if piece.queue is queue]:
-            left += piece.abandon()
-            if not queue.lapses or piece.is_complete:  # what lapses is ours still: what is under way counts
-                del self._active[piece]
+        for request in [request for request in self._active if request.queue is queue]:
+            left += request.cancel_pending()
+            if not queue.lapses or request.is_complete:  # what lapses is ours still: what is under way counts
+                del self._active[request]
         return left
 
     async def close(self) -> None:
         self._closing = True
-        for piece in self._active:
-            piece.abandon()
+        for request in self._active:
+            request.cancel_pending()
         try:
             await asyncio.gather(self.threads.close(), self._tasks.close())
         finally:
-            for piece in list(self._active):
-                self._settle(piece)
+            for request in list(self._active):
+                self._settle(request)
             self._active.clear()
             if self._ticker is not None:
                 self._ticker.cancel()
         await asyncio.gather(*self._sending)
 
-    def under_way(self) -> list[Call]:
+    def running_calls(self) -> list[ListenerCall]:
         begun = list(islice(self._active, self._most_begun))
-        old = [piece for piece in begun if piece in self._looked_at]  # the others are too young to be of interest
+        old = [request for request in begun if request in self._looked_at]  # the others are too young to be of interest
         self._looked_at = set(begun)
         return [
-            Call(piece.queue, messages, self._pool(piece.listener).at_work_on(piece))
-            for piece in old
-            for messages in piece.under_way()
+            ListenerCall(request.queue, messages, self._pool(request.listener).workers_on(request))
+            for request in old
+            for messages in request.running_calls()
         ]
 
     def tasks(self) -> list[asyncio.Task[None]]:
@@ -179,21 +179,21 @@ class ConcurrentDispatcher:
     def _pool(self, listener: Listener) -> Pool:
         return self._tasks if listener.is_async else self.threads
 
-    def _unheard(self, queue: ProcessQueue, topic: str, messages: Sequence[MessageExt]) -> None:
+    def _no_listener(self, queue: ProcessQueue, topic: str, messages: Sequence[MessageExt]) -> None:
         """A retried message of a topic that is no longer subscribed: for the group's other members, later."""
         _log.error("no listener for topic %s; %d messages of %s are sent back", topic, len(messages), queue.queue)
         self._spawn(self._deliver_again(queue, [ListenerFailure(message) for message in messages]))
 
     # -- out
 
-    def _completed_in_thread(self, piece: Slice) -> None:
-        self._completed.append(piece)
+    def _completed_in_thread(self, request: ConsumeRequest) -> None:
+        self._completed.append(request)
         if not self._awaited:  # one wake-up of the loop serves all that come until it wakes
             self._awaited = True
             post(self._loop, self._drain)
 
-    def _completed_here(self, piece: Slice) -> None:
-        self._settle(piece)
+    def _completed_here(self, request: ConsumeRequest) -> None:
+        self._settle(request)
 
     def _drain(self) -> None:
         self._awaited = False
@@ -201,27 +201,27 @@ class ConcurrentDispatcher:
             self._settle(self._completed.popleft())
 
     def _tick(self) -> None:
-        self.threads.relieve()
-        self._tasks.relieve()
-        for piece in list(islice(self._active, self._most_begun)):
-            if piece.finished:
-                self._settle(piece)
+        self.threads.add_workers_if_stalled()
+        self._tasks.add_workers_if_stalled()
+        for request in list(islice(self._active, self._most_begun)):
+            if request.finished:
+                self._settle(request)
         self._ticker = self._loop.call_later(TICK, self._tick) if self._active else None
 
-    def _settle(self, piece: Slice) -> None:
+    def _settle(self, request: ConsumeRequest) -> None:
         """Acts on the results that are new in a slice."""
-        done, failed = piece.news()
-        if piece.is_complete and piece in self._active:
-            del self._active[piece]
-            self._stats(piece.topic).consumed.add(piece.calls, piece.seconds)
-        if piece.queue.dropped and not piece.queue.lapses:
+        done, failed = request.new_results()
+        if request.is_complete and request in self._active:
+            del self._active[request]
+            self._stats(request.topic).consumed.add(request.calls, request.seconds)
+        if request.queue.dropped and not request.queue.lapses:
             return  # another member has the queue by now, and consumes these again
-        if piece.lapsed:
-            self._lose(piece)
+        if request.lapsed:
+            self._lose(request)
         if done:
-            self._ack(piece.queue, done)
+            self._ack(request.queue, done)
         if failed:
-            self._spawn(self._deliver_again(piece.queue, failed))
+            self._spawn(self._deliver_again(request.queue, failed))
 
     def _ack(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
         stats = self._stats(messages[0].topic)
@@ -235,17 +235,17 @@ class ConcurrentDispatcher:
             self._offsets.update(queue.queue, offset)
         self._settled(queue)
 
-    def _lose(self, piece: Slice) -> None:
+    def _lose(self, request: ConsumeRequest) -> None:
         """Some messages were not begun in time: others get them."""
-        lost = [message for message in piece.lapsed if piece.queue.holds(message)]
+        lost = [message for message in request.lapsed if request.queue.holds(message)]
         for message in lost:
-            piece.queue.release(message, monotonic())
+            request.queue.release(message, monotonic())
         if lost:
             _log.warning(
                 "%d messages of %s were not begun before their time was over and are delivered again: the listeners "
-                "are too slow for what is fetched ahead", len(lost), piece.queue.queue,
+                "are too slow for what is fetched ahead", len(lost), request.queue.queue,
             )  # fmt: skip
-            self._settled(piece.queue)
+            self._settled(request.queue)
 
     async def expire(self, queue: ProcessQueue, is_expired: Callable[[MessageExt], bool]) -> int:
         """Has messages at the head of a queue delivered again whose listeners take too long; returns how many.

@@ -63,7 +63,7 @@ class ListenerFailure(NamedTuple):
     delay_level: int = 0
 
 
-class Slice:
+class ConsumeRequest:
     """Messages of one queue on their way through a listener.
 
     Workers share ``pending``, whose every step belongs to one of them alone, so a slow message holds up nobody but its
@@ -100,20 +100,20 @@ class Slice:
     def is_complete(self) -> bool:
         return self.finished == self.size
 
-    def news(self) -> tuple[list[MessageExt], list[ListenerFailure]]:
+    def new_results(self) -> tuple[list[MessageExt], list[ListenerFailure]]:
         """Done and failed messages since the last time it was asked. For the owner only."""
         done, failed = self.done[self._seen_done :], self.failed[self._seen_failed :]
         self._seen_done += len(done)
         self._seen_failed += len(failed)
         return done, failed
 
-    def under_way(self) -> list[Sequence[MessageExt]]:
+    def running_calls(self) -> list[Sequence[MessageExt]]:
         """The messages of each call that has begun and not ended. For the owner only, and not once abandoned."""
         begun = self._arguments[: self.calls - length_hint(self._source)]
         results = {*self.done, *self.lapsed, *(failure.message for failure in self.failed)}
         return [call for call in map(_messages_of, begun) if call[0] not in results]
 
-    def abandon(self) -> list[MessageExt]:
+    def cancel_pending(self) -> list[MessageExt]:
         """Lets no worker begin another message; those begun go on. Returns the others, no longer part of it."""
         left = [message for argument in self._source for message in _messages_of(argument)]
         self.size -= len(left)
@@ -143,11 +143,11 @@ class Listener(Protocol):
         """What each call gets, so that together they consume ``messages``."""
         ...
 
-    def run(self, piece: Slice) -> int:
+    def run(self, request: ConsumeRequest) -> int:
         """Consumes what is left of a slice with a plain function; returns the number of calls it made."""
         ...
 
-    async def arun(self, piece: Slice) -> int:
+    async def arun(self, request: ConsumeRequest) -> int:
         """As :meth:`run`, with an ``async def``."""
         ...
 
@@ -162,39 +162,39 @@ class _Single:
     def arguments(self, messages: Sequence[MessageExt]) -> Sequence[MessageExt]:
         return messages
 
-    def run(self, piece: Slice) -> int:
-        call, done, calls = self._call, piece.done.append, 0
-        for message in piece.pending:
+    def run(self, request: ConsumeRequest) -> int:
+        call, done, calls = self._call, request.done.append, 0
+        for message in request.pending:
             calls += 1
             try:
                 returned = call(message)
             except RAISED as e:
-                returned = raised(e, message)
+                returned = result_of_exception(e, message)
             if returned is None or returned is _SUCCESS:
                 done(message)
             else:
-                self._failed(piece, message, returned)
-        piece.exhausted = True
+                self._failed(request, message, returned)
+        request.exhausted = True
         return calls
 
-    async def arun(self, piece: Slice) -> int:
+    async def arun(self, request: ConsumeRequest) -> int:
         calls = 0
-        for message in piece.pending:
+        for message in request.pending:
             calls += 1
             try:
                 returned = await self._call(message)
             except RAISED as e:
-                returned = raised(e, message)
+                returned = result_of_exception(e, message)
             if returned is None or returned is _SUCCESS:
-                piece.done.append(message)
+                request.done.append(message)
             else:
-                self._failed(piece, message, returned)
-        piece.exhausted = True
+                self._failed(request, message, returned)
+        request.exhausted = True
         return calls
 
-    def _failed(self, piece: Slice, message: MessageExt, returned: object) -> None:
-        _understood(returned, self._call)
-        piece.failed.append(ListenerFailure(message))
+    def _failed(self, request: ConsumeRequest, message: MessageExt, returned: object) -> None:
+        _checked_result(returned, self._call)
+        request.failed.append(ListenerFailure(message))
 
 
 class _Batched:
@@ -208,43 +208,45 @@ class _Batched:
     def arguments(self, messages: Sequence[MessageExt]) -> Sequence[list[MessageExt]]:
         return [list(messages[at : at + self._size]) for at in range(0, len(messages), self._size)]
 
-    def run(self, piece: Slice) -> int:
+    def run(self, request: ConsumeRequest) -> int:
         calls = 0
-        for messages in piece.pending:
+        for messages in request.pending:
             calls += 1
-            context = ConsumeContext(piece.queue.queue)
+            context = ConsumeContext(request.queue.queue)
             try:
                 returned = self._call(messages.copy(), context)
             except RAISED as e:
-                returned = raised(e, messages)
-            self._settle(piece, messages, returned, context)
-        piece.exhausted = True
+                returned = result_of_exception(e, messages)
+            self._settle(request, messages, returned, context)
+        request.exhausted = True
         return calls
 
-    async def arun(self, piece: Slice) -> int:
+    async def arun(self, request: ConsumeRequest) -> int:
         calls = 0
-        for messages in piece.pending:
+        for messages in request.pending:
             calls += 1
-            context = ConsumeContext(piece.queue.queue)
+            context = ConsumeContext(request.queue.queue)
             try:
                 returned = await self._call(messages.copy(), context)
             except RAISED as e:
-                returned = raised(e, messages)
-            self._settle(piece, messages, returned, context)
-        piece.exhausted = True
+                returned = result_of_exception(e, messages)
+            self._settle(request, messages, returned, context)
+        request.exhausted = True
         return calls
 
-    def _settle(self, piece: Slice, messages: list[MessageExt], returned: object, context: ConsumeContext) -> None:
-        done, failed = settle(_understood(returned, self._call), messages, context.ack_index)
-        piece.done.extend(done)
-        piece.failed.extend([ListenerFailure(message, context.delay_level) for message in failed])
+    def _settle(
+        self, request: ConsumeRequest, messages: list[MessageExt], returned: object, context: ConsumeContext
+    ) -> None:
+        done, failed = settle(_checked_result(returned, self._call), messages, context.ack_index)
+        request.done.extend(done)
+        request.failed.extend([ListenerFailure(message, context.delay_level) for message in failed])
 
 
 RUNS_ASYNC = frozenset({_Single.arun.__code__, _Batched.arun.__code__})
 """The functions that await listeners: whatever blocks above them in a stack is a listener."""
 
 
-def raised(error: BaseException, what: object) -> ConsumeResult:
+def result_of_exception(error: BaseException, what: object) -> ConsumeResult:
     """What an exception of a listener means: again later. Only the end of the listener's own task goes on."""
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
@@ -254,7 +256,7 @@ def raised(error: BaseException, what: object) -> ConsumeResult:
     return _LATER
 
 
-def _understood(returned: object, function: Callable[..., Any]) -> ConsumeResult:
+def _checked_result(returned: object, function: Callable[..., Any]) -> ConsumeResult:
     result = read_result(returned)
     if result is None:
         _log.error(

@@ -14,7 +14,7 @@ from itertools import takewhile
 from time import monotonic
 from typing import Any
 
-from rocketmq_py.client.consumer.dispatch.concurrent import TICK, Call, Listeners
+from rocketmq_py.client.consumer.dispatch.concurrent import TICK, ListenerCall, Listeners
 from rocketmq_py.client.consumer.dispatch.orderly_listeners import OrderlyListener
 from rocketmq_py.client.consumer.dispatch.run_workers import RunTasks, RunThreads
 from rocketmq_py.client.consumer.options import PushOptions
@@ -27,11 +27,11 @@ from rocketmq_py.protocol.names import is_retry_topic
 
 _log = logging.getLogger(__name__)
 
-Bury = Callable[[MessageExt], Coroutine[Any, Any, bool]]
+DeadLetter = Callable[[MessageExt], Coroutine[Any, Any, bool]]
 """Takes a message that has used up its deliveries out of the way; tells whether that is certain."""
 
 
-class _Lane:
+class _QueueState:
     """A queue and what is going on in it. ``idle`` is set while no listener has its messages."""
 
     def __init__(self, queue: OrderedQueue) -> None:
@@ -64,7 +64,7 @@ class OrderlyDispatcher:
     :param options: of the consumer: how often a message may fail, how long its queue then rests unless the listener
         says otherwise.
     :param offsets: where commit offsets go.
-    :param bury: takes messages away that have used up their deliveries.
+    :param dead_letter: takes messages away that have used up their deliveries.
     :param stats: the meters of a topic.
     :param settled: told of a queue that holds less than before.
     :param unlocked: told that a queue has messages but no valid lock.
@@ -76,7 +76,7 @@ class OrderlyDispatcher:
         threads: int,
         options: PushOptions,
         offsets: OffsetTable,
-        bury: Bury,
+        dead_letter: DeadLetter,
         stats: Callable[[str], ConsumeStats],
         settled: Callable[[ProcessQueue], None],
         unlocked: Callable[[], None],
@@ -84,7 +84,7 @@ class OrderlyDispatcher:
     ) -> None:
         self._listeners = listeners
         self._offsets = offsets
-        self._bury = bury
+        self._dead_letter = dead_letter
         self._stats = stats
         self._settled = settled
         self._unlocked = unlocked
@@ -93,42 +93,42 @@ class OrderlyDispatcher:
         self._loop = asyncio.get_running_loop()
         self.threads = RunThreads(threads, name)
         self._tasks = RunTasks(threads)
-        self._lanes: dict[ProcessQueue, _Lane] = {}
+        self._states: dict[ProcessQueue, _QueueState] = {}
         self._ticker: asyncio.TimerHandle | None = None
-        self._burials: set[asyncio.Task[None]] = set()
+        self._pending: set[asyncio.Task[None]] = set()
         self._closing = False
 
     # -- in
 
     def submit(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:  # noqa: ARG002 - the queue has them
         """Messages have come into a queue."""
-        lane = self._lanes.get(queue)
-        if lane is None:
+        state = self._states.get(queue)
+        if state is None:
             assert isinstance(queue, OrderedQueue)
-            lane = self._lanes[queue] = _Lane(queue)
-        self._go_on(lane)
+            state = self._states[queue] = _QueueState(queue)
+        self._go_on(state)
 
     def wake(self, queue: ProcessQueue) -> None:
         """A queue has got its lock back."""
-        lane = self._lanes.get(queue)
-        if lane is not None:
-            self._go_on(lane)
+        state = self._states.get(queue)
+        if state is not None:
+            self._go_on(state)
 
     def drop(self, queue: ProcessQueue) -> Sequence[MessageExt]:
         """Begins no further message of a queue that is no longer ours; those not begun it knows only when quiet."""
-        lane = self._lanes.get(queue)
-        if lane is not None:
-            lane.wake()
-            if lane.idle.is_set():
-                del self._lanes[queue]
+        state = self._states.get(queue)
+        if state is not None:
+            state.wake()
+            if state.idle.is_set():
+                del self._states[queue]
         return ()
 
-    def under_way(self) -> list[Call]:
+    def running_calls(self) -> list[ListenerCall]:
         """The calls of listeners that are under way."""
         return [
-            Call(lane.queue, messages, [lane.task] if lane.task else self.threads.at_work_on(lane.run))
-            for lane in self._lanes.values()
-            if lane.run is not None and (messages := lane.run.under_way())
+            ListenerCall(state.queue, messages, [state.task] if state.task else self.threads.workers_on(state.run))
+            for state in self._states.values()
+            if state.run is not None and (messages := state.run.under_way())
         ]
 
     def tasks(self) -> list[asyncio.Task[None]]:
@@ -138,29 +138,29 @@ class OrderlyDispatcher:
         self.threads.resize(threads)
         self._tasks.resize(threads)
 
-    async def quiet(self, queue: ProcessQueue) -> None:
+    async def wait_idle(self, queue: ProcessQueue) -> None:
         """Returns when no listener has messages of a dropped queue any more, and the last result is settled."""
-        lane = self._lanes.get(queue)
-        if lane is not None:
-            await lane.idle.wait()
+        state = self._states.get(queue)
+        if state is not None:
+            await state.idle.wait()
 
-    def is_quiet(self, queue: ProcessQueue) -> bool:
+    def is_idle(self, queue: ProcessQueue) -> bool:
         """Whether no listener has messages of the queue now."""
-        lane = self._lanes.get(queue)
-        return lane is None or lane.idle.is_set()
+        state = self._states.get(queue)
+        return state is None or state.idle.is_set()
 
     async def close(self) -> None:
         """Lets each listener finish its batch, and results settle; the one it is called by is not waited for."""
         self._closing = True
-        for lane in self._lanes.values():
-            lane.wake()
-            if lane.run is not None:
-                lane.run.stopped = True
+        for state in self._states.values():
+            state.wake()
+            if state.run is not None:
+                state.run.stopped = True
         here = asyncio.current_task()
         try:
-            await asyncio.gather(*(lane.idle.wait() for lane in self._lanes.values() if lane.task is not here))
+            await asyncio.gather(*(state.idle.wait() for state in self._states.values() if state.task is not here))
         finally:
-            for run in [lane.run for lane in self._lanes.values() if lane.run is not None]:
+            for run in [state.run for state in self._states.values() if state.run is not None]:
                 self._settle(run)  # what a listener that is not waited for has done before
             self.threads.close()
             if self._ticker is not None:
@@ -168,25 +168,25 @@ class OrderlyDispatcher:
 
     # -- runs
 
-    def _go_on(self, lane: _Lane) -> None:
+    def _go_on(self, state: _QueueState) -> None:
         """Begins a run if there is something to consume and nothing against it."""
-        if self._closing or not lane.is_free:
+        if self._closing or not state.is_free:
             return
-        messages = self._next_messages(lane.queue)
+        messages = self._next_messages(state.queue)
         if not messages:
             return
         listener = self._listeners.of(messages[0].topic)
-        lane.idle.clear()
+        state.idle.clear()
         if listener is None:
             _log.error("no listener for topic %s; %d messages are sent back", messages[0].topic, len(messages))
-            self._spawn(self._put_away(lane, messages, auto_commit=True))
+            self._spawn(self._dead_letter_all(state, messages, auto_commit=True))
             return
-        lane.began = monotonic()
-        lane.run = run = Run(lane.queue, messages, listener.batch_size, lane.began)
+        state.began = monotonic()
+        state.run = run = Run(state.queue, messages, listener.batch_size, state.began)
         self._ticker = self._ticker or self._loop.call_later(TICK, self._tick)
-        done = partial(self._over, lane, run)
+        done = partial(self._over, state, run)
         if listener.is_async:
-            lane.task = self._tasks.submit(partial(listener.aconsume, run), done)
+            state.task = self._tasks.submit(partial(listener.aconsume, run), done)
         else:
             self.threads.submit(run, partial(listener.consume, run), done)
 
@@ -200,7 +200,7 @@ class OrderlyDispatcher:
 
     def _tick(self) -> None:
         """Settles what slow listeners have done so far."""
-        running = [lane.run for lane in self._lanes.values() if lane.run is not None]
+        running = [state.run for state in self._states.values() if state.run is not None]
         for run in running:
             self._settle(run)
         self._ticker = self._loop.call_later(TICK, self._tick) if running else None
@@ -220,42 +220,42 @@ class OrderlyDispatcher:
         if not queue.lapses:  # else each message is acked by itself
             self._offsets.update(queue.queue, offset, increase_only=False)
 
-    def _over(self, lane: _Lane, run: Run) -> None:
+    def _over(self, state: _QueueState, run: Run) -> None:
         """A run has come to its end, or its worker to a sudden one."""
-        lane.run = lane.task = None
+        state.run = state.task = None
         self._settle(run)
-        self._stats(run.messages[0].topic).consumed.add(run.calls, monotonic() - lane.began)
+        self._stats(run.messages[0].topic).consumed.add(run.calls, monotonic() - state.began)
         if run.end is End.SUSPEND:
-            self._failed(lane, run)
+            self._failed(state, run)
             return
         if run.end is End.ROLLBACK:
             run.queue.rollback()
         if run.end in (End.ROLLBACK, None):  # None: what ended the worker was no exception of the usual kind
-            self._rest(lane, pause_of(run.asked_pause, self._suspend))
+            self._rest(state, pause_of(run.asked_pause, self._suspend))
         elif run.end is End.TIME:
-            self._rest(lane, PAUSES[0])
+            self._rest(state, PAUSES[0])
         elif run.end is End.UNLOCKED:
             self._unlocked()
-        self._free(lane, go_on=run.end is End.EMPTY)
+        self._free(state, go_on=run.end is End.EMPTY)
 
-    def _free(self, lane: _Lane, *, go_on: bool) -> None:
-        lane.idle.set()
-        if lane.queue.dropped:
-            self._lanes.pop(lane.queue, None)
+    def _free(self, state: _QueueState, *, go_on: bool) -> None:
+        state.idle.set()
+        if state.queue.dropped:
+            self._states.pop(state.queue, None)
         elif go_on:
-            self._go_on(lane)
+            self._go_on(state)
 
-    def _rest(self, lane: _Lane, seconds: float) -> None:
+    def _rest(self, state: _QueueState, seconds: float) -> None:
         def then() -> None:
-            lane.pause = None
-            self._go_on(lane)
+            state.pause = None
+            self._go_on(state)
 
-        if not self._closing and not lane.queue.dropped:
-            lane.rest(seconds, then)
+        if not self._closing and not state.queue.dropped:
+            state.rest(seconds, then)
 
     # -- failures
 
-    def _failed(self, lane: _Lane, run: Run) -> None:
+    def _failed(self, state: _QueueState, run: Run) -> None:
         """Counts a failed delivery; those that were the last are taken out of the way."""
         stats = self._stats(run.messages[0].topic)
         stats.failed.add(len(run.failed))
@@ -265,24 +265,24 @@ class OrderlyDispatcher:
             if message.reconsume_times < self._max_times:
                 message.reconsume_times += 1
         if len(dead) < len(run.failed):
-            self._rest(lane, pause_of(run.asked_pause, self._suspend))
+            self._rest(state, pause_of(run.asked_pause, self._suspend))
         if dead:
-            self._spawn(self._put_away(lane, dead, auto_commit=run.auto_commit))
+            self._spawn(self._dead_letter_all(state, dead, auto_commit=run.auto_commit))
         else:
-            self._free(lane, go_on=False)
+            self._free(state, go_on=False)
 
-    async def _put_away(self, lane: _Lane, messages: Sequence[MessageExt], *, auto_commit: bool) -> None:
-        queue, gone = lane.queue, 0
+    async def _dead_letter_all(self, state: _QueueState, messages: Sequence[MessageExt], *, auto_commit: bool) -> None:
+        queue, gone = state.queue, 0
         try:
-            while gone < len(messages) and queue.is_usable(monotonic()) and await self._bury(messages[gone]):
+            while gone < len(messages) and queue.is_usable(monotonic()) and await self._dead_letter(messages[gone]):
                 gone += 1
         finally:
             self._release(queue, messages[:gone], auto_commit=auto_commit)
             for message in messages[gone:]:
                 message.reconsume_times += 1
-            if gone < len(messages) and lane.pause is None:
-                self._rest(lane, pause_of(None, self._suspend))
-            self._free(lane, go_on=lane.pause is None)
+            if gone < len(messages) and state.pause is None:
+                self._rest(state, pause_of(None, self._suspend))
+            self._free(state, go_on=state.pause is None)
 
     def _release(self, queue: OrderedQueue, messages: Sequence[MessageExt], *, auto_commit: bool) -> None:
         if not auto_commit:
@@ -293,5 +293,5 @@ class OrderlyDispatcher:
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
-        self._burials.add(task)
-        task.add_done_callback(self._burials.discard)
+        self._pending.add(task)
+        task.add_done_callback(self._pending.discard)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
 
-from rocketmq_py.client.consumer.dispatch.listeners import RAISED, AnyListener, name_of, raised, shape_of
+from rocketmq_py.client.consumer.dispatch.listeners import RAISED, AnyListener, name_of, result_of_exception, shape_of
 from rocketmq_py.core.consumer.orderly import Run, read_orderly_result
 from rocketmq_py.model import MessageExt, MessageQueue, OrderlyResult
 
@@ -55,7 +55,7 @@ class OrderlyListener:
             try:
                 returned = self._call(list(batch), context) if self._takes_batch else self._call(batch[0])
             except RAISED as e:
-                returned = raised(e, batch)
+                returned = result_of_exception(e, batch)
             self._report(run, batch, returned, context)
 
     async def aconsume(self, run: Run) -> None:
@@ -65,7 +65,7 @@ class OrderlyListener:
             try:
                 returned = await (self._call(list(batch), context) if self._takes_batch else self._call(batch[0]))
             except RAISED as e:
-                returned = raised(e, batch)
+                returned = result_of_exception(e, batch)
             self._report(run, batch, returned, context)
 
     def _report(self, run: Run, batch: Sequence[MessageExt], returned: object, context: OrderlyContext) -> None:

@@ -40,7 +40,7 @@ class RunThreads:
         """Has a thread do ``job``, which takes ``run`` to its end, and the loop ``done`` after that."""
         self._under_way += 1
         self._jobs.put((run, job, done))
-        self._call_up()
+        self._start_workers()
 
     def resize(self, size: int) -> None:
         """From now on at most ``size`` threads; those too many end once they have done what was submitted before."""
@@ -48,13 +48,13 @@ class RunThreads:
         for _ in self._threads[size:]:
             self._jobs.put(None)
         self._threads = self._threads[:size]
-        self._call_up()
+        self._start_workers()
 
     def owns(self, thread: threading.Thread) -> bool:
         """Whether ``thread`` is one of the workers."""
         return thread in self._threads or thread in self._at
 
-    def at_work_on(self, run: Run) -> list[threading.Thread]:
+    def workers_on(self, run: Run) -> list[threading.Thread]:
         """The thread that takes a run to its end, if one has taken it up."""
         return [thread for thread, its in self._at.copy().items() if its is run]
 
@@ -63,7 +63,7 @@ class RunThreads:
         for _ in self._threads:
             self._jobs.put(None)
 
-    def _call_up(self) -> None:
+    def _start_workers(self) -> None:
         while min(self._under_way, self._size) > len(self._threads):
             name = f"{self._name}-{next(self._numbers)}"
             self._threads.append(threading.Thread(target=self._work, name=name, daemon=True))

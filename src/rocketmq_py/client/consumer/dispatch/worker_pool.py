@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any, Protocol
 
-from rocketmq_py.client.consumer.dispatch.listeners import Slice
+from rocketmq_py.client.consumer.dispatch.listeners import ConsumeRequest
 from rocketmq_py.core.consumer.worker_scaling import WorkerScaling
 
 _log = logging.getLogger(__name__)
@@ -27,11 +27,11 @@ Worker = threading.Thread | asyncio.Task[Any]
 class Pool(Protocol):
     """Something that takes slices through their listeners."""
 
-    def submit(self, piece: Slice) -> None:
+    def submit(self, request: ConsumeRequest) -> None:
         """Puts a slice at the end of the line."""
         ...
 
-    def relieve(self) -> None:
+    def add_workers_if_stalled(self) -> None:
         """Calls more workers if nothing has moved since the last time; to be called every few milliseconds."""
         ...
 
@@ -39,7 +39,7 @@ class Pool(Protocol):
         """From now on at most ``size`` workers; those too many stop when their listener has ended."""
         ...
 
-    def at_work_on(self, piece: Slice) -> Sequence[Worker]:
+    def workers_on(self, request: ConsumeRequest) -> Sequence[Worker]:
         """Who took up a slice last."""
         ...
 
@@ -48,28 +48,28 @@ class Pool(Protocol):
         ...
 
 
-class _Line:
+class _WorkQueue:
     """The slices that wait, the first of which is being worked on. Not safe for threads by itself."""
 
     def __init__(self, limit: int) -> None:
         self.width = WorkerScaling(limit)
         self.awake = 0
         self.closed = False
-        self._slices: deque[Slice] = deque()
+        self._slices: deque[ConsumeRequest] = deque()
         self._passed = 0
 
-    def add(self, piece: Slice) -> int:
+    def add(self, request: ConsumeRequest) -> int:
         """Queues a slice; returns how many more workers are to wake up."""
-        self._slices.append(piece)
-        return self._missing(self.width.wanted(len(self._slices) * piece.calls))
+        self._slices.append(request)
+        return self._missing(self.width.wanted(len(self._slices) * request.calls))
 
-    def relief(self) -> int:
+    def workers_if_stalled(self) -> int:
         """How many more workers are to wake up because those awake are stuck."""
         head = self.first()
         stuck = self.width.stalled((self._passed, head.finished if head else 0))
         return self._missing(2 * self.awake + 1) if head and stuck else 0
 
-    def first(self) -> Slice | None:
+    def first(self) -> ConsumeRequest | None:
         """The slice to work on, None when there is none."""
         if self.closed:
             return None
@@ -78,7 +78,7 @@ class _Line:
             self._passed += 1
         return self._slices[0] if self._slices else None
 
-    def wake_all(self, asleep: int) -> int:
+    def workers_to_wake(self, asleep: int) -> int:
         """The workers to wake so that they see the line is closed."""
         self.awake += asleep
         return asleep
@@ -97,47 +97,47 @@ class ThreadPool:
     :param name: prefix of the threads' names.
     """
 
-    def __init__(self, size: int, completed: Callable[[Slice], None], name: str) -> None:
-        self._line = _Line(size)
+    def __init__(self, size: int, completed: Callable[[ConsumeRequest], None], name: str) -> None:
+        self._work_queue = _WorkQueue(size)
         self._completed = completed
         self._name = name
         self._guard = threading.Lock()
         self._asleep: list[threading.Lock] = []  # the one that fell asleep last is woken first: its caches are warm
         self._threads: list[threading.Thread] = []
-        self._at: dict[threading.Thread, Slice] = {}
+        self._at: dict[threading.Thread, ConsumeRequest] = {}
         self._loop = asyncio.get_running_loop()
         self._quiet = asyncio.Event()
 
-    def submit(self, piece: Slice) -> None:
+    def submit(self, request: ConsumeRequest) -> None:
         with self._guard:
-            self._call_up(self._line.add(piece))
+            self._start_workers(self._work_queue.add(request))
 
-    def relieve(self) -> None:
+    def add_workers_if_stalled(self) -> None:
         with self._guard:
-            self._call_up(self._line.relief())
+            self._start_workers(self._work_queue.workers_if_stalled())
 
     async def close(self) -> None:
         with self._guard:
-            self._line.closed = True
+            self._work_queue.closed = True
             if not self._threads:
                 self._quiet.set()
-            self._call_up(self._line.wake_all(len(self._asleep)))
+            self._start_workers(self._work_queue.workers_to_wake(len(self._asleep)))
         await self._quiet.wait()
 
     def owns(self, thread: threading.Thread) -> bool:
         """Whether ``thread`` is one of the workers, which must not wait for the pool's end."""
         return thread in self._threads
 
-    def at_work_on(self, piece: Slice) -> list[threading.Thread]:
+    def workers_on(self, request: ConsumeRequest) -> list[threading.Thread]:
         """The threads that took a slice up last."""
-        return [thread for thread, its in self._at.copy().items() if its is piece]
+        return [thread for thread, its in self._at.copy().items() if its is request]
 
     def resize(self, size: int) -> None:
         """From now on at most ``size`` threads; those too many sleep as soon as their listener has ended."""
         with self._guard:
-            self._line.width.limit = size
+            self._work_queue.width.limit = size
 
-    def _call_up(self, workers: int) -> None:
+    def _start_workers(self, workers: int) -> None:
         for _ in range(workers):
             if self._asleep:
                 self._asleep.pop().release()
@@ -151,29 +151,29 @@ class ThreadPool:
         gate.acquire()
         at, me = self._at, threading.current_thread()
         while True:
-            piece = self._next(gate, me)
-            if piece is None:
+            request = self._next(gate, me)
+            if request is None:
                 return
-            at[me] = piece
+            at[me] = request
             began = perf_counter()
-            calls = piece.listener.run(piece)
+            calls = request.listener.run(request)
             spent = perf_counter() - began
-            piece.seconds += spent
-            if piece.is_complete:
-                self._completed(piece)
-            self._line.width.learn(calls, spent)
+            request.seconds += spent
+            if request.is_complete:
+                self._completed(request)
+            self._work_queue.width.learn(calls, spent)
 
-    def _next(self, gate: threading.Lock, me: threading.Thread) -> Slice | None:
+    def _next(self, gate: threading.Lock, me: threading.Thread) -> ConsumeRequest | None:
         """The slice to work on, after a sleep if need be; None at the end."""
         while True:
             with self._guard:
-                piece = self._line.first()
-                if piece is not None and self._line.awake <= self._line.width.limit:
-                    return piece
-                self._line.awake -= 1
+                request = self._work_queue.first()
+                if request is not None and self._work_queue.awake <= self._work_queue.width.limit:
+                    return request
+                self._work_queue.awake -= 1
                 self._at.pop(me, None)
-                if self._line.closed:
-                    if not self._line.awake:
+                if self._work_queue.closed:
+                    if not self._work_queue.awake:
                         post(self._loop, self._quiet.set)
                     return None
                 self._asleep.append(gate)
@@ -196,20 +196,20 @@ class TaskPool:
     :param completed: told when the last message of a slice has its result.
     """
 
-    def __init__(self, size: int, completed: Callable[[Slice], None]) -> None:
-        self._line = _Line(size)
+    def __init__(self, size: int, completed: Callable[[ConsumeRequest], None]) -> None:
+        self._work_queue = _WorkQueue(size)
         self._completed = completed
         self._tasks: set[asyncio.Task[None]] = set()
-        self._at: dict[asyncio.Task[None], Slice] = {}
+        self._at: dict[asyncio.Task[None], ConsumeRequest] = {}
 
-    def submit(self, piece: Slice) -> None:
-        self._call_up(self._line.add(piece))
+    def submit(self, request: ConsumeRequest) -> None:
+        self._start_workers(self._work_queue.add(request))
 
-    def relieve(self) -> None:
-        self._call_up(self._line.relief())
+    def add_workers_if_stalled(self) -> None:
+        self._start_workers(self._work_queue.workers_if_stalled())
 
     async def close(self) -> None:
-        self._line.closed = True
+        self._work_queue.closed = True
         others = self._tasks - {asyncio.current_task()}
         await asyncio.gather(*others)
 
@@ -218,21 +218,21 @@ class TaskPool:
         """The workers there are now."""
         return list(self._tasks)
 
-    def at_work_on(self, piece: Slice) -> list[asyncio.Task[None]]:
+    def workers_on(self, request: ConsumeRequest) -> list[asyncio.Task[None]]:
         """The tasks that are at a slice."""
-        return [task for task, its in self._at.items() if its is piece]
+        return [task for task, its in self._at.items() if its is request]
 
     def resize(self, size: int) -> None:
         """From now on at most ``size`` tasks; those too many end as soon as their listener has."""
-        self._line.width.limit = size
+        self._work_queue.width.limit = size
 
-    def _call_up(self, workers: int) -> None:
+    def _start_workers(self, workers: int) -> None:
         for _ in range(workers):
             task = asyncio.ensure_future(self._work())
             self._tasks.add(task)
-            task.add_done_callback(self._gone)
+            task.add_done_callback(self._ended)
 
-    def _gone(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._at.pop(task, None)
 
@@ -240,15 +240,17 @@ class TaskPool:
         me = asyncio.current_task()
         assert me is not None
         try:
-            while (piece := self._line.first()) is not None and self._line.awake <= self._line.width.limit:
-                self._at[me] = piece
+            while (
+                request := self._work_queue.first()
+            ) is not None and self._work_queue.awake <= self._work_queue.width.limit:
+                self._at[me] = request
                 began = perf_counter()
-                calls = await piece.listener.arun(piece)
+                calls = await request.listener.arun(request)
                 spent = perf_counter() - began
-                piece.seconds += spent
-                if piece.is_complete:
-                    self._completed(piece)
-                self._line.width.learn(calls, spent)
+                request.seconds += spent
+                if request.is_complete:
+                    self._completed(request)
+                self._work_queue.width.learn(calls, spent)
                 await asyncio.sleep(0)  # a listener that never waits must not keep the loop to itself
         finally:
-            self._line.awake -= 1
+            self._work_queue.awake -= 1

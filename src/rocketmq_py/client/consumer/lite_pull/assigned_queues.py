@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 
-from rocketmq_py.client.consumer.consumer_group import Group
+from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
 from rocketmq_py.client.consumer.lite_pull.options import LitePullOptions
 from rocketmq_py.client.consumer.lite_pull.pull_loop import LitePullLoop
 from rocketmq_py.core.consumer.lite_pull import MessageCache
@@ -23,7 +23,9 @@ class AssignedQueues:
     :param subscription: what is wanted of a topic.
     """
 
-    def __init__(self, group: Group, options: LitePullOptions, subscription: Callable[[str], SubscriptionData]) -> None:
+    def __init__(
+        self, group: ConsumerGroup, options: LitePullOptions, subscription: Callable[[str], SubscriptionData]
+    ) -> None:
         self._group = group
         self._options = options
         self._subscription = subscription
@@ -57,7 +59,7 @@ class AssignedQueues:
         process = self._group.queues.get(queue)
         if process is not None:
             process.consumed_at = self._group.now()
-            self._nudge(process)
+            self._wake(process)
 
     def pause(self, queues: Collection[MessageQueue]) -> None:
         """Pulls nothing more of those of ``queues`` that are ours."""
@@ -69,7 +71,7 @@ class AssignedQueues:
         for queue in queues:
             process = self._group.queues.get(queue)
             if process is not None:
-                self._nudge(process)
+                self._wake(process)
 
     async def close(self) -> None:
         """Ends all pulling."""
@@ -80,10 +82,10 @@ class AssignedQueues:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._loops.clear()
 
-    def _nudge(self, process: ProcessQueue) -> None:
+    def _wake(self, process: ProcessQueue) -> None:
         found = self._loops.get(process)
         if found is not None:
-            found[0].nudge()
+            found[0].wake()
 
     def _end(self, process: ProcessQueue) -> None:
         found = self._loops.pop(process, None)

@@ -163,24 +163,24 @@ class LitePullConsumer(BlockingMember[aio.LitePullConsumer]):
         :raises ConfigError: a negative timeout, or nothing is subscribed or assigned.
         :raises ClosedError: it is not started, or closed.
         """
-        shelf, began_ns = self._aio.shelf, time_ns()
-        batch = shelf.take()
+        handoff, began_ns = self._aio.handoff, time_ns()
+        batch = handoff.take()
         if batch is None:
             left = _time_left(timeout)
-            self._portal.run(self._aio.put_out(timeout))
-            while (batch := shelf.take()) is None:  # another thread may have been quicker
+            self._portal.run(self._aio.fill_handoff(timeout))
+            while (batch := handoff.take()) is None:  # another thread may have been quicker
                 if left() == 0:
                     return []
-                self._portal.run(self._aio.put_out(left()))
+                self._portal.run(self._aio.fill_handoff(left()))
         messages = list(batch.messages[batch.at :])
         batch.at = len(batch.messages)
-        shelf.taken(batch)
+        handoff.taken(batch)
         tell_received(self._aio.hooks, self._aio.group, messages, began_ns)
         return messages
 
     def __iter__(self) -> Iterator[MessageExt]:
-        shelf, hooks = self._aio.shelf, self._aio.hooks
-        while (batch := shelf.take()) is not None or self._portal.run(self._aio.put_out_more()):
+        handoff, hooks = self._aio.handoff, self._aio.hooks
+        while (batch := handoff.take()) is not None or self._portal.run(self._aio.fill_handoff_or_end()):
             if batch is None:
                 continue
             try:
@@ -191,7 +191,7 @@ class LitePullConsumer(BlockingMember[aio.LitePullConsumer]):
                         tell_received(hooks, self._aio.group, [message], time_ns())
                     yield message
             finally:  # an iterator may be ended by the garbage collector, in whatever thread
-                shelf.taken(batch)
+                handoff.taken(batch)
 
     def pause(self, queues: Collection[MessageQueue]) -> None:
         """Pulls nothing more of these queues until :meth:`resume`; what is held of them is still polled.
@@ -261,7 +261,7 @@ class LitePullConsumer(BlockingMember[aio.LitePullConsumer]):
     # -- looking at it
 
     def health(self) -> Health:
-        """State, queues and rates as they are now."""
+        """ConsumerState, queues and rates as they are now."""
         return self._portal.call(self._aio.health)
 
     def lag(self) -> dict[MessageQueue, int]:

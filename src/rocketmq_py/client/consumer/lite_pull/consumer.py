@@ -18,16 +18,16 @@ from typing import Self, Unpack
 
 from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.client.consumer import broker_requests
-from rocketmq_py.client.consumer.consumer_group import State
+from rocketmq_py.client.consumer.consumer_group import ConsumerState
 from rocketmq_py.client.consumer.filters import check_brokers, make_subscription
 from rocketmq_py.client.consumer.group_member import GroupMember, split
 from rocketmq_py.client.consumer.lite_pull.assigned_queues import AssignedQueues
-from rocketmq_py.client.consumer.lite_pull.broker_requests import AnswersBrokers
 from rocketmq_py.client.consumer.lite_pull.handoff import Handoff
 from rocketmq_py.client.consumer.lite_pull.options import LitePullOptions, LitePullSettings
 from rocketmq_py.client.consumer.lite_pull.topic_watch import TopicQueuesChanged, TopicWatch
-from rocketmq_py.client.consumer.queue_lock import NoQueueLock
-from rocketmq_py.client.consumer.rebalance import Rebalancer
+from rocketmq_py.client.consumer.pull_member import PullMember
+from rocketmq_py.client.consumer.rebalance.queue_lock import NoQueueLock
+from rocketmq_py.client.consumer.rebalance.rebalancer import Rebalancer
 from rocketmq_py.client.hooks.hooks import ReceiveHook, tell_received
 from rocketmq_py.client.hooks.tracing import PollTrace, Trace, Tracer
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
@@ -46,7 +46,7 @@ class _Mode(enum.Enum):
     ASSIGN = "assigned"
 
 
-class LitePullConsumer(AnswersBrokers, GroupMember):
+class LitePullConsumer(PullMember, GroupMember):
     """A member of a consumer group that gets messages when it asks for them.
 
     Either topics are subscribed, and the group shares their queues, or queues are assigned and consumed whoever else
@@ -85,13 +85,13 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
         trace: Trace = False,
         **settings: Unpack[LitePullSettings],
     ) -> None:
-        of_client, options = split(settings)
+        client_settings, options = split(settings)
         self._tracer = Tracer.of(trace, group, "CONSUME")
         self.hooks = (*hooks, PollTrace(self._tracer)) if self._tracer is not None else tuple(hooks)
         self._options = LitePullOptions(**options)
-        super().__init__(group, self._options.shared(), instance, namesrv, of_client)
+        super().__init__(group, self._options.shared(), instance, namesrv, client_settings)
         self._queues = AssignedQueues(self._group, self._options, self._subscription)
-        self.shelf = Handoff()
+        self.handoff = Handoff()
         """What threads may poll without asking this consumer's event loop."""
         self._watch = TopicWatch(self._instance, self._options.metadata_check_interval)
         self._mode = _Mode.NONE
@@ -111,11 +111,11 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
         :raises ConfigError: an illegal topic name or expression, or queues are assigned.
         :raises ClosedError: it is closed.
         """
-        self._become(_Mode.SUBSCRIBE)
+        self._set_mode(_Mode.SUBSCRIBE)
         self._group.subscribe(check_topic(topic), tags, sql)
         if self._rebalancer is not None:
             self._rebalancer.trigger()
-        elif self._group.state is State.RUNNING:
+        elif self._group.state is ConsumerState.RUNNING:
             self._joining.start(self._rebalance())
 
     def unsubscribe(self, topic: str) -> None:
@@ -142,14 +142,14 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
             raise ConfigError(f"no queue to assign to consumer group {self.group}; queues(topic) tells which there are")
         topics, now = {queue.topic for queue in wanted}, int(time() * 1000)
         filters = {topic: make_subscription(check_topic(topic), tags, sql, now) for topic in topics}
-        self._become(_Mode.ASSIGN)
+        self._set_mode(_Mode.ASSIGN)
         self._assigned = filters
         for queue in set(self._group.queues).difference(wanted):
             self._queues.release(self._group.queues.pop(queue))
         for queue in wanted:
             if queue not in self._group.queues:
                 process = self._group.queues[queue] = self._group.make_queue(queue)
-                if self._group.state is State.RUNNING:
+                if self._group.state is ConsumerState.RUNNING:
                     self._queues.take(process)
 
     @property
@@ -172,7 +172,7 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
         """
         self._watch.add(check_topic(topic), listener)
 
-    def _become(self, mode: _Mode) -> None:
+    def _set_mode(self, mode: _Mode) -> None:
         if self._is_ending:
             raise self._closed_error()
         if self._mode not in (_Mode.NONE, mode):
@@ -210,7 +210,7 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
         await self._group.announce()
         self._group.started_at = time()
         self._commit_at = self._group.now() + self._options.auto_commit_interval
-        self._group.state = State.RUNNING
+        self._group.state = ConsumerState.RUNNING
         self._watch.start()
         for process in list(self._group.queues.values()):
             self._queues.take(process)
@@ -283,24 +283,24 @@ class LitePullConsumer(AnswersBrokers, GroupMember):
                 return message
         raise StopAsyncIteration
 
-    async def put_out(self, timeout: float | None) -> None:
-        """For polling in a thread: settles what was taken from the shelf, and puts out what is there or comes.
+    async def fill_handoff(self, timeout: float | None) -> None:
+        """For polling in a thread: settles what was taken from the handoff, and puts out what is there or comes.
 
         Arguments and errors are those of :meth:`poll`.
         """
         self._reclaim()
         await self._wait(timeout)
-        self.shelf.fill(self._queues.cache)
+        self.handoff.fill(self._queues.cache)
 
-    async def put_out_more(self) -> bool:
-        """As :meth:`put_out` without a time limit; False when the consumer is closed meanwhile."""
+    async def fill_handoff_or_end(self) -> bool:
+        """As :meth:`fill_handoff` without a time limit; False when the consumer is closed meanwhile."""
         self._reclaim()
         is_more = await self._more()
-        self.shelf.fill(self._queues.cache)
+        self.handoff.fill(self._queues.cache)
         return is_more
 
     def _reclaim(self) -> None:
-        self.shelf.reclaim(self._queues.cache, self._queues.consumed)
+        self.handoff.reclaim(self._queues.cache, self._queues.consumed)
 
     async def _more(self) -> bool:
         """Waits for a message; False when the consumer is closed meanwhile."""

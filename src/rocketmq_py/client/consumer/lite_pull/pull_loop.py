@@ -13,7 +13,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import NamedTuple
 
-from rocketmq_py.client.consumer.consumer_group import Group, State
+from rocketmq_py.client.consumer.consumer_group import ConsumerGroup, ConsumerState
 from rocketmq_py.client.consumer.failure_log import FailureLog
 from rocketmq_py.client.consumer.filters import check_version
 from rocketmq_py.client.consumer.lite_pull.options import LitePullOptions
@@ -41,7 +41,7 @@ _FOUND, _ILLEGAL = ResponseCode.SUCCESS, ResponseCode.PULL_OFFSET_MOVED
 _PULLED = frozenset({_FOUND, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY, _ILLEGAL})
 
 
-class _Asked(NamedTuple):
+class _PendingPull(NamedTuple):
     """A pull under way."""
 
     offset: int
@@ -61,7 +61,7 @@ class LitePullLoop:
 
     def __init__(
         self,
-        group: Group,
+        group: ConsumerGroup,
         options: LitePullOptions,
         process: ProcessQueue,
         cache: MessageCache,
@@ -78,11 +78,11 @@ class LitePullLoop:
         self._jump = jump
         self._offset: int | None = None
         self._broker_id = MASTER_ID
-        self._trouble = FailureLog(process.queue.broker_name, group.instance.lost)
+        self._failures = FailureLog(process.queue.broker_name, group.instance.lost)
         self._changed = asyncio.Event()
         self._has_pulled = False
 
-    def nudge(self) -> None:
+    def wake(self) -> None:
         """Something has changed that a pull may be waiting for."""
         self._changed.set()
 
@@ -97,7 +97,7 @@ class LitePullLoop:
             self._process.pulled_at = self._group.now()
             admission = self._admit()
             if admission.step is PullStep.WAIT:
-                await self._rest(admission.delay)
+                await self._wait(admission.delay)
                 continue
             try:
                 if self._offset is None:
@@ -111,10 +111,10 @@ class LitePullLoop:
                 await asyncio.sleep(STATE_DELAY)
 
     def _admit(self, coming: int = 0, coming_bytes: int = 0) -> Admission:
-        running = self._group.state is State.RUNNING
+        running = self._group.state is ConsumerState.RUNNING
         return self._cache.admit(self._process, running=running, coming=coming, coming_bytes=coming_bytes)
 
-    async def _rest(self, seconds: float) -> None:
+    async def _wait(self, seconds: float) -> None:
         """Waits, but no longer than until something changes that a pull could wait for."""
         self._changed.clear()
         with contextlib.suppress(TimeoutError):
@@ -125,7 +125,7 @@ class LitePullLoop:
         """Looks for a way out of a failure; returns the seconds to wait before the next pull."""
         queue = self._process.queue
         delay = START_DELAY if self._offset is None else failure_delay(error)
-        level = self._trouble.begins(error)
+        level = self._failures.failed(error)
         where = "its start" if self._offset is None else self._offset
         _log.log(level, "pulling %s at %s failed, again in %g s: %s", queue, where, delay, error)
         if error.refresh_route:
@@ -155,12 +155,12 @@ class LitePullLoop:
 
     async def _pull(self, offset: int) -> None:
         """Pulls from ``offset``, and goes on as long as messages come and nothing holds a pull back."""
-        asked: _Asked | None = await self._ask(offset)
+        asked: _PendingPull | None = await self._ask(offset)
         try:
             while asked is not None:
                 reply = await self._answer(asked)
                 done, header = asked, reply.header(PullResponse)
-                asked = self._ask_ahead(done, reply, header)
+                asked = self._request_next(done, reply, header)
                 if asked is not None:
                     await asyncio.sleep(0)  # lets it leave
                 self._take(done, reply, header)
@@ -170,28 +170,28 @@ class LitePullLoop:
             if asked is not None:
                 _forget(asked.answer)
 
-    async def _ask(self, offset: int) -> _Asked:
+    async def _ask(self, offset: int) -> _PendingPull:
         instance = self._group.instance
         address = await broker_of(instance, self._process.queue, broker_id=self._broker_id)
         check_version(instance, address, self._subscription(self._process.queue.topic))
-        return self._ask_over(await instance.connections.get(address), offset)
+        return self._request_over(await instance.connections.get(address), offset)
 
-    def _ask_ahead(self, done: _Asked, reply: Reply, header: PullResponse) -> _Asked | None:
+    def _request_next(self, done: _PendingPull, reply: Reply, header: PullResponse) -> _PendingPull | None:
         """Begins the pull after one that found messages; None when it has to wait for those."""
         if reply.code != _FOUND or header.suggest_which_broker_id != self._broker_id or done.connection.closed:
             return None
         if self._admit(header.next_begin_offset - done.offset, len(reply.body)).step is not PullStep.PULL:
             return None
-        return self._ask_over(done.connection, header.next_begin_offset)
+        return self._request_over(done.connection, header.next_begin_offset)
 
-    def _ask_over(self, connection: Connection, offset: int) -> _Asked:
+    def _request_over(self, connection: Connection, offset: int) -> _PendingPull:
         answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         subscription = self._subscription(self._process.queue.topic)
         deadline = monotonic() + self._options.timeout_when_suspend
         header = self._request(offset, subscription)
         connection.request(RequestCode.LITE_PULL_MESSAGE, header, b"", settler(answer), deadline)
         self._process.pulled_at = self._group.now()
-        return _Asked(offset, subscription, connection, answer)
+        return _PendingPull(offset, subscription, connection, answer)
 
     def _request(self, offset: int, subscription: SubscriptionData) -> PullMessage:
         queue, options = self._process.queue, self._options
@@ -204,7 +204,7 @@ class LitePullLoop:
             max_msg_bytes=UNLIMITED, request_source=-1, bname=queue.broker_name,
         )  # fmt: skip
 
-    async def _answer(self, asked: _Asked) -> Reply:
+    async def _answer(self, asked: _PendingPull) -> Reply:
         """The answer to a pull; raises what a broker refuses it with."""
         reply = await asked.answer
         if reply.code not in _PULLED:
@@ -212,14 +212,14 @@ class LitePullLoop:
                 self._group.instance.connections.retire(asked.connection)
             raise BrokerError.of(reply.code, reply.remark, asked.connection.address)
         self._has_pulled = True
-        level = self._trouble.ends()
+        level = self._failures.recovered()
         if level is not None:
             _log.log(level, "pulling %s works again", self._process.queue)
         return reply
 
     # -- what was pulled
 
-    def _take(self, asked: _Asked, reply: Reply, header: PullResponse) -> None:
+    def _take(self, asked: _PendingPull, reply: Reply, header: PullResponse) -> None:
         broker_name, tags = self._process.queue.broker_name, asked.subscription.tags_set
         messages = received(reply.body, header, broker_name, tags) if reply.code == _FOUND else []
         if messages:

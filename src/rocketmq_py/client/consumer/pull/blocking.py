@@ -13,7 +13,7 @@ from typing import Unpack
 from rocketmq_py.client.consumer.blocking_member import BlockingMember
 from rocketmq_py.client.consumer.pull import consumer as aio
 from rocketmq_py.client.consumer.pull.options import PullSettings
-from rocketmq_py.client.consumer.push.parts import QueuesChanged
+from rocketmq_py.client.consumer.push.runtime import QueuesChanged
 from rocketmq_py.client.consumer.running_info import Health
 from rocketmq_py.model import MessageExt, MessageQueue, PullResult
 
@@ -175,7 +175,7 @@ class PullConsumer(BlockingMember[aio.PullConsumer]):
     # -- looking at it
 
     def health(self) -> Health:
-        """State, queues and rates as they are now."""
+        """ConsumerState, queues and rates as they are now."""
         return self._portal.call(self._aio.health)
 
     def lag(self) -> dict[MessageQueue, int]:

@@ -14,16 +14,16 @@ from typing import Unpack
 
 from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.client.consumer import broker_requests, running_info
-from rocketmq_py.client.consumer.consumer_group import State
+from rocketmq_py.client.consumer.consumer_group import ConsumerState
 from rocketmq_py.client.consumer.filters import check_version, make_subscription
 from rocketmq_py.client.consumer.group_member import GroupMember, split
-from rocketmq_py.client.consumer.lite_pull.broker_requests import AnswersBrokers
 from rocketmq_py.client.consumer.offsets import broker_of
 from rocketmq_py.client.consumer.pull.options import PullOptions, PullSettings
-from rocketmq_py.client.consumer.push.parts import QueuesChanged
-from rocketmq_py.client.consumer.queue_lock import NoQueueLock
-from rocketmq_py.client.consumer.rebalance import Rebalancer
-from rocketmq_py.client.consumer.send_message_back import Retries
+from rocketmq_py.client.consumer.pull_member import PullMember
+from rocketmq_py.client.consumer.push.runtime import QueuesChanged
+from rocketmq_py.client.consumer.rebalance.queue_lock import NoQueueLock
+from rocketmq_py.client.consumer.rebalance.rebalancer import Rebalancer
+from rocketmq_py.client.consumer.send_message_back import SendMessageBack
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.core.consumer.pull_result import received
 from rocketmq_py.core.consumer.subscription import is_tag_type
@@ -56,7 +56,7 @@ def warn_deprecated(stacklevel: int) -> None:
     )
 
 
-class PullConsumer(AnswersBrokers, GroupMember):
+class PullConsumer(PullMember, GroupMember):
     """Pulls where and when it is told to. Deprecated: use :class:`~rocketmq_py.aio.LitePullConsumer`.
 
     Nothing is consumed by itself: the application asks which queues there are, pulls at offsets of its own choice and
@@ -89,16 +89,16 @@ class PullConsumer(AnswersBrokers, GroupMember):
         **settings: Unpack[PullSettings],
     ) -> None:
         warn_deprecated(2)
-        of_client, options = split(settings)
+        client_settings, options = split(settings)
         self._options = PullOptions(**options)
-        super().__init__(group, self._options.shared(), instance, namesrv, of_client)
+        super().__init__(group, self._options.shared(), instance, namesrv, client_settings)
         for topic in topics:
             self._group.subscribe(check_topic(topic), "*")
         self._queues_changed = queues_changed or _nobody
         self._filters: dict[tuple[str, str, str | None], SubscriptionData] = {}
         self._broker_ids: dict[MessageQueue, int] = {}
         self._rebalancer: Rebalancer | None = None
-        self._retries: Retries | None = None
+        self._send_message_back: SendMessageBack | None = None
 
     # -- life
 
@@ -116,14 +116,14 @@ class PullConsumer(AnswersBrokers, GroupMember):
         instance.register(self)
         broker_requests.serve(instance)
         await self._learn_routes(list(group.subscriptions))
-        self._retries = Retries(group)
+        self._send_message_back = SendMessageBack(group)
         await instance.start()
         await group.announce()
         group.started_at = time()
-        group.state = State.RUNNING
+        group.state = ConsumerState.RUNNING
         if group.subscriptions:
             self._rebalancer = Rebalancer(
-                group, _take_nothing, self._let_go, NoQueueLock(group), self._queues_changed, rebuild=False
+                group, _take_nothing, self._release_queues, NoQueueLock(group), self._queues_changed, rebuild=False
             )
             await self._rebalancer.start()
 
@@ -137,7 +137,7 @@ class PullConsumer(AnswersBrokers, GroupMember):
         await self._group.offsets.persist_confirmed([queue for queue, _ in self._group.offsets])
         await self._instance.unregister(self)
 
-    def _let_go(self, process: ProcessQueue) -> None:
+    def _release_queues(self, process: ProcessQueue) -> None:
         process.dropped = True
         self._broker_ids.pop(process.queue, None)
 
@@ -250,8 +250,8 @@ class PullConsumer(AnswersBrokers, GroupMember):
         :raises ClosedError: it is not started, or closed.
         """
         self._check_running()
-        assert self._retries is not None
-        if not await self._retries.send_back(message, delay_level):
+        assert self._send_message_back is not None
+        if not await self._send_message_back.send_back(message, delay_level):
             raise NetworkError(f"{message!r} could not be sent back: no broker took it; the log says why")
 
     # -- offsets

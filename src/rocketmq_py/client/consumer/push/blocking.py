@@ -14,7 +14,7 @@ from rocketmq_py.client.consumer.blocking_member import BlockingMember
 from rocketmq_py.client.consumer.dispatch.listeners import AnyListener
 from rocketmq_py.client.consumer.options import PushSettings
 from rocketmq_py.client.consumer.push import consumer as aio
-from rocketmq_py.client.consumer.push.parts import QueuesChanged
+from rocketmq_py.client.consumer.push.runtime import QueuesChanged
 from rocketmq_py.client.consumer.running_info import Health
 from rocketmq_py.client.hooks.hooks import ConsumeHook
 from rocketmq_py.client.hooks.tracing import Trace
@@ -160,7 +160,7 @@ class PushConsumer(BlockingMember[aio.PushConsumer]):
         return self._aio.queues
 
     def health(self) -> Health:
-        """State, queues and rates as they are now."""
+        """ConsumerState, queues and rates as they are now."""
         return self._portal.call(self._aio.health)
 
     def lag(self) -> dict[MessageQueue, int]:

@@ -16,13 +16,13 @@ from typing import Any, Self, TypeVar, Unpack
 
 from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.client.consumer import broker_requests, filters, running_info as push_running, stacks
-from rocketmq_py.client.consumer.consumer_group import State
+from rocketmq_py.client.consumer.consumer_group import ConsumerState
 from rocketmq_py.client.consumer.dispatch.concurrent import Listeners
 from rocketmq_py.client.consumer.dispatch.listeners import AnyListener, Listener, make_listener
 from rocketmq_py.client.consumer.dispatch.orderly_listeners import OrderlyListener
 from rocketmq_py.client.consumer.group_member import GroupMember, split
 from rocketmq_py.client.consumer.options import PushOptions, PushSettings
-from rocketmq_py.client.consumer.push.parts import Parts, QueuesChanged
+from rocketmq_py.client.consumer.push.runtime import PushRuntime, QueuesChanged
 from rocketmq_py.client.hooks.hooks import ConsumeHook, hooked
 from rocketmq_py.client.hooks.tracing import ConsumeTrace, Trace, Tracer
 from rocketmq_py.errors import ConfigError
@@ -83,9 +83,9 @@ class PushConsumer(GroupMember):
         instance: ClientInstance | None = None,
         **settings: Unpack[PushSettings],
     ) -> None:
-        of_client, options = split(settings)
+        client_settings, options = split(settings)
         self._options = PushOptions(**options)
-        super().__init__(group, self._options, instance, namesrv, of_client)
+        super().__init__(group, self._options, instance, namesrv, client_settings)
         self._tracer = Tracer.of(trace, group, "CONSUME")
         self._hooks = tuple(hooks)
         if self._tracer is not None:
@@ -94,7 +94,7 @@ class PushConsumer(GroupMember):
         self._by_topic: dict[str, Listener | OrderlyListener] = {}
         self._listeners: Listeners[Any] = Listeners(self._default, self._by_topic)
         self._queues_changed = queues_changed
-        self._parts: Parts | None = None
+        self._runtime: PushRuntime | None = None
 
     # -- before the start
 
@@ -115,15 +115,15 @@ class PushConsumer(GroupMember):
         self._group.subscribe(check_topic(topic), tags, sql)
         if made is not None:
             self._by_topic[topic] = made
-        if self._parts is not None:
+        if self._runtime is not None:
             self._check_listeners()
-            self._parts.rebalancer.trigger()
+            self._runtime.rebalancer.trigger()
 
     def unsubscribe(self, topic: str) -> None:
         """Takes a topic away; its queues are let go."""
         self._group.subscriptions.pop(topic, None)
-        if self._parts is not None:
-            self._parts.rebalancer.trigger()
+        if self._runtime is not None:
+            self._runtime.rebalancer.trigger()
 
     def on(self, topic: str, tags: str = "*", *, sql: str | None = None) -> Callable[[F], F]:
         """Subscribes a topic with the decorated function as its listener."""
@@ -159,7 +159,7 @@ class PushConsumer(GroupMember):
         :raises NetworkError: no name server answers.
         :raises ClosedError: it was closed before.
         """
-        if self._group.state is State.NEW:
+        if self._group.state is ConsumerState.NEW:
             self._check_listeners()
         await self._begin(self.close)
 
@@ -173,12 +173,12 @@ class PushConsumer(GroupMember):
         if not group.is_broadcasting:
             group.subscribe(group.retry_topic, "*")
         group.started_at = time()
-        self._parts = Parts(group, self._listeners, self._queues_changed)
+        self._runtime = PushRuntime(group, self._listeners, self._queues_changed)
         await instance.start()
         await filters.check_brokers(instance, group.name, list(group.subscriptions.values()))
         await group.announce()
-        group.state = State.RUNNING
-        await self._parts.rebalancer.start()
+        group.state = ConsumerState.RUNNING
+        await self._runtime.rebalancer.start()
 
     async def close(self, timeout: float | None = None) -> None:
         """Leaves the group: no further message begins, running listeners finish, their results and the offsets are
@@ -190,10 +190,10 @@ class PushConsumer(GroupMember):
         await self._end(lambda: self._take_apart(timeout))
 
     async def _take_apart(self, timeout: float | None) -> None:
-        if self._parts is not None:
-            await self._parts.close(timeout)
+        if self._runtime is not None:
+            await self._runtime.close(timeout)
             await self._group.offsets.persist_confirmed(self._group.queues)
-            await self._parts.holding.close()
+            await self._runtime.queue_lock.close()
         if self._tracer is not None:
             await self._tracer.close()
         await self._instance.unregister(self)
@@ -210,8 +210,8 @@ class PushConsumer(GroupMember):
     def resume(self) -> None:
         """Pulls again."""
         self._group.suspended = False
-        if self._parts is not None:
-            self._parts.strategy.nudge_all()
+        if self._runtime is not None:
+            self._runtime.fetcher.wake_all()
 
     def resize(self, consume_threads: int) -> None:
         """Has at most ``consume_threads`` listeners at work at one time from now on, running ones aside.
@@ -220,8 +220,8 @@ class PushConsumer(GroupMember):
         """
         dataclasses.replace(self._options, consume_threads=consume_threads)
         self._group.threads = consume_threads
-        if self._parts is not None:
-            self._parts.resize(consume_threads)
+        if self._runtime is not None:
+            self._runtime.resize(consume_threads)
 
     # -- looking at it
 
@@ -232,7 +232,7 @@ class PushConsumer(GroupMember):
 
     def is_listener_thread(self, thread: threading.Thread) -> bool:
         """Whether ``thread`` runs listeners, and so must not wait for them to end."""
-        return self._parts is not None and self._parts.dispatcher.threads.owns(thread)
+        return self._runtime is not None and self._runtime.dispatcher.threads.owns(thread)
 
     def __repr__(self) -> str:
         state = self._group.state.value
@@ -255,8 +255,8 @@ class PushConsumer(GroupMember):
 
     async def on_ids_changed(self) -> None:
         """The group has changed: look who gets what."""
-        if self._parts is not None:
-            self._parts.rebalancer.trigger()
+        if self._runtime is not None:
+            self._runtime.rebalancer.trigger()
 
     async def persist_offsets(self) -> None:
         """Sends the offsets of its queues to their brokers."""
@@ -269,8 +269,8 @@ class PushConsumer(GroupMember):
         """Goes on from other offsets, smaller or greater, in those of the queues that are ours."""
         for queue, offset in offsets.items():
             process = self._group.queues.get(queue)
-            if process is not None and not process.lapses and self._parts is not None:
-                await self._parts.rebalancer.reset(process, offset)
+            if process is not None and not process.lapses and self._runtime is not None:
+                await self._runtime.rebalancer.reset(process, offset)
 
     def running_info(self) -> dict[str, Any]:
         """Its state, as Java's ConsumerRunningInfo."""
@@ -278,7 +278,7 @@ class PushConsumer(GroupMember):
 
     def stacks(self) -> str:
         """Where all threads of the process are, and the tasks of its listeners."""
-        return stacks.everything(self._parts.dispatcher.tasks() if self._parts is not None else ())
+        return stacks.everything(self._runtime.dispatcher.tasks() if self._runtime is not None else ())
 
     async def consume_directly(self, message: MessageExt) -> dict[str, Any]:
         """Has the listener consume one message now, outside of all queues."""

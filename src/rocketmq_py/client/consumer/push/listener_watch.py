@@ -13,9 +13,9 @@ from collections.abc import Callable
 from time import monotonic
 
 from rocketmq_py.client.consumer import stacks
-from rocketmq_py.client.consumer.consumer_group import Group
+from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
 from rocketmq_py.client.consumer.dispatch import listeners, orderly_listeners
-from rocketmq_py.client.consumer.dispatch.concurrent import Call, ConcurrentDispatcher, Dispatcher
+from rocketmq_py.client.consumer.dispatch.concurrent import ConcurrentDispatcher, Dispatcher, ListenerCall
 from rocketmq_py.client.consumer.dispatch.worker_pool import post
 from rocketmq_py.core.consumer.stuck_listeners import Stuck, place
 from rocketmq_py.model import MessageExt
@@ -38,7 +38,7 @@ class ListenerWatch:
     :param awaits: whether any listener is ``async def``.
     """
 
-    def __init__(self, group: Group, dispatcher: Dispatcher, awaits: Callable[[], bool]) -> None:
+    def __init__(self, group: ConsumerGroup, dispatcher: Dispatcher, awaits: Callable[[], bool]) -> None:
         self._group = group
         self._dispatcher = dispatcher
         self._awaits = awaits
@@ -67,7 +67,7 @@ class ListenerWatch:
 
     async def _look(self) -> None:
         now = monotonic()
-        calls = {(call.queue, call.messages[0]): call for call in self._dispatcher.under_way()}
+        calls = {(call.queue, call.messages[0]): call for call in self._dispatcher.running_calls()}
         looked = self._stopwatch.look(calls, now)
         for one in looked.stuck:
             self._tell(one, calls[one.key])
@@ -84,7 +84,7 @@ class ListenerWatch:
             self._expire_at = now + self._group.options.consume_timeout
             await self._expire(now)
 
-    def _tell(self, stuck: Stuck, call: Call) -> None:
+    def _tell(self, stuck: Stuck, call: ListenerCall) -> None:
         queue, offset = place(stuck.key)
         where = "\n".join(f"{_name(worker)}:\n{stack_of(worker)}" for worker in call.workers)
         _log.warning(
@@ -121,12 +121,12 @@ class ListenerWatch:
 class LoopGuard:
     """A thread that says so when a listener keeps the event loop from going on, and where it does.
 
-    :param patience: seconds the loop may stand still.
+    :param timeout: seconds the loop may stand still.
     """
 
-    def __init__(self, group: str, patience: float, interval: float) -> None:
+    def __init__(self, group: str, timeout: float, interval: float) -> None:
         self._group = group
-        self._patience = patience
+        self._timeout = timeout
         self._interval = interval
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
@@ -148,7 +148,7 @@ class LoopGuard:
             if told is not None and last > told:
                 _log.warning("the event loop of group %s goes on", self._group)
                 told = None
-            if told is None and monotonic() - last >= self._patience and self._tell(last):
+            if told is None and monotonic() - last >= self._timeout and self._tell(last):
                 told = last
 
     def _tell(self, last: float) -> bool:

@@ -10,9 +10,9 @@ import contextlib
 import logging
 from collections.abc import Callable, Sequence
 
-from rocketmq_py.client.consumer.consumer_group import Group, State
+from rocketmq_py.client.consumer.consumer_group import ConsumerGroup, ConsumerState
 from rocketmq_py.client.consumer.failure_log import FailureLog
-from rocketmq_py.client.consumer.pop_calls import Attempts, PopAnswer, PopCalls
+from rocketmq_py.client.consumer.pop_calls import AttemptIds, PopAnswer, PopCalls
 from rocketmq_py.core.consumer.flow_control import STATE_DELAY, PullStep, admit, failure_delay
 from rocketmq_py.core.pop.receipts import Popped, PopQueue, init_mode
 from rocketmq_py.errors import RocketMQError
@@ -35,7 +35,7 @@ class PopLoop:
 
     def __init__(
         self,
-        group: Group,
+        group: ConsumerGroup,
         queue: PopQueue,
         calls: PopCalls,
         deliver: Deliver,
@@ -46,12 +46,12 @@ class PopLoop:
         self._calls = calls
         self._deliver = deliver
         self._give_back = give_back
-        self._attempts = Attempts() if group.options.orderly else None
-        self._trouble = FailureLog(queue.queue.broker_name, group.instance.lost)
+        self._attempts = AttemptIds() if group.options.orderly else None
+        self._failures = FailureLog(queue.queue.broker_name, group.instance.lost)
         self._changed: asyncio.Event | None = None
         self._late: set[asyncio.Future[None]] = set()
 
-    def nudge(self) -> None:
+    def wake(self) -> None:
         """Something has changed that a pop may be waiting for."""
         if self._changed is not None:
             self._changed.set()
@@ -63,12 +63,12 @@ class PopLoop:
             admission = admit(
                 self._queue,
                 self._group.options.pop_limits,
-                running=self._group.state is State.RUNNING,
+                running=self._group.state is ConsumerState.RUNNING,
                 suspended=self._group.suspended,
                 subscribed=self._queue.queue.topic in self._group.announced,
             )
             if admission.step is PullStep.WAIT:
-                await self._rest(admission.delay)
+                await self._wait(admission.delay)
                 continue
             pause = self._group.options.pull_interval
             try:
@@ -81,7 +81,7 @@ class PopLoop:
             if pause:
                 await asyncio.sleep(pause)
 
-    async def _rest(self, seconds: float) -> None:
+    async def _wait(self, seconds: float) -> None:
         """Waits, but no longer than until something changes that a pop could wait for."""
         self._changed = asyncio.Event()
         with contextlib.suppress(TimeoutError):
@@ -106,7 +106,7 @@ class PopLoop:
             self._late.add(late)
             late.add_done_callback(self._late.discard)
             raise
-        level = self._trouble.ends()
+        level = self._failures.recovered()
         if level is not None:
             _log.log(level, "popping %s works again", self._queue.queue)
         if answer is not None:
@@ -123,7 +123,7 @@ class PopLoop:
         if answer is None:
             return
         group = self._group
-        wanted = group.state is State.RUNNING and self._queue.queue.topic in group.subscriptions
+        wanted = group.state is ConsumerState.RUNNING and self._queue.queue.topic in group.subscriptions
         if wanted and not group.options.orderly:
             self._deliver(self._queue, answer, group.now() + group.options.pop_invisible_time)
         else:
@@ -132,7 +132,7 @@ class PopLoop:
     async def _failed(self, error: RocketMQError) -> float:
         """Looks for a way out of a failure; returns the seconds to wait before the next pop."""
         delay, queue = failure_delay(error), self._queue.queue
-        level = self._trouble.begins(error)
+        level = self._failures.failed(error)
         _log.log(level, "popping %s failed, again in %g s: %s", queue, delay, error)
         if error.refresh_route:
             await self._group.instance.routes.refresh_all({queue.topic})

@@ -12,10 +12,10 @@ import contextlib
 import logging
 from collections.abc import Sequence
 
-from rocketmq_py.client.consumer.consumer_group import Group
+from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
 from rocketmq_py.client.consumer.dispatch.orderly import OrderlyDispatcher
 from rocketmq_py.client.consumer.pop_calls import PopCalls
-from rocketmq_py.client.consumer.push.pop_strategy import Receipts
+from rocketmq_py.client.consumer.push.pop_strategy import PopAcks
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.core.pop.receipts import RENEW_AT, Popped, PopQueue, PopRun, runs_of
 from rocketmq_py.errors import RocketMQError
@@ -23,30 +23,30 @@ from rocketmq_py.model import MessageExt, MessageQueue
 
 _log = logging.getLogger(__name__)
 
-LAST_WORDS = 1.0
+CLOSE_TIMEOUT = 1.0
 """Seconds to see to what is left when all listeners have ended that are waited for."""
 
 
-class InOrder:
+class OrderlyPopDelivery:
     """Popped messages are consumed one after the other, those of different queues side by side."""
 
-    def __init__(self, group: Group, dispatcher: OrderlyDispatcher, calls: PopCalls, receipts: Receipts) -> None:
+    def __init__(self, group: ConsumerGroup, dispatcher: OrderlyDispatcher, calls: PopCalls, receipts: PopAcks) -> None:
         self._group = group
         self._dispatcher = dispatcher
         self._calls = calls
-        self._receipts = receipts
+        self._acks = receipts
         self._over: dict[PopRun, asyncio.Event] = {}
         self._latest: dict[MessageQueue, PopRun] = {}
-        self._minding: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Task[None]] = set()
 
     def take(self, queue: PopQueue, popped: Sequence[Popped], lapse: float) -> None:
         queue.take(popped, lapse)
         for run in runs_of(queue, popped, self._group.now(), lapse):
             self._over[run] = asyncio.Event()
             before, self._latest[run.queue] = self._latest.get(run.queue), run
-            task = asyncio.ensure_future(self._mind(run, before))
-            self._minding.add(task)
-            task.add_done_callback(self._minding.discard)
+            task = asyncio.ensure_future(self._consume(run, before))
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
 
     def drop(self, queue: PopQueue) -> None:
         for run in [run for run in self._over if run.owner is queue]:
@@ -57,7 +57,7 @@ class InOrder:
         assert isinstance(queue, PopRun)
         owner = queue.owner
         owner.ack(queue.take_done())
-        self._receipts.done(owner.to_ack())
+        self._acks.done(owner.to_ack())
         over = self._over.get(queue)
         if over is not None and not queue.count:
             over.set()
@@ -66,31 +66,31 @@ class InOrder:
     async def close(self) -> None:
         for over in self._over.values():
             over.set()
-        if self._minding:
-            _, stuck = await asyncio.wait(self._minding, timeout=LAST_WORDS)
+        if self._running:
+            _, stuck = await asyncio.wait(self._running, timeout=CLOSE_TIMEOUT)
             for task in stuck:  # a listener that is not waited for
                 task.cancel()
 
     # -- one run
 
-    async def _mind(self, run: PopRun, before: PopRun | None) -> None:
+    async def _consume(self, run: PopRun, before: PopRun | None) -> None:
         """Has a run consumed, and sees to what is left of it in the end."""
         try:
             if before is not None:  # its time was over, but a listener may be at work on it still
-                await self._dispatcher.quiet(before)
+                await self._dispatcher.wait_idle(before)
             if not run.dropped:
                 self._dispatcher.submit(run, run.waiting())
-            await self._keep(run)
+            await self._keep_invisible(run)
             run.dropped = True
             self._dispatcher.drop(run)
-            await self._dispatcher.quiet(run)
+            await self._dispatcher.wait_idle(run)
         finally:
             del self._over[run]
             if self._latest.get(run.queue) is run:
                 del self._latest[run.queue]
         self._give_back(run)
 
-    async def _keep(self, run: PopRun) -> None:
+    async def _keep_invisible(self, run: PopRun) -> None:
         """Keeps the messages invisible to others until all are consumed, the run is dropped, or it does not work."""
         invisible = self._group.options.pop_invisible_time
         while not self._over[run].is_set():
@@ -120,4 +120,4 @@ class InOrder:
         self.settled(run)
         now = self._group.now()
         left = [run.owner.release(message, now) for message in run.waiting()]
-        self._receipts.give_back([popped for popped in left if popped is not None])
+        self._acks.give_back([popped for popped in left if popped is not None])

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
-from rocketmq_py.client.consumer.consumer_group import Group
+from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
 from rocketmq_py.client.consumer.dispatch.concurrent import Dispatcher
 from rocketmq_py.client.consumer.pop_calls import PopAnswer, PopCalls
 from rocketmq_py.client.consumer.push.pop_loop import PopLoop
@@ -25,11 +25,11 @@ _log = logging.getLogger(__name__)
 ACK_AGAIN = 1.0
 """Seconds until messages are acked again whose broker did not take it."""
 
-Bury = Callable[[MessageExt], Coroutine[Any, Any, bool]]
+DeadLetter = Callable[[MessageExt], Coroutine[Any, Any, bool]]
 """Takes a message that has used up its deliveries out of the way; tells whether that is certain."""
 
 
-class TakesPopped(Protocol):
+class PopDelivery(Protocol):
     """The way of popped messages to listeners."""
 
     def take(self, queue: PopQueue, popped: Sequence[Popped], lapse: float) -> None:
@@ -49,16 +49,16 @@ class TakesPopped(Protocol):
         ...
 
 
-class Receipts:
+class PopAcks:
     """Tells brokers what became of messages: acks those of all queues together, as fast as brokers take them.
 
-    :param bury: takes messages away that have used up their deliveries.
+    :param dead_letter: takes messages away that have used up their deliveries.
     """
 
-    def __init__(self, group: Group, calls: PopCalls, bury: Bury) -> None:
+    def __init__(self, group: ConsumerGroup, calls: PopCalls, dead_letter: DeadLetter) -> None:
         self._group = group
         self._calls = calls
-        self._bury = bury
+        self._dead_letter = dead_letter
         self._outbox: list[tuple[Popped, float]] = []
         self._acking: asyncio.Task[None] | None = None
         self._work: set[asyncio.Future[Any]] = set()
@@ -91,14 +91,14 @@ class Receipts:
         if popped is None:
             _log.warning("%r failed after its time was over: it is being delivered again already", message)
         elif is_worn_out(message.reconsume_times, self._group.options.most_reconsume_times, level):
-            await self.bury(popped, lapse)
+            await self.dead_letter(popped, lapse)
         else:
             await self._hide(popped, retry_delay(message.reconsume_times, level))
         return True
 
-    async def bury(self, popped: Popped, lapse: float) -> None:
+    async def dead_letter(self, popped: Popped, lapse: float) -> None:
         """Has a message kept as a dead letter, and not delivered again once that is certain."""
-        if await self._bury(popped.message):
+        if await self._dead_letter(popped.message):
             self.done([(popped, lapse)])
 
     async def _hide(self, popped: Popped, seconds: float) -> None:
@@ -143,13 +143,13 @@ class Receipts:
             await asyncio.wait(waiting)
 
 
-class SideBySide:
+class ConcurrentPopDelivery:
     """Popped messages are consumed several at a time, in no order."""
 
-    def __init__(self, group: Group, dispatcher: Dispatcher, receipts: Receipts) -> None:
+    def __init__(self, group: ConsumerGroup, dispatcher: Dispatcher, receipts: PopAcks) -> None:
         self._group = group
         self._dispatcher = dispatcher
-        self._receipts = receipts
+        self._acks = receipts
 
     def take(self, queue: PopQueue, popped: Sequence[Popped], lapse: float) -> None:
         queue.take(popped, lapse)
@@ -158,11 +158,11 @@ class SideBySide:
     def drop(self, queue: PopQueue) -> None:
         now = self._group.now()
         left = [queue.release(message, now) for message in self._dispatcher.drop(queue)]
-        self._receipts.give_back([popped for popped in left if popped is not None])
+        self._acks.give_back([popped for popped in left if popped is not None])
 
     def settled(self, queue: ProcessQueue) -> PopQueue:
         assert isinstance(queue, PopQueue)
-        self._receipts.done(queue.to_ack())
+        self._acks.done(queue.to_ack())
         return queue
 
     async def close(self) -> None:
@@ -175,10 +175,10 @@ class PopStrategy:
     :param listeners: takes the messages.
     """
 
-    def __init__(self, group: Group, calls: PopCalls, receipts: Receipts, listeners: TakesPopped) -> None:
+    def __init__(self, group: ConsumerGroup, calls: PopCalls, receipts: PopAcks, listeners: PopDelivery) -> None:
         self._group = group
         self._calls = calls
-        self._receipts = receipts
+        self._acks = receipts
         self._listeners = listeners
         self._poppers: dict[PopQueue, PopLoop] = {}
         self._loops: dict[PopQueue, asyncio.Task[None]] = {}
@@ -186,16 +186,16 @@ class PopStrategy:
     def take(self, queue: PopQueue) -> None:
         """Begins to pop at once: whoever else pops there gets other messages."""
         popper = self._poppers[queue] = PopLoop(
-            self._group, queue, self._calls, self._deliver, self._receipts.give_back
+            self._group, queue, self._calls, self._deliver, self._acks.give_back
         )  # fmt: skip
         self._loops[queue] = asyncio.ensure_future(popper.run())
 
     def _deliver(self, queue: PopQueue, answer: PopAnswer, lapse: float) -> None:
         most = self._group.options.most_reconsume_times
-        self._receipts.done([(popped, lapse) for popped in answer.unwanted])
+        self._acks.done([(popped, lapse) for popped in answer.unwanted])
         worn = [popped for popped in answer.popped if popped.message.reconsume_times > most]
         for popped in worn:
-            self._receipts.begin(self._receipts.bury(popped, lapse))
+            self._acks.begin(self._acks.dead_letter(popped, lapse))
         alive = [popped for popped in answer.popped if popped not in worn] if worn else answer.popped
         if alive:
             self._listeners.take(queue, alive, lapse)
@@ -208,16 +208,16 @@ class PopStrategy:
             loop.cancel()
         self._listeners.drop(queue)
 
-    def nudge(self, queue: ProcessQueue) -> None:
+    def wake(self, queue: ProcessQueue) -> None:
         """The queue holds less than before: a pop that waits for that may look again, and results are told."""
         popper = self._poppers.get(self._listeners.settled(queue))
         if popper is not None:
-            popper.nudge()
+            popper.wake()
 
-    def nudge_all(self) -> None:
+    def wake_all(self) -> None:
         """The consumer pops again."""
         for popper in self._poppers.values():
-            popper.nudge()
+            popper.wake()
 
     async def close(self) -> None:
         """Ends all popping."""
@@ -229,4 +229,4 @@ class PopStrategy:
     async def finish(self) -> None:
         """Tells the brokers of all results; the listeners have ended."""
         await self._listeners.close()
-        await self._receipts.close()
+        await self._acks.close()

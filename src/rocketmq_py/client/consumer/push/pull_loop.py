@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import NamedTuple
 
-from rocketmq_py.client.consumer.consumer_group import Group, State
+from rocketmq_py.client.consumer.consumer_group import ConsumerGroup, ConsumerState
 from rocketmq_py.client.consumer.dispatch.concurrent import Dispatcher
 from rocketmq_py.client.consumer.failure_log import FailureLog
 from rocketmq_py.client.consumer.filters import check_version
@@ -51,7 +51,7 @@ IllegalOffset = Callable[[ProcessQueue, int, int], Awaitable[None]]
 """Hears of a queue whose offset the broker refuses: the offset, and the one to go on from."""
 
 
-class _Asked(NamedTuple):
+class _PendingPull(NamedTuple):
     """A pull under way."""
 
     at: float
@@ -64,7 +64,7 @@ class _Asked(NamedTuple):
 class _Pulled(NamedTuple):
     """The answer to a pull."""
 
-    asked: _Asked
+    asked: _PendingPull
     code: int
     header: PullResponse
     body: bytes
@@ -79,7 +79,7 @@ class PullLoop:
     """
 
     def __init__(
-        self, group: Group, queue: ProcessQueue, dispatcher: Dispatcher, on_illegal_offset: IllegalOffset
+        self, group: ConsumerGroup, queue: ProcessQueue, dispatcher: Dispatcher, on_illegal_offset: IllegalOffset
     ) -> None:
         self._group = group
         self._queue = queue
@@ -88,10 +88,10 @@ class PullLoop:
         self._offset: int | None = None
         self._broker_id = MASTER_ID
         self._told = 0
-        self._trouble = FailureLog(queue.queue.broker_name, group.instance.lost)
+        self._failures = FailureLog(queue.queue.broker_name, group.instance.lost)
         self._changed: asyncio.Event | None = None
 
-    def nudge(self) -> None:
+    def wake(self) -> None:
         """Something has changed that a pull may be waiting for."""
         if self._changed is not None:
             self._changed.set()
@@ -104,7 +104,7 @@ class PullLoop:
             admission = self._admit()
             if admission.step is PullStep.WAIT:
                 _log.debug("%s waits: %s", self._queue, admission.reason)
-                await self._rest(admission.delay)
+                await self._wait(admission.delay)
                 continue
             pause = self._group.options.pull_interval
             try:
@@ -124,7 +124,7 @@ class PullLoop:
         return admit(
             self._queue,
             group.limits.get(topic) or group.options.limits,
-            running=group.state is State.RUNNING,
+            running=group.state is ConsumerState.RUNNING,
             suspended=group.suspended,
             subscribed=topic in group.announced,
             usable=self._queue.is_usable(group.now()),
@@ -132,7 +132,7 @@ class PullLoop:
             coming_bytes=coming_bytes,
         )
 
-    async def _rest(self, seconds: float) -> None:
+    async def _wait(self, seconds: float) -> None:
         """Waits, but no longer than until something changes that a pull could wait for."""
         self._changed = asyncio.Event()
         with contextlib.suppress(TimeoutError):
@@ -143,7 +143,7 @@ class PullLoop:
     async def _failed(self, error: RocketMQError) -> float:
         """Looks for a way out of a failure; returns the seconds to wait before the next pull."""
         delay, queue = failure_delay(error), self._queue.queue
-        level = self._trouble.begins(error)
+        level = self._failures.failed(error)
         self._told = 0
         where = "its start" if self._offset is None else self._offset
         _log.log(level, "pulling %s at %s failed, again in %g s: %s", queue, where, delay, error)
@@ -170,11 +170,11 @@ class PullLoop:
 
     async def _pull(self, offset: int) -> None:
         """Pulls from ``offset``, and goes on as long as messages come and nothing holds a pull back."""
-        asked: _Asked | None = await self._ask(offset)
+        asked: _PendingPull | None = await self._ask(offset)
         try:
             while asked is not None:
                 pulled = await self._answer(asked)
-                asked = self._ask_ahead(pulled)
+                asked = self._request_next(pulled)
                 if asked is not None:
                     await asyncio.sleep(0)  # lets it leave
                 if not self._queue.dropped:
@@ -183,7 +183,7 @@ class PullLoop:
             if asked is not None:
                 _forget(asked.answer)
 
-    async def _ask(self, offset: int) -> _Asked:
+    async def _ask(self, offset: int) -> _PendingPull:
         """Begins a pull at the broker to be asked now."""
         queue, instance = self._queue.queue, self._group.instance
         address = await broker_of(instance, queue, broker_id=self._broker_id)
@@ -191,9 +191,9 @@ class PullLoop:
         check_version(instance, address, subscription)
         connection = await instance.connections.get(address)
         is_master = address == instance.routes.broker_address(queue.broker_name, MASTER_ID, only_this=True)
-        return self._ask_over(connection, offset, subscription, is_master=is_master)
+        return self._request_over(connection, offset, subscription, is_master=is_master)
 
-    def _ask_ahead(self, pulled: _Pulled) -> _Asked | None:
+    def _request_next(self, pulled: _Pulled) -> _PendingPull | None:
         """Begins the pull after one that found messages; None when it has to wait for those."""
         if pulled.code != _FOUND or self._group.options.pull_interval:
             return None
@@ -204,20 +204,20 @@ class PullLoop:
         if self._admit(coming, len(pulled.body)).step is not PullStep.PULL:
             return None
         subscription = self._group.announced[self._queue.queue.topic]
-        return self._ask_over(asked.connection, header.next_begin_offset, subscription, is_master=asked.is_master)
+        return self._request_over(asked.connection, header.next_begin_offset, subscription, is_master=asked.is_master)
 
-    def _ask_over(
+    def _request_over(
         self, connection: Connection, offset: int, subscription: SubscriptionData, *, is_master: bool
-    ) -> _Asked:
+    ) -> _PendingPull:
         answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         header = self._request(offset, subscription, is_master=is_master)
         connection.request(RequestCode.PULL_MESSAGE, header, b"", settler(answer), monotonic() + PULL_TIMEOUT)
         now = self._queue.pulled_at = self._group.now()
-        return _Asked(now, subscription, connection, is_master, answer)
+        return _PendingPull(now, subscription, connection, is_master, answer)
 
     def _request(self, offset: int, subscription: SubscriptionData, *, is_master: bool) -> PullMessage:
         queue, options = self._queue.queue, self._group.options
-        commit = self._news(queue) if is_master else 0
+        commit = self._offset_to_commit(queue) if is_master else 0
         posted = options.post_subscription_when_pull
         flags = pull_flags(commit, from_master=is_master, with_subscription=posted)
         return PullMessage(
@@ -228,20 +228,20 @@ class PullLoop:
             max_msg_bytes=options.pull_batch_bytes, request_source=-1, bname=queue.broker_name,
         )  # fmt: skip
 
-    def _news(self, queue: MessageQueue) -> int:
+    def _offset_to_commit(self, queue: MessageQueue) -> int:
         """The offset to send along; 0 when the last pull carried it: read late, it could undo what was stored since."""
         commit = 0 if self._group.is_broadcasting else self._group.offsets.get(queue) or 0
         known, self._told = self._told, commit
         return 0 if commit == known else commit
 
-    async def _answer(self, asked: _Asked) -> _Pulled:
+    async def _answer(self, asked: _PendingPull) -> _Pulled:
         """The answer to a pull; raises what a broker refuses it with."""
         reply = await asked.answer
         if reply.code not in _PULLED:
             if reply.code == ResponseCode.GO_AWAY:
                 self._group.instance.connections.retire(asked.connection)
             raise BrokerError.of(reply.code, reply.remark, asked.connection.address)
-        level = self._trouble.ends()
+        level = self._failures.recovered()
         if level is not None:
             _log.log(level, "pulling %s works again", self._queue.queue)
         return _Pulled(asked, reply.code, reply.header(PullResponse), reply.body)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
-from rocketmq_py.client.consumer.consumer_group import Group
+from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
 from rocketmq_py.client.consumer.dispatch.concurrent import Dispatcher
 from rocketmq_py.client.consumer.push.pull_loop import IllegalOffset, PullLoop
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
@@ -20,7 +20,7 @@ class PullStrategy:
     :param on_illegal_offset: puts right an offset that a broker refuses.
     """
 
-    def __init__(self, group: Group, dispatcher: Dispatcher, on_illegal_offset: IllegalOffset) -> None:
+    def __init__(self, group: ConsumerGroup, dispatcher: Dispatcher, on_illegal_offset: IllegalOffset) -> None:
         self._group = group
         self._dispatcher = dispatcher
         self._on_illegal_offset = on_illegal_offset
@@ -46,13 +46,13 @@ class PullStrategy:
             self.drop(queue)
         await asyncio.gather(*loops, return_exceptions=True)
 
-    def nudge(self, queue: ProcessQueue) -> None:
+    def wake(self, queue: ProcessQueue) -> None:
         """The queue holds less than before: a pull that waits for that may look again."""
         puller = self._pullers.get(queue)
         if puller is not None:
-            puller.nudge()
+            puller.wake()
 
-    def nudge_all(self) -> None:
+    def wake_all(self) -> None:
         """The consumer pulls again."""
         for puller in self._pullers.values():
-            puller.nudge()
+            puller.wake()

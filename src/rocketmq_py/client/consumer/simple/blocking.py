@@ -134,7 +134,7 @@ class SimpleConsumer(BlockingMember[aio.SimpleConsumer]):
     # -- looking at it
 
     def health(self) -> SimpleHealth:
-        """State and sources as they are now."""
+        """ConsumerState and sources as they are now."""
         return self._portal.call(self._aio.health)
 
     def lag(self) -> dict[MessageQueue, int]:

@@ -15,7 +15,7 @@ from typing import Any, Self, Unpack
 
 from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.client.consumer import running_info
-from rocketmq_py.client.consumer.consumer_group import State
+from rocketmq_py.client.consumer.consumer_group import ConsumerState
 from rocketmq_py.client.consumer.filters import check_brokers
 from rocketmq_py.client.consumer.group_member import GroupMember, split
 from rocketmq_py.client.consumer.pop_calls import MOST_MESSAGES, PopAnswer, PopCalls
@@ -57,7 +57,7 @@ class SimpleHealth(Health):
     @property
     def ok(self) -> bool:
         """Whether it runs and every broker could be asked the last time."""
-        return self.state == State.RUNNING.value and not any(source.trouble for source in self.sources)
+        return self.state == ConsumerState.RUNNING.value and not any(source.trouble for source in self.sources)
 
 
 class SimpleConsumer(GroupMember):
@@ -96,10 +96,10 @@ class SimpleConsumer(GroupMember):
         hooks: Sequence[ReceiveHook] = (),
         **settings: Unpack[SimpleSettings],
     ) -> None:
-        of_client, options = split(settings)
+        client_settings, options = split(settings)
         self.hooks = tuple(hooks)
         self._options = SimpleOptions(**options)
-        super().__init__(group, self._options.shared(), instance, namesrv, of_client)
+        super().__init__(group, self._options.shared(), instance, namesrv, client_settings)
         self._calls = PopCalls(self._instance, self.group)
         self._sources = Sources(
             self._group, self._calls, poll=self._options.poll_time, order=self._options.orderly
@@ -144,7 +144,7 @@ class SimpleConsumer(GroupMember):
         await self._instance.start()
         await self._group.announce()
         self._group.started_at = time()
-        self._group.state = State.RUNNING
+        self._group.state = ConsumerState.RUNNING
 
     async def close(self) -> None:
         """Leaves the group. What was received and not acked is delivered again when its time is over. May be called
@@ -225,7 +225,7 @@ class SimpleConsumer(GroupMember):
         try:
             answer = await asyncio.shield(call)
         except asyncio.CancelledError:
-            self._keep(call, now + invisible)
+            self._keep_invisible(call, now + invisible)
             raise
         except RocketMQError as e:
             source.failed(e, self._group.now())
@@ -250,7 +250,7 @@ class SimpleConsumer(GroupMember):
                 self._in_background(self._calls.ack(answer.unwanted))
         return answer
 
-    def _keep(self, call: asyncio.Task[PopAnswer | None], lapse: float) -> None:
+    def _keep_invisible(self, call: asyncio.Task[PopAnswer | None], lapse: float) -> None:
         """Saves what a pop brings whose caller does not wait any more."""
 
         def over(done: asyncio.Task[PopAnswer | None]) -> None:
@@ -367,7 +367,7 @@ class SimpleConsumer(GroupMember):
     # -- looking at it
 
     def health(self) -> SimpleHealth:
-        """State and sources as they are now."""
+        """ConsumerState and sources as they are now."""
         now = self._group.now()
         base = running_info.health(self._group)
         sources = [

@@ -11,8 +11,8 @@ import contextlib
 import logging
 from collections.abc import Callable
 
-from rocketmq_py.client.consumer.consumer_group import Group
-from rocketmq_py.client.consumer.pop_calls import Attempts, PopCalls
+from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
+from rocketmq_py.client.consumer.pop_calls import AttemptIds, PopCalls
 from rocketmq_py.core.consumer.flow_control import failure_delay
 from rocketmq_py.core.pop.receipts import ALL_QUEUES
 from rocketmq_py.core.route import TopicRoute
@@ -35,7 +35,7 @@ class Source:
 
     def __init__(self, queue: MessageQueue, now: float, *, order: bool) -> None:
         self.queue = queue
-        self.attempts = Attempts() if order else None
+        self.attempts = AttemptIds() if order else None
         self.is_ready = True
         self.trouble: RocketMQError | None = None
         self.asked_at = now
@@ -71,7 +71,7 @@ class Sources:
     :param poll: seconds a broker may hold a request.
     """
 
-    def __init__(self, group: Group, calls: PopCalls, *, poll: float, order: bool) -> None:
+    def __init__(self, group: ConsumerGroup, calls: PopCalls, *, poll: float, order: bool) -> None:
         self._group = group
         self._calls = calls
         self._poll = poll

@@ -4,7 +4,12 @@ import logging
 
 import pytest
 
-from rocketmq_py.client.consumer.dispatch.listeners import ConsumeContext, ListenerFailure, Slice, make_listener
+from rocketmq_py.client.consumer.dispatch.listeners import (
+    ConsumeContext,
+    ConsumeRequest,
+    ListenerFailure,
+    make_listener,
+)
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import ConsumeResult, MessageExt, MessageQueue
@@ -19,11 +24,15 @@ def messages(count):
 
 def consume(function, count=3, batch_size=1):
     listener = make_listener(function, batch_size)
-    piece = Slice(ProcessQueue(QUEUE, 0.0), "T", messages(count), listener)
-    calls = asyncio.run(listener.arun(piece)) if listener.is_async else listener.run(piece)
-    assert piece.exhausted
-    assert piece.is_complete
-    return calls, [m.queue_offset for m in piece.done], [(f.message.queue_offset, f.delay_level) for f in piece.failed]
+    request = ConsumeRequest(ProcessQueue(QUEUE, 0.0), "T", messages(count), listener)
+    calls = asyncio.run(listener.arun(request)) if listener.is_async else listener.run(request)
+    assert request.exhausted
+    assert request.is_complete
+    return (
+        calls,
+        [m.queue_offset for m in request.done],
+        [(f.message.queue_offset, f.delay_level) for f in request.failed],
+    )
 
 
 def as_async(function):
@@ -115,13 +124,13 @@ def test_the_end_of_the_worker_itself_is_not_a_result():
 
     async def scenario():
         listener = make_listener(waits, 1)
-        piece = Slice(ProcessQueue(QUEUE, 0.0), "T", messages(1), listener)
-        worker = asyncio.ensure_future(listener.arun(piece))
+        request = ConsumeRequest(ProcessQueue(QUEUE, 0.0), "T", messages(1), listener)
+        worker = asyncio.ensure_future(listener.arun(request))
         await asyncio.sleep(0)
         worker.cancel()
         with pytest.raises(asyncio.CancelledError):
             await worker
-        assert not piece.is_complete
+        assert not request.is_complete
 
     asyncio.run(scenario())
 
@@ -158,16 +167,16 @@ def test_a_listener_of_another_shape_is_refused(function, batch_size, says):
 
 
 def test_news_are_told_once_and_an_abandoned_slice_begins_nothing_more():
-    piece = Slice(ProcessQueue(QUEUE, 0.0), "T", messages(3), make_listener(lambda m: None, 1))
-    first = next(piece.pending)
-    piece.done.append(first)
-    assert piece.news() == ([first], [])
-    piece.abandon()
-    assert piece.listener.run(piece) == 0
-    piece.failed.append(ListenerFailure(first))
-    assert piece.news() == ([], [ListenerFailure(first)])
-    assert piece.news() == ([], [])
-    assert piece.finished == 2
+    request = ConsumeRequest(ProcessQueue(QUEUE, 0.0), "T", messages(3), make_listener(lambda m: None, 1))
+    first = next(request.pending)
+    request.done.append(first)
+    assert request.new_results() == ([first], [])
+    request.cancel_pending()
+    assert request.listener.run(request) == 0
+    request.failed.append(ListenerFailure(first))
+    assert request.new_results() == ([], [ListenerFailure(first)])
+    assert request.new_results() == ([], [])
+    assert request.finished == 2
 
 
 def test_a_context_leaves_the_choice_to_the_broker_unless_told():

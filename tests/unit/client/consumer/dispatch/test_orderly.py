@@ -29,14 +29,14 @@ class Bench:
         self.options = PushOptions(orderly=True, **{"suspend_seconds": 0.01, **options})
         self.offsets = OffsetTable()
         self.stats = ConsumeStats.starting(0.0)
-        self.buried = []
-        self.can_bury = True
+        self.dead_lettered = []
+        self.can_dead_letter = True
         self.unlocked = 0
         self.changed = asyncio.Event()
         made = OrderlyListener(listener, self.options.consume_batch_size)
         self.dispatcher = OrderlyDispatcher(
             Listeners(None, dict.fromkeys(topics, made)), self.options.consume_threads, self.options, self.offsets,
-            self.bury, lambda _: self.stats, lambda _: self.changed.set(), self.is_unlocked, "test",
+            self.dead_letter, lambda _: self.stats, lambda _: self.changed.set(), self.is_unlocked, "test",
         )  # fmt: skip
 
     def queue(self, queue_id=0, topic="T"):
@@ -46,10 +46,10 @@ class Bench:
         self.unlocked += 1
         self.changed.set()
 
-    async def bury(self, message):
-        self.buried.append(message.queue_offset)
+    async def dead_letter(self, message):
+        self.dead_lettered.append(message.queue_offset)
         self.changed.set()
-        return self.can_bury
+        return self.can_dead_letter
 
     def submit(self, queue, *offsets, topic="T"):
         pulled = messages(*offsets, topic=topic)
@@ -154,11 +154,11 @@ def test_a_message_that_cannot_be_buried_is_consumed_again():
 
     @scenario(listen, max_reconsume_times=1)
     async def _(bench):
-        bench.can_bury = False
+        bench.can_dead_letter = False
         queue = bench.queue()
         bench.submit(queue, 7)
-        await bench.until(lambda: len(bench.buried) == 2)
-        bench.can_bury = True
+        await bench.until(lambda: len(bench.dead_lettered) == 2)
+        bench.can_dead_letter = True
         await bench.until(lambda: queue.count == 0)
         assert tries[:3] == [0, 1, 2]
         assert bench.offsets.get(queue.queue) == 8
@@ -180,7 +180,7 @@ def test_of_a_batch_only_what_has_used_up_its_deliveries_is_buried():
         queue.put(pulled)
         bench.dispatcher.submit(queue, pulled)
         await bench.until(lambda: queue.count == 0)
-        assert bench.buried == [1, 0]
+        assert bench.dead_lettered == [1, 0]
         assert calls == [[0, 1], [0]]
 
 
@@ -194,7 +194,7 @@ def test_without_auto_commit_a_buried_message_moves_no_offset():
         queue = bench.queue()
         bench.submit(queue, 0, 1, 2)
         await bench.until(lambda: [m.queue_offset for m in queue.kept] == [0, 2])
-        assert bench.buried == [1]
+        assert bench.dead_lettered == [1]
         assert bench.offsets.get(queue.queue) is None
 
 
@@ -242,15 +242,15 @@ def test_a_dropped_queue_is_quiet_when_its_listener_has_ended_and_its_result_cou
         await asyncio.to_thread(begun.wait, PATIENCE)
         queue.dropped = True
         bench.dispatcher.drop(queue)
-        assert not bench.dispatcher.is_quiet(queue)
-        waiting = asyncio.ensure_future(bench.dispatcher.quiet(queue))
+        assert not bench.dispatcher.is_idle(queue)
+        waiting = asyncio.ensure_future(bench.dispatcher.wait_idle(queue))
         await asyncio.sleep(0)
         assert not waiting.done()
         release.set()
         await waiting
         assert seen == [0]
         assert bench.offsets.get(queue.queue) == 1
-        assert bench.dispatcher.is_quiet(queue)
+        assert bench.dispatcher.is_idle(queue)
 
 
 def test_a_dropped_queue_that_rests_begins_nothing_more():
@@ -267,7 +267,7 @@ def test_a_dropped_queue_that_rests_begins_nothing_more():
         await _failed(bench)
         queue.dropped = True
         bench.dispatcher.drop(queue)
-        await bench.dispatcher.quiet(queue)
+        await bench.dispatcher.wait_idle(queue)
         assert len(tries) == 1
 
 
@@ -288,7 +288,7 @@ def test_retried_messages_go_to_the_listener_of_their_own_topic_and_those_withou
         bench.dispatcher.submit(queue, [])
         await bench.until(lambda: queue.count == 0)
         assert seen == [("A", 0), ("A", 1), ("B", 2), ("A", 4)]
-        assert bench.buried == [3]
+        assert bench.dead_lettered == [3]
 
 
 def test_closing_begins_no_further_batch():
@@ -311,6 +311,6 @@ def test_closing_begins_no_further_batch():
         assert seen == [0]
         assert bench.offsets.get(queue.queue) == 1
         bench.submit(queue, 2)
-        assert bench.dispatcher.is_quiet(queue)
+        assert bench.dispatcher.is_idle(queue)
 
     asyncio.run(run())

@@ -21,7 +21,7 @@ def messages(first: int, end: int) -> list[MessageExt]:
 
 
 class Bench:
-    """A cache with messages of one queue in batches of two, and a shelf."""
+    """A cache with messages of one queue in batches of two, and a handoff."""
 
     def __init__(self, batches: int) -> None:
         self.cache = MessageCache(FlowLimits(), 10_000, 2)
@@ -29,19 +29,19 @@ class Bench:
         self.cache.positions[QUEUE] = 0
         for i in range(batches):
             self.cache.put(self.process, messages(2 * i, 2 * i + 2), 2 * batches)
-        self.shelf = Handoff()
+        self.handoff = Handoff()
         self.consumed: list[MessageQueue] = []
 
     def reclaim(self) -> int:
-        self.shelf.reclaim(self.cache, self.consumed.append)
+        self.handoff.reclaim(self.cache, self.consumed.append)
         return self.cache.positions[QUEUE]
 
     def poll(self, upto: int = 2) -> list[int]:
-        batch = self.shelf.take()
+        batch = self.handoff.take()
         if batch is None:
             return []
         begin, batch.at = batch.at, upto
-        self.shelf.taken(batch)
+        self.handoff.taken(batch)
         return [message.queue_offset for message in batch.messages[begin:upto]]
 
 
@@ -55,7 +55,7 @@ def now(monkeypatch):
 def test_nothing_is_there_before_the_loop_puts_it_out(now):
     bench = Bench(2)
     assert bench.poll() == []
-    bench.shelf.fill(bench.cache)
+    bench.handoff.fill(bench.cache)
     assert (bench.poll(), bench.poll(), bench.poll()) == ([0, 1], [2, 3], [])
     assert bench.reclaim() == 4
     assert bench.consumed == [QUEUE, QUEUE]
@@ -63,7 +63,7 @@ def test_nothing_is_there_before_the_loop_puts_it_out(now):
 
 def test_what_nobody_took_comes_again_in_order_and_does_not_count(now):
     bench = Bench(3)
-    bench.shelf.fill(bench.cache)
+    bench.handoff.fill(bench.cache)
     assert bench.poll() == [0, 1]
     assert bench.reclaim() == 2
     assert [bench.cache.take()[0].queue_offset for _ in range(2)] == [2, 4]
@@ -71,28 +71,28 @@ def test_what_nobody_took_comes_again_in_order_and_does_not_count(now):
 
 def test_after_a_while_the_loop_has_to_be_asked(now):
     bench = Bench(2)
-    bench.shelf.fill(bench.cache)
+    bench.handoff.fill(bench.cache)
     assert bench.poll() == [0, 1]
     now[0] += 0.2
     assert bench.poll() == []
     assert bench.reclaim() == 2
-    bench.shelf.fill(bench.cache)
+    bench.handoff.fill(bench.cache)
     assert bench.poll() == [2, 3]
 
 
 def test_the_rest_of_a_batch_comes_before_the_next(now):
     bench = Bench(2)
-    bench.shelf.fill(bench.cache)
+    bench.handoff.fill(bench.cache)
     assert bench.poll(upto=1) == [0]
     assert bench.poll() == []
     assert bench.reclaim() == 1
-    bench.shelf.fill(bench.cache)
+    bench.handoff.fill(bench.cache)
     assert (bench.poll(), bench.poll()) == ([1], [2, 3])
 
 
 def test_a_queue_that_is_gone_is_passed_over(now):
     bench = Bench(2)
-    bench.shelf.fill(bench.cache)
+    bench.handoff.fill(bench.cache)
     bench.process.dropped = True
     assert bench.poll() == []
     bench.reclaim()

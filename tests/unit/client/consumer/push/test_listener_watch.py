@@ -8,7 +8,7 @@ import time
 import pytest
 
 from rocketmq_py.client.client_instance import ClientInstance
-from rocketmq_py.client.consumer.consumer_group import Group
+from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
 from rocketmq_py.client.consumer.dispatch.concurrent import ConcurrentDispatcher, Listeners
 from rocketmq_py.client.consumer.dispatch.listeners import make_listener
 from rocketmq_py.client.consumer.dispatch.orderly import OrderlyDispatcher
@@ -32,7 +32,7 @@ class Bench:
     """A dispatcher and who watches it."""
 
     def __init__(self, listener, *, orderly=False, **options):
-        self.group = Group("g", ClientInstance("ns:1"), PushOptions(orderly=orderly, **options))
+        self.group = ConsumerGroup("g", ClientInstance("ns:1"), PushOptions(orderly=orderly, **options))
         self.queue = self.group.queues[QUEUE] = self.group.make_queue(QUEUE)
         self.sent_back = []
         self.can_send_back = True

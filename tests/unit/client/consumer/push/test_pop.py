@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from rocketmq_py.client.consumer import broker_assignment
 from rocketmq_py.client.consumer.push.consumer import PushConsumer
+from rocketmq_py.client.consumer.rebalance import broker_assignment
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import ConsumeFromWhere, ConsumeResult, MessageQueue
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode

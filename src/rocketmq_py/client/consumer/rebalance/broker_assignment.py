@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import random
 
-from rocketmq_py.client.consumer.consumer_group import Group
+from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
 from rocketmq_py.core.consumer.rebalance import Assignment
 from rocketmq_py.core.route import TopicRoute, pick_address
 from rocketmq_py.errors import BrokerError, NetworkError, RequestNotSupported
@@ -28,7 +28,7 @@ ANNOUNCE_AGAIN = 20.0
 class BrokerAssignments:
     """Asks brokers on behalf of one consumer."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: ConsumerGroup) -> None:
         self._group = group
         self._modes: dict[str, str] = {}
 

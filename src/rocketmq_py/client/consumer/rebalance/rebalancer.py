@@ -11,10 +11,10 @@ import logging
 import random
 from collections.abc import Callable, Collection
 
-from rocketmq_py.client.consumer.broker_assignment import BrokerAssignments
-from rocketmq_py.client.consumer.consumer_group import Group
-from rocketmq_py.client.consumer.group_check import GroupCheck
-from rocketmq_py.client.consumer.queue_lock import QueueLock
+from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
+from rocketmq_py.client.consumer.rebalance.broker_assignment import BrokerAssignments
+from rocketmq_py.client.consumer.rebalance.group_check import GroupCheck
+from rocketmq_py.client.consumer.rebalance.queue_lock import QueueLock
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.core.consumer.rebalance import next_round, plan
 from rocketmq_py.core.pop.receipts import PopQueue
@@ -38,17 +38,17 @@ class Rebalancer:
 
     :param take: begins to consume a queue, after a delay.
     :param release: ends the consumption of a queue.
-    :param holding: what it takes to have a queue, and to leave it.
+    :param queue_lock: what it takes to have a queue, and to leave it.
     :param rebuild: whether queues that were not pulled for long are let go and taken anew.
     :param changed: told topic, all its queues and ours, when ours have changed.
     """
 
     def __init__(
         self,
-        group: Group,
+        group: ConsumerGroup,
         take: Callable[[ProcessQueue, float], None],
         release: Callable[[ProcessQueue], None],
-        holding: QueueLock,
+        queue_lock: QueueLock,
         changed: Callable[[str, list[MessageQueue], list[MessageQueue]], None],
         *,
         rebuild: bool = True,
@@ -56,9 +56,9 @@ class Rebalancer:
         self._group = group
         self._take = take
         self._release = release
-        self._holding = holding
+        self._queue_lock = queue_lock
         self._changed = changed
-        self._doctor = GroupCheck(group)
+        self._group_check = GroupCheck(group)
         self._rebuild = rebuild
         self._wake = asyncio.Event()
         self._work = Background()
@@ -112,7 +112,7 @@ class Rebalancer:
             for topic in list(self._group.subscriptions):
                 balanced &= await self._rebalance(topic)
             await self._forget_unsubscribed()
-            await self._begin_gained()
+            await self._start_gained()
         except RocketMQError as e:
             self._refused(str(e))
             return False
@@ -134,16 +134,16 @@ class Rebalancer:
 
     async def _rebalance(self, topic: str) -> bool:
         if self._assignments is not None:
-            return await self._follow(topic, self._assignments)
-        route, members = await self._look_around(topic)
+            return await self._apply_assignment(topic, self._assignments)
+        route, members = await self._route_and_members(topic)
         if route is None or members is None:
             return route is None  # what is missing is looked for at a pace of its own
         me = self._group.instance.client_id
         wanted = self._wanted(route, members)
         change = plan(self._group.owned(topic), wanted, self._group.now(), rebuild=self._rebuild)
-        await self._let_go(change.lost)
-        taken = await self._holding.take(change.gained) if change.gained else []
-        self._take_over(taken, alone=members == [me])
+        await self._release_queues(change.lost)
+        taken = await self._queue_lock.take(change.gained) if change.gained else []
+        self._add_queues(taken, alone=members == [me])
         if change.lost or taken:
             _log.info(
                 "group %s of %d members: %d of %d queues of topic %s are ours (%d gone, %d new)",
@@ -158,7 +158,7 @@ class Rebalancer:
         self._group.share_limits(topic)
         self._changed(topic, route.read_queues, wanted)
 
-    async def _follow(self, topic: str, assignments: BrokerAssignments) -> bool:
+    async def _apply_assignment(self, topic: str, assignments: BrokerAssignments) -> bool:
         """Takes and lets go what a broker says."""
         route = await self._route(topic)
         if route is None:
@@ -171,10 +171,10 @@ class Rebalancer:
         owned, now = self._group.owned(topic), self._group.now()
         pull = plan({queue: process for queue, process in owned.items() if not process.lapses}, assigned.pull, now)
         pop = plan({queue: process for queue, process in owned.items() if process.lapses}, assigned.pop, now)
-        await self._let_go([*pull.lost, *pop.lost])
-        taken = await self._holding.take(pull.gained) if pull.gained else []
-        self._take_over(taken, alone=False)
-        self._take_over([PopQueue(queue, now) for queue in pop.gained], alone=True)
+        await self._release_queues([*pull.lost, *pop.lost])
+        taken = await self._queue_lock.take(pull.gained) if pull.gained else []
+        self._add_queues(taken, alone=False)
+        self._add_queues([PopQueue(queue, now) for queue in pop.gained], alone=True)
         if pull.lost or pop.lost or taken or pop.gained:
             _log.info(
                 "group %s has been assigned %d queues of topic %s to pull and %d to pop", self._group.name,
@@ -189,7 +189,7 @@ class Rebalancer:
         me = self._group.instance.client_id
         return self._group.options.allocation.allocate(me, route.read_queues, members)
 
-    async def _look_around(self, topic: str) -> tuple[TopicRoute | None, list[str] | None]:
+    async def _route_and_members(self, topic: str) -> tuple[TopicRoute | None, list[str] | None]:
         """The topic's route and the group's members in order; None for what cannot be told."""
         route = await self._route(topic)
         if route is None:
@@ -236,29 +236,29 @@ class Rebalancer:
         except BrokerError as e:
             _log.info("broker %s knows no member of group %s: %s", broker.broker_name, self._group.name, e)
             return []
-        members = self._doctor.distinct(ConsumerIdList.decode(answer.body).consumer_id_list)
-        await self._doctor.look(address, members)
+        members = self._group_check.unique_members(ConsumerIdList.decode(answer.body).consumer_id_list)
+        await self._group_check.look(address, members)
         return members
 
     # -- letting go
 
-    async def _let_go(self, queues: Collection[MessageQueue]) -> None:
+    async def _release_queues(self, queues: Collection[MessageQueue]) -> None:
         left = [self._group.queues.pop(queue) for queue in queues]
         for process in left:
             process.dropped = True
             self._release(process)
-        await self._holding.give_up([process for process in left if not process.lapses])
+        await self._queue_lock.release([process for process in left if not process.lapses])
 
     async def _forget_unsubscribed(self) -> None:
         if self._assignments is not None:
             self._assignments.forget_unsubscribed()
         strays = [queue for queue in self._group.queues if queue.topic not in self._group.subscriptions]
         if strays:
-            await self._let_go(strays)
+            await self._release_queues(strays)
 
     async def lose(self, processes: Collection[ProcessQueue]) -> None:
         """Lets go of queues that turn out to be another member's, and looks again."""
-        await self._let_go([process.queue for process in processes])
+        await self._release_queues([process.queue for process in processes])
         self.trigger()
 
     async def reset(self, process: ProcessQueue, offset: int) -> None:
@@ -271,7 +271,7 @@ class Rebalancer:
         offsets.freeze(queue, offset)
         await offsets.persist_confirmed([queue])
         if self._group.queues.get(queue) is process:
-            await self._let_go([queue])
+            await self._release_queues([queue])
         self.trigger()
 
     async def forget(self, process: ProcessQueue) -> None:
@@ -283,11 +283,11 @@ class Rebalancer:
         self._group.offsets.remove(queue)
         if self._group.queues.get(queue) is process:
             _log.warning("topic %s has gone from broker %s: %s is let go", queue.topic, queue.broker_name, queue)
-            await self._let_go([queue])
+            await self._release_queues([queue])
 
     # -- taking over
 
-    def _take_over(self, processes: Collection[ProcessQueue], *, alone: bool) -> None:
+    def _add_queues(self, processes: Collection[ProcessQueue], *, alone: bool) -> None:
         # Whoever had a locked queue has stored its offset before the lock could come to us.
         at_once = alone or self._group.options.orderly
         for process in processes:
@@ -295,7 +295,7 @@ class Rebalancer:
             self._group.queues[process.queue] = process
             self._gained.append((process, 0.0 if at_once else self._group.options.first_pull_delay))
 
-    async def _begin_gained(self) -> None:
+    async def _start_gained(self) -> None:
         """Pulls what was gained, once the brokers know of the new subscription versions."""
         if self._group.announced != self._group.subscriptions:
             await self._group.announce()

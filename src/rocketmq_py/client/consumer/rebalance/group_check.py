@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from rocketmq_py.client.consumer.consumer_group import Group
+from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
 from rocketmq_py.core.consumer.subscription import differences
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.bodies.common import ConsumerConnection
@@ -22,12 +22,12 @@ _log = logging.getLogger(__name__)
 class GroupCheck:
     """The health of a group as one member can see it."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: ConsumerGroup) -> None:
         self._group = group
         self._told: set[str] = set()
         self._seen: frozenset[str] = frozenset()
 
-    def distinct(self, members: Sequence[str]) -> list[str]:
+    def unique_members(self, members: Sequence[str]) -> list[str]:
         """The members of the group, each once.
 
         Two clients with one id are both given the same queues, so that messages come twice; counted as two, they would

@@ -7,17 +7,17 @@ import logging
 from collections.abc import Callable, Collection
 from typing import Any
 
-from rocketmq_py.client.consumer.consumer_group import Group
+from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
 from rocketmq_py.client.consumer.dispatch.concurrent import ConcurrentDispatcher, Listeners, SendBack
 from rocketmq_py.client.consumer.dispatch.orderly import OrderlyDispatcher
 from rocketmq_py.client.consumer.pop_calls import PopCalls
 from rocketmq_py.client.consumer.push.listener_watch import ListenerWatch
-from rocketmq_py.client.consumer.push.pop_orderly import InOrder
-from rocketmq_py.client.consumer.push.pop_strategy import PopStrategy, Receipts, SideBySide, TakesPopped
+from rocketmq_py.client.consumer.push.pop_orderly import OrderlyPopDelivery
+from rocketmq_py.client.consumer.push.pop_strategy import ConcurrentPopDelivery, PopAcks, PopDelivery, PopStrategy
 from rocketmq_py.client.consumer.push.pull_strategy import PullStrategy
-from rocketmq_py.client.consumer.queue_lock import BrokerQueueLock, NoQueueLock, QueueLock
-from rocketmq_py.client.consumer.rebalance import Rebalancer
-from rocketmq_py.client.consumer.send_message_back import Drops, FailureTaker, Retries
+from rocketmq_py.client.consumer.rebalance.queue_lock import BrokerQueueLock, NoQueueLock, QueueLock
+from rocketmq_py.client.consumer.rebalance.rebalancer import Rebalancer
+from rocketmq_py.client.consumer.send_message_back import DropFailed, FailureHandler, SendMessageBack
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.core.pop.receipts import PopQueue
 from rocketmq_py.model import MessageExt, MessageQueue
@@ -31,60 +31,60 @@ QueuesChanged = Callable[[str, list[MessageQueue], list[MessageQueue]], None]
 """Told a topic, all of its queues, and those that are now this consumer's."""
 
 
-class Parts:
+class PushRuntime:
     """A strategy that fetches messages, a dispatcher that takes them to listeners, a rebalancer that says which queues
-    are ours, and a holding that makes sure of it.
+    are ours, and a queue_lock that makes sure of it.
     """
 
-    def __init__(self, group: Group, listeners: Listeners[Any], queues_changed: QueuesChanged | None) -> None:
+    def __init__(self, group: ConsumerGroup, listeners: Listeners[Any], queues_changed: QueuesChanged | None) -> None:
         self._group = group
-        failures: FailureTaker = Drops(group) if group.is_broadcasting else Retries(group)
+        failures: FailureHandler = DropFailed(group) if group.is_broadcasting else SendMessageBack(group)
         self.dispatcher: ConcurrentDispatcher | OrderlyDispatcher
-        self.holding: QueueLock
+        self.queue_lock: QueueLock
         if group.options.orderly:
-            self.dispatcher, self.holding = self._in_order(listeners, failures)
+            self.dispatcher, self.queue_lock = self._in_order(listeners, failures)
         else:
-            self.dispatcher, self.holding = self._side_by_side(listeners, failures), NoQueueLock(group)
+            self.dispatcher, self.queue_lock = self._side_by_side(listeners, failures), NoQueueLock(group)
         calls = PopCalls(group.instance, group.name)
-        receipts = self._receipts = Receipts(group, calls, failures.bury)
-        self.strategy = Strategies(
+        receipts = self._acks = PopAcks(group, calls, failures.dead_letter)
+        self.fetcher = MessageFetcher(
             PullStrategy(group, self.dispatcher, self._reset),
-            PopStrategy(group, calls, receipts, self._listeners_of_popped(calls)),
+            PopStrategy(group, calls, receipts, self._pop_delivery(calls)),
         )
         self.rebalancer = Rebalancer(
-            group, self.strategy.take, self._release, self.holding, queues_changed or _nobody
+            group, self.fetcher.take, self._release, self.queue_lock, queues_changed or _nobody
         )  # fmt: skip
         group.vanished = self.rebalancer.forget
         self._watch = ListenerWatch(group, self.dispatcher, lambda: any(each.is_async for each in listeners))
         self._sampling = Background()
         self._sampling.start(self._sample())
 
-    def _side_by_side(self, listeners: Listeners[Any], failures: FailureTaker) -> ConcurrentDispatcher:
+    def _side_by_side(self, listeners: Listeners[Any], failures: FailureHandler) -> ConcurrentDispatcher:
         group = self._group
         return ConcurrentDispatcher(
             listeners, group.threads, group.offsets, self._sender_back(failures), group.stats,
             self._settled, f"{group.name}-listener",
         )  # fmt: skip
 
-    def _listeners_of_popped(self, calls: PopCalls) -> TakesPopped:
+    def _pop_delivery(self, calls: PopCalls) -> PopDelivery:
         if isinstance(self.dispatcher, OrderlyDispatcher):
-            return InOrder(self._group, self.dispatcher, calls, self._receipts)
-        return SideBySide(self._group, self.dispatcher, self._receipts)
+            return OrderlyPopDelivery(self._group, self.dispatcher, calls, self._acks)
+        return ConcurrentPopDelivery(self._group, self.dispatcher, self._acks)
 
-    def _sender_back(self, failures: FailureTaker) -> SendBack:
+    def _sender_back(self, failures: FailureHandler) -> SendBack:
         """What has failed messages delivered again, those of either kind of queue."""
 
         async def send_back(queue: ProcessQueue, message: MessageExt, level: int) -> bool:
             if isinstance(queue, PopQueue):
-                return await self._receipts.send_back(queue, message, level)
+                return await self._acks.send_back(queue, message, level)
             return await failures.send_back(message, level)
 
         return send_back
 
-    def _in_order(self, listeners: Listeners[Any], failures: FailureTaker) -> tuple[OrderlyDispatcher, QueueLock]:
+    def _in_order(self, listeners: Listeners[Any], failures: FailureHandler) -> tuple[OrderlyDispatcher, QueueLock]:
         group = self._group
         dispatcher = OrderlyDispatcher(
-            listeners, group.threads, group.options, group.offsets, failures.bury, group.stats, self._settled,
+            listeners, group.threads, group.options, group.offsets, failures.dead_letter, group.stats, self._settled,
             self._unlocked, f"{group.name}-listener",
         )  # fmt: skip
         if group.is_broadcasting:
@@ -92,17 +92,17 @@ class Parts:
         return dispatcher, BrokerQueueLock(group, dispatcher, self._lose)
 
     def _settled(self, queue: ProcessQueue) -> None:
-        self.strategy.nudge(queue)
+        self.fetcher.wake(queue)
 
     def _unlocked(self) -> None:
-        if isinstance(self.holding, BrokerQueueLock):
-            self.holding.hurry()
+        if isinstance(self.queue_lock, BrokerQueueLock):
+            self.queue_lock.renew_soon()
 
     async def _lose(self, queues: Collection[ProcessQueue]) -> None:
         await self.rebalancer.lose(queues)
 
     def _release(self, queue: ProcessQueue) -> None:
-        self.strategy.drop(queue)
+        self.fetcher.drop(queue)
         if not queue.lapses:
             self.dispatcher.drop(queue)
 
@@ -123,11 +123,11 @@ class Parts:
         self.dispatcher.resize(threads)
 
     async def close(self, timeout: float | None) -> None:
-        """Ends all parts but the holding, those first that make work for others."""
+        """Ends all parts but the queue_lock, those first that make work for others."""
         await self._sampling.stop()
         await self._watch.close()
         await self.rebalancer.close()
-        await self.strategy.close()
+        await self.fetcher.close()
         try:
             async with asyncio.timeout(timeout):
                 await self.dispatcher.close()
@@ -135,10 +135,10 @@ class Parts:
             _log.warning(
                 "listeners of group %s still run after %g s; they are not waited for", self._group.name, timeout
             )
-        await self.strategy.finish()
+        await self.fetcher.finish()
 
 
-class Strategies:
+class MessageFetcher:
     """Fetches messages of each queue in its way."""
 
     def __init__(self, pull: PullStrategy, pop: PopStrategy) -> None:
@@ -159,14 +159,14 @@ class Strategies:
         else:
             self._pull.drop(queue)
 
-    def nudge(self, queue: ProcessQueue) -> None:
+    def wake(self, queue: ProcessQueue) -> None:
         """The queue holds less than before."""
-        (self._pop if queue.lapses else self._pull).nudge(queue)
+        (self._pop if queue.lapses else self._pull).wake(queue)
 
-    def nudge_all(self) -> None:
+    def wake_all(self) -> None:
         """The consumer fetches messages again."""
-        self._pull.nudge_all()
-        self._pop.nudge_all()
+        self._pull.wake_all()
+        self._pop.wake_all()
 
     async def close(self) -> None:
         """Fetches nothing more."""

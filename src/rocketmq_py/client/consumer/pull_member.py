@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from rocketmq_py.client.consumer import running_info as push_running
-from rocketmq_py.client.consumer.consumer_group import Group
+from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
 from rocketmq_py.model import MessageExt
 
 
-class AnswersBrokers:
+class PullMember:
     """The part of a consumer that brokers talk to; see ``push_requests.Consumer``."""
 
-    _group: Group
+    _group: ConsumerGroup
 
     def running_info(self) -> dict[str, Any]:
         """Its state, as Java's ConsumerRunningInfo."""

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Protocol
 
-from rocketmq_py.client.consumer.consumer_group import Group
+from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
 from rocketmq_py.client.consumer.dispatch.orderly import OrderlyDispatcher
 from rocketmq_py.client.consumer.failure_log import FailureLog
 from rocketmq_py.core.consumer import orderly
@@ -40,7 +40,7 @@ class QueueLock(Protocol):
         """Those of the queues that may be consumed from now on."""
         ...
 
-    async def give_up(self, queues: Collection[ProcessQueue]) -> None:
+    async def release(self, queues: Collection[ProcessQueue]) -> None:
         """Sees to the offsets, and to whatever kept others from the queues; they are dropped already."""
         ...
 
@@ -52,13 +52,13 @@ class QueueLock(Protocol):
 class NoQueueLock:
     """Whoever is allotted a queue consumes it."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: ConsumerGroup) -> None:
         self._group = group
 
     async def take(self, queues: Collection[MessageQueue]) -> list[ProcessQueue]:
         return [self._group.make_queue(queue) for queue in queues]
 
-    async def give_up(self, queues: Collection[ProcessQueue]) -> None:
+    async def release(self, queues: Collection[ProcessQueue]) -> None:
         left = [process.queue for process in queues]
         await self._group.offsets.persist(left)
         for queue in left:
@@ -76,22 +76,25 @@ class BrokerQueueLock:
     """
 
     def __init__(
-        self, group: Group, dispatcher: OrderlyDispatcher, lose: Callable[[Collection[ProcessQueue]], Awaitable[None]]
+        self,
+        group: ConsumerGroup,
+        dispatcher: OrderlyDispatcher,
+        lose: Callable[[Collection[ProcessQueue]], Awaitable[None]],
     ) -> None:
         self._group = group
         self._dispatcher = dispatcher
         self._lose = lose
-        self._hurry = asyncio.Event()
-        self._troubles: dict[str, FailureLog] = {}
+        self._renew_now = asyncio.Event()
+        self._failures: dict[str, FailureLog] = {}
         self._asked_for: set[MessageQueue] = set()  # what may be locked for us
         self._leaving: set[asyncio.Task[None]] = set()
         group.doubt = self.doubt
         self._renewal = Background()
         self._renewal.start(self._renew_all())
 
-    def hurry(self) -> None:
+    def renew_soon(self) -> None:
         """A queue waits for its lock."""
-        self._hurry.set()
+        self._renew_now.set()
 
     def doubt(self, process: ProcessQueue) -> None:
         """The connection to a queue's broker is gone: it may come back without its locks, and give ours to another.
@@ -100,7 +103,7 @@ class BrokerQueueLock:
         """
         if not process.dropped:
             _ordered(process).unlock()
-            self.hurry()
+            self.renew_soon()
 
     # -- taking and leaving
 
@@ -114,7 +117,7 @@ class BrokerQueueLock:
             _ordered(process).lock(asked_at)
         return taken
 
-    async def give_up(self, queues: Collection[ProcessQueue]) -> None:
+    async def release(self, queues: Collection[ProcessQueue]) -> None:
         for process in queues:
             self._group.leaving[process.queue] = process
             task = asyncio.ensure_future(self._hand_over(process))
@@ -125,7 +128,7 @@ class BrokerQueueLock:
         """Stores the offset and gives the lock back once no listener is at work on the queue."""
         group, queue = self._group, process.queue
         try:
-            await self._dispatcher.quiet(process)
+            await self._dispatcher.wait_idle(process)
             if not process.is_usable(group.now()):
                 await self.renew()
             if process.is_usable(group.now()):
@@ -142,7 +145,7 @@ class BrokerQueueLock:
             for task in stuck:
                 task.cancel()
         # A listener that does not end keeps its lock until the broker takes it away.
-        busy = {process.queue for process in self._held() if not self._dispatcher.is_quiet(process)}
+        busy = {process.queue for process in self._held() if not self._dispatcher.is_idle(process)}
         await self._unlock(self._asked_for - busy)
 
     # -- keeping
@@ -152,13 +155,13 @@ class BrokerQueueLock:
             stale = [process for process in self._held() if process.is_stale(self._group.now())]
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(orderly.RELOCK_DELAY if stale else orderly.LOCK_REFRESH):
-                    await self._hurry.wait()
+                    await self._renew_now.wait()
             try:
                 await self.renew()
             except Exception:  # noqa: BLE001 - the next time may be better, and without locks nothing is consumed
                 _log.exception("renewing the locks of group %s failed", self._group.name)
-            if self._hurry.is_set():
-                self._hurry.clear()
+            if self._renew_now.is_set():
+                self._renew_now.clear()
                 await asyncio.sleep(orderly.PAUSES[0])
 
     def _held(self) -> list[OrderedQueue]:
@@ -226,17 +229,17 @@ class BrokerQueueLock:
             body = await self._invoke(RequestCode.LOCK_BATCH_MQ, broker_name, queues)
             held = LockBatchResponse.decode(body).lock_ok_mq_set
         except RocketMQError as e:
-            loudness = self._trouble_at(broker_name).begins(e)
+            loudness = self._failures_at(broker_name).failed(e)
             _log.log(loudness, "%d queues cannot be locked at broker %s: %s", len(queues), broker_name, e)
             # No pull finds out where the broker is now, since none is made without a lock.
             await self._group.instance.routes.refresh_all({queue.topic for queue in queues})
             return None
-        if (level := self._trouble_at(broker_name).ends()) is not None:
+        if (level := self._failures_at(broker_name).recovered()) is not None:
             _log.log(level, "queues can be locked at broker %s again", broker_name)
         return {MessageQueue(mq.topic, mq.broker_name, mq.queue_id) for mq in held}
 
-    def _trouble_at(self, broker_name: str) -> FailureLog:
-        return self._troubles.setdefault(broker_name, FailureLog(broker_name, self._group.instance.lost))
+    def _failures_at(self, broker_name: str) -> FailureLog:
+        return self._failures.setdefault(broker_name, FailureLog(broker_name, self._group.instance.lost))
 
     async def _unlock(self, queues: Iterable[MessageQueue]) -> None:
         queues = set(queues)

@@ -3,9 +3,9 @@
 import asyncio
 
 from rocketmq_py.client.client_instance import ClientInstance
-from rocketmq_py.client.consumer.consumer_group import Group
-from rocketmq_py.client.consumer.group_check import GroupCheck
+from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
 from rocketmq_py.client.consumer.options import PushOptions
+from rocketmq_py.client.consumer.rebalance.group_check import GroupCheck
 from rocketmq_py.protocol.bodies.common import ConsumerConnection, SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.wire.command import Command
@@ -13,7 +13,7 @@ from tests.unit.client.scripted import ScriptedNetwork
 
 
 def looked(rounds, theirs, *, answers=True):
-    """A doctor that has looked at each list of members; returns how often it asked."""
+    """A check that has looked at each list of members; returns how often it asked."""
 
     def answer(address, request):
         if not answers:
@@ -25,12 +25,12 @@ def looked(rounds, theirs, *, answers=True):
         network = ScriptedNetwork(answer)
         instance = ClientInstance("ns:1")
         network.carry(instance.connections)
-        group = Group("g", instance, PushOptions())
+        group = ConsumerGroup("g", instance, PushOptions())
         group.subscribe("T", "a || b")
         group.subscribe(group.retry_topic, "*")
-        doctor = GroupCheck(group)
+        check = GroupCheck(group)
         for members in rounds:
-            await doctor.look("b:1", doctor.distinct(members))
+            await check.look("b:1", check.unique_members(members))
         await instance.stop()
         return network.codes().count(RequestCode.GET_CONSUMER_CONNECTION_LIST)
 
