@@ -207,7 +207,7 @@ if SUPPORTS_ADMISSION:
         broker.away = True
         with scripted(broker) as peer:
             reader = StreamReader(options(peer), None)
-            with pytest.raises(NetworkError, match="is lost"):
+            with pytest.raises(NetworkError, match="the peer closed it"):
                 reader.prepareForTriggerAvailableNow()
             reader.stop()
 

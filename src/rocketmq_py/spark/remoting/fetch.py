@@ -12,21 +12,22 @@ from dataclasses import dataclass
 from itertools import islice
 
 from rocketmq_py.core.consumer.subscription import ALL, TAG
+from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, NoRouteError, RocketMQError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.common import PullMessage, PullResponse
 from rocketmq_py.protocol.remarks import NO_FILTER
 from rocketmq_py.protocol.sys_flag import PULL_SUBSCRIPTION
+from rocketmq_py.remoting.blocking import BlockingConnection
 from rocketmq_py.spark.options.security import OPEN, Security
 from rocketmq_py.spark.remoting.cluster import Cluster
-from rocketmq_py.spark.remoting.connection import BlockingConnection
+from rocketmq_py.spark.remoting.connection import connect
 from rocketmq_py.spark.remoting.fetched import FetchedChunk
 from rocketmq_py.spark.remoting.filters import EVERYTHING, MessageFilter
 from rocketmq_py.spark.remoting.pull_window import Pull, Segment, Window
 from rocketmq_py.spark.remoting.queues import Addresses
-from rocketmq_py.spark.remoting.retry import Retry
+from rocketmq_py.spark.remoting.retry import new_retry
 from rocketmq_py.spark.source.plan import DataLossError, QueueRange
-from rocketmq_py.wire.command import Command
 
 _log = logging.getLogger(__name__)
 
@@ -86,7 +87,7 @@ class Fetcher:
         self._window = Window(wanted.start, wanted.stop, settings.in_flight, filtered=not settings.wanted.takes_all)
         self._suggested: str | None = None
         self._distrusted: set[str] = set()
-        self._retry = Retry(settings.retries, f"reading {wanted.queue}")
+        self._retry = new_retry(settings.retries, f"reading {wanted.queue}")
         self._connection: BlockingConnection | None = None
         self._inflight: dict[int, Segment] = {}
         self._failure: RocketMQError | None = None
@@ -128,7 +129,7 @@ class Fetcher:
         if self._connection is None:
             if not self._addresses:
                 raise NoRouteError(f"no broker serves {self._queue} now: {self._queue.broker_name} is not registered")
-            self._connection = BlockingConnection(self._addresses[0], self._settings.timeout, self._settings.security)
+            self._connection = connect(self._addresses[0], self._settings.timeout, self._settings.security)
             if self._at_slave and not self._settings.wanted.takes_all:
                 self._probe(self._connection)
         connection = self._connection
@@ -191,16 +192,16 @@ class Fetcher:
     def _fields(self, pull: Pull) -> dict[str, str]:
         return {**self._header, "queueOffset": str(pull.offset), "maxMsgNums": str(pull.number)}
 
-    def _handle_answer(self, segment: Segment, answer: Command) -> None:
+    def _handle_answer(self, segment: Segment, answer: Reply) -> None:
         if answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY and self._at_slave and self._settings.wanted.takes_all:
             self._window.failed(segment)
             raise SlaveClosed(self._addresses[0])
         if answer.code in _READ:
-            found = PullResponse.from_ext(answer.ext)
+            found = answer.header(PullResponse)
             self._advance(segment, answer.body if answer.code == ResponseCode.SUCCESS else b"", found)
             self._note_suggestion(found.suggest_which_broker_id)
         elif answer.code == ResponseCode.PULL_OFFSET_MOVED:
-            self._handle_offset_moved(segment, PullResponse.from_ext(answer.ext))
+            self._handle_offset_moved(segment, answer.header(PullResponse))
         else:
             error = BrokerError.of(answer.code, answer.remark, self._addresses[0])
             if NO_FILTER in error.remark:

@@ -14,16 +14,16 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from rocketmq_py.core.peer import Reply
 from rocketmq_py.core.transaction.transactions import encode_places
 from rocketmq_py.errors import BrokerError, NetworkError, RocketMQError, SystemBusy
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.common import EndTransaction, EndTransactions
 from rocketmq_py.spark.remoting.connection import BlockingConnections
-from rocketmq_py.spark.remoting.retry import Retry
+from rocketmq_py.spark.remoting.retry import new_retry
 from rocketmq_py.spark.sink.half_sender import AT_ONCE, HalfMessages, HalfRange
 from rocketmq_py.spark.sink.targets import SendSettings
-from rocketmq_py.wire.command import Command
 
 _log = logging.getLogger(__name__)
 
@@ -125,7 +125,7 @@ class _BrokerEnds:
         self._broker = broker
         self._address = address
         self._outcome = outcome
-        self._retry = Retry(settings.retries, f"ending transactions at {address}")
+        self._retry = new_retry(settings.retries, f"ending transactions at {address}")
         self._in_batches = True
         self._order = _SendOrder([], AT_ONCE)
         self._inflight: dict[int, EndBatch] = {}
@@ -174,7 +174,7 @@ class _BrokerEnds:
             raise
         self._inflight.update(zip(opaques, sent, strict=True))
 
-    def _handle_answer(self, answer: Command, batch: EndBatch) -> None:
+    def _handle_answer(self, answer: Reply, batch: EndBatch) -> None:
         if answer.code == ResponseCode.SUCCESS:
             self._retry.succeeded()
             self._note_ended(batch, answer.body if self._in_batches else b"\x01")

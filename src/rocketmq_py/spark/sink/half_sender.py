@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple
 
+from rocketmq_py.core.backoff import Retry
+from rocketmq_py.core.peer import Reply
 from rocketmq_py.core.transaction.transactions import decode_offsets
 from rocketmq_py.errors import (
     BrokerError,
@@ -35,12 +37,11 @@ from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.protocol.sys_flag import TRANSACTION_PREPARED
 from rocketmq_py.spark.decode.bad_records import BadRecordPolicy, dead_letter
 from rocketmq_py.spark.remoting.cluster import AUTO_CREATE_QUEUES
-from rocketmq_py.spark.remoting.retry import Retry
+from rocketmq_py.spark.remoting.retry import new_retry
 from rocketmq_py.spark.sink.blocks import Block
 from rocketmq_py.spark.sink.rows import ROW_KEY, RowMessage
 from rocketmq_py.spark.sink.targets import InflightLimit, SendSettings, Targets, refusal
 from rocketmq_py.wire.batch import decode_batch, encode_batch
-from rocketmq_py.wire.command import Command
 
 AT_ONCE = 512
 """Half messages taken together: at most so many travel in a batch."""
@@ -223,7 +224,7 @@ class HalfSender:
         self._targets.close()
 
     def _retry(self, topic: str) -> Retry:
-        return Retry(self._settings.retries, f"sending to {topic}")
+        return new_retry(self._settings.retries, f"sending to {topic}")
 
     # -- out
 
@@ -360,7 +361,7 @@ class HalfSender:
     def _pendings(self, sent: list[_Pending] | _Part) -> list[_Pending]:
         return self._taken_apart(sent) if isinstance(sent, _Part) else sent
 
-    def _not_stored(self, address: str, group: list[_Pending], answer: Command) -> None:
+    def _not_stored(self, address: str, group: list[_Pending], answer: Reply) -> None:
         """Or not for good."""
         queue = group[0].queue
         if answer.code in STORED_UNSAFE:  # it may be lost after the decision
@@ -387,7 +388,7 @@ class HalfSender:
                 pending.alone = True
             self._waiting.extendleft(reversed(group))
 
-    def _stored(self, sent: list[_Pending] | _Part, answer: Command) -> None:
+    def _stored(self, sent: list[_Pending] | _Part, answer: Reply) -> None:
         """Note where they are: a batch lies in the half topic without a gap."""
         log_offsets = decode_offsets(answer.body) if answer.body else (int(answer.ext["msgId"][-16:], 16),)
         first, count = int(answer.ext["queueOffset"]), sent.count if isinstance(sent, _Part) else len(sent)

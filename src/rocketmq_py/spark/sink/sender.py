@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+from rocketmq_py.core.backoff import Retry
+from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import MessageRefused, NetworkError, NoRouteError, RocketMQError, SystemBusy
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import decode_properties
@@ -17,12 +19,11 @@ from rocketmq_py.protocol.headers.common import SendMessageV2
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.spark.decode.bad_records import BadRecordPolicy, dead_letter
 from rocketmq_py.spark.remoting.cluster import AUTO_CREATE_QUEUES
-from rocketmq_py.spark.remoting.retry import Retry
+from rocketmq_py.spark.remoting.retry import new_retry
 from rocketmq_py.spark.sink.blocks import Block
 from rocketmq_py.spark.sink.rows import RowMessage
 from rocketmq_py.spark.sink.targets import InflightLimit, SendSettings, Targets, refusal
 from rocketmq_py.wire.batch import decode_batch, encode_batch
-from rocketmq_py.wire.command import Command
 
 _MAX_BATCH_MESSAGES = 1024
 """In a batch; of more a broker makes no quicker work, and sends of others wait for it."""
@@ -126,7 +127,7 @@ class BatchSender:
         self._dispatch(batch)
 
     def _new(self, topic: str, bound: MessageQueue | None) -> Batch:
-        return Batch(topic, bound, Retry(self._settings.retries, f"sending to {bound or topic}"))
+        return Batch(topic, bound, new_retry(self._settings.retries, f"sending to {bound or topic}"))
 
     def flush(self) -> None:
         """Send what is left and wait until everything is stored; errors as :meth:`send`."""
@@ -251,7 +252,7 @@ class BatchSender:
         self._pause(batches, error)
         self._send_batches(*batches)
 
-    def _error(self, batch: Batch, answer: Command, address: str) -> RocketMQError:
+    def _error(self, batch: Batch, answer: Reply, address: str) -> RocketMQError:
         error = refusal(answer, address)
         error.add_note(f"while {batch.count} messages were sent to {batch.queue}")
         return error

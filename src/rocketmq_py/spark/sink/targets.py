@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import BrokerError, ConfigError, NoRouteError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.codes import ResponseCode
@@ -14,7 +15,6 @@ from rocketmq_py.spark.options.security import OPEN, Security
 from rocketmq_py.spark.remoting.cluster import Cluster
 from rocketmq_py.spark.remoting.connection import BlockingConnections
 from rocketmq_py.spark.remoting.queues import QueueRoutes
-from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.java_hash import string_hash
 
 
@@ -25,7 +25,7 @@ class NoSuchQueue(BrokerError):
     refresh_route = True
 
 
-def refusal(answer: Command, address: str) -> BrokerError:
+def refusal(answer: Reply, address: str) -> BrokerError:
     """The error of a send that was answered otherwise than as stored.
 
     Of a send, brokers call only the queue an invalid parameter, and an illegal message illegal: rows know no queues
