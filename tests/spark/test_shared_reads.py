@@ -18,7 +18,7 @@ from rocketmq_py.spark.source.reader import QueuePartition
 from rocketmq_py.spark.source.task_sharing import SharedPartition
 from rocketmq_py.wire.command import Command
 from tests.spark.conftest import Topic
-from tests.spark.scripted import answer, scripted
+from tests.unit.spark.scripted import answer, scripted
 
 SCHEMA = StructType([StructField(name, READ_TYPES[name]) for name in ("body", "queueId", "queueOffset", "tags")])
 NUMBER = 30

@@ -14,8 +14,9 @@ from itertools import islice
 from rocketmq_py.core.consumer.subscription import ALL, TAG
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, NoRouteError, RocketMQError
+from rocketmq_py.protocol.bodies.common import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.headers.common import PullMessage, PullResponse
+from rocketmq_py.protocol.headers.common import PullMessage, PullResponse, TopicName
 from rocketmq_py.protocol.remarks import NO_FILTER
 from rocketmq_py.protocol.sys_flag import PULL_SUBSCRIPTION
 from rocketmq_py.remoting.blocking import BlockingConnection
@@ -56,6 +57,10 @@ class Lag(RocketMQError):
     retryable = True
 
 
+class UnprovenLoss(Lag):
+    """A broker says that offsets of the range hold no messages. Another answer may still show them."""
+
+
 class SlaveClosed(NoRouteError):
     """A slave that does not serve reads: it answers as if there were no messages."""
 
@@ -91,7 +96,10 @@ class Fetcher:
         self._connection: BlockingConnection | None = None
         self._inflight: dict[int, Segment] = {}
         self._failure: RocketMQError | None = None
-        self._told_of_a_gap = False
+        self._accepts_losses = False
+        self._compacted: bool | None = None
+        self.skipped = 0
+        """Offsets that were left out because their messages are gone, and the settings say to go on."""
 
     def begin(self) -> None:
         """Send the first pulls, so that the broker works while others are read; :meth:`chunks` does so otherwise.
@@ -127,15 +135,18 @@ class Fetcher:
     def _send_pulls(self) -> BlockingConnection:
         """Send what may be sent."""
         if self._connection is None:
-            if not self._addresses:
-                raise NoRouteError(f"no broker serves {self._queue} now: {self._queue.broker_name} is not registered")
-            self._connection = connect(self._addresses[0], self._settings.timeout, self._settings.security)
+            self._connection = self._connect()
             if self._at_slave and not self._settings.wanted.takes_all:
                 self._probe(self._connection)
         connection = self._connection
         if self._failure is None and self._suggested is None:
             self._send(connection, self._window.pulls())
         return connection
+
+    def _connect(self) -> BlockingConnection:
+        if not self._addresses:
+            raise NoRouteError(f"no broker serves {self._queue} now: {self._queue.broker_name} is not registered")
+        return connect(self._addresses[0], self._settings.timeout, self._settings.security)
 
     def _exchange(self) -> None:
         """Send what may be sent, and take in all answers that are there, at least one."""
@@ -150,17 +161,50 @@ class Fetcher:
             self._after_last_answer()
 
     def _after_last_answer(self) -> None:
-        """Nothing is under way: go where the broker suggested, or face what went wrong."""
+        """No pull is in flight: deal with what failed, or go to the broker that was suggested."""
         suggested, self._suggested = self._suggested, None
-        trouble, self._failure = self._failure, None
-        if trouble is not None:
-            if isinstance(trouble, Lag) and len(self._addresses) > 1:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            if isinstance(failure, UnprovenLoss) and self.is_compacted():
+                return
+            if isinstance(failure, Lag) and len(self._addresses) > 1:
                 self._distrusted.add(self._addresses[0])
                 self._switch_to(self._addresses[1])
-            self._retry.failed(trouble)  # once for all pulls that were refused together
+            self._try_again(failure)
         elif suggested is not None:
             _log.info("reading %s from %s, as %s suggests", self._queue, suggested, self._addresses[0])
             self._switch_to(suggested)
+
+    def _try_again(self, failure: RocketMQError) -> None:
+        """Wait before the next attempt: once for all pulls that were refused together.
+
+        :raises RocketMQError: the attempts are used up.
+        """
+        try:
+            self._retry.failed(failure)
+        except UnprovenLoss as e:  # nobody has these messages
+            if self._settings.fail_on_data_loss:
+                raise DataLossError([str(e)]) from e
+            self._accepts_losses = True
+            self._retry.succeeded()
+
+    def is_compacted(self) -> bool:
+        """True if the topic is compacted, so that offsets without messages are no loss. No pull may be in flight.
+
+        :raises NetworkError: the broker does not answer.
+        """
+        if self._compacted is None:
+            if self._connection is None:
+                self._connection = self._connect()
+            try:
+                answer = self._connection.call(RequestCode.GET_TOPIC_CONFIG, TopicName(topic=self._queue.topic))
+            except BrokerError as e:
+                _log.info("whether topic %s is compacted is not known: %s", self._queue.topic, e)
+                self._compacted = False
+            else:
+                policy = TopicConfig.decode(answer.body).attributes.get("cleanup.policy", "")
+                self._compacted = policy == "COMPACTION"
+        return self._compacted
 
     def _switch_to(self, address: str) -> None:
         self.close()
@@ -198,7 +242,7 @@ class Fetcher:
             raise SlaveClosed(self._addresses[0])
         if answer.code in _READ:
             found = answer.header(PullResponse)
-            self._advance(segment, answer.body if answer.code == ResponseCode.SUCCESS else b"", found)
+            self._advance(segment, answer, found)
             self._note_suggestion(found.suggest_which_broker_id)
         elif answer.code == ResponseCode.PULL_OFFSET_MOVED:
             self._handle_offset_moved(segment, answer.header(PullResponse))
@@ -214,45 +258,82 @@ class Fetcher:
         if address is not None and address != self._addresses[0] and address not in self._distrusted:
             self._suggested = address
 
-    def _advance(self, segment: Segment, body: bytes, found: PullResponse) -> None:
+    def _advance(self, segment: Segment, answer: Reply, found: PullResponse) -> None:
         if found.next_begin_offset <= segment.start:
             self._retry_segment(segment, Lag(
                 f"{self._addresses[0]} has nothing at offset {segment.start} of {self._queue}, its end is"
                 f" {found.max_offset}"
             ))  # fmt: skip
             return
-        if not body and self._settings.wanted.takes_all and not self._told_of_a_gap:
-            self._told_of_a_gap = True
-            _log.warning(
-                "%s has no messages at offsets %d to %d of %s: the topic is compacted, or a file of the log is missing",
-                self._addresses[0], segment.start, min(found.next_begin_offset, segment.stop) - 1, self._queue,
-            )  # fmt: skip
-        self._window.answer(segment, body, found.next_begin_offset)
-        self._retry.succeeded()
-
-    def _handle_offset_moved(self, segment: Segment, found: PullResponse) -> None:
-        """The queue does not hold the offset: retention was faster, or the queue has been created anew."""
-        beyond = segment.start >= found.max_offset
-        if self._at_slave and (beyond or self._servers.master not in (None, *self._distrusted)):
-            self._retry_segment(segment, Lag(
-                f"{self._addresses[0]}, a slave, does not have offset {segment.start} of {self._queue}, it holds"
-                f" {found.min_offset} to {found.max_offset}"
-            ))  # fmt: skip
-            return
-        if segment.start < found.min_offset:
-            upto = min(found.min_offset, segment.stop)
-            self._lose(f"offsets {segment.start} to {upto - 1} of {self._queue} have been removed by retention")
+        if answer.code == ResponseCode.SUCCESS and answer.body:
+            self._answered(segment, answer.body, found.next_begin_offset)
+        elif self._is_unmatched(answer):
+            self._answered(segment, b"", found.next_begin_offset)
         else:
-            upto = segment.stop
-            self._lose(
-                f"offsets {segment.start} to {upto - 1} of {self._queue} are gone, it ends at {found.max_offset}"
-            )
-        self._window.answer(segment, b"", upto)
+            stop = min(found.next_begin_offset, segment.stop)
+            self._leave_out(segment, stop, (
+                f"{self._addresses[0]} has no messages at offsets {segment.start} to {stop - 1} of {self._queue}"
+                f" ({answer.remark}): a file of its log is missing, or it does not serve reads"
+            ))  # fmt: skip
 
-    def _lose(self, loss: str) -> None:
+    def _answered(self, segment: Segment, body: bytes, next_offset: int) -> None:
+        if self._window.is_first(segment):  # others may be answered again and again while this one fails
+            self._retry.succeeded()
+        self._window.answer(segment, body, next_offset)
+
+    def _is_unmatched(self, answer: Reply) -> bool:
+        """True if the filter is why there are no messages. Brokers name the status of the read in the remark."""
+        is_filtered = not self._settings.wanted.takes_all
+        return (
+            is_filtered
+            and answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY
+            and answer.remark not in _OTHER_READ_STATUSES
+        )
+
+    def _leave_out(self, segment: Segment, stop: int, loss: str) -> None:
+        """Pass over offsets that a broker has no messages for, if that is no loss, or the settings accept it.
+
+        Otherwise ask again: a slave that acts for its master, or a broker that has just started, may be wrong.
+        """
+        if self._compacted:
+            self._answered(segment, b"", stop)
+        elif self._accepts_losses:
+            self._skip(segment, stop, loss)
+        else:
+            self._retry_segment(segment, UnprovenLoss(loss))
+
+    def _skip(self, segment: Segment, stop: int, loss: str) -> None:
+        """Pass over messages that are gone.
+
+        :raises DataLossError: the settings say that this is an error.
+        """
         if self._settings.fail_on_data_loss:
             raise DataLossError([loss])
         _log.warning("%s; going on, since failOnDataLoss is false", loss)
+        self.skipped += stop - segment.start
+        self._answered(segment, b"", stop)
+
+    def _handle_offset_moved(self, segment: Segment, found: PullResponse) -> None:
+        """The broker does not have the offset: retention was faster, or the queue has been created anew."""
+        start = segment.start
+        beyond = start >= found.max_offset
+        if found.min_offset <= start < found.max_offset:  # the offset of the group was reset, for one
+            self._retry_segment(segment, Lag(
+                f"{self._addresses[0]} does not read offset {start} of {self._queue}, although it holds"
+                f" {found.min_offset} to {found.max_offset}"
+            ))  # fmt: skip
+        elif self._at_slave and (beyond or self._servers.master not in (None, *self._distrusted)):
+            self._retry_segment(segment, Lag(
+                f"{self._addresses[0]}, a slave, does not have offset {start} of {self._queue}, it holds"
+                f" {found.min_offset} to {found.max_offset}"
+            ))  # fmt: skip
+        elif beyond:
+            stop = segment.stop
+            loss = f"offsets {start} to {stop - 1} of {self._queue} are gone, it ends at {found.max_offset}"
+            self._leave_out(segment, stop, loss)
+        else:
+            stop = min(found.min_offset, segment.stop)
+            self._skip(segment, stop, f"offsets {start} to {stop - 1} of {self._queue} have been removed by retention")
 
     def _retry_segment(self, segment: Segment, error: RocketMQError) -> None:
         self._window.failed(segment)
@@ -310,6 +391,9 @@ def prefetched(fetchers: Iterable[Fetcher], limit: int) -> Generator[Fetcher]:
             fetcher.close()
 
 
+_OTHER_READ_STATUSES = frozenset({"FOUND", "MESSAGE_WAS_REMOVING", "OFFSET_FOUND_NULL"})
+"""Remarks of answers without messages that do not say that nothing matches the filter: messages could not be read, or
+were found and may not be given away, as by a slave with ``slaveReadEnable=false``."""
 _READ = (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 
 

@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from rocketmq_py.errors import RocketMQError
 from rocketmq_py.spark.remoting.fetched import FetchedChunk
 
 _MAX_PULL = 1024
@@ -21,6 +22,10 @@ _MAX_INFLIGHT_MESSAGES = 8192
 _MAX_INFLIGHT_BYTES = 8 * 1024 * 1024
 _MIN_INFLIGHT_PULLS = 4
 """Under way are about so many messages or bytes at most, but so many pulls at least: answers wait in memory."""
+
+
+class IncompleteRead(RocketMQError):
+    """A range was not read whole: offsets are neither answered nor known to be gone. Always a fault of this package."""
 
 
 class Pull(NamedTuple):
@@ -54,6 +59,7 @@ class Window:
         self._reaches: deque[int] = deque(maxlen=_SAMPLES)
         self._shortened: deque[int] = deque(maxlen=_SAMPLES)
         self._next = start
+        self._taken = start
         self._stop = stop
         self._in_flight = in_flight
         self._segments: deque[Segment] = deque()
@@ -66,8 +72,15 @@ class Window:
 
     @property
     def done(self) -> bool:
-        """Whether every offset has been answered and taken."""
-        return not self._segments and self._next >= self._stop
+        """True if every offset has been answered and taken.
+
+        :raises IncompleteRead: nothing is left to ask for, and offsets at the end were never answered.
+        """
+        if self._segments or self._next < self._stop:
+            return False
+        if self._taken < self._stop:
+            raise IncompleteRead(f"offsets {self._taken} to {self._stop - 1} were never answered")
+        return True
 
     def pulls(self) -> list[Pull]:
         """The pulls to send now."""
@@ -157,11 +170,21 @@ class Window:
         segment.asked = False
         self._unasked += 1
 
+    def is_first(self, segment: Segment) -> bool:
+        """True if no offset before ``segment`` is still to be answered."""
+        return next((one for one in self._segments if one.body is None), segment) is segment
+
     def chunks(self) -> list[FetchedChunk]:
-        """The chunks whose turn it is, in the order of offsets."""
+        """The chunks that can be taken now, in the order of offsets.
+
+        :raises IncompleteRead: offsets between two chunks were never answered.
+        """
         chunks: list[FetchedChunk] = []
         while self._segments and self._segments[0].body is not None:
             segment = self._segments.popleft()
+            if segment.start != self._taken:
+                raise IncompleteRead(f"offsets {self._taken} to {segment.start - 1} were never answered")
+            self._taken = segment.stop
             if segment.body:
                 chunks.append(FetchedChunk(segment.body, segment.start, segment.stop))
         return chunks

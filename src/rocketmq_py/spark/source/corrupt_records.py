@@ -54,6 +54,8 @@ class CorruptRecords:
         self._options = options
         self._gives_rows = options.mode is Mode.PERMISSIVE and bool({CORRUPT_RECORD, CORRUPT_REASON} & {*schema.names})
         fate = f"becomes a row with a {CORRUPT_REASON}" if self._gives_rows else "is left out"
+        self.left_out = 0
+        """Messages that gave no row."""
         self._bad = BadRecordPolicy(options.mode, options.dlq_topic or "", fate)
 
     def rescue(self, chunks: Sequence[FetchedChunk], _: CorruptRecord) -> Iterator[Any]:
@@ -98,6 +100,7 @@ class CorruptRecords:
         record = whole_record(b"".join(chunk.body for chunk in chunks))
         what = CorruptRecord(f"offset {offset} of {self._queue} cannot be decoded: {error}")
         what.add_note("to go on without such messages, set option mode=PERMISSIVE, or mode=DLQ to keep them apart")
+        self.left_out += not self._gives_rows
         if self._bad.is_dead_letter(what):
             self._send(dead_letter_of(record, self._queue, offset, str(error), self._bad.where))
         elif self._gives_rows:

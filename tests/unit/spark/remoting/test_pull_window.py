@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 from collections import deque
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
-from rocketmq_py.spark.remoting.pull_window import Pull, Window
+from rocketmq_py.spark.remoting.pull_window import IncompleteRead, Pull, Window
 from tests.examples import examples
 
 
@@ -154,3 +155,23 @@ def test_of_a_broker_that_filters_pulls_are_spaced_by_what_it_gets_through() -> 
     (first,) = window.pulls()
     window.answer(first.segment, b"", first.offset + 800)
     assert [pull.offset for pull in window.pulls()] == [800, 1024, 1824]
+
+
+def test_offsets_that_were_never_answered_are_an_error() -> None:
+    window = Window(0, 96, in_flight=4)
+    (first,) = window.pulls()
+    window.answer(first.segment, *covered(first, 32))
+    second, third = window.pulls()
+    window.answer(third.segment, *covered(third, 32))
+    window._segments.remove(second.segment)
+    with pytest.raises(IncompleteRead, match="offsets 32 to 63 were never answered"):
+        window.chunks()
+
+
+def test_an_end_that_was_never_answered_is_an_error() -> None:
+    window = Window(0, 50, in_flight=4)
+    window.pulls()
+    window._segments.clear()
+    window._next = 50
+    with pytest.raises(IncompleteRead, match="offsets 0 to 49 were never answered"):
+        _ = window.done

@@ -17,7 +17,7 @@ from rocketmq_py.spark.sink.sender import BatchSender, InflightLimit, SendSettin
 from rocketmq_py.wire.batch import decode_batch
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.java_hash import string_hash
-from tests.spark.scripted import ScriptedPeer, answer, scripted
+from tests.unit.spark.scripted import ScriptedPeer, answer, scripted
 
 
 class Store:

@@ -22,7 +22,7 @@ from rocketmq_py.spark.sink.rows import RowMessage
 from rocketmq_py.spark.sink.targets import SendSettings
 from rocketmq_py.wire.batch import decode_batch, encode_batch
 from rocketmq_py.wire.command import Command
-from tests.spark.scripted import ScriptedPeer, answer, scripted
+from tests.unit.spark.scripted import ScriptedPeer, answer, scripted
 
 IN_BLOCKS = pytest.mark.parametrize("in_blocks", [True, False], ids=["columns", "rows"])
 NOT_SUPPORTED = answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=" request type 300320 not supported")

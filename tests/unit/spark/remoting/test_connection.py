@@ -25,7 +25,7 @@ from rocketmq_py.spark.options.offsets import Bounds
 from rocketmq_py.spark.remoting.cluster import Cluster
 from rocketmq_py.spark.remoting.connection import connect
 from rocketmq_py.wire.command import Command
-from tests.spark.scripted import ScriptedPeer, answer, scripted
+from tests.unit.spark.scripted import ScriptedPeer, answer, scripted
 
 INFO = RequestCode.GET_BROKER_CLUSTER_INFO
 
