@@ -246,26 +246,33 @@ class Cluster:
         answers: dict[MessageQueue, tuple[Reply, str]] = {}
         for at, members in queues.by_address().items():
             requests = [(code, header(queue).to_ext(), b"") for queue in members]
-            given, address = self._ask_one_of(at.all, requests)
+            given, address = self._ask_one_of(at, requests)
             answers.update((queue, (answer, address)) for queue, answer in zip(members, given, strict=True))
         return answers
 
     def _ask_one_of(
-        self, addresses: tuple[str, ...], requests: list[tuple[RequestCode, dict[str, str], bytes]]
+        self, addresses: Addresses, requests: list[tuple[RequestCode, dict[str, str], bytes]]
     ) -> tuple[list[Reply], str]:
         """The answers of a broker, from another of its addresses where one cannot be reached."""
         now = time.monotonic()
-        order = sorted(addresses, key=lambda a: now - self._failed_at.get(a, float("-inf")) < _AVOIDED_SECONDS)
+        order = sorted(addresses.all, key=lambda a: now - self._failed_at.get(a, float("-inf")) < _AVOIDED_SECONDS)
         retry = new_retry(self._retries + len(order) - 1, f"asking {', '.join(order)}")
         while True:
             try:
-                return self._ask(order[0], requests), order[0]
+                is_slave = order[0] != addresses.master
+                return self._ask(order[0], requests, is_slave=is_slave), order[0]
             except RocketMQError as e:
                 self._failed_at[order[0]] = time.monotonic()
                 retry.failed(e)
                 order = [*order[1:], order[0]]
 
-    def _ask(self, address: str, requests: list[tuple[RequestCode, dict[str, str], bytes]]) -> list[Reply]:
+    def _ask(
+        self, address: str, requests: list[tuple[RequestCode, dict[str, str], bytes]], *, is_slave: bool = False
+    ) -> list[Reply]:
+        """The answers of one broker.
+
+        :param is_slave: it may not have a topic that its master has.
+        """
         try:
             connection = self._connections.to(address)
             opaques = connection.send(requests)
@@ -275,7 +282,8 @@ class Cluster:
             raise
         for answer in answers.values():
             error = BrokerError.of(answer.code, answer.remark, address)
-            if answer.code != ResponseCode.SUCCESS and error.retryable and not isinstance(error, TopicNotExist):
+            is_final = isinstance(error, TopicNotExist) and not is_slave
+            if answer.code != ResponseCode.SUCCESS and error.retryable and not is_final:
                 raise error
         return [answers[opaque] for opaque in opaques]
 

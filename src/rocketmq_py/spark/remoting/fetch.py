@@ -13,7 +13,7 @@ from itertools import islice
 
 from rocketmq_py.core.consumer.subscription import ALL, TAG
 from rocketmq_py.core.peer import Reply
-from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, NoRouteError, RocketMQError
+from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, NoRouteError, RocketMQError, TopicNotExist
 from rocketmq_py.protocol.bodies.common import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.common import PullMessage, PullResponse, TopicName
@@ -247,9 +247,11 @@ class Fetcher:
         elif answer.code == ResponseCode.PULL_OFFSET_MOVED:
             self._handle_offset_moved(segment, answer.header(PullResponse))
         else:
-            error = BrokerError.of(answer.code, answer.remark, self._addresses[0])
-            if NO_FILTER in error.remark:
+            error: RocketMQError = BrokerError.of(answer.code, answer.remark, self._addresses[0])
+            if NO_FILTER in (answer.remark or ""):
                 raise ConfigError(f"{error}: option sql needs enablePropertyFilter=true there")
+            if isinstance(error, TopicNotExist) and self._at_slave:  # it takes topics over later than messages
+                error = Lag(f"{self._addresses[0]}, a slave, does not have topic {self._queue.topic} yet")
             self._retry_segment(segment, error)
 
     def _note_suggestion(self, broker_id: int) -> None:

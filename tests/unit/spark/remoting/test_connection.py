@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 
@@ -133,6 +133,22 @@ def test_all_name_servers_away_are_all_named() -> None:
         pytest.raises(NetworkError, match=f"check option namesrv: .*{one.address}.*{two.address}"),
     ):
         cluster.readable(["t"])
+
+
+def test_a_slave_that_does_not_have_the_topic_yet_is_asked_again() -> None:
+    """Its master does not answer; the topic comes to the slave a moment after its messages."""
+    lacks = iter([True, True])
+
+    def late(request: Command) -> Command:
+        if next(lacks, False):
+            return answer(ResponseCode.TOPIC_NOT_EXIST, remark="not yet")
+        return offsets(request)
+
+    with scripted(offsets) as master:
+        pass
+    with scripted(late) as slave, closing(Cluster((slave.address,), 5, 5)) as cluster:
+        slave.brokers[0].broker_addrs = {0: master.address, 1: slave.address}
+        assert cluster.latest(cluster.readable(["t"])) == {MessageQueue("t", "broker-a", 0): 100}
 
 
 def test_a_topic_without_a_queue_to_read_is_named() -> None:

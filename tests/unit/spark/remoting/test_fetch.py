@@ -378,6 +378,20 @@ def test_what_a_slave_does_not_have_yet_is_read_from_the_master() -> None:
         assert len(slave.asked(RequestCode.PULL_MESSAGE)) < 40, "it is not asked again and again"
 
 
+def test_a_slave_that_does_not_have_the_topic_yet_is_no_end() -> None:
+    def suggesting(request: Command) -> Command:
+        response = found(request)
+        response.ext["suggestWhichBrokerId"] = "1"
+        return response
+
+    def without(_: Command) -> Command:
+        return answer(ResponseCode.TOPIC_NOT_EXIST, remark="topic[orders] not exist")
+
+    with scripted(suggesting) as master, scripted(without) as slave:
+        assert fetch(master, 0, 1000, slave=slave.address) == messages(0, 1000)
+        assert len(slave.asked(RequestCode.PULL_MESSAGE)) < 10
+
+
 @pytest.mark.parametrize("wanted", [EVERYTHING, message_filter(("a",), None)])
 def test_a_slave_that_does_not_serve_reads_does_not_look_empty(wanted: MessageFilter) -> None:
     def closed(request: Command) -> Command:
