@@ -14,9 +14,10 @@ from itertools import islice
 from rocketmq_py.core.consumer.subscription import ALL, TAG
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, NoRouteError, RocketMQError, TopicNotExist
-from rocketmq_py.protocol.bodies.common import TopicConfig
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.headers.common import PullMessage, PullResponse, TopicName
+from rocketmq_py.protocol.headers.pull import PullMessage, PullResponse
+from rocketmq_py.protocol.headers.topic import TopicName
 from rocketmq_py.protocol.remarks import NO_FILTER
 from rocketmq_py.protocol.sys_flag import PULL_SUBSCRIPTION
 from rocketmq_py.remoting.blocking import BlockingConnection
