@@ -59,8 +59,8 @@ class MessageAdmin(GroupAdmin):
         broker = _name_of(await self.cluster(), address)
         if broker is None:
             raise ConfigError(
-                f"{offset_msg_id} is no offset message id of this cluster: no broker is registered at {address}. If "
-                "it is the unique key a producer made, look it up with its topic"
+                f"{offset_msg_id} is not an offset message id of this cluster: no broker is registered at {address}. "
+                "If it is the unique key a producer made, look it up with its topic"
             )
         answer = await self._ask(address, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessage(offset=offset))
         return decode_record(answer.body, 0, broker)
