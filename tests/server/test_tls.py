@@ -155,7 +155,9 @@ def test_mutual_tls_asks_for_a_certificate(server, authority, tmp_path, caplog):
             TlsOptions(ca=authority.ca),
         )
         unknown = TlsOptions(ca=authority.ca, cert=stranger.cert, key=stranger.key)
-        refused(NetworkError, "may ask for a certificate|does not trust our certificate", cluster.namesrv, unknown)
+        refused(
+            NetworkError, "may require a client certificate|does not trust our certificate", cluster.namesrv, unknown
+        )
         assert "the client gave no certificate, and one is asked for" in caplog.text
         assert "the client's certificate is not accepted" in caplog.text
 
