@@ -383,7 +383,7 @@ class Services:
 
     def _settings_changed(self, keys: frozenset[str]) -> None:
         """Let what was remembered under the old settings go; name servers hear of another permission at once."""
-        self.store.take_limits()
+        self.store.reload_limits()
         self.sender.apply_settings()
         if "brokerPermission" in keys:
             self.topics.announce_all()

@@ -1,7 +1,7 @@
 """How much goes in and out, for those who ask: totals and rates of the broker, its topics and groups.
 
 Knows the names Apache RocketMQ gives its counters (BrokerStatsManager) and what each counts. Counting is cheap and does
-not touch the send path: what arrived is told by the store once per settle.
+not touch the send path: what arrived is told by the store once per commit of pending appends.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class Reviver:
             messages += len(one.left)
             self.bring_back(one, one.left, partial(self.stored_here, one.check_point))
         if messages:
-            self._store.settle()
+            self._store.commit_pending()
         self._log.note_progress()
 
     def is_wanted(self, one: InflightPop) -> bool:

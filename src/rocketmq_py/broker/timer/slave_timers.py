@@ -101,7 +101,7 @@ class SlaveTimers(Timers):
         files = self._files
         if files is None or self._acts:
             return
-        files.check.follow(check)
+        files.check.take_master_state(check)
         self._told = (_known(files),)
         self._acted_from, self._untaken = None, UndeliveredEntries()
         self._go_on(files.check.read_ms)

@@ -153,7 +153,7 @@ def test_what_is_alike_is_neither_stored_nor_ended_one_by_one(
 def test_they_are_found_by_their_keys(running: InProcess, client: Client) -> None:
     places = stored(client, rows(9, KEYS="k{i:03} all", TAGS="A"))
     end(client, places)
-    running.services.store.settle()
+    running.services.store.commit_pending()
     query = running.services.store.query
     assert query(HALF, "U004", 10, 0, 1 << 60).count == 1
     assert query("t", "U004", 10, 0, 1 << 60).count == 1
@@ -251,7 +251,7 @@ def test_after_a_restart_they_are_ended_all_the_same(tmp_path: Path, crashes: bo
 def test_a_store_that_refuses_leaves_them_open(running: InProcess, client: Client, monkeypatch: Any) -> None:
     places = stored(client, rows(9))
     with monkeypatch.context() as patch:
-        for way in ("append", "append_alike"):
+        for way in ("append", "append_uniform"):
             patch.setattr(running.services.store, way, refuse)
         assert end(client, places) == b"\x00" * 9
         assert end(client, places, in_order=True) == b"\x00"
