@@ -1,8 +1,8 @@
 """Costs of the store alone, in microseconds of thread CPU: ``python -m benchmarks.micro_store [DIRECTORY]``.
 
-Appends in runs of 64 with one commit_pending each, as a busy connection causes them; batches of 32 x 128 bytes; reads of
-32 records of 1 KiB that lie interleaved with those of seven other queues. Every append brings a unique key for the index,
-and the index is built within the measured time. A figure is the best of several rounds. Pages of the log are touched
+Appends in runs of 64 with one commit_pending each, as a busy connection causes them; batches of 32 x 128 bytes; reads
+of 32 records of 1 KiB that lie interleaved with those of seven other queues. Every append brings a unique key for the
+index, which is built within the measured time. A figure is the best of several rounds. Pages of the log are touched
 beforehand: what the kernel takes for a page never used depends on the machine more than on the store.
 """
 
