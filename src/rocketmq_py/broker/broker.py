@@ -120,7 +120,7 @@ class Broker:
         services.open()
         server = Server(
             services.router(AccessHandlers(access)), host=config.bind_address, port=self.port,
-            after_read=services.store.settle,
+            after_read=services.store.commit_pending,
             on_hold=services.keep_hold, on_disconnect=services.disconnected,
             idle_timeout=config.server_channel_max_idle_time_seconds, full_lanes=services.full_lanes,
             tls=self._tls, guard=access.admit if access.guards else None,

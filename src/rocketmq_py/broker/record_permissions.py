@@ -77,7 +77,7 @@ class RecordPermissions:
         head = record.head
         # A client chooses the offset, and may have put the bytes of a record into the body of a message of its own.
         # Only the consume queue tells that a record of this topic begins here.
-        if self._store.place(record.topic, head.queue_id, head.queue_offset) != offset:
+        if self._store.physical_offset(record.topic, head.queue_id, head.queue_offset) != offset:
             return self._unknown
         return topic(_real_topic(record))
 

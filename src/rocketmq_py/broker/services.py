@@ -391,7 +391,7 @@ class Services:
 
     def _settings_changed(self, keys: frozenset[str]) -> None:
         """Apply changed settings; another permission is registered at the name servers at once."""
-        self.store.take_limits()
+        self.store.reload_limits()
         self.sender.apply_settings()
         if "brokerPermission" in keys:
             self.topics.announce_all()

@@ -66,7 +66,7 @@ class QueryHandlers:
         if not first <= header.index < end:
             remark = f"Index {header.index} of {queue_id}@{topic} is not exist!"
             return Reply(remark=remark)
-        found = self._store.tags_entries(topic, queue_id, header.index, max(0, header.count))
+        found = self._store.queue_entries(topic, queue_id, header.index, max(0, header.count))
         answer["queueData"] = [
             {"eval": False, "physicOffset": offset, "physicSize": size, "tagsCode": code}
             for offset, size, code in found
