@@ -6,16 +6,16 @@ from collections import Counter
 
 from hypothesis import given, strategies as st
 
-from rocketmq_py.core.pop.checkpoint_offsets import CheckpointOffset, CheckpointOffsets
+from rocketmq_py.core.pop.checkpoint_offsets import CommittableOffsets, GroupQueue
 
-PLACE = CheckpointOffset("g", "t", 0)
+PLACE = GroupQueue("g", "t", 0)
 STEPS = st.lists(st.tuples(st.sampled_from(["pop", "again", "settle"]), st.integers(0, 30)), max_size=60)
 
 
 @given(st.integers(0, 5), STEPS)
 def test_what_is_told_stays_before_what_is_out(begin: int, steps: list[tuple[str, int]]) -> None:
     """Pops take some messages and pass over others; a message may be out more than once (kept invisible for longer)."""
-    places, told, following = CheckpointOffsets(), begin, begin
+    places, told, following = CommittableOffsets(), begin, begin
     out: Counter[int] = Counter()
     for step, number in steps:
         known = [offset for offset, times in sorted(out.items()) if times]
@@ -43,7 +43,7 @@ def test_what_is_told_stays_before_what_is_out(begin: int, steps: list[tuple[str
 
 def test_what_was_told_before_is_not_taken_back() -> None:
     """Messages before it are accounted for by whoever gave them out; places are apart."""
-    places = CheckpointOffsets()
+    places = CommittableOffsets()
     places.take(PLACE, [3, 4], 5)
     assert places.settle(PLACE, [3]) is None
     places.take(PLACE, [4, 5, 6], 5)
@@ -55,7 +55,7 @@ def test_what_was_told_before_is_not_taken_back() -> None:
 
 
 def test_all_places_are_forgotten() -> None:
-    places = CheckpointOffsets()
+    places = CommittableOffsets()
     places.take(PLACE, [0], 0)
     places.clear()
     assert not len(places)

@@ -1,7 +1,7 @@
 """Permissions for the topics of stored records that a request names by commit log offset or message id.
 
-The header of such a request has a topic, too, or none at all, and both are what the client says. What the client gets is
-the record, so its permissions must cover the topic that the record really has. Java's brokers check the header alone.
+The header of such a request may have a topic, which the client chooses. The request is about the record, so the
+permissions must cover the topic that the record really has. Java's brokers check the header alone.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from rocketmq_py.broker.send.stored_record import StoredRecord, read_stored
-from rocketmq_py.core.access.permissions import Action, Kind, Need, Resource, topic
-from rocketmq_py.core.transaction.transactions import decode_places
+from rocketmq_py.core.access.permissions import Action, Kind, RequiredPermission, Resource, topic
 from rocketmq_py.errors import ConfigError, CorruptRecord
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.protocol.half_messages import decode_half_positions
 from rocketmq_py.protocol.requests import REQUEST_HEADERS
 from rocketmq_py.store import MessageStore
 from rocketmq_py.wire.command import Command
@@ -49,7 +49,7 @@ class RecordPermissions:
         self._store = store
         self._unknown = Resource(Kind.CLUSTER, cluster)
 
-    def needs(self, request: Command) -> list[Need]:
+    def required(self, request: Command) -> list[RequiredPermission]:
         """The permissions for the records that a request names; none for requests that name none.
 
         An offset without a record needs nothing: the handler refuses it.
@@ -60,7 +60,7 @@ class RecordPermissions:
         if actions is None:
             return []
         resources = dict.fromkeys(self._resources(_offsets(request)))
-        return [Need(resource, actions) for resource in resources]
+        return [RequiredPermission(resource, actions) for resource in resources]
 
     def _resources(self, offsets: Iterable[int]) -> Iterator[Resource]:
         for offset in offsets:
@@ -74,8 +74,8 @@ class RecordPermissions:
         except CorruptRecord:
             return self._unknown
         head = record.head
-        # A client chooses the offset, and may have put the bytes of a record into the body of a message of its own. Only
-        # the consume queue tells that a record of this topic begins here.
+        # The offset may be inside the body of the client's own message, which may look like a record. Only the consume
+        # queue shows that a record of this topic begins here.
         if self._store.place(record.topic, head.queue_id, head.queue_offset) != offset:
             return self._unknown
         return topic(_real_topic(record))
@@ -98,7 +98,7 @@ def _offsets(request: Command) -> Iterable[int]:
     code = Code(request.code)
     if code == Code.END_TRANSACTIONS:
         try:
-            return decode_places(request.body)[0][:MOST_ENDS]
+            return decode_half_positions(request.body)[0][:MOST_ENDS]
         except CorruptRecord:
             return ()
     header = REQUEST_HEADERS[code].from_ext(request.ext)

@@ -53,6 +53,7 @@ from rocketmq_py.broker.pop.slave import SlaveReviveLog
 from rocketmq_py.broker.pull.pull import PullService
 from rocketmq_py.broker.pull.pull_request_hold import PullRequestHoldService
 from rocketmq_py.broker.pull.slave_pull import SlavePullService
+from rocketmq_py.broker.record_permissions import RecordPermissions
 from rocketmq_py.broker.runtime_info import RuntimeInfo
 from rocketmq_py.broker.send.ack_waiter import ACK_WAIT, AckWaiter, WaitingSends
 from rocketmq_py.broker.send.message_properties import PropertyWriter
@@ -74,7 +75,7 @@ from rocketmq_py.broker.transaction.transactions import Transactions
 from rocketmq_py.core.broker.lock_table import LockTable
 from rocketmq_py.core.pop.long_polling import PollKey
 from rocketmq_py.core.timer.delay_levels import DelayLevels
-from rocketmq_py.protocol.bodies.common import TopicConfig
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.pop_checkpoint import revive_topic
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.server import Hold, Peer, Responder, Router
@@ -124,6 +125,7 @@ class Services:
         self.settings = LiveSettings(config, store_config, port, clock)
         self.role = Role(config, port)
         self.replication = Replication(config, self.store, self.role, self.address, clock)
+        self.record_permissions = RecordPermissions(self.store, config.broker_cluster_name)
         self._make_tables()
         self._make_timers()
         self._make_send_path()

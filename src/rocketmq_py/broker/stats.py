@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from rocketmq_py.core.broker.stats import MINUTE, StatsClock, StatsItem
-from rocketmq_py.core.broker.topic_group_index import PairIndex
+from rocketmq_py.core.broker.topic_group_index import TopicGroupIndex
 from rocketmq_py.store import Arrival
 
 _WINDOWS_MS = (10_000, 60_000, 600_000)
@@ -90,7 +90,7 @@ class Stats:
         self._is_system = is_system
         self._clock = StatsClock(now_ms)
         self._items: dict[tuple[str, str], StatsItem] = {}
-        self._keys: PairIndex[tuple[str, str]] = PairIndex()
+        self._keys: TopicGroupIndex[tuple[str, str]] = TopicGroupIndex()
         """Keys of the items about a topic or a group."""
         self._puts: dict[str, _Flow] = {}
         self._gets: dict[tuple[str, str], _Flow] = {}

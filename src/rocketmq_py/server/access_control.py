@@ -17,9 +17,9 @@ import msgspec
 
 from rocketmq_py.core import java_config
 from rocketmq_py.core.access import permissions
-from rocketmq_py.core.access.permissions import Acl, AclEntry, Action, Resource, User
+from rocketmq_py.core.access.permissions import Acl, AclEntry, Action, RequiredPermission, Resource, User
 from rocketmq_py.core.access.plain_acl import PlainAcl, read_plain_acl
-from rocketmq_py.core.access.required_permissions import needs
+from rocketmq_py.core.access.required_permissions import required_permissions
 from rocketmq_py.errors import BadHeader, BrokerError, ConfigError
 from rocketmq_py.protocol.bodies.access import AclInfo, EntryInfo, PolicyInfo, UserInfo
 from rocketmq_py.protocol.codes import ResponseCode
@@ -69,7 +69,7 @@ class AccessSettings(msgspec.Struct, frozen=True, kw_only=True):
 
         :raises ConfigError: a value of the wrong kind, or a combination that cannot work.
         """
-        faults = [java_config.fault(key, settings[key], bool) for key in (*_SWITCHES, _PLAIN) if key in settings]
+        faults = [java_config.value_fault(key, settings[key], bool) for key in (*_SWITCHES, _PLAIN) if key in settings]
         if any(faults):
             raise ConfigError("; ".join(filter(None, faults)))
         on = {key: settings.get(key, "false").lower() == "true" for key in _SWITCHES}
@@ -114,7 +114,7 @@ def _plain(settings: Mapping[str, str]) -> PlainAcl:
         raise ConfigError(f"{_PLAIN} is set, but nothing says where the permissions are: set {_PLAIN_FILE}")
     path = Path(named).expanduser()
     try:
-        return read_plain_acl(java_config.lines_of(path.read_text()))
+        return read_plain_acl(java_config.split_lines(path.read_text()))
     except OSError as e:
         raise ConfigError(f"{_PLAIN_FILE}: {path} cannot be read: {e.strerror}") from e
     except ConfigError as e:
@@ -161,10 +161,18 @@ class AccessControl:
 
     # -- the look at a request
 
-    def admit(self, peer: Peer, request: Command) -> Reply | None:
-        """Why a request is not let in; None when it is."""
+    def admit(
+        self,
+        peer: Peer,
+        request: Command,
+        record_permissions: Callable[[Command], list[RequiredPermission]] = lambda _: [],
+    ) -> Reply | None:
+        """Why a request is not let in; None when it is.
+
+        :param record_permissions: returns the permissions for the stored records that a request names.
+        """
         try:
-            why = self._refusal(peer, request)
+            why = self._refusal(peer, request, record_permissions)
         except (BadHeader, ValueError) as e:  # text that is none (a lone surrogate), too
             why = f"its permissions cannot be told: {e}"
         if why is None:
@@ -172,7 +180,9 @@ class AccessControl:
         log.debug("request %d of %s is refused: %s", request.code, peer.address, why)
         return Reply(ResponseCode.NO_PERMISSION, why)
 
-    def _refusal(self, peer: Peer, request: Command) -> str | None:
+    def _refusal(
+        self, peer: Peer, request: Command, record_permissions: Callable[[Command], list[RequiredPermission]]
+    ) -> str | None:
         settings, code = self._settings, request.code
         is_open = not settings.authorization_enabled or code in settings.authorization_whitelist
         may_be_unsigned = code in settings.authentication_whitelist
@@ -183,10 +193,16 @@ class AccessControl:
             return user
         if is_open:
             return None
-        wanted = needs(code, request.ext, request.body, self._cluster)
+        wanted = required_permissions(code, request.ext, request.body, self._cluster)
         if isinstance(user, str):
             return user if wanted else None  # nobody has a permission
-        return permissions.refusal(user, self._acls.get(user.name), wanted, peer.address.rpartition(":")[0].strip("[]"))
+        acl, ip = self._acls.get(user.name), peer.address.rpartition(":")[0].strip("[]")
+        reason = permissions.denial_reason(user, acl, wanted, ip)
+        if reason is not None or user.is_super:
+            return reason
+        if permissions.denial_reason(user, acl, record_permissions(request), ip) is None:
+            return None
+        return f"User:{user.name} has no permission for the topic of the stored message"  # without the topic's name
 
     def _signed_by(self, request: Command) -> User | str:
         """Who has signed a request, or what is wrong with that."""

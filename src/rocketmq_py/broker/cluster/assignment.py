@@ -19,14 +19,14 @@ from rocketmq_py.core.broker.client_registry import BROADCASTING
 from rocketmq_py.core.consumer.allocation import Allocation, Average, Circle
 from rocketmq_py.core.pop.assignment import share_for_pop
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies.common import MessageQueueBody
+from rocketmq_py.protocol.bodies.client import MessageQueueBody
 from rocketmq_py.protocol.bodies.pop import (
     POP,
     MessageQueueAssignment,
     MessageRequestMode,
     QueryAssignmentRequest,
     QueryAssignmentResponse,
-)  # fmt: skip
+)
 from rocketmq_py.remoting.rpc_client import RpcClient
 
 _log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from rocketmq_py.broker.metadata.topics import UNIT_SUB_FLAG, TopicConfigs
 from rocketmq_py.core.broker.client_registry import ConsumerGroup, ConsumerRegistry, ProducerRegistry, RegisteredClient
 from rocketmq_py.core.consumer.subscription import differences
 from rocketmq_py.protocol import names
-from rocketmq_py.protocol.bodies.common import ConsumerData, HeartbeatData
+from rocketmq_py.protocol.bodies.client import ConsumerData, HeartbeatData
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer

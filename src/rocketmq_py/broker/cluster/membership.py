@@ -14,10 +14,10 @@ from rocketmq_py.broker.cluster.route_lookup import ask_name_servers
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.ha.role import Role
 from rocketmq_py.errors import BadHeader, RocketMQError
-from rocketmq_py.protocol.bodies.common import BrokerMemberGroupData
+from rocketmq_py.protocol.bodies.route import BrokerMemberGroupData
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.cluster import NotifyMinBrokerIdChange
-from rocketmq_py.protocol.headers.common import BrokerHeartbeat, BrokerMemberGroup
+from rocketmq_py.protocol.headers.namesrv import BrokerHeartbeat, BrokerMemberGroup
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.tasks import Background
 from rocketmq_py.wire.command import Command

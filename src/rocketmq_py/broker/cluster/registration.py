@@ -14,16 +14,11 @@ from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.ha.role import Role
 from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.errors import RocketMQError
-from rocketmq_py.protocol.bodies.common import (
-    KvTable,
-    QueueData,
-    RegisterBrokerBody,
-    TopicConfig,
-    TopicConfigTable,
-    TopicRouteData,
-)
+from rocketmq_py.protocol.bodies.route import KvTable, QueueData, TopicRouteData
+from rocketmq_py.protocol.bodies.topic import RegisterBrokerBody, TopicConfig, TopicConfigTable
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers.common import RegisterBroker, RegisterBrokerResponse, TopicName, UnregisterBroker
+from rocketmq_py.protocol.headers.namesrv import RegisterBroker, RegisterBrokerResponse, UnregisterBroker
+from rocketmq_py.protocol.headers.topic import TopicName
 from rocketmq_py.protocol.sys_flag import PERM_RW, PERM_WRITE
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.tasks import Background

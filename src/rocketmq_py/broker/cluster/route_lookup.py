@@ -9,9 +9,9 @@ from typing import TypeVar
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.core.route import TopicRoute
 from rocketmq_py.errors import RocketMQError, TopicNotExist
-from rocketmq_py.protocol.bodies.common import TopicRouteData
+from rocketmq_py.protocol.bodies.route import TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers.common import GetRouteInfo
+from rocketmq_py.protocol.headers.topic import GetRouteInfo
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.wire.command import Command
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import cast
 
 from rocketmq_py.broker.config.broker_config import SYNC_MASTER, BrokerConfig
-from rocketmq_py.core.broker.replication import Rate, acknowledged, first_offset
+from rocketmq_py.core.broker.replication import TransferRate, acknowledged_offset, first_offset
 from rocketmq_py.errors import ConfigError, CorruptFrame
 from rocketmq_py.protocol.ha import ReportReader, pack_header
 from rocketmq_py.server.peer import format_address
@@ -42,7 +42,7 @@ class SlaveLink(asyncio.Protocol):
         self._reports = ReportReader()
         now = master.clock()
         self._read_ms = self._written_ms = now
-        self.sent = Rate(now)
+        self.sent = TransferRate(now)
         self.address = ""
         self.host = ""
         self.acknowledged = -1
@@ -213,7 +213,7 @@ class HaMaster:
 
     def acknowledged(self, slaves: int) -> int:
         """Up to where at least so many slaves have the log; -1 when there are not so many."""
-        return acknowledged([link.acknowledged for link in self.links], slaves)
+        return acknowledged_offset([link.acknowledged for link in self.links], slaves)
 
     async def hand_over(self, seconds: float) -> list[SlaveLink]:
         """Wait until the slaves that are not far behind have all of the log.

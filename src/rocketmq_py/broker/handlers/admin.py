@@ -11,11 +11,11 @@ from rocketmq_py.broker.ha.replication import Replication
 from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.runtime_info import RuntimeInfo
 from rocketmq_py.broker.timer.delay_levels import DelayService
-from rocketmq_py.core.java_config import shown
-from rocketmq_py.protocol.bodies.common import KvTable
+from rocketmq_py.core.java_config import escape_controls
+from rocketmq_py.protocol.bodies.route import KvTable
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers.admin import ResetMasterFlushOffset
-from rocketmq_py.protocol.headers.common import VersionResponse
+from rocketmq_py.protocol.headers.admin import VersionResponse
+from rocketmq_py.protocol.headers.cluster import ResetMasterFlushOffset
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.store import MessageStore
@@ -63,7 +63,8 @@ class AdminHandlers:
         header = VersionResponse(version=self._settings.version.encode().decode())
         table = self._settings.table()
         return Reply(
-            header=header, body="".join(f"{shown(key)}={shown(table[key])}\n" for key in sorted(table)).encode()
+            header=header,
+            body="".join(f"{escape_controls(key)}={escape_controls(table[key])}\n" for key in sorted(table)).encode(),
         )
 
     @handles(Code.GET_BROKER_RUNTIME_INFO)

@@ -15,7 +15,7 @@ from rocketmq_py.core.broker.lock_table import LockTable
 from rocketmq_py.core.consumer.subscription import is_tag_type
 from rocketmq_py.errors import BrokerError, ConfigError
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies.common import (
+from rocketmq_py.protocol.bodies.client import (
     CheckClientConfig,
     ConnectionInfo,
     ConsumerConnection,
@@ -25,7 +25,7 @@ from rocketmq_py.protocol.bodies.common import (
     LockBatchResponse,
     MessageQueueBody,
     ProducerConnection,
-)  # fmt: skip
+)
 from rocketmq_py.protocol.bodies.pop import MessageRequestMode, QueryAssignmentRequest
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.requests import Request

@@ -13,9 +13,11 @@ from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.core.queue_limits import retry_queues_fault
 from rocketmq_py.errors import BrokerError
-from rocketmq_py.protocol.bodies.common import GroupList, SubscriptionGroupConfig, SubscriptionGroupList, TopicList
+from rocketmq_py.protocol.bodies.group import GroupList, SubscriptionGroupConfig, SubscriptionGroupList
+from rocketmq_py.protocol.bodies.route import TopicList
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers.common import CloneGroupOffset, GetConsumeStats, GroupAndTopic, GroupForbidden
+from rocketmq_py.protocol.headers.group import GetConsumeStats, GroupAndTopic, GroupForbidden
+from rocketmq_py.protocol.headers.offset import CloneGroupOffset
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.store import MessageStore

@@ -13,11 +13,11 @@ from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.core.broker.client_registry import RegisteredClient
 from rocketmq_py.errors import BadHeader, BrokerError, NetworkError
-from rocketmq_py.protocol.bodies.common import TopicConfig
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.admin import QueryCorrectionOffset
-from rocketmq_py.protocol.headers.common import (
-    ConsumerStatus,
+from rocketmq_py.protocol.headers.group import ConsumerStatus
+from rocketmq_py.protocol.headers.offset import (
     OffsetResponse,
     QueryConsumerOffset,
     QueueHeader,
@@ -25,12 +25,12 @@ from rocketmq_py.protocol.headers.common import (
     SearchOffset,
     TimestampResponse,
     UpdateConsumerOffset,
-)  # fmt: skip
+)
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.store import Boundary, MessageStore
 from rocketmq_py.wire.command import Command, language_name
-from rocketmq_py.wire.fastjson import Bare, dumps_java, loads
+from rocketmq_py.wire.fastjson import BareKey, dumps_java, loads
 
 _log = logging.getLogger(__name__)
 
@@ -148,7 +148,7 @@ class OffsetHandlers:
                 smallest[queue_id] = min(kept)
         compared = self._offsets.table.get(f"{header.topic}@{header.compare_group}", {})
         behind = {queue_id for queue_id, offset in compared.items() if smallest.get(queue_id, 0) > offset}
-        table = {Bare(q): _LARGEST if q in behind else smallest[q] for q in sorted(smallest)}
+        table = {BareKey(q): _LARGEST if q in behind else smallest[q] for q in sorted(smallest)}
         return Reply(body=dumps_java({"correctionOffsets": table}))
 
 

@@ -8,7 +8,7 @@ from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, RequestTimeout
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers.common import ConsumeMessageDirectly, GetConsumerRunningInfo
+from rocketmq_py.protocol.headers.group import ConsumeMessageDirectly, GetConsumerRunningInfo
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.store import MessageStore

@@ -14,7 +14,7 @@ from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.core.broker.stats import DAY, HOUR, MINUTE
 from rocketmq_py.errors import BrokerError
-from rocketmq_py.protocol.bodies.common import TopicConfig
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.admin import BrokerConsumeStats, QueryConsumeTimeSpan, ViewBrokerStats
 from rocketmq_py.protocol.requests import Request

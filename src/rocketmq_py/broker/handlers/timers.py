@@ -6,7 +6,7 @@ from rocketmq_py.broker.timer.recall import RecallService
 from rocketmq_py.broker.timer.timers import Timers
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers.timer import RecallMessageResponse
+from rocketmq_py.protocol.headers.send import RecallMessageResponse
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.wire.fastjson import dumps_java

@@ -14,9 +14,11 @@ from rocketmq_py.broker.stats import Stats
 from rocketmq_py.core.queue_limits import perm_fault, topic_queues_fault
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol import names
-from rocketmq_py.protocol.bodies.common import DataVersion, TopicConfig, TopicConfigList, TopicList
+from rocketmq_py.protocol.bodies.base import DataVersion
+from rocketmq_py.protocol.bodies.route import TopicList
+from rocketmq_py.protocol.bodies.topic import TopicConfig, TopicConfigList
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers.common import CreateTopic
+from rocketmq_py.protocol.headers.topic import CreateTopic
 from rocketmq_py.protocol.pop_handle import pop_retry_topic
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles

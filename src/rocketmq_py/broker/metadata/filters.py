@@ -17,7 +17,8 @@ from rocketmq_py.broker.metadata.java_files import bean
 from rocketmq_py.core.consumer.subscription import SQL92, is_tag_type
 from rocketmq_py.core.sql92 import SqlFilter, check_length, compile_sql
 from rocketmq_py.errors import BadHeader, ConfigError, shortened
-from rocketmq_py.protocol.bodies.common import Body, SubscriptionData
+from rocketmq_py.protocol.bodies.base import Body
+from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.store.config.config_files import ConfigFile
 from rocketmq_py.wire.murmur import murmur3_64
 

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.java_files import bean, version_of
 from rocketmq_py.broker.metadata.name_validator import without_unsafe
-from rocketmq_py.core.queue_limits import retry_queues_fault, within_limits
+from rocketmq_py.core.queue_limits import clamp_queue_number, retry_queues_fault
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol import names
-from rocketmq_py.protocol.bodies.common import DataVersion, SubscriptionGroupConfig, SubscriptionGroupTable
+from rocketmq_py.protocol.bodies.base import DataVersion
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig, SubscriptionGroupTable
 from rocketmq_py.store.config.config_journal import JournaledFile, Step
 
 _log = logging.getLogger(__name__)
@@ -134,6 +135,6 @@ def _within_limits(table: dict[str, SubscriptionGroupConfig], teller: str) -> di
     for name, group in table.items():
         fault = retry_queues_fault(name, group.retry_queue_nums)
         if fault is not None:
-            group.retry_queue_nums = within_limits(group.retry_queue_nums)
+            group.retry_queue_nums = clamp_queue_number(group.retry_queue_nums)
             _log.warning("%s says that %s; the broker uses %d", teller, fault, group.retry_queue_nums)
     return table

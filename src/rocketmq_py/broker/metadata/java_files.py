@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from rocketmq_py.protocol.bodies.common import Body, DataVersion
+from rocketmq_py.protocol.bodies.base import Body, DataVersion
 
 
 def bean(body: Body) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from rocketmq_py.broker.metadata.topic_attributes import MESSAGE_TYPE, MIXED
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol import names
-from rocketmq_py.protocol.bodies.common import TopicConfig
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 
 _DELAYS = (Property.DELAY_LEVEL, Property.TIMER_DELIVER_MS, Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS)
 

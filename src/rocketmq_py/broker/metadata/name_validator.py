@@ -6,7 +6,7 @@ import logging
 from typing import TypeVar
 
 from rocketmq_py.broker import remarks
-from rocketmq_py.core.paths import component_fault, shown
+from rocketmq_py.core.paths import component_fault, quoted_name
 from rocketmq_py.protocol import names
 
 _log = logging.getLogger(__name__)
@@ -41,7 +41,9 @@ def folder_fault(topic: str) -> str | None:
     if not topic or topic.isspace():
         return "The specified topic is blank."
     fault = component_fault(topic)
-    return None if fault is None else f"The specified topic: {shown(topic)} cannot be the name of a folder: {fault}"
+    return (
+        None if fault is None else f"The specified topic: {quoted_name(topic)} cannot be the name of a folder: {fault}"
+    )
 
 
 def without_unsafe(names_of: str, table: dict[str, T]) -> dict[str, T]:
@@ -53,7 +55,7 @@ def without_unsafe(names_of: str, table: dict[str, T]) -> dict[str, T]:
     if not unsafe:
         return table
     _log.warning("%d %s with names that cannot be folder names are ignored, for example %s",
-                 len(unsafe), names_of, shown(unsafe[0]))  # fmt: skip
+                 len(unsafe), names_of, quoted_name(unsafe[0]))  # fmt: skip
     return {name: entry for name, entry in table.items() if component_fault(name) is None}
 
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from rocketmq_py.broker.metadata.java_files import bean, int_keys, version_of
-from rocketmq_py.core.broker.topic_group_index import PairIndex
-from rocketmq_py.protocol.bodies.common import DataVersion
+from rocketmq_py.core.broker.topic_group_index import TopicGroupIndex
+from rocketmq_py.protocol.bodies.base import DataVersion
 from rocketmq_py.store.config.config_files import ConfigFile
-from rocketmq_py.wire.fastjson import Bare
+from rocketmq_py.wire.fastjson import BareKey
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class ConsumerOffsets:
         self.table: Table = {}
         self._pulled: Table = {}
         self._resets: Table = {}
-        self._keys: PairIndex[str] = PairIndex()
+        self._keys: TopicGroupIndex[str] = TopicGroupIndex()
         """The keys of all three tables."""
 
     def load(self) -> None:
@@ -92,7 +92,7 @@ class ConsumerOffsets:
             "dataVersion": bean(self.version),
             "groupTopicMap": self._topics_by_group(),
             "offsetTable": {
-                key: {Bare(queue): queues[queue] for queue in sorted(queues)} for key, queues in self.table.items()
+                key: {BareKey(queue): queues[queue] for queue in sorted(queues)} for key, queues in self.table.items()
             },
         }
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.protocol.bodies.common import DataVersion
+from rocketmq_py.protocol.bodies.base import DataVersion
 
 T = TypeVar("T")
 

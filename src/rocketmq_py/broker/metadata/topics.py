@@ -12,9 +12,10 @@ from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.java_files import bean, version_of
 from rocketmq_py.broker.metadata.name_validator import without_unsafe
 from rocketmq_py.broker.metadata.topic_attributes import has_batch_queues
-from rocketmq_py.core.queue_limits import topic_queues_fault, within_limits
+from rocketmq_py.core.queue_limits import clamp_queue_number, topic_queues_fault
 from rocketmq_py.protocol import names
-from rocketmq_py.protocol.bodies.common import DataVersion, TopicConfig, TopicConfigTable
+from rocketmq_py.protocol.bodies.base import DataVersion
+from rocketmq_py.protocol.bodies.topic import TopicConfig, TopicConfigTable
 from rocketmq_py.protocol.sys_flag import PERM_INHERIT, PERM_READ, PERM_RW, PERM_WRITE
 from rocketmq_py.store.config.config_journal import JournaledFile
 
@@ -181,8 +182,8 @@ def _within_limits(table: dict[str, TopicConfig], teller: str) -> dict[str, Topi
     for name, topic in table.items():
         fault = topic_queues_fault(name, topic.read_queue_nums, topic.write_queue_nums)
         if fault is not None:
-            topic.read_queue_nums = within_limits(topic.read_queue_nums)
-            topic.write_queue_nums = within_limits(topic.write_queue_nums)
+            topic.read_queue_nums = clamp_queue_number(topic.read_queue_nums)
+            topic.write_queue_nums = clamp_queue_number(topic.write_queue_nums)
             _log.warning(
                 "%s says that %s; the broker uses %d read queues and %d write queues", teller, fault,
                 topic.read_queue_nums, topic.write_queue_nums,

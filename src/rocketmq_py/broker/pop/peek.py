@@ -16,7 +16,7 @@ from rocketmq_py.broker.pop.pop import HeldPop, pop_filters, wait_refusal
 from rocketmq_py.broker.pop.reading import PopReader
 from rocketmq_py.core.pop.long_polling import Poll, PollKey, PollTable
 from rocketmq_py.core.pop.order import OrderKey, OrderTable
-from rocketmq_py.protocol.bodies.common import TopicConfig
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.protocol.headers.pop import (
     Notification,
@@ -25,7 +25,7 @@ from rocketmq_py.protocol.headers.pop import (
     PollingInfo,
     PollingInfoResponse,
     PopResponse,
-)  # fmt: skip
+)
 from rocketmq_py.protocol.pop_handle import pop_retry_topic
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Hold, Peer, Reply
@@ -112,8 +112,8 @@ class PeekService:
         deadline = born + header.poll_time
         refusal = wait_refusal(self._config, self.told, key, deadline - now, header.poll_time)
         if refusal is None:
-            accepts, wants = pop_filters(header)
-            return Hold(key, deadline, Poll(deadline, accepts, wants, HeldPop(peer, request, born)))
+            tags_filter, record_filter = pop_filters(header)
+            return Hold(key, deadline, Poll(deadline, tags_filter, record_filter, HeldPop(peer, request, born)))
         return Reply(header=NotificationResponse(has_msg=False, polling_full=refusal is Code.POLLING_FULL))
 
     def _has_message(self, header: Notification, topic: str, queue_id: int) -> bool:

@@ -20,8 +20,8 @@ from rocketmq_py.broker.pop.parts import PopParts
 from rocketmq_py.broker.pop.reading import PopReader, as_popped, offsets_of
 from rocketmq_py.broker.pop.revive_log import ReviveLog, revive_queue
 from rocketmq_py.core.consumer.subscription import (
-    Accepts,
     SqlRecords,
+    TagsCodeFilter,
     is_tag_type,
     parse_subscription,
     sql_filter,
@@ -32,7 +32,7 @@ from rocketmq_py.core.pop.long_polling import Poll, PollKey, PollTable
 from rocketmq_py.core.pop.order import OrderKey, OrderTable
 from rocketmq_py.errors import BadHeader, BrokerError, ConfigError
 from rocketmq_py.protocol import pop_handle
-from rocketmq_py.protocol.bodies.common import TopicConfig
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.protocol.headers.pop import Notification, PopMessage, PopResponse
 from rocketmq_py.protocol.names import RETRY_PREFIX, is_retry_topic
@@ -75,8 +75,8 @@ class _Work(msgspec.Struct):
 
     peer: Peer
     header: PopMessage
-    accepts: Accepts | None
-    wants: SqlRecords | None
+    tags_filter: TagsCodeFilter | None
+    record_filter: SqlRecords | None
     pop_time: int
     revive_queue: int
     count: int = 0
@@ -128,9 +128,9 @@ class PopService:
         topic = self._admit(peer, header, now - born - header.poll_time)
         if isinstance(topic, Reply):
             return topic
-        accepts, wants = pop_filters(header)
+        tags_filter, record_filter = pop_filters(header)
         queue = pop_handle.ORDER_REVIVE_QUEUE if header.order else self._revive_queue(header.invisible_time)
-        work = _Work(peer, header, accepts, wants, now, queue)
+        work = _Work(peer, header, tags_filter, record_filter, now, queue)
         self._collect(work, topic)
         key = PollKey(header.topic, header.consumer_group, header.queue_id)
         if work.count:
@@ -205,12 +205,12 @@ class PopService:
             key = OrderKey(topic, group, queue_id)
             if self._orders.is_blocked(key, header.attempt_id, work.pop_time, header.invisible_time):
                 return
-        if work.is_full or (work.wants is not None and work.wants.is_spent):
+        if work.is_full or (work.record_filter is not None and work.record_filter.is_spent):
             work.rest += self._store.queue_range(topic, queue_id)[1] - start
             work.passed_over |= not work.is_full
             return
         wanted = header.max_msg_nums - work.count
-        begun, found = self._reading.get(topic, queue_id, start, wanted, work.accepts, work.wants)
+        begun, found = self._reading.get(topic, queue_id, start, wanted, work.tags_filter, work.record_filter)
         if begun != start:
             self._offsets.commit(group, topic, queue_id, begun, work.peer.address)
         if found.count:
@@ -288,7 +288,7 @@ class PopService:
         deadline = held.born + work.header.poll_time
         code = wait_refusal(self._config, self.waits, key, deadline - self._clock(), work.header.poll_time)
         if code is None:
-            return Hold(key, deadline, Poll(deadline, work.accepts, work.wants, held))
+            return Hold(key, deadline, Poll(deadline, work.tags_filter, work.record_filter, held))
         return Reply(code, "NO_MESSAGE_IN_QUEUE", self._answer(work))
 
     def _answer(self, work: _Work) -> PopResponse:
@@ -314,7 +314,7 @@ def wait_refusal(
     return Code.POLLING_TIMEOUT if left_ms <= 0 else None
 
 
-def pop_filters(header: PopMessage | Notification) -> tuple[Accepts | None, SqlRecords | None]:
+def pop_filters(header: PopMessage | Notification) -> tuple[TagsCodeFilter | None, SqlRecords | None]:
     """The filters of tags codes and of records a pop asks for.
 
     :raises BrokerError: the expression is illegal.

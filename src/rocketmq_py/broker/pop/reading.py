@@ -12,7 +12,7 @@ from rocketmq_py.broker.metadata.offsets import NOT_FOUND
 from rocketmq_py.broker.pop.parts import PopParts
 from rocketmq_py.broker.send.message_properties import decode, encode
 from rocketmq_py.broker.send.stored_record import read_stored
-from rocketmq_py.core.consumer.subscription import Accepts, Wants
+from rocketmq_py.core.consumer.subscription import RecordFilter, TagsCodeFilter
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol.names import is_retry_topic
 from rocketmq_py.protocol.pop_handle import ExtraInfo, InitMode
@@ -60,13 +60,19 @@ class PopReader:
         return self._store.queue_range(topic, queue_id)[1] - self.seen(group, topic, queue_id)
 
     def get(
-        self, topic: str, queue_id: int, offset: int, count: int, accepts: Accepts | None, wants: Wants | None
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        count: int,
+        tags_filter: TagsCodeFilter | None,
+        record_filter: RecordFilter | None,
     ) -> tuple[int, GetResult]:
         """Messages from ``offset`` on, or from where the queue has some; where the reading began in the end."""
-        found = self._store.get(topic, queue_id, offset, count, accepts=accepts, message_filter=wants)
+        found = self._store.get(topic, queue_id, offset, count, accepts=tags_filter, message_filter=record_filter)
         if found.status in _MOVED:
             offset = found.next_offset
-            found = self._store.get(topic, queue_id, offset, count, accepts=accepts, message_filter=wants)
+            found = self._store.get(topic, queue_id, offset, count, accepts=tags_filter, message_filter=record_filter)
         return offset, found
 
 

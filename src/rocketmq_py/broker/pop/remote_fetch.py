@@ -14,7 +14,7 @@ from collections import deque
 from rocketmq_py.broker.acting.escape_bridge import EscapeBridge
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.pop.services import PopServices
-from rocketmq_py.core.pop.inflight import InflightPop, is_tried_out
+from rocketmq_py.core.pop.inflight import InflightPop, has_no_retries_left
 from rocketmq_py.errors import NetworkError, RocketMQError, StoreError
 from rocketmq_py.tasks import Background
 
@@ -98,7 +98,7 @@ class RemoteFetcher:
         if ck.broker_name not in self._failing:  # once, and not for every pop
             self._failing.add(ck.broker_name)
             _log.warning("popped messages of broker %s cannot be had and are tried again: %s", ck.broker_name, why)
-        if self._config.skip_when_ck_re_put_reach_max_times and is_tried_out(ck):
+        if self._config.skip_when_ck_re_put_reach_max_times and has_no_retries_left(ck):
             _log.error("%d messages of topic %s popped by group %s at broker %s are given up after %d tries: %s",
                        len(one.left), ck.topic, ck.group, ck.broker_name, ck.tries, why)  # fmt: skip
             log.ledger.finish(ck.key)

@@ -23,7 +23,7 @@ from rocketmq_py.broker.pop.reading import PopReader
 from rocketmq_py.broker.pop.revive import Reviver
 from rocketmq_py.broker.pop.revive_log import ReviveLog
 from rocketmq_py.broker.pop.slave import SlaveOffsets, SlavePopChecks, SlaveReviveLog
-from rocketmq_py.core.pop.checkpoint_offsets import CheckpointOffsets
+from rocketmq_py.core.pop.checkpoint_offsets import CommittableOffsets
 from rocketmq_py.core.pop.long_polling import PollTable
 from rocketmq_py.core.pop.order import OrderKey
 from rocketmq_py.protocol.codes import ResponseCode
@@ -57,7 +57,7 @@ class PopServices:
         self._offsets = offsets
         checks, self.log = PopChecks(parts), ReviveLog(parts)
         if role.is_slave:
-            places = CheckpointOffsets()
+            places = CommittableOffsets()
             parts = parts._replace(offsets=SlaveOffsets(offsets, places))
             checks, self.log = SlavePopChecks(parts, role), SlaveReviveLog(parts, offsets, places)
         self._parts = parts

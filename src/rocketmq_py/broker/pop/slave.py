@@ -18,8 +18,8 @@ from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.pop.checks import PopChecks
 from rocketmq_py.broker.pop.parts import PopParts
 from rocketmq_py.broker.pop.revive_log import ReviveLog
-from rocketmq_py.core.pop.checkpoint_offsets import CheckpointOffset, CheckpointOffsets
-from rocketmq_py.core.pop.inflight import REVIVE_AFTER_MS, InflightPop, InflightPops, to_try_again
+from rocketmq_py.core.pop.checkpoint_offsets import CommittableOffsets, GroupQueue
+from rocketmq_py.core.pop.inflight import REVIVE_AFTER_MS, InflightPop, InflightPops, retry_check_point
 from rocketmq_py.errors import BadHeader, BrokerError
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.names import TIMER_TOPIC
@@ -36,31 +36,31 @@ _NOT_IN_LOG = -1
 class SlaveOffsets:
     """The offsets of groups as pops of a slave see them; the table beneath has those that may be told."""
 
-    def __init__(self, offsets: ConsumerOffsets, places: CheckpointOffsets) -> None:
+    def __init__(self, offsets: ConsumerOffsets, places: CommittableOffsets) -> None:
         self._offsets = offsets
         self._places = places
         self.has_reset = offsets.has_reset
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
         """Where the next pop begins; -1 when nobody knows."""
-        following = self._places.following(CheckpointOffset(group, topic, queue_id))
+        following = self._places.next_offset(GroupQueue(group, topic, queue_id))
         return self._offsets.query(group, topic, queue_id) if following is None else following
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int, client: str) -> None:
         """The next pop begins at ``offset``."""
-        told = self._places.move(CheckpointOffset(group, topic, queue_id), offset)
+        told = self._places.set_next_offset(GroupQueue(group, topic, queue_id), offset)
         self._offsets.commit(group, topic, queue_id, told, client)
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
         """The offset a reset ordered, which is then done; None when there is none."""
-        self._places.forget(CheckpointOffset(group, topic, queue_id))
+        self._places.forget(GroupQueue(group, topic, queue_id))
         return self._offsets.take_reset(group, topic, queue_id)
 
 
 class SlaveReviveLog(ReviveLog):
     """The master's revive log as it is on this slave, and in memory what was popped and acked here."""
 
-    def __init__(self, parts: PopParts, offsets: ConsumerOffsets, places: CheckpointOffsets) -> None:
+    def __init__(self, parts: PopParts, offsets: ConsumerOffsets, places: CommittableOffsets) -> None:
         super().__init__(parts)
         self._told = offsets
         self._places = places
@@ -70,8 +70,8 @@ class SlaveReviveLog(ReviveLog):
         """Remember a pop; its messages come back unless they are acked."""
         del revive_queue
         ck = check_point
-        place = CheckpointOffset(ck.group, ck.topic, ck.queue_id)
-        self._places.take(place, ck.offsets, self._told.query(*place))
+        place = GroupQueue(ck.group, ck.topic, ck.queue_id)
+        self._places.add_popped(place, ck.offsets, self._told.query(*place))
         self.ledger.add(ck, _NOT_IN_LOG, 0)
 
     def ack(self, key: CkKey, offsets: Collection[int]) -> None:
@@ -83,14 +83,14 @@ class SlaveReviveLog(ReviveLog):
         out = one.at(bits)
         self.ledger.settle(key, one, bits)
         if key.broker_name == self._config.broker_name:  # the queue of another broker has offsets of its own
-            place = CheckpointOffset(key.group, key.topic, key.queue_id)
+            place = GroupQueue(key.group, key.topic, key.queue_id)
             told = self._places.settle(place, out)
             if told is not None:
                 self._told.commit(*place, told, "an ack")
 
     def try_again(self, one: InflightPop) -> None:
         """Remember when messages are tried again that could not be had."""
-        one.check_point = to_try_again(one, self._clock())
+        one.check_point = retry_check_point(one, self._clock())
         self.ledger.postpone(one, one.check_point.revive_time + REVIVE_AFTER_MS)
 
     def reload(self) -> None:

@@ -19,8 +19,8 @@ from rocketmq_py.broker.metadata.topics import TopicConfigs, is_readable
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.core.broker.hold_table import Held, QueueKey
 from rocketmq_py.core.consumer.subscription import (
-    Accepts,
-    Wants,
+    RecordFilter,
+    TagsCodeFilter,
     is_tag_type,
     parse_subscription,
     sql_filter,
@@ -30,9 +30,11 @@ from rocketmq_py.core.sql92 import SqlFilter
 from rocketmq_py.errors import BadHeader, ConfigError
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol import names
-from rocketmq_py.protocol.bodies.common import SubscriptionData, SubscriptionGroupConfig, TopicConfig
+from rocketmq_py.protocol.bodies.client import SubscriptionData
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode as Code
-from rocketmq_py.protocol.headers.common import PullMessage
+from rocketmq_py.protocol.headers.pull import PullMessage
 from rocketmq_py.protocol.remarks import FAQ
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.protocol.sys_flag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
@@ -68,8 +70,8 @@ class Admitted(NamedTuple):
 
     group: SubscriptionGroupConfig
     topic: TopicConfig
-    accepts: Accepts | None
-    wants: Wants | None
+    tags_filter: TagsCodeFilter | None
+    record_filter: RecordFilter | None
 
 
 class HeldPull(NamedTuple):
@@ -119,7 +121,7 @@ class PullService:
             return self._reset_reply(header, admitted, reset)
         found = self._store.get(
             header.topic, header.queue_id, header.queue_offset, header.max_msg_nums,
-            accepts=admitted.accepts, message_filter=admitted.wants, may_lend=True,
+            accepts=admitted.tags_filter, message_filter=admitted.record_filter, may_lend=True,
             bulk=header.bulk is True,
         )  # fmt: skip
         reply = self._reply(header, admitted, found)
@@ -150,8 +152,8 @@ class PullService:
         topic = self._check_topic(peer, header)
         subscription = self._subscription(header, group)
         by_tag = is_tag_type(subscription.expression_type)
-        wants = None if by_tag else self._expression(header, subscription)
-        return Admitted(group, topic, tag_filter(subscription), wants)
+        record_filter = None if by_tag else self._expression(header, subscription)
+        return Admitted(group, topic, tag_filter(subscription), record_filter)
 
     def _check_group(self, name: str) -> SubscriptionGroupConfig:
         group = self._groups.find(name)
@@ -204,7 +206,7 @@ class PullService:
             raise Refused(Code.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
         return subscription
 
-    def _expression(self, header: PullMessage, subscription: SubscriptionData) -> Wants | None:
+    def _expression(self, header: PullMessage, subscription: SubscriptionData) -> RecordFilter | None:
         """The filter of a subscription by expression."""
         kind, expression = subscription.expression_type, subscription.sub_string
         if not header.sys_flag & PULL_SUBSCRIPTION:
@@ -276,7 +278,9 @@ class PullService:
         config = self._config
         wait_ms = header.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_mills
         deadline = self._clock() + wait_ms
-        held = Held(header.queue_offset, deadline, admitted.accepts, HeldPull(peer, request), admitted.wants)
+        held = Held(
+            header.queue_offset, deadline, admitted.tags_filter, HeldPull(peer, request), admitted.record_filter
+        )
         return Hold(QueueKey(header.topic, header.queue_id), deadline, held)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from rocketmq_py.broker.ha.role import Role
 from rocketmq_py.broker.pull.pull import Admitted, PullService, answer_fields
 from rocketmq_py.core.broker.slave_read import slave_answer
-from rocketmq_py.protocol.headers.common import PullMessage
+from rocketmq_py.protocol.headers.pull import PullMessage
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Hold, Peer, Reply
 from rocketmq_py.server.requests.failures import rejected

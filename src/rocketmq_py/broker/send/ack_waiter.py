@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from rocketmq_py.broker import remarks
 from rocketmq_py.broker.config.broker_config import SYNC_MASTER, BrokerConfig
-from rocketmq_py.core.broker.replication import Wait, Waits
+from rocketmq_py.core.broker.replication import ReplicaWait, ReplicaWaits
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.server import Hold, Reply, Responder
@@ -116,7 +116,7 @@ class WaitingSends:
         self._clock = clock
         self._acknowledged = acknowledged
         self._flushes = flushes(store)
-        self._waits: dict[int, Waits[_Waiter]] = {}
+        self._waits: dict[int, ReplicaWaits[_Waiter]] = {}
         """Keyed by the number of slaves that must have the message."""
         self._flushing: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -133,7 +133,7 @@ class WaitingSends:
         waiting: WaitingSend = hold.payload
         waits = self._waits.get(waiting.slaves)
         if waits is None:
-            waits = self._waits[waiting.slaves] = Waits()
+            waits = self._waits[waiting.slaves] = ReplicaWaits()
         waits.add(waiting.end, waiting.since_ms, (responder, waiting))
         if self._flushes and self._flushing is None:
             self._await_flush()
@@ -156,7 +156,7 @@ class WaitingSends:
     # -- the disk
 
     def _await_flush(self) -> None:
-        """Wait for the next flush."""
+        """ReplicaWait for the next flush."""
         self._flushing = self._store.flushed(self._furthest)
         if self._flushing is not None:
             self._flushing.add_done_callback(self._flushed)
@@ -176,7 +176,7 @@ class WaitingSends:
 
     # -- time
 
-    def _deadline(self, wait: Wait[_Waiter]) -> int:
+    def _deadline(self, wait: ReplicaWait[_Waiter]) -> int:
         """When a send times out: by the flush timeout, or by the slave timeout once only slaves are missing."""
         config = self._config
         slaves, disk = wait.since_ms + config.slave_timeout, wait.since_ms + config.sync_flush_timeout

@@ -14,8 +14,7 @@ from rocketmq_py.broker.send.send_validation import SendHeader, SendTarget
 from rocketmq_py.errors import BrokerError, MessageIllegal, NetworkError, StoreError
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.headers.common import SendResponse
-from rocketmq_py.protocol.headers.replies import PushReplyMessage
+from rocketmq_py.protocol.headers.send import PushReplyMessage, SendResponse
 from rocketmq_py.protocol.sys_flag import COMPRESSED
 from rocketmq_py.server import Hold, Peer, Reply
 from rocketmq_py.store import MessageStore, NewRecord

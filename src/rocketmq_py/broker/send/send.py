@@ -17,9 +17,9 @@ from rocketmq_py.broker.send.retry_topics import RetryTopics
 from rocketmq_py.broker.send.send_validation import SendHeader, SendTarget, SendTargets
 from rocketmq_py.broker.transaction.half_batches import half_batch
 from rocketmq_py.broker.transaction.half_messages import RecentHalf, RecentHalves, halve, prepare
-from rocketmq_py.core.transaction.transactions import encode_offsets
 from rocketmq_py.errors import BrokerError, CorruptRecord, MessageIllegal
 from rocketmq_py.protocol.codes import ResponseCode as Code
+from rocketmq_py.protocol.half_messages import encode_offsets
 from rocketmq_py.protocol.names import HALF_TOPIC, TIMER_TOPIC, is_retry_topic
 from rocketmq_py.protocol.recall_handle import RecallHandle
 from rocketmq_py.protocol.requests import Request

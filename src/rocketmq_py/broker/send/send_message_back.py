@@ -19,9 +19,9 @@ from rocketmq_py.core.timer.delay_levels import retry_level
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol import names
-from rocketmq_py.protocol.bodies.common import SubscriptionGroupConfig
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
 from rocketmq_py.protocol.codes import ResponseCode as Code, Version
-from rocketmq_py.protocol.headers.common import ConsumerSendMsgBack
+from rocketmq_py.protocol.headers.send import ConsumerSendMsgBack
 from rocketmq_py.protocol.sys_flag import HOSTS_V6
 from rocketmq_py.store import MessageStore, NewRecord
 from rocketmq_py.wire.ids import offset_msg_id

@@ -19,9 +19,9 @@ from rocketmq_py.broker.metadata.topics import UNIT_FLAG, UNIT_SUB_FLAG, TopicCo
 from rocketmq_py.broker.send.message_properties import decode
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol import names
-from rocketmq_py.protocol.bodies.common import TopicConfig
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import ResponseCode as Code
-from rocketmq_py.protocol.headers.common import SendMessage, SendMessageV2
+from rocketmq_py.protocol.headers.send import SendMessage, SendMessageV2
 from rocketmq_py.protocol.sys_flag import MULTI_TAGS
 
 SendHeader = SendMessage | SendMessageV2

@@ -19,9 +19,9 @@ from rocketmq_py.broker.timer.timed_message import QUEUE, TimedMessage
 from rocketmq_py.broker.timer.timer_files import TimerFiles
 from rocketmq_py.broker.timer.timers import AT_ONCE, Timers
 from rocketmq_py.core.timer import timers as rules
-from rocketmq_py.core.timer.progress import Late, Told, Untaken
+from rocketmq_py.core.timer.progress import DeliveryProgress, LateEntries, UndeliveredEntries
 from rocketmq_py.core.timer.timers import DELETE, ROLL, Agenda, TimerEntry
-from rocketmq_py.protocol.headers.timer import TimerCheckPointResponse
+from rocketmq_py.protocol.headers.cluster import TimerCheckPointResponse
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.store import NewRecord
 from rocketmq_py.store.timer.timer_wheel import ELSEWHERE, TimerUnit
@@ -51,13 +51,13 @@ class SlaveTimers(Timers):
     _acted_from: int | None = None
     """Since when, in slots; None when all this slave knows is what its master has told it."""
     _from_ms = 0
-    _untaken: Untaken
+    _untaken: UndeliveredEntries
     _to_mark: list[int]
 
     def load(self, messages_end: int) -> None:
         """Open the files and find out where things stand, as far as they tell."""
         super().load(messages_end)
-        self._untaken, self._to_mark = Untaken(), []
+        self._untaken, self._to_mark = UndeliveredEntries(), []
         if self._files is not None:
             self._told += (_known(self._files),)
 
@@ -103,11 +103,11 @@ class SlaveTimers(Timers):
             return
         files.check.follow(check)
         self._told = (_known(files),)
-        self._acted_from, self._untaken = None, Untaken()
+        self._acted_from, self._untaken = None, UndeliveredEntries()
         self._go_on(files.check.read_ms)
 
     def _go_on(self, read_ms: int) -> None:
-        self._agenda, self._reading, self._late = Agenda(), None, Late()
+        self._agenda, self._reading, self._late = Agenda(), None, LateEntries()
         self._read_ms = self._loaded_ms = read_ms
 
     def _is_left_out(self, message: TimedMessage) -> bool:
@@ -137,7 +137,7 @@ class SlaveTimers(Timers):
         rounds_from = max(self._from_ms - _BEFORE_MS, oldest)
         if self._acted_from is None:
             self._acted_from = rounds_from
-        self._acts, self._untaken = True, Untaken()
+        self._acts, self._untaken = True, UndeliveredEntries()
         self._go_on(self._from_ms)
         self._loaded_ms = rounds_from
         files.check.counter += _VERSIONS_AHEAD
@@ -227,6 +227,6 @@ class SlaveTimers(Timers):
         self._agenda.back(entry for entry in entries if entry not in self._untaken)
 
 
-def _known(files: TimerFiles) -> Told:
+def _known(files: TimerFiles) -> DeliveryProgress:
     """What the master has said last, or this slave when it acted."""
-    return Told(files.check.master_offset, files.check.read_ms)
+    return DeliveryProgress(files.check.master_offset, files.check.read_ms)

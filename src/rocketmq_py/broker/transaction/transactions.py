@@ -1,7 +1,7 @@
 """Transactional messages: half messages, their end, and the op messages that tell of it on disk.
 
 Knows topics, properties and order of writes of TransactionalMessageBridge and EndTransactionProcessor; which half
-messages are open is told by ``core.transaction.transactions``. Refuses to know when producers are asked
+messages are open is told by ``core.transaction``. Refuses to know when producers are asked
 (``transactioncheck``).
 
 A commit is two appends: the real message, then, with others in a batch, the op message that ends the half message. The
@@ -22,23 +22,14 @@ from rocketmq_py.broker.transaction.half_batches import real_batch
 from rocketmq_py.broker.transaction.half_messages import QUEUE, RecentHalf, RecentHalves
 from rocketmq_py.broker.transaction.recovery import committed
 from rocketmq_py.core.paths import component_fault
-from rocketmq_py.core.transaction.transactions import (
-    COMMIT,
-    OPEN,
-    ROLLBACK,
-    UNKNOWN,
-    OpProgress,
-    TransactionTable,
-    is_too_late,
-    op_body,
-    parse_op_body,
-    row_length,
-)
+from rocketmq_py.core.transaction.check import is_too_late
+from rocketmq_py.core.transaction.table import COMMIT, OPEN, ROLLBACK, UNKNOWN, OpProgress, TransactionTable, run_length
 from rocketmq_py.errors import BrokerError, ConfigError, CorruptRecord, RocketMQError, StoreError
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.codes import ResponseCode as Code
-from rocketmq_py.protocol.headers.common import EndTransaction, EndTransactions
+from rocketmq_py.protocol.half_messages import op_body, parse_op_body
+from rocketmq_py.protocol.headers.transaction import EndTransaction, EndTransactions
 from rocketmq_py.protocol.sys_flag import HOSTS_V6, TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_PREPARED
 from rocketmq_py.store import MessageStore, NewRecord
 from rocketmq_py.wire.ids import parse_offset_msg_id
@@ -230,7 +221,7 @@ class Transactions:
         ended = bytearray()
         while len(ended) < len(places):
             at = len(ended)
-            count, step = row_length(places, offsets, at)
+            count, step = run_length(places, offsets, at)
             if self._end_row(header, range(places[at], places[at] + count * step, step), offsets[at]):
                 ended += b"\1" * count
                 continue
@@ -282,7 +273,7 @@ class Transactions:
         """How the transaction has ended, or ``OPEN``; the index tells where the ledger has forgotten."""
         place = header.tran_state_table_offset
         known = self.ledger.outcome(place)
-        if known == OPEN or not self.ledger.is_unsure(place):
+        if known == OPEN or not self.ledger.may_be_forgotten(place):
             return known
         self._store.settle()  # what has ended in the same read is to be in the index
         if self._is_given_up(self._half(header)):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketmq_py.protocol.bodies.common import (
+from rocketmq_py.protocol.bodies.client import (
     CheckClientConfig,
     ConsumerConnection,
     ConsumerData,
@@ -17,10 +17,10 @@ from rocketmq_py.protocol.bodies.common import (
     MessageQueueBody,
     ProducerConnection,
     SubscriptionData,
-    SubscriptionGroupConfig,
-)  # fmt: skip
+)
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers.common import GroupHeader, ProducerGroupHeader, UnregisterClient
+from rocketmq_py.protocol.headers.group import GroupHeader, ProducerGroupHeader, UnregisterClient
 from tests.unit.broker.harness import Client, InProcess, broker
 from tests.unit.broker.requests import heartbeat
 

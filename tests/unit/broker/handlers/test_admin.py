@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from rocketmq_py.broker.stats import Meter
-from rocketmq_py.protocol.bodies.common import KvTable
+from rocketmq_py.protocol.bodies.route import KvTable
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers.common import QueryMessage, ViewMessage
+from rocketmq_py.protocol.headers.pull import QueryMessage, ViewMessage
 from rocketmq_py.wire import fastjson
 from rocketmq_py.wire.record import decode_records
 from tests.unit.broker.harness import Client, InProcess

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers.common import DeleteGroup, TopicName
+from rocketmq_py.protocol.headers.group import DeleteGroup
+from rocketmq_py.protocol.headers.topic import TopicName
 from rocketmq_py.store.config.config_journal import JournaledFile
 from tests.unit.broker.harness import Client, broker
 from tests.unit.broker.requests import pull, send

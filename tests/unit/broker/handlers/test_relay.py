@@ -9,7 +9,7 @@ import pytest
 from rocketmq_py.broker.handlers import relay
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.base import Header
-from rocketmq_py.protocol.headers.common import ConsumeMessageDirectly, GetConsumerRunningInfo
+from rocketmq_py.protocol.headers.group import ConsumeMessageDirectly, GetConsumerRunningInfo
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import decode_records
 from tests.unit.broker.harness import Client, InProcess

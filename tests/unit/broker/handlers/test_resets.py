@@ -10,7 +10,8 @@ import pytest
 
 from rocketmq_py.broker.handlers import offsets
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers.common import ConsumerStatus, ResetOffset
+from rocketmq_py.protocol.headers.group import ConsumerStatus
+from rocketmq_py.protocol.headers.offset import ResetOffset
 from rocketmq_py.wire import fastjson
 from rocketmq_py.wire.command import Command
 from tests.unit.broker.harness import Client, InProcess, broker

@@ -17,7 +17,10 @@ from rocketmq_py.protocol.headers.admin import (
     ViewBrokerStats,
 )
 from rocketmq_py.protocol.headers.base import Header
-from rocketmq_py.protocol.headers.common import ConsumerSendMsgBack, DeleteGroup, TopicName, UpdateConsumerOffset
+from rocketmq_py.protocol.headers.group import DeleteGroup
+from rocketmq_py.protocol.headers.offset import UpdateConsumerOffset
+from rocketmq_py.protocol.headers.send import ConsumerSendMsgBack
+from rocketmq_py.protocol.headers.topic import TopicName
 from rocketmq_py.wire import fastjson
 from tests.unit.broker.harness import START_MS, Client, InProcess
 from tests.unit.broker.requests import heartbeat, pull, send

@@ -11,15 +11,10 @@ import pytest
 
 from rocketmq_py.broker.metadata.filters import ConsumerFilters, bloom_data
 from rocketmq_py.core.sql92 import SqlFilter, compile_sql
-from rocketmq_py.protocol.bodies.common import (
-    CheckClientConfig,
-    ConsumerData,
-    HeartbeatData,
-    SubscriptionData,
-    TopicConfig,
-)
+from rocketmq_py.protocol.bodies.client import CheckClientConfig, ConsumerData, HeartbeatData, SubscriptionData
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers.common import UnregisterClient
+from rocketmq_py.protocol.headers.group import UnregisterClient
 from rocketmq_py.store.config.config_files import ConfigFile
 from rocketmq_py.wire.record import decode_records
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker

@@ -13,16 +13,12 @@ from rocketmq_py.broker.timer.delay_levels import restored
 from rocketmq_py.broker.timer.timed_message import read_timed
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import RecordHead
-from rocketmq_py.protocol.bodies.common import (
-    DataVersion,
-    SubscriptionGroupConfig,
-    SubscriptionGroupTable,
-    TopicConfig,
-    TopicConfigList,
-)  # fmt: skip
+from rocketmq_py.protocol.bodies.base import DataVersion
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig, SubscriptionGroupTable
+from rocketmq_py.protocol.bodies.topic import TopicConfig, TopicConfigList
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers.common import ConsumerSendMsgBack, CreateTopic, TopicName
-from rocketmq_py.protocol.headers.timer import RecallMessage
+from rocketmq_py.protocol.headers.send import ConsumerSendMsgBack, RecallMessage
+from rocketmq_py.protocol.headers.topic import CreateTopic, TopicName
 from rocketmq_py.protocol.recall_handle import RecallHandle
 from rocketmq_py.wire.record import encode_record
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rocketmq_py.broker.metadata.message_types import message_type, type_fault
-from rocketmq_py.protocol.bodies.common import TopicConfig
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
 from tests.unit.broker.harness import Client, InProcess, broker
 from tests.unit.broker.requests import send

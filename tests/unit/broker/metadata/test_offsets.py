@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from rocketmq_py.protocol.bodies.common import SubscriptionGroupConfig, TopicConfig
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers.common import (
+from rocketmq_py.protocol.headers.offset import (
     GetMaxOffset,
     QueryConsumerOffset,
     QueueHeader,
     ResetOffset,
     SearchOffset,
     UpdateConsumerOffset,
-)  # fmt: skip
+)
 from rocketmq_py.wire import fastjson
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker
 from tests.unit.broker.requests import pull, send

@@ -11,30 +11,21 @@ import pytest
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.topics import initial_topics
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.protocol.bodies.common import (
-    DataVersion,
+from rocketmq_py.protocol.bodies.base import DataVersion
+from rocketmq_py.protocol.bodies.group import (
     GroupList,
     SubscriptionGroupConfig,
     SubscriptionGroupList,
     SubscriptionGroupTable,
-    TopicConfig,
-    TopicConfigList,
-    TopicList,
-)  # fmt: skip
+)
+from rocketmq_py.protocol.bodies.route import TopicList
+from rocketmq_py.protocol.bodies.topic import TopicConfig, TopicConfigList
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.admin import QueryConsumeTimeSpan
-from rocketmq_py.protocol.headers.common import (
-    CloneGroupOffset,
-    CreateTopic,
-    DeleteGroup,
-    GetConsumeStats,
-    GroupAndTopic,
-    GroupForbidden,
-    GroupName,
-    ResetOffset,
-    TopicName,
-)
+from rocketmq_py.protocol.headers.group import DeleteGroup, GetConsumeStats, GroupAndTopic, GroupForbidden, GroupName
+from rocketmq_py.protocol.headers.offset import CloneGroupOffset, ResetOffset
 from rocketmq_py.protocol.headers.pop import Notification, PeekMessage
+from rocketmq_py.protocol.headers.topic import CreateTopic, TopicName
 from rocketmq_py.wire import fastjson
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.command import Command

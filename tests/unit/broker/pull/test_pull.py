@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from rocketmq_py.protocol.bodies.common import SubscriptionGroupConfig, TopicConfig
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers.common import ResetOffset
+from rocketmq_py.protocol.headers.offset import ResetOffset
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import decode_records
 from tests.unit.broker.harness import Client, InProcess, broker

@@ -10,7 +10,7 @@ import pytest
 from rocketmq_py.broker.send import reply_messages
 from rocketmq_py.broker.send.message_properties import decode
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers.common import SendMessage
+from rocketmq_py.protocol.headers.send import SendMessage
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import decode_records
 from tests.unit.broker.harness import Client, InProcess, broker

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from rocketmq_py.model import MessageExt, MessageQueue
-from rocketmq_py.protocol.bodies.common import SubscriptionGroupConfig, TopicConfig
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers.common import ConsumerSendMsgBack
+from rocketmq_py.protocol.headers.send import ConsumerSendMsgBack
 from rocketmq_py.wire.record import decode_record
 from tests.unit.broker.harness import Client, InProcess, broker
 from tests.unit.broker.requests import send

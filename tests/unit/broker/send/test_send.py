@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rocketmq_py.model import MessageExt
-from rocketmq_py.protocol.bodies.common import TopicConfig
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.server import Peer
 from rocketmq_py.wire.batch import encode_batch
