@@ -17,6 +17,8 @@ from rocketmq_py.wire.record import record_sizes
 
 _BY_UNIQUE_KEY = 32
 """The maximum number of messages of a search by unique key (defaultQueryMaxNum)."""
+_MOST_ENTRIES = 1024
+"""The maximum number of consume queue entries in an answer."""
 _BY_TAG = "T"
 """The index type of tags (INDEX_TAG_TYPE)."""
 
@@ -69,7 +71,7 @@ class QueryHandlers:
         if not first <= header.index < end:
             remark = f"Index {header.index} of {queue_id}@{topic} is not exist!"
             return Reply(remark=remark)
-        found = self._store.tags_entries(topic, queue_id, header.index, max(0, header.count))
+        found = self._store.tags_entries(topic, queue_id, header.index, min(max(0, header.count), _MOST_ENTRIES))
         answer["queueData"] = [
             {"eval": False, "physicOffset": offset, "physicSize": size, "tagsCode": code}
             for offset, size, code in found
