@@ -52,6 +52,7 @@ from rocketmq_py.broker.pop.slave import SlaveReviveLog
 from rocketmq_py.broker.pull.pull import PullService
 from rocketmq_py.broker.pull.pull_request_hold import PullRequestHoldService
 from rocketmq_py.broker.pull.slave_pull import SlavePullService
+from rocketmq_py.broker.record_permissions import RecordPermissions
 from rocketmq_py.broker.runtime_info import RuntimeInfo
 from rocketmq_py.broker.send.ack_waiter import ACK_WAIT, AckWaiter, WaitingSends
 from rocketmq_py.broker.send.message_properties import PropertyWriter
@@ -76,6 +77,7 @@ from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.pop_checkpoint import revive_topic
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.server import Hold, Peer, Responder, Router
+from rocketmq_py.server.sliced_work import SlicedWork
 from rocketmq_py.store import Arrival, FileSystem, MessageStore, OsFileSystem, StoreConfig
 from rocketmq_py.store.config.config_files import ConfigFile
 from rocketmq_py.store.config.config_journal import JournaledFile
@@ -112,6 +114,7 @@ class Services:
         self._store_config = store_config
         self._clock = clock
         self._call_soon = call_soon
+        self.slices = SlicedWork(call_soon)
         self.address = f"[{config.broker_ip1}]:{port}" if ":" in config.broker_ip1 else f"{config.broker_ip1}:{port}"
         self._store_host = pack_host(config.broker_ip1, port)
         self.store = MessageStore(
@@ -122,6 +125,7 @@ class Services:
         self.settings = LiveSettings(config, store_config, port, clock)
         self.role = Role(config, port)
         self.replication = Replication(config, self.store, self.role, self.address, clock)
+        self.record_permissions = RecordPermissions(self.store, config.broker_cluster_name)
         self._make_tables()
         self._make_timers()
         self._make_send_path()
@@ -149,7 +153,7 @@ class Services:
         keep_ms = config.filter_data_clean_time_span
         self.filters = ConsumerFilters(self._file("consumerFilter.json"), keep_ms, clock, save)
         self.modes = RequestModes(self._file("messageRequestMode.json"), config, self.topics, self.groups)
-        self.clients = Clients(config, self.topics, self.groups, self.filters, clock)
+        self.clients = Clients(config, self.topics, self.groups, self.filters, clock, self.slices)
         self.locks = LockTable()
         self.stats = Stats(clock(), config.broker_cluster_name, self.topics.is_system)
         self.registration = Registration(config, self.topics, self._new_rpc_client(), self.address, self.role)
@@ -190,7 +194,7 @@ class Services:
             config, store, self.topics, self.groups, self.offsets, self.clients, self.filters, self.stats, self._clock
         )
         self.pull_request_hold = PullRequestHoldService(
-            self.pull_service, store, self._call_soon, lambda: config.pull_thread_pool_queue_capacity
+            self.pull_service, store, self.slices, lambda: config.pull_thread_pool_queue_capacity
         )
 
     def _make_transactions(self) -> None:
@@ -331,12 +335,13 @@ class Services:
         """Answer requests on hold that timed out, and sample the counters; called several times a second."""
         now = self._clock()
         self.pull_request_hold.expire(now)
+        self.clients.tick(now)
         self.pop.tick(now, revives=not self.role.is_slave)
         self.stats.tick(now)
 
     def sweep(self) -> None:
         """Wake pulls that missed an arrival; called every few seconds."""
-        self.pull_request_hold.sweep(self._clock())
+        self.pull_request_hold.sweep()
 
     def close(self) -> None:
         """Write everything to disk and close the store."""
