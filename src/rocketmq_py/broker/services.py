@@ -78,6 +78,7 @@ from rocketmq_py.protocol.bodies.common import TopicConfig
 from rocketmq_py.protocol.pop_checkpoint import revive_topic
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.server import Hold, Peer, Responder, Router
+from rocketmq_py.server.tls import TlsSettings
 from rocketmq_py.store import Arrival, FileSystem, MessageStore, OsFileSystem, StoreConfig
 from rocketmq_py.store.config.config_files import ConfigFile
 from rocketmq_py.store.config.config_journal import JournaledFile
@@ -94,6 +95,7 @@ class Services:
     :param call_soon: runs a callback in the next turn of the event loop.
     :param new_rpc_client: makes the connections to other servers.
     :param fs: where its files are.
+    :param tls: TLS settings, for replication.
     """
 
     def __init__(
@@ -105,6 +107,7 @@ class Services:
         call_soon: Callable[[Callable[[], None]], object],
         new_rpc_client: Callable[[], RpcClient] = RpcClient,
         fs: FileSystem | None = None,
+        tls: TlsSettings | None = None,
     ) -> None:
         self._config = config
         self._fs = fs or OsFileSystem()
@@ -120,7 +123,7 @@ class Services:
         self.saver = ConfigFileSaver()
         self.settings = LiveSettings(config, store_config, port, clock)
         self.role = Role(config, port)
-        self.replication = Replication(config, self.store, self.role, self.address, clock)
+        self.replication = Replication(config, self.store, self.role, self.address, clock, tls)
         self._make_tables()
         self._make_paths(store_host, call_soon)
 
