@@ -10,7 +10,8 @@ import pytest
 from rocketmq_py import Admin, BrokerError, Credentials
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.base import Header
-from rocketmq_py.protocol.headers.common import EndTransactions, SendMessageV2
+from rocketmq_py.protocol.headers.send import SendMessageV2
+from rocketmq_py.protocol.headers.transaction import EndTransactions
 from rocketmq_py.spark.options.security import Security
 from rocketmq_py.spark.remoting.connection import BlockingConnection
 from tests.interop.javapeer import JavaPeer, PeerError

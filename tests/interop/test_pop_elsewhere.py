@@ -15,8 +15,8 @@ import pytest
 
 from rocketmq_py import Admin
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers.common import TopicName
 from rocketmq_py.protocol.headers.pop import AckMessage
+from rocketmq_py.protocol.headers.topic import TopicName
 from rocketmq_py.wire.record import decode_records
 from tests.interop.javapeer import JavaPeer, options
 from tests.interop.ours import OurServer, OurServers

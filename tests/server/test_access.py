@@ -25,7 +25,8 @@ from rocketmq_py.protocol.bodies.access import AclInfo, EntryInfo, PolicyInfo, U
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.access import DeleteAcl, ListUsers, SubjectHeader, UserHeader
 from rocketmq_py.protocol.headers.base import NoHeader
-from rocketmq_py.protocol.headers.common import GetConsumeStats, GetRouteInfo
+from rocketmq_py.protocol.headers.group import GetConsumeStats
+from rocketmq_py.protocol.headers.topic import GetRouteInfo
 from rocketmq_py.remoting.connection_pool import ConnectionPool
 from rocketmq_py.server.access_control import AccessSettings
 from rocketmq_py.testing import Cluster

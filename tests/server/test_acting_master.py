@@ -15,9 +15,11 @@ from rocketmq_py.broker import Broker
 from rocketmq_py.broker.broker import wall_clock
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.namesrv import NameServer, NamesrvConfig
-from rocketmq_py.protocol.bodies.common import KvTable, SubscriptionGroupConfig, TopicConfig, TopicRouteData
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
+from rocketmq_py.protocol.bodies.route import KvTable, TopicRouteData
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers.common import GetRouteInfo
+from rocketmq_py.protocol.headers.topic import GetRouteInfo
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.wire.command import Command
 from tests.server.test_broker import make, until

@@ -13,10 +13,11 @@ from rocketmq_py.broker.broker import wall_clock
 from rocketmq_py.broker.send.stored_record import read_stored
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol import names
-from rocketmq_py.protocol.bodies.common import SubscriptionGroupConfig, TopicConfig
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers.common import SendMessageV2
 from rocketmq_py.protocol.headers.pop import PopMessage
+from rocketmq_py.protocol.headers.send import SendMessageV2
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.wire.command import Command
 from tests.server.test_broker import make, name_server, until

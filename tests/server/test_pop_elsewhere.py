@@ -10,7 +10,8 @@ from pathlib import Path
 from rocketmq_py.broker import Broker, BrokerConfig
 from rocketmq_py.broker.broker import wall_clock
 from rocketmq_py.namesrv import NameServer
-from rocketmq_py.protocol.bodies.common import SubscriptionGroupConfig, TopicConfig
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.pop_checkpoint import CheckPoint, CkKey, revive_topic
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.store import StoreConfig

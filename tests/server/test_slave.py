@@ -14,8 +14,9 @@ from rocketmq_py.aio import ConsumeFromWhere, Message, Producer, PushConsumer
 from rocketmq_py.broker import Broker
 from rocketmq_py.client import push_puller
 from rocketmq_py.namesrv import NameServer
-from rocketmq_py.protocol.bodies.common import SubscriptionGroupConfig, TopicConfig
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
 from rocketmq_py.protocol.bodies.pop import MessageRequestMode
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from tests.server.pairs import Pairs, ha_address
 from tests.server.test_broker import make, name_server, until
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from rocketmq_py.broker import Broker
 from rocketmq_py.broker.send.stored_record import StoredRecord, read_stored
 from rocketmq_py.broker.timer.timers import Timers
-from rocketmq_py.protocol.bodies.common import TopicConfig
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.store.timer.timer_wheel import progress
 from tests.server.test_acting_master import trio

@@ -13,10 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rocketmq_py.errors import NoRouteError
 from rocketmq_py.properties import encode_properties
-from rocketmq_py.protocol.bodies.common import ClusterInfo
+from rocketmq_py.protocol.bodies.route import ClusterInfo
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.base import NoHeader
-from rocketmq_py.protocol.headers.common import CreateTopic
+from rocketmq_py.protocol.headers.topic import CreateTopic
 from rocketmq_py.spark.options.offsets import Offsets
 from rocketmq_py.spark.remoting.cluster import Cluster as View
 from rocketmq_py.spark.remoting.connection import BlockingConnection

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rocketmq_py.protocol.bodies.common import BrokerData, QueueData, TopicRouteData
+from rocketmq_py.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.wire.command import RESPONSE_FLAG, Command, decode_command, encode_command

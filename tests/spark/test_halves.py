@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rocketmq_py.core.transaction.transactions import decode_places, encode_offsets
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.half_messages import decode_half_positions, encode_offsets
 from rocketmq_py.protocol.sys_flag import TRANSACTION_COMMIT
 from rocketmq_py.spark.decode.bad_records import Bad, Mode
 from rocketmq_py.spark.sink.blocks import Block
@@ -196,7 +196,7 @@ class Ending:
             return answer() if self._end(offset) else answer(ResponseCode.SYSTEM_ERROR, remark="no")
         if not self.in_batches:
             return NOT_SUPPORTED
-        said, (_, offsets) = bytearray(), decode_places(request.body)
+        said, (_, offsets) = bytearray(), decode_half_positions(request.body)
         self.batches.append(len(offsets))
         for offset in offsets:
             said.append(self._end(offset))
@@ -231,7 +231,7 @@ def test_an_end_whose_answer_is_lost_is_not_said_again() -> None:
     told: list[int] = []
 
     def cut(request: Command) -> Command | None:
-        offsets = decode_places(request.body)[1]
+        offsets = decode_half_positions(request.body)[1]
         told.extend(offsets)
         return None if len(told) > 600 else answer(body=b"\x01" * len(offsets))
 

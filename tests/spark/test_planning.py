@@ -9,7 +9,7 @@ import pytest
 
 from rocketmq_py.errors import ConfigError, NetworkError, PermissionDenied
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies.common import BrokerData, ClusterInfo
+from rocketmq_py.protocol.bodies.route import BrokerData, ClusterInfo
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.spark.options.offsets import Boundary, FromGroup
 from rocketmq_py.spark.options.options import ReadOptions

@@ -36,7 +36,7 @@ made to write files, or to read them, wherever it may."""
 _KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
 
-def decoded(data: bytes) -> tuple[str, str]:
+def decode_text(data: bytes) -> tuple[str, str]:
     """The text of a file and its encoding: UTF-8, or where it is none Latin-1, as Java reads all such files."""
     try:
         return data.decode(), "utf-8"
@@ -44,7 +44,7 @@ def decoded(data: bytes) -> tuple[str, str]:
         return data.decode("latin-1"), "latin-1"
 
 
-def lines_of(text: str) -> list[str]:
+def split_lines(text: str) -> list[str]:
     """The lines of a file, as Java ends them: at a line feed, a carriage return or both, and nowhere else."""
     lines = _LINE_END.split(text)
     return lines if lines[-1] else lines[:-1]
@@ -110,7 +110,7 @@ def write_properties(text: str, changes: Mapping[str, str]) -> str:
     """The text of a properties file after some keys were given other values; all else in it stays as it is."""
     left = dict(changes)
     kept: list[str] = []
-    lines = lines_of(text)
+    lines = split_lines(text)
     if lines and _goes_on(lines[-1]) and not _says_nothing(lines[-1]):
         lines[-1] = lines[-1][:-1]  # nothing follows, and what is added below is a line of its own
     at = 0
@@ -133,7 +133,7 @@ def _line(key: str, value: str) -> str:
     return f"{_IN_KEY.sub(_escaped, key)}={_IN_VALUE.sub(_escaped, value)}"
 
 
-def shown(text: str) -> str:
+def escape_controls(text: str) -> str:
     """A key or value for a list of settings or a log: on one line, but else as it is."""
     return _CONTROLS.sub(_escaped, text)
 
@@ -148,7 +148,7 @@ def _units(character: str) -> str:
     return "".join(f"\\u{int.from_bytes(data[at : at + 2], 'big'):04x}" for at in range(0, len(data), 2))
 
 
-def kind_of(default: str) -> type:
+def value_type(default: str) -> type:
     """What a key holds, judged by its default: bool, int, float or str."""
     if default in ("true", "false"):
         return bool
@@ -157,7 +157,7 @@ def kind_of(default: str) -> type:
     return float if re.fullmatch(r"-?\d+\.\d+", default) else str
 
 
-def fault(key: str, text: str, kind: type) -> str | None:
+def value_fault(key: str, text: str, kind: type) -> str | None:
     """What is wrong with a value, in words, or None."""
     wrong = (
         (kind is bool and text.lower() not in ("true", "false"))
@@ -167,13 +167,13 @@ def fault(key: str, text: str, kind: type) -> str | None:
     return f"{key} is {shortened(text)!r}: {_KINDS[kind]} is expected" if wrong else None
 
 
-def unknown(key: str, known: Iterable[str]) -> str:
+def unknown_key(key: str, known: Iterable[str]) -> str:
     """That a key is not known, and which one may have been meant."""
     lower = {name.lower(): name for name in sorted(known)}
     near = difflib.get_close_matches(key.lower()[:_LONGEST_KEY], lower, n=1, cutoff=0.6)
     return f"unknown setting {shortened(key)!r}" + (f"; did you mean {lower[near[0]]!r}?" if near else "")
 
 
-def table(text: str) -> dict[str, str]:
+def parse_defaults(text: str) -> dict[str, str]:
     """Keys and their defaults from ``key=default`` words."""
     return dict(word.partition("=")[::2] for word in text.split())

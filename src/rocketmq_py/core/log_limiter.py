@@ -15,17 +15,17 @@ _KINDS = 1_000
 class LogDecision(NamedTuple):
     """Whether to say it, and how many like it were kept quiet before."""
 
-    say: bool
-    quiet: int = 0
+    emit: bool
+    suppressed: int = 0
 
 
 class _Count:
-    __slots__ = ("quiet", "said", "since")
+    __slots__ = ("said", "since", "suppressed")
 
-    def __init__(self, since: float, quiet: int = 0) -> None:
+    def __init__(self, since: float, suppressed: int = 0) -> None:
         self.since = since
         self.said = 0
-        self.quiet = quiet
+        self.suppressed = suppressed
 
 
 class LogLimiter:
@@ -46,14 +46,14 @@ class LogLimiter:
         if count is None or now - count.since >= self._span:
             count = self._begin(kind, now, count)
         if count.said >= self._limit:
-            count.quiet += 1
-            return LogDecision(say=False)
+            count.suppressed += 1
+            return LogDecision(emit=False)
         count.said += 1
-        quiet, count.quiet = count.quiet, 0
-        return LogDecision(say=True, quiet=quiet)
+        suppressed, count.suppressed = count.suppressed, 0
+        return LogDecision(emit=True, suppressed=suppressed)
 
     def _begin(self, kind: Hashable, now: float, before: _Count | None) -> _Count:
         if before is None and len(self._counts) >= _KINDS:
             del self._counts[next(iter(self._counts))]
-        self._counts[kind] = _Count(now, before.quiet if before is not None else 0)
+        self._counts[kind] = _Count(now, before.suppressed if before is not None else 0)
         return self._counts[kind]

@@ -44,7 +44,7 @@ def component(name: str) -> str:
     """
     fault = component_fault(name)
     if fault is not None:
-        raise NameIllegal(f"{shown(name)} cannot be the name of a file or folder: {fault}")
+        raise NameIllegal(f"{quoted_name(name)} cannot be the name of a file or folder: {fault}")
     return name
 
 
@@ -56,6 +56,6 @@ def below(root: Path, name: str) -> Path:
     return root / component(name)
 
 
-def shown(name: str) -> str:
+def quoted_name(name: str) -> str:
     """A name for logs and remarks: escaped, and cut when it is long."""
     return repr(name if len(name) <= MAX_BYTES else f"{name[:MAX_BYTES]}…")

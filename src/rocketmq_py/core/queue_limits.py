@@ -38,6 +38,6 @@ def retry_queues_fault(group: str, number: int) -> str | None:
     return f"retryQueueNums of group {shortened(group)} is {number}: 0 to {MAX_QUEUES} is expected"
 
 
-def within_limits(number: int) -> int:
+def clamp_queue_number(number: int) -> int:
     """The nearest number of queues a topic may have."""
     return max(0, min(number, MAX_QUEUES))

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from rocketmq_py.core.queue_limits import MAX_QUEUES, MAX_ROUTE_QUEUES
 from rocketmq_py.errors import BadHeader, shortened
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies.common import QueueData, TopicRouteData
+from rocketmq_py.protocol.bodies.route import QueueData, TopicRouteData
 from rocketmq_py.protocol.sys_flag import PERM_READ, PERM_WRITE
 
 MASTER_ID = 0
@@ -116,7 +116,7 @@ def check_queues(topic: str, data: TopicRouteData) -> None:
         )
 
 
-def borrowed(data: TopicRouteData, queue_nums: int) -> TopicRouteData:
+def auto_create_route(data: TopicRouteData, queue_nums: int) -> TopicRouteData:
     """The route a new topic will get if a broker makes it from the auto-create topic whose route is ``data``.
 
     :param queue_nums: queues the producer asks for; the auto-create topic's own number is the limit.

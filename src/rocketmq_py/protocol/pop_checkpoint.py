@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from rocketmq_py.protocol.bodies.common import Body
+from rocketmq_py.protocol.bodies.base import Body
 from rocketmq_py.protocol.names import SYSTEM_GROUP_PREFIX, SYSTEM_TOPIC_PREFIX
 
 REVIVE_GROUP = f"{SYSTEM_GROUP_PREFIX}REVIVE_GROUP"

@@ -24,7 +24,7 @@ _SCALAR = re.compile(r"[^\s,:{}\[\]\"']+")
 _MAX_DEPTH = 64
 
 
-class Bare(int):
+class BareKey(int):
     """An integer key to be written without quotes, as fastjson writes the keys of a ``Map<Integer, ...>``."""
 
 
@@ -156,7 +156,7 @@ _CONTROLS = {code: f"\\u{code:04x}" for code in range(32)}
 
 
 def dumps_java(value: Any) -> bytes:
-    """Compact JSON as fastjson writes it: keys sorted as given, :class:`Bare` keys unquoted, objects allowed as keys.
+    """Compact JSON as fastjson writes it: keys in the given order, :class:`BareKey` unquoted, object keys allowed.
 
     An object key is a tuple of ``(name, value)`` pairs, since dictionaries cannot be keys.
     """
@@ -172,7 +172,7 @@ def _compact(value: Any) -> str:
 
 
 def _key(key: Any) -> str:
-    if isinstance(key, Bare):
+    if isinstance(key, BareKey):
         return str(int(key))
     if isinstance(key, tuple):
         return _compact(dict(key))

@@ -88,7 +88,7 @@ class UniqueKeys:
             self._stem = now_ms, stem  # both at once: another thread may look in between
         return f"{stem}{next(self._counter) & 0xFFFF:04X}"
 
-    def several(self, now_ms: int, count: int) -> tuple[str, int]:
+    def reserve(self, now_ms: int, count: int) -> tuple[str, int]:
         """The next ``count`` keys, 65,536 at most: what all begin with, and the number the first one ends with.
 
         Keys end with four hex digits, and after FFFF comes 0000. Not while another thread asks for keys.

@@ -5,17 +5,20 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_py.protocol.codes import ResponseCode
-from rocketmq_py.protocol.headers import common as h
 from rocketmq_py.protocol.headers.base import Header
+from rocketmq_py.protocol.headers.namesrv import RegisterBrokerResponse
+from rocketmq_py.protocol.headers.offset import OffsetResponse
+from rocketmq_py.protocol.headers.pull import PullResponse
+from rocketmq_py.protocol.headers.send import SendResponse
 from rocketmq_py.wire.command import Command, decode_command
 from rocketmq_py.wire.frame import FrameDecoder
 from tests.golden import files
 
 HEADERS: dict[str, type[Header]] = {
-    **dict.fromkeys(["send_v1", "send_v2", "send_batch", "send_zlib", "send_rocketmq"], h.SendResponse),
-    **dict.fromkeys(["pull_found", "pull_not_found", "pull_offset_moved", "pull_retry_immediately"], h.PullResponse),
-    **dict.fromkeys(["max_offset", "min_offset", "search_offset"], h.OffsetResponse),
-    "register_broker": h.RegisterBrokerResponse,
+    **dict.fromkeys(["send_v1", "send_v2", "send_batch", "send_zlib", "send_rocketmq"], SendResponse),
+    **dict.fromkeys(["pull_found", "pull_not_found", "pull_offset_moved", "pull_retry_immediately"], PullResponse),
+    **dict.fromkeys(["max_offset", "min_offset", "search_offset"], OffsetResponse),
+    "register_broker": RegisterBrokerResponse,
 }
 
 
@@ -43,5 +46,5 @@ def test_codes_of_java_answers(name: str, code: ResponseCode) -> None:
 
 
 def test_a_batch_is_answered_with_a_list_of_ids() -> None:
-    header = h.SendResponse.from_ext(response("send_batch").ext)
+    header = SendResponse.from_ext(response("send_batch").ext)
     assert len(header.msg_id.split(",")) == 3

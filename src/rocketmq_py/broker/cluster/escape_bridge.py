@@ -21,7 +21,8 @@ from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.codes import STORED, RequestCode, ResponseCode
-from rocketmq_py.protocol.headers.common import PullMessage, PullResponse, SendMessageV2
+from rocketmq_py.protocol.headers.pull import PullMessage, PullResponse
+from rocketmq_py.protocol.headers.send import SendMessageV2
 from rocketmq_py.protocol.sys_flag import PULL_SUBSCRIPTION
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.store import NewRecord

@@ -14,7 +14,7 @@ from typing import cast
 
 from rocketmq_py.broker.config.broker_config import SYNC_MASTER, BrokerConfig
 from rocketmq_py.core.broker.ha_access import is_allowed_slave, parse_allowed_slaves
-from rocketmq_py.core.broker.replication import Rate, acknowledged, first_offset
+from rocketmq_py.core.broker.replication import TransferRate, acknowledged_offset, first_offset
 from rocketmq_py.core.log_limiter import LogLimiter
 from rocketmq_py.errors import ConfigError, CorruptFrame
 from rocketmq_py.protocol.ha import ReportReader, pack_header
@@ -48,7 +48,7 @@ class SlaveLink(asyncio.Protocol):
         self._reports = ReportReader()
         now = master.clock()
         self._read_ms = self._written_ms = now
-        self.sent = Rate(now)
+        self.sent = TransferRate(now)
         self.address = ""
         self.host = ""
         self.acknowledged = -1
@@ -247,9 +247,9 @@ class HaMaster:
         for link in tuple(self.links):
             link.tick(now)
 
-    def acknowledged(self, slaves: int) -> int:
+    def acknowledged_offset(self, slaves: int) -> int:
         """The offset up to which at least ``slaves`` slaves have the log; -1 if there are fewer slaves."""
-        return acknowledged([link.acknowledged for link in self.links], slaves)
+        return acknowledged_offset([link.acknowledged for link in self.links], slaves)
 
     async def hand_over(self, seconds: float) -> list[SlaveLink]:
         """Wait until the slaves that are in sync have all of the log.
@@ -300,9 +300,9 @@ class HaMaster:
     def refused(self, address: str, why: str) -> None:
         """Log a refused connection, at most once a minute for each reason."""
         decision = self._refusals.judge(why, self.clock() / 1000)
-        if decision.say:
+        if decision.emit:
             _log.warning("refused a connection to the HA port from %s: %s (%d more since the last such line)",
-                         address, why, decision.quiet)  # fmt: skip
+                         address, why, decision.suppressed)  # fmt: skip
 
     def joined(self, link: SlaveLink) -> None:
         _log.info("a slave has connected from %s", link.address)

@@ -14,7 +14,7 @@ from rocketmq_py.broker.timer.timers import Timers
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers.timer import TimerCheckPointResponse
+from rocketmq_py.protocol.headers.cluster import TimerCheckPointResponse
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.fastjson import load_object

@@ -12,7 +12,7 @@ from rocketmq_py.broker.cluster.role import Role
 from rocketmq_py.broker.config.broker_config import SYNC_MASTER, BrokerConfig
 from rocketmq_py.broker.ha.master import HaMaster, SlaveLink
 from rocketmq_py.broker.ha.slave import HaSlave
-from rocketmq_py.core.broker.replication import replicas_wanted
+from rocketmq_py.core.broker.replication import required_replicas
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.headers.cluster import ExchangeHaInfo
 from rocketmq_py.server.tls import TlsSettings
@@ -112,7 +112,7 @@ class Replication:
         if not config.enable_slave_acting_master:
             return config.in_sync_replicas - 1
         in_sync = min(self._role.alive_replicas, 1 + self.in_sync_slaves())
-        replicas = replicas_wanted(
+        replicas = required_replicas(
             config.in_sync_replicas, config.min_in_sync_replicas, in_sync, adapts=config.enable_auto_in_sync_replicas
         )
         return None if replicas is None else replicas - 1

@@ -14,7 +14,7 @@ from typing import cast
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.core.address import parse_address
-from rocketmq_py.core.broker.replication import Rate
+from rocketmq_py.core.broker.replication import TransferRate
 from rocketmq_py.errors import CorruptFrame, ReplicaRefused, StoreError
 from rocketmq_py.protocol.ha import PieceReader, pack_report
 from rocketmq_py.server.tls import TlsMode, TlsSettings
@@ -107,7 +107,7 @@ class HaSlave:
         self.clock = clock
         now = clock()
         self.read_ms = self.written_ms = now
-        self.received = Rate(now)
+        self.received = TransferRate(now)
         self.address: str | None = None
         """The address of the master's HA port, ``host:port``; None if no master is known."""
         self._link: MasterLink | None = None

@@ -20,8 +20,10 @@ from rocketmq_py.broker.timer.delay_levels import DelayService
 from rocketmq_py.broker.timer.timers import Timers
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import BadHeader, NetworkError, RocketMQError
-from rocketmq_py.protocol.bodies.common import DataVersion, SubscriptionGroupTable, TopicConfig, TopicConfigTable
+from rocketmq_py.protocol.bodies.base import DataVersion
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupTable
 from rocketmq_py.protocol.bodies.pop import MessageRequestModes
+from rocketmq_py.protocol.bodies.topic import TopicConfig, TopicConfigTable
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.protocol.headers.cluster import AllGroups, AllGroupsResponse, AllTopics, AllTopicsResponse

@@ -11,7 +11,7 @@ from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.topics import TopicConfigs, is_readable
 from rocketmq_py.errors import BrokerError
-from rocketmq_py.protocol.bodies.common import TopicConfig
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.server import Peer
 from rocketmq_py.store import MessageStore

@@ -99,7 +99,7 @@ class PopLongPollingService:
         poll: Poll[HeldPop] = hold.payload
         assert isinstance(hold.key, PollKey)
         waiting = WaitingPop(poll.token, responder)
-        self.table.add(hold.key, Poll(poll.deadline_ms, poll.accepts, poll.wants, waiting))
+        self.table.add(hold.key, Poll(poll.deadline_ms, poll.tags_filter, poll.record_filter, waiting))
         if poll.token.goes_on:
             self.wake(hold.key)
 

@@ -13,7 +13,7 @@ from rocketmq_py.broker.metadata.java_files import bean
 from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.core.pop.order import FORGET_AFTER_MS, OrderInfo, OrderKey, OrderTable
 from rocketmq_py.store.config.config_files import ConfigFile
-from rocketmq_py.wire.fastjson import Bare
+from rocketmq_py.wire.fastjson import BareKey
 
 
 class OrderInfos:
@@ -57,9 +57,9 @@ class OrderInfos:
 
     def tree(self) -> dict[str, Any]:
         """The content of the file."""
-        table: dict[str, dict[Bare, Any]] = {}
+        table: dict[str, dict[BareKey, Any]] = {}
         for key, info in sorted(self.table.entries.items()):
-            table.setdefault(f"{key.topic}@{key.group}", {})[Bare(key.queue_id)] = _entry(info)
+            table.setdefault(f"{key.topic}@{key.group}", {})[BareKey(key.queue_id)] = _entry(info)
         return {"table": table}
 
     def _clean(self) -> None:
@@ -76,5 +76,5 @@ def _entry(info: OrderInfo) -> dict[str, Any]:
     tree = bean(info)
     for name in ("oc", "ot"):
         if name in tree:
-            tree[name] = {Bare(key): tree[name][key] for key in sorted(tree[name], key=int)}
+            tree[name] = {BareKey(key): tree[name][key] for key in sorted(tree[name], key=int)}
     return tree

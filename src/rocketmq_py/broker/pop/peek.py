@@ -15,7 +15,7 @@ from rocketmq_py.broker.pop.pop import pop_filters
 from rocketmq_py.broker.pop.reader import PopReader
 from rocketmq_py.core.pop.long_polling import Poll, PollKey
 from rocketmq_py.core.pop.order import OrderKey, OrderTable
-from rocketmq_py.protocol.bodies.common import TopicConfig
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.protocol.headers.pop import (
     Notification,

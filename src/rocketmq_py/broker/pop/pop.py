@@ -20,8 +20,8 @@ from rocketmq_py.broker.pop.revive_log import ReviveLog, revive_queue
 from rocketmq_py.broker.send.ack_waiter import AckWaiter
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.core.consumer.subscription import (
-    Accepts,
     SqlRecords,
+    TagsCodeFilter,
     is_tag_type,
     parse_subscription,
     sql_filter,
@@ -32,7 +32,7 @@ from rocketmq_py.core.pop.long_polling import Poll, PollKey
 from rocketmq_py.core.pop.order import OrderKey, OrderTable
 from rocketmq_py.errors import BadHeader, BrokerError, ConfigError
 from rocketmq_py.protocol import pop_handle
-from rocketmq_py.protocol.bodies.common import TopicConfig
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.protocol.headers.pop import Notification, PopMessage, PopResponse
 from rocketmq_py.protocol.names import RETRY_PREFIX, is_retry_topic
@@ -61,7 +61,7 @@ class _PopState(msgspec.Struct):
 
     peer: Peer
     header: PopMessage
-    accepts: Accepts | None
+    accepts: TagsCodeFilter | None
     wants: SqlRecords | None
     pop_time: int
     revive_queue: int
@@ -298,7 +298,7 @@ class PopService:
         )  # fmt: skip
 
 
-def pop_filters(header: PopMessage | Notification) -> tuple[Accepts | None, SqlRecords | None]:
+def pop_filters(header: PopMessage | Notification) -> tuple[TagsCodeFilter | None, SqlRecords | None]:
     """The tag filter and the SQL filter of a pop; None where it has none.
 
     :raises BrokerError: the expression is illegal.

@@ -14,9 +14,9 @@ from rocketmq_py.broker.metadata.offsets import NOT_FOUND
 from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.send.message_properties import decode, encode
 from rocketmq_py.broker.send.stored_record import read_stored
-from rocketmq_py.core.consumer.subscription import Accepts, Wants
+from rocketmq_py.core.consumer.subscription import RecordFilter, TagsCodeFilter
 from rocketmq_py.properties import Property
-from rocketmq_py.protocol.bodies.common import TopicConfig
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.names import is_retry_topic
 from rocketmq_py.protocol.pop_handle import ExtraInfo, InitMode, pop_retry_topic
 from rocketmq_py.store import GetResult, GetStatus, MessageStore
@@ -84,7 +84,13 @@ class PopReader:
         return self.end(topic, queue_id) - self.next_offset(group, topic, queue_id)
 
     def get(
-        self, topic: str, queue_id: int, offset: int, count: int, accepts: Accepts | None, wants: Wants | None
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        count: int,
+        accepts: TagsCodeFilter | None,
+        wants: RecordFilter | None,
     ) -> tuple[int, GetResult]:
         """Messages from ``offset`` on, or from where the queue begins or ends; and the offset that was read from."""
         found = self._store.get(topic, queue_id, offset, count, accepts=accepts, message_filter=wants)

@@ -13,7 +13,7 @@ from rocketmq_py.broker.cluster.escape_bridge import EscapeBridge
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.pop.revive import RetryMessages, Reviver
 from rocketmq_py.broker.pop.revive_log import ReviveLog
-from rocketmq_py.core.pop.inflight import InflightPop, is_tried_out
+from rocketmq_py.core.pop.inflight import InflightPop, has_no_retries_left
 from rocketmq_py.errors import NetworkError, RocketMQError, StoreError
 from rocketmq_py.tasks import Background
 
@@ -105,7 +105,7 @@ class RemoteFetcher:
         if ck.broker_name not in self._failing:  # log once, not for every pop
             self._failing.add(ck.broker_name)
             _log.warning("popped messages of broker %s cannot be fetched, trying again: %s", ck.broker_name, why)
-        if self._config.skip_when_ck_re_put_reach_max_times and is_tried_out(ck):
+        if self._config.skip_when_ck_re_put_reach_max_times and has_no_retries_left(ck):
             _log.error("giving up %d messages of topic %s popped by group %s at broker %s after %d tries: %s",
                        len(one.left), ck.topic, ck.group, ck.broker_name, ck.tries, why)  # fmt: skip
             log.inflight.finish(ck.key)

@@ -21,7 +21,7 @@ from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.pop.reader import PopOffsets
 from rocketmq_py.broker.send.message_properties import encode
 from rocketmq_py.broker.send.stored_record import read_stored
-from rocketmq_py.core.pop.inflight import InflightPop, InflightPops, to_try_again
+from rocketmq_py.core.pop.inflight import InflightPop, InflightPops, retry_check_point
 from rocketmq_py.errors import BadHeader, CorruptRecord
 from rocketmq_py.protocol.pop_checkpoint import (
     ACK_TAG,
@@ -115,7 +115,7 @@ class ReviveLog:
 
         :raises StoreNotWritable: the store refuses writes.
         """
-        self.check_point(to_try_again(one, self._clock()), one.revive_queue)
+        self.check_point(retry_check_point(one, self._clock()), one.revive_queue)
 
     def append(self, revive_queue: int, tag: str, unique_key: str, body: bytes) -> Appended:
         """Append an entry.

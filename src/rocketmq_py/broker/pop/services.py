@@ -26,7 +26,7 @@ from rocketmq_py.broker.pop.revive_log import ReviveLog
 from rocketmq_py.broker.pop.slave import SlaveOffsets, SlavePopChecks, SlaveReviveLog
 from rocketmq_py.broker.send.ack_waiter import AckWaiter
 from rocketmq_py.broker.stats import Stats
-from rocketmq_py.core.pop.checkpoint_offsets import CheckpointOffsets
+from rocketmq_py.core.pop.checkpoint_offsets import CommittableOffsets
 from rocketmq_py.server import Hold, Peer, Responder
 from rocketmq_py.store import Arrival, MessageStore
 from rocketmq_py.store.config.config_files import ConfigFile
@@ -70,7 +70,7 @@ class PopServices:
         self._crashed = store.layout.abort.exists()  # before the store is opened: that creates the file
         used: PopOffsets = offsets
         if role.is_slave:
-            positions = CheckpointOffsets()
+            positions = CommittableOffsets()
             used = SlaveOffsets(offsets, positions)
             checks: PopChecks = SlavePopChecks(config, store, topics, groups, role)
             self.revive_log: ReviveLog = SlaveReviveLog(config, store, used, store_host, clock, offsets, positions)

@@ -18,8 +18,8 @@ from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.pop.checks import PopChecks
 from rocketmq_py.broker.pop.reader import PopOffsets
 from rocketmq_py.broker.pop.revive_log import ReviveLog
-from rocketmq_py.core.pop.checkpoint_offsets import CheckpointOffset, CheckpointOffsets
-from rocketmq_py.core.pop.inflight import REVIVE_AFTER_MS, InflightPop, InflightPops, to_try_again
+from rocketmq_py.core.pop.checkpoint_offsets import CommittableOffsets, GroupQueue
+from rocketmq_py.core.pop.inflight import REVIVE_AFTER_MS, InflightPop, InflightPops, retry_check_point
 from rocketmq_py.errors import BadHeader, BrokerError
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.names import TIMER_TOPIC
@@ -41,24 +41,24 @@ class SlaveOffsets:
     :param positions: the offsets at which pops continue.
     """
 
-    def __init__(self, committed: ConsumerOffsets, positions: CheckpointOffsets) -> None:
+    def __init__(self, committed: ConsumerOffsets, positions: CommittableOffsets) -> None:
         self._committed = committed
         self._positions = positions
         self.has_reset = committed.has_reset
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
         """The offset at which the next pop begins; -1 if there is none."""
-        following = self._positions.following(CheckpointOffset(group, topic, queue_id))
+        following = self._positions.next_offset(GroupQueue(group, topic, queue_id))
         return self._committed.query(group, topic, queue_id) if following is None else following
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int, client: str) -> None:
         """Let the next pop begin at ``offset``."""
-        committed = self._positions.move(CheckpointOffset(group, topic, queue_id), offset)
+        committed = self._positions.set_next_offset(GroupQueue(group, topic, queue_id), offset)
         self._committed.commit(group, topic, queue_id, committed, client)
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
         """Take the offset of a pending reset; None if there is none."""
-        self._positions.forget(CheckpointOffset(group, topic, queue_id))
+        self._positions.forget(GroupQueue(group, topic, queue_id))
         return self._committed.take_reset(group, topic, queue_id)
 
 
@@ -77,7 +77,7 @@ class SlaveReviveLog(ReviveLog):
         store_host: bytes,
         clock: Callable[[], int],
         committed: ConsumerOffsets,
-        positions: CheckpointOffsets,
+        positions: CommittableOffsets,
     ) -> None:
         super().__init__(config, store, offsets, store_host, clock)
         self._committed = committed
@@ -88,8 +88,8 @@ class SlaveReviveLog(ReviveLog):
         """Add a pop to the table in memory: its messages are revived unless they are acked."""
         del revive_queue
         ck = check_point
-        position = CheckpointOffset(ck.group, ck.topic, ck.queue_id)
-        self._positions.take(position, ck.offsets, self._committed.query(*position))
+        position = GroupQueue(ck.group, ck.topic, ck.queue_id)
+        self._positions.add_popped(position, ck.offsets, self._committed.query(*position))
         self.inflight.add(ck, _NOT_IN_LOG, 0)
 
     def ack(self, key: CkKey, offsets: Collection[int]) -> None:
@@ -101,14 +101,14 @@ class SlaveReviveLog(ReviveLog):
         out = one.at(bits)
         self.inflight.settle(key, one, bits)
         if key.broker_name == self._config.broker_name:  # the queue of another broker has offsets of its own
-            position = CheckpointOffset(key.group, key.topic, key.queue_id)
+            position = GroupQueue(key.group, key.topic, key.queue_id)
             committed = self._positions.settle(position, out)
             if committed is not None:
                 self._committed.commit(*position, committed, "an ack")
 
     def try_again(self, one: InflightPop) -> None:
         """Postpone a pop whose messages could not be fetched."""
-        one.check_point = to_try_again(one, self._clock())
+        one.check_point = retry_check_point(one, self._clock())
         self.inflight.postpone(one, one.check_point.revive_time + REVIVE_AFTER_MS)
 
     def reload(self) -> None:

@@ -19,11 +19,11 @@ from rocketmq_py.core.timer.delay_levels import DelayLevels, queue_of
 from rocketmq_py.errors import CorruptRecord, StoreError
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol import names
-from rocketmq_py.protocol.bodies.common import DataVersion
+from rocketmq_py.protocol.bodies.base import DataVersion
 from rocketmq_py.protocol.sys_flag import HOSTS_V6, TRANSACTION_COMMIT, TRANSACTION_MASK
 from rocketmq_py.store import MessageStore, NewRecord
 from rocketmq_py.store.config.config_files import ConfigFile
-from rocketmq_py.wire.fastjson import Bare
+from rocketmq_py.wire.fastjson import BareKey
 from rocketmq_py.wire.java_hash import tags_code
 
 _log = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ class DelayService:
         """The content of the file, which is also the answer to a slave."""
         return {
             "dataVersion": bean(self.version),
-            "offsetTable": {Bare(level): self.offsets[level] for level in sorted(self.offsets)},
+            "offsetTable": {BareKey(level): self.offsets[level] for level in sorted(self.offsets)},
         }
 
     # -- storing

@@ -14,7 +14,7 @@ from rocketmq_py.broker.send.send import Redirect
 from rocketmq_py.errors import BrokerError, ConfigError
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol.codes import ResponseCode as Code
-from rocketmq_py.protocol.headers.timer import RecallMessage
+from rocketmq_py.protocol.headers.send import RecallMessage
 from rocketmq_py.protocol.recall_handle import RecallHandle
 from rocketmq_py.store import MessageStore, NewRecord
 from rocketmq_py.wire.java_hash import tags_code

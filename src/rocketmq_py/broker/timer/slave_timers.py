@@ -17,9 +17,9 @@ from rocketmq_py.broker.timer.timed_message import QUEUE, TimedMessage
 from rocketmq_py.broker.timer.timer_files import TimerFiles
 from rocketmq_py.broker.timer.timers import AT_ONCE, Timers
 from rocketmq_py.core.timer import timers as rules
-from rocketmq_py.core.timer.progress import Late, Told, Untaken
+from rocketmq_py.core.timer.progress import DeliveryProgress, LateEntries, UndeliveredEntries
 from rocketmq_py.core.timer.timers import DELETE, ROLL, Agenda, TimerEntry
-from rocketmq_py.protocol.headers.timer import TimerCheckPointResponse
+from rocketmq_py.protocol.headers.cluster import TimerCheckPointResponse
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.store import NewRecord
 from rocketmq_py.store.timer.timer_wheel import ELSEWHERE, TimerUnit
@@ -54,13 +54,13 @@ class SlaveTimers(Timers):
     """The first slot for which this slave has acted, in milliseconds; None if it knows only what its master reported.
     """
     _from_ms = 0
-    _untaken: Untaken
+    _untaken: UndeliveredEntries
     _to_mark: list[int]
 
     def load(self, messages_end: int) -> None:
         """Open the files and restore the state."""
         super().load(messages_end)
-        self._untaken, self._to_mark = Untaken(), []
+        self._untaken, self._to_mark = UndeliveredEntries(), []
         if self._files is not None:
             self._delivered_reports += (_reported_progress(self._files),)
 
@@ -106,11 +106,11 @@ class SlaveTimers(Timers):
             return
         files.check.follow(check)
         self._delivered_reports = (_reported_progress(files),)
-        self._acted_from, self._untaken = None, Untaken()
+        self._acted_from, self._untaken = None, UndeliveredEntries()
         self._restart_at(files.check.read_ms)
 
     def _restart_at(self, read_ms: int) -> None:
-        self._agenda, self._reading, self._late = Agenda(), None, Late()
+        self._agenda, self._reading, self._late = Agenda(), None, LateEntries()
         self._read_ms = self._loaded_ms = read_ms
 
     def _is_not_delivered_here(self, message: TimedMessage) -> bool:
@@ -140,7 +140,7 @@ class SlaveTimers(Timers):
         rounds_from = max(self._from_ms - _BEFORE_MS, oldest)
         if self._acted_from is None:
             self._acted_from = rounds_from
-        self._is_acting, self._untaken = True, Untaken()
+        self._is_acting, self._untaken = True, UndeliveredEntries()
         self._restart_at(self._from_ms)
         self._loaded_ms = rounds_from
         files.check.counter += _VERSIONS_AHEAD
@@ -235,6 +235,6 @@ class SlaveTimers(Timers):
         self._agenda.back(entry for entry in entries if entry not in self._untaken)
 
 
-def _reported_progress(files: TimerFiles) -> Told:
+def _reported_progress(files: TimerFiles) -> DeliveryProgress:
     """The progress last reported by the master, or by this slave while it acted."""
-    return Told(files.check.master_offset, files.check.read_ms)
+    return DeliveryProgress(files.check.master_offset, files.check.read_ms)

@@ -12,9 +12,9 @@ import logging
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-from rocketmq_py.core.timer.progress import Told
+from rocketmq_py.core.timer.progress import DeliveryProgress
 from rocketmq_py.core.timer.timers import DEFAULT, DELETE, WHEEL_SLOTS
-from rocketmq_py.protocol.headers.timer import TimerCheckPointResponse
+from rocketmq_py.protocol.headers.cluster import TimerCheckPointResponse
 from rocketmq_py.store import FileSystem, StoreConfig
 from rocketmq_py.store.fs.layout import StoreLayout
 from rocketmq_py.store.timer.timer_wheel import (
@@ -204,13 +204,13 @@ class TimerFiles:
             self.wheel.close()
 
 
-def parse_checkpoint(check: bytes, more: TimerCheckPointResponse | None) -> Told:
+def parse_checkpoint(check: bytes, more: TimerCheckPointResponse | None) -> DeliveryProgress:
     """Decode a timer checkpoint and the header fields sent with it.
 
     :raises ValueError: the fields name no offsets.
     """
     read_ms, queue_offset = progress(check)
     if more is None or more.delivered_before is None:
-        return Told(queue_offset, read_ms)
+        return DeliveryProgress(queue_offset, read_ms)
     waiting = frozenset(map(int, more.waiting.split(","))) if more.waiting else frozenset[int]()
-    return Told(queue_offset, more.delivered_before, waiting, more.acted_from)
+    return DeliveryProgress(queue_offset, more.delivered_before, waiting, more.acted_from)

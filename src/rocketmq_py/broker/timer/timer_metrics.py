@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rocketmq_py.broker.metadata.java_files import bean, version_of
-from rocketmq_py.protocol.bodies.common import DataVersion
+from rocketmq_py.protocol.bodies.base import DataVersion
 from rocketmq_py.store.config.config_files import ConfigFile
 
 

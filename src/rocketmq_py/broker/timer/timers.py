@@ -26,12 +26,12 @@ from rocketmq_py.broker.timer.timed_message import QUEUE, TimedMessage, read_tim
 from rocketmq_py.broker.timer.timer_files import TimerFiles, parse_checkpoint
 from rocketmq_py.broker.timer.timer_metrics import TimerMetrics
 from rocketmq_py.core.timer import timers as rules
-from rocketmq_py.core.timer.progress import Late, Told
+from rocketmq_py.core.timer.progress import DeliveryProgress, LateEntries
 from rocketmq_py.core.timer.timers import DEFAULT, DELETE, ROLL, Agenda, TimerEntry
 from rocketmq_py.errors import BrokerError, CorruptRecord, StoreError
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.protocol.codes import ResponseCode as Code
-from rocketmq_py.protocol.headers.timer import TimerCheckPointResponse
+from rocketmq_py.protocol.headers.cluster import TimerCheckPointResponse
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from rocketmq_py.store import FileSystem, MessageStore, NewAlike, NewRecord
@@ -79,9 +79,9 @@ class Timers:
         self._reading: _Reading | None = None
         self._read_ms = self._loaded_ms = self._queue_offset = 0
         self._delivered = (0, 0)
-        self._delivered_reports: tuple[Told, ...] = ()
+        self._delivered_reports: tuple[DeliveryProgress, ...] = ()
         """Reports of what other brokers of this name have delivered, which these files do not have."""
-        self._late = Late()
+        self._late = LateEntries()
         self._flushed_ms = 0
         self._is_refused = False
         self.metrics = metrics
@@ -104,7 +104,7 @@ class Timers:
         self._read_ms = self._loaded_ms = self._first_slot(files, now)
         self._queue_offset = self._first_offset(files)
         if files.is_new:
-            self._delivered_reports = (Told(files.check.queue_offset, files.check.read_ms),)
+            self._delivered_reports = (DeliveryProgress(files.check.queue_offset, files.check.read_ms),)
             self.metrics.reset()
         self._delivered = (self._read_ms, self._store.max_physical_offset)
         files.check.read_ms = self._read_ms
@@ -140,7 +140,7 @@ class Timers:
             if self._store.flush():  # otherwise delivered messages may be lost at the next start
                 self._finish_slots(files)
                 files.check.read_ms = self._read_ms
-            self._late = Late()  # with it, a Java broker would write all later entries again
+            self._late = LateEntries()  # with it, a Java broker would write all later entries again
             self._write_check(files)
         finally:
             files.close(self._queue_offset)
@@ -186,7 +186,7 @@ class Timers:
             raise BrokerError.of(Code.SYSTEM_ERROR, remarks.TIMER_NOT_ENABLED)
         longest, now = self._config.timer_max_delay_sec * 1000, self._clock()
         try:
-            deliver_ms = rules.asked_for(properties, now)
+            deliver_ms = rules.requested_time(properties, now)
         except ValueError as e:
             raise BrokerError.of(Code.MESSAGE_ILLEGAL, remarks.timer_illegal(longest)) from e
         takes_out = Property.TIMER_DEL_UNIQKEY in properties
@@ -272,7 +272,7 @@ class Timers:
         return now
 
     def _write(self, files: TimerFiles, message: TimedMessage, physical: int, size: int, now: int) -> None:
-        placed = rules.place(message.out_ms, self._placement_time(message, now), self._window, self._precision)
+        placed = rules.wheel_position(message.out_ms, self._placement_time(message, now), self._window, self._precision)
         slot, rolls = max(placed.slot, self._read_ms), placed.rolls
         if slot != placed.slot:
             self._late.add(message.head.queue_offset, slot)

@@ -17,12 +17,13 @@ from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.send.stored_record import StoredRecord, read_stored
 from rocketmq_py.broker.transaction.half_messages import QUEUE
 from rocketmq_py.broker.transaction.transactions import GROUP, Transactions, copy_of
-from rocketmq_py.core.transaction.transactions import OPEN, CheckStep, Rules, half_of, judge, number
+from rocketmq_py.core.transaction.check import CheckStep, Rules, decide_check, int_property, read_half_message
+from rocketmq_py.core.transaction.table import OPEN
 from rocketmq_py.errors import CorruptRecord, MessageIllegal, StoreError
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers.common import CheckTransactionState
+from rocketmq_py.protocol.headers.transaction import CheckTransactionState
 from rocketmq_py.server import Peer
 from rocketmq_py.store import Appended, MessageStore, NewRecord
 from rocketmq_py.wire.command import Command
@@ -136,8 +137,8 @@ class TransactionCheck:
         properties = decode_properties(stored.properties)
         if self._ended_elsewhere(properties):
             return offset + 1
-        half = half_of(properties, stored.head.born_timestamp, stored.head.store_timestamp)
-        step = judge(half, self._rules(), began, now_ms)
+        half = read_half_message(properties, stored.head.born_timestamp, stored.head.store_timestamp)
+        step = decide_check(half, self._rules(), began, now_ms)
         if step is CheckStep.WAIT:
             return None
         try:
@@ -152,7 +153,7 @@ class TransactionCheck:
 
     def _ended_elsewhere(self, properties: dict[str, str]) -> bool:
         """True if this is a postponed copy of a half message that has ended since."""
-        first = number(properties.get(Property.TRANSACTION_PREPARED_OFFSET))
+        first = int_property(properties.get(Property.TRANSACTION_PREPARED_OFFSET))
         return first >= 0 and self._transactions.table.outcome(first) != OPEN
 
     def _take(self, step: CheckStep, offset: int, stored: StoredRecord, properties: dict[str, str]) -> None:
@@ -162,7 +163,7 @@ class TransactionCheck:
         if step is CheckStep.POSTPONE:
             properties.setdefault(Property.TRANSACTION_PREPARED_OFFSET, str(offset))
         else:
-            checks = number(properties.get(Property.TRANSACTION_CHECK_TIMES))
+            checks = int_property(properties.get(Property.TRANSACTION_CHECK_TIMES))
             properties[Property.TRANSACTION_CHECK_TIMES] = str(max(0, checks) + 1)
         place = self._append(copy_of(stored, properties, names.HALF_TOPIC, QUEUE))
         self._transactions.table.move(offset, place.queue_offset)
@@ -210,7 +211,7 @@ class TransactionCheck:
             bname=self._config.broker_name,
         )  # fmt: skip
         head = stored.head._replace(
-            queue_id=max(0, number(properties.get(Property.REAL_QUEUE_ID))), queue_offset=place.queue_offset,
+            queue_id=max(0, int_property(properties.get(Property.REAL_QUEUE_ID))), queue_offset=place.queue_offset,
             physical_offset=place.physical_offset,
         )  # fmt: skip
         topic = properties.get(Property.REAL_TOPIC, names.HALF_TOPIC)

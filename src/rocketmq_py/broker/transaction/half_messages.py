@@ -13,7 +13,7 @@ from rocketmq_py.broker.send.message_properties import WrittenProperties, encode
 from rocketmq_py.broker.send.send_validation import SendHeader, SendTarget
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol import names
-from rocketmq_py.protocol.headers.common import EndTransaction
+from rocketmq_py.protocol.headers.transaction import EndTransaction
 from rocketmq_py.protocol.sys_flag import HOSTS_V6, TRANSACTION_COMMIT, TRANSACTION_MASK
 from rocketmq_py.store import Appended, NewRecord
 

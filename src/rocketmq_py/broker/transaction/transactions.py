@@ -20,23 +20,14 @@ from rocketmq_py.broker.transaction.half_batches import real_batch
 from rocketmq_py.broker.transaction.half_messages import QUEUE, CachedHalfMessage, HalfMessageCache
 from rocketmq_py.broker.transaction.recovery import committed
 from rocketmq_py.core.paths import component_fault
-from rocketmq_py.core.transaction.transactions import (
-    COMMIT,
-    OPEN,
-    ROLLBACK,
-    UNKNOWN,
-    OpProgress,
-    TransactionTable,
-    is_too_late,
-    op_body,
-    parse_op_body,
-    row_length,
-)
+from rocketmq_py.core.transaction.check import is_too_late
+from rocketmq_py.core.transaction.table import COMMIT, OPEN, ROLLBACK, UNKNOWN, OpProgress, TransactionTable, run_length
 from rocketmq_py.errors import BrokerError, ConfigError, CorruptRecord, RocketMQError, StoreError
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.codes import ResponseCode as Code
-from rocketmq_py.protocol.headers.common import EndTransaction, EndTransactions
+from rocketmq_py.protocol.half_messages import op_body, parse_op_body
+from rocketmq_py.protocol.headers.transaction import EndTransaction, EndTransactions
 from rocketmq_py.protocol.sys_flag import HOSTS_V6, TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_PREPARED
 from rocketmq_py.store import MessageStore, NewRecord
 from rocketmq_py.wire.ids import parse_offset_msg_id
@@ -231,7 +222,7 @@ class Transactions:
         ended = bytearray()
         while len(ended) < len(places):
             at = len(ended)
-            count, step = row_length(places, offsets, at)
+            count, step = run_length(places, offsets, at)
             if self._end_adjacent(header, range(places[at], places[at] + count * step, step), offsets[at]):
                 ended += b"\1" * count
                 continue
@@ -283,7 +274,7 @@ class Transactions:
         """The outcome of a transaction, or ``OPEN``; looked up in the index if the table no longer has it."""
         place = header.tran_state_table_offset
         known = self.table.outcome(place)
-        if known == OPEN or not self.table.is_unsure(place):
+        if known == OPEN or not self.table.may_be_forgotten(place):
             return known
         self._store.settle()  # the index must include what ended in the same read
         if self._is_given_up(self._half(header)):

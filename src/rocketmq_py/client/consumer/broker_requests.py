@@ -15,12 +15,8 @@ from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.errors import BadHeader
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.headers.common import (
-    ConsumeMessageDirectly,
-    ConsumerStatus,
-    GetConsumerRunningInfo,
-    ResetOffset,
-)
+from rocketmq_py.protocol.headers.group import ConsumeMessageDirectly, ConsumerStatus, GetConsumerRunningInfo
+from rocketmq_py.protocol.headers.offset import ResetOffset
 from rocketmq_py.wire import fastjson
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import decode_record

@@ -20,9 +20,9 @@ from rocketmq_py.core.consumer.consume_stats import ConsumeStats
 from rocketmq_py.core.consumer.flow_control import FlowLimits
 from rocketmq_py.core.consumer.orderly import OrderedQueue
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
-from rocketmq_py.core.consumer.stuck_listeners import Stopwatch
+from rocketmq_py.core.consumer.stuck_listeners import StuckCallDetector
 from rocketmq_py.model import MessageModel, MessageQueue
-from rocketmq_py.protocol.bodies.common import SubscriptionData
+from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.protocol.names import retry_topic
 
 
@@ -62,7 +62,7 @@ class ConsumerGroup:
         self.is_broadcasting = options.message_model is MessageModel.BROADCASTING
         self.offsets = self._make_offsets()
         self.threads = options.consume_threads
-        self.stopwatch = Stopwatch(options.stuck_after)
+        self.stopwatch = StuckCallDetector(options.stuck_after)
         self.doubt: Callable[[ProcessQueue], None] = _no_doubt
         self.vanished: Callable[[ProcessQueue], Awaitable[None]] = _no_loss
         self._stats: dict[str, ConsumeStats] = {}

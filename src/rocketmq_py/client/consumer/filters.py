@@ -12,7 +12,7 @@ from rocketmq_py.core.consumer.subscription import ALL, SQL92, is_tag_type
 from rocketmq_py.core.route import pick_address
 from rocketmq_py.core.sql92 import compile_sql
 from rocketmq_py.errors import BadHeader, BrokerError, ConfigError, NetworkError, NoRouteError, shortened
-from rocketmq_py.protocol.bodies.common import CheckClientConfig, SubscriptionData
+from rocketmq_py.protocol.bodies.client import CheckClientConfig, SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode, Version, version_name
 
 _log = logging.getLogger(__name__)

@@ -12,13 +12,13 @@ from collections.abc import Callable, Collection, Mapping
 
 from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.core.consumer.offset_table import OffsetTable
-from rocketmq_py.core.consumer.rebalance import Ask, starting_point
+from rocketmq_py.core.consumer.rebalance import OffsetQuery, initial_offset
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import NoRouteError, NotFound, RocketMQError
 from rocketmq_py.model import ConsumeFromWhere, MessageQueue
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.base import Header
-from rocketmq_py.protocol.headers.common import (
+from rocketmq_py.protocol.headers.offset import (
     GetMaxOffset,
     OffsetResponse,
     QueryConsumerOffset,
@@ -103,10 +103,10 @@ class OffsetStore(OffsetTable, abc.ABC):
 
         :param timestamp_ms: called for the time to start at, which may be relative to now.
         """
-        start = starting_point(mode, stored, is_retry=is_retry_topic(queue.topic))
-        if start is Ask.MAX_OFFSET:
+        start = initial_offset(mode, stored, is_retry=is_retry_topic(queue.topic))
+        if start is OffsetQuery.MAX_OFFSET:
             return await self.max_offset(queue)
-        if start is Ask.BY_TIMESTAMP:
+        if start is OffsetQuery.BY_TIMESTAMP:
             return await self.offset_at(queue, timestamp_ms())
         return start
 

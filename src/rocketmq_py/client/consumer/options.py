@@ -12,9 +12,9 @@ from time import time
 
 from rocketmq_py.client.client_instance import ClientSettings
 from rocketmq_py.core.consumer.allocation import Allocation, Average
+from rocketmq_py.core.consumer.consume_result import max_reconsume_times
 from rocketmq_py.core.consumer.flow_control import FlowLimits
 from rocketmq_py.core.consumer.orderly import MAX_RECONSUME, PAUSES
-from rocketmq_py.core.consumer.settle import max_reconsume_times
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import ConsumeFromWhere, MessageModel
 

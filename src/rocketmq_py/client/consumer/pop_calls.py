@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.client.consumer.filters import check_version
-from rocketmq_py.core.consumer.pull_result import matching
-from rocketmq_py.core.pop.receipts import Popped, batch_acks, hand_out
+from rocketmq_py.core.consumer.pull_result import filter_by_tags
+from rocketmq_py.core.pop.receipts import PoppedMessage, attach_receipts, batch_acks
 from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, RequestNotSupported, RocketMQError
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies.common import SubscriptionData
+from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.protocol.bodies.pop import BatchAckRequest
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.pop import (
@@ -50,8 +50,8 @@ _NOTHING = frozenset({ResponseCode.POLLING_TIMEOUT, ResponseCode.PULL_NOT_FOUND}
 class PopAnswer(NamedTuple):
     """What was popped; ``pop_time_ms`` is the broker's time then. ``unwanted`` have another tag: to be acked unseen."""
 
-    popped: list[Popped]
-    unwanted: list[Popped]
+    popped: list[PoppedMessage]
+    unwanted: list[PoppedMessage]
     pop_time_ms: int
 
 
@@ -140,8 +140,8 @@ class PopCalls:
             raise BrokerError.of(answer.code, answer.remark, address)
         told = PopResponse.from_ext(answer.ext)
         messages = decode_records(answer.body, queue.broker_name)
-        popped = hand_out(messages, queue.topic, queue.broker_name, told, order=order is not None)
-        wanted = set(matching(messages, subscription.tags_set)) if subscription.tags_set else None
+        popped = attach_receipts(messages, queue.topic, queue.broker_name, told, order=order is not None)
+        wanted = set(filter_by_tags(messages, subscription.tags_set)) if subscription.tags_set else None
         if wanted is None:
             return PopAnswer(popped, [], told.pop_time)
         return PopAnswer(
@@ -168,16 +168,16 @@ class PopCalls:
             raise BrokerError.of(ResponseCode.POLLING_FULL, "too many consumers wait already", address)
         return told.has_msg
 
-    async def ack(self, messages: Iterable[Popped]) -> list[tuple[Sequence[Popped], RocketMQError]]:
+    async def ack(self, messages: Iterable[PoppedMessage]) -> list[tuple[Sequence[PoppedMessage], RocketMQError]]:
         """Tells the brokers that messages are done, all those of a broker at once; returns what failed, and why."""
-        by_broker: dict[str, list[Popped]] = defaultdict(list)
+        by_broker: dict[str, list[PoppedMessage]] = defaultdict(list)
         for one in messages:
             by_broker[one.receipt.broker_name].append(one)
         parts = list(by_broker.items())
         results = await asyncio.gather(*(self._ack(*part) for part in parts))
         return [(part, error) for (_, part), error in zip(parts, results, strict=True) if error is not None]
 
-    async def _ack(self, broker_name: str, messages: Sequence[Popped]) -> RocketMQError | None:
+    async def _ack(self, broker_name: str, messages: Sequence[PoppedMessage]) -> RocketMQError | None:
         try:
             address = await self.master(broker_name, messages[0].message.topic)
             if len(messages) == 1:
@@ -189,7 +189,7 @@ class PopCalls:
             return e
         return None
 
-    async def _ack_batch(self, broker_name: str, address: str, messages: Sequence[Popped]) -> None:
+    async def _ack_batch(self, broker_name: str, address: str, messages: Sequence[PoppedMessage]) -> None:
         body = BatchAckRequest(broker_name=broker_name, acks=batch_acks(self._group, messages)).encode()
         connections = self._instance.connections
         try:
@@ -198,14 +198,14 @@ class PopCalls:
             for one in messages:
                 await connections.invoke(address, RequestCode.ACK_MESSAGE, self._about(one), timeout=TIMEOUT)
 
-    def _about(self, one: Popped) -> AckMessage:
+    def _about(self, one: PoppedMessage) -> AckMessage:
         message, receipt = one
         return AckMessage(
             consumer_group=self._group, topic=real_topic(message.topic, self._group, receipt.retry),
             queue_id=receipt.queue_id, extra_info=receipt.encode(), offset=_offset(one), bname=receipt.broker_name,
         )  # fmt: skip
 
-    async def extend(self, one: Popped, seconds: float) -> ExtraInfo:
+    async def extend(self, one: PoppedMessage, seconds: float) -> ExtraInfo:
         """Keeps a message invisible for another while, from now on; returns its new receipt.
 
         :raises InvalidReceipt: the broker has no such message.
@@ -228,7 +228,7 @@ class PopCalls:
             revive_queue=told.revive_qid, offset=offset,
         )  # fmt: skip
 
-    async def give_back(self, messages: Iterable[Popped], seconds: float) -> None:
+    async def give_back(self, messages: Iterable[PoppedMessage], seconds: float) -> None:
         """Has messages popped for nobody delivered again soon; without that, it happens when they lapse."""
         results = await asyncio.gather(*(self.extend(one, seconds) for one in messages), return_exceptions=True)
         for result in results:
@@ -238,7 +238,7 @@ class PopCalls:
                 raise result
 
 
-def _offset(one: Popped) -> int:
+def _offset(one: PoppedMessage) -> int:
     return one.message.queue_offset if one.receipt.offset is None else one.receipt.offset
 
 

@@ -18,10 +18,10 @@ from rocketmq_py.client.consumer.dispatch.concurrent import Listeners
 from rocketmq_py.client.consumer.dispatch.listeners import ConsumeRequest, Listener
 from rocketmq_py.client.consumer.dispatch.orderly_listeners import OrderlyListener
 from rocketmq_py.core.consumer.flow_control import MEBIBYTE
-from rocketmq_py.core.consumer.orderly import End, OrderedQueue, Run
+from rocketmq_py.core.consumer.orderly import OrderedQueue, OrderlyRun, RunEnd
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.core.consumer.pull_result import restore_topic
-from rocketmq_py.core.consumer.stuck_listeners import place
+from rocketmq_py.core.consumer.stuck_listeners import call_position
 from rocketmq_py.core.pop.receipts import ALL_QUEUES
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.codes import version_name
@@ -89,7 +89,7 @@ def health(group: ConsumerGroup) -> Health:
         group=group.name,
         queues=[_queue_health(group, process, now) for _, process in sorted(group.queues.items())],
         rates=_rates(group),
-        stuck=[StuckListener(*place(key), seconds) for key, seconds in group.stopwatch.stuck(now)],
+        stuck=[StuckListener(*call_position(key), seconds) for key, seconds in group.stopwatch.stuck(now)],
     )
 
 
@@ -155,9 +155,13 @@ def running_info(group: ConsumerGroup) -> dict[str, Any]:
         },
         "subscriptionSet": [msgspec.to_builtins(subscription) for subscription in group.subscriptions.values()],
         "mqTable": {
-            queue: _queue_info(group, process) for queue, process in group.queues.items() if not process.lapses
+            queue: _queue_info(group, process)
+            for queue, process in group.queues.items()
+            if not process.has_invisible_time
         },
-        "mqPopTable": {queue: _pop_info(group, process) for queue, process in group.queues.items() if process.lapses},
+        "mqPopTable": {
+            queue: _pop_info(group, process) for queue, process in group.queues.items() if process.has_invisible_time
+        },
         "statusTable": _rates(group),
         "userConsumerInfo": {},
     }
@@ -214,9 +218,9 @@ async def _alone(listener: Listener, message: MessageExt) -> bool:
 
 
 async def _in_order(listener: OrderlyListener, message: MessageExt) -> bool:
-    run = Run(OrderedQueue(message.queue, 0.0, needs_lock=False), [message], 1, monotonic())
+    run = OrderlyRun(OrderedQueue(message.queue, 0.0, needs_lock=False), [message], 1, monotonic())
     if listener.is_async:
         await listener.aconsume(run)
     else:
         await asyncio.to_thread(listener.consume, run)
-    return run.end is End.EMPTY
+    return run.end is RunEnd.EMPTY

@@ -10,12 +10,12 @@ from typing import Protocol
 
 from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
 from rocketmq_py.client.producer.sender import Options, Sender
-from rocketmq_py.core.consumer.settle import retry_message
+from rocketmq_py.core.consumer.consume_result import retry_message
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import NoRouteError, RocketMQError
 from rocketmq_py.model import MessageExt
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers.common import ConsumerSendMsgBack
+from rocketmq_py.protocol.headers.send import ConsumerSendMsgBack
 
 _log = logging.getLogger(__name__)
 

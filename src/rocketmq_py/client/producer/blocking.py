@@ -19,7 +19,7 @@ from rocketmq_py.client.producer.producer import QueueSelector, chooser
 from rocketmq_py.client.producer.sender import Target, outcome_of
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.core.producer.latency_fault import LatencyFaultTolerance
-from rocketmq_py.core.producer.send_attempts import Delivery
+from rocketmq_py.core.producer.send_attempts import SendAttempts
 from rocketmq_py.errors import NetworkError, RocketMQError
 from rocketmq_py.model import Message, MessageExt, MessageQueue, SendResult
 from rocketmq_py.protocol import names
@@ -276,7 +276,7 @@ class Producer:
         """
         return self._portal.run(self._aio.queues(topic))
 
-    def _send(self, delivery: Delivery) -> SendResult:
+    def _send(self, delivery: SendAttempts) -> SendResult:
         self._portal.check()
         sender = self._aio.sender
         sender.enter(delivery)
@@ -297,7 +297,7 @@ class Producer:
         return repr(self._aio)
 
 
-def _attempt(connections: DirectConnections, delivery: Delivery, target: Target) -> SendResult | RocketMQError:
+def _attempt(connections: DirectConnections, delivery: SendAttempts, target: Target) -> SendResult | RocketMQError:
     head, frame = target.head, delivery.outgoing.frame
     answer: Reply | NetworkError
     try:

@@ -94,7 +94,7 @@ def group(name: str) -> Resource:
     return Resource(Kind.GROUP, name.removeprefix(RETRY_PREFIX).removeprefix(DLQ_PREFIX))
 
 
-class Need(NamedTuple):
+class RequiredPermission(NamedTuple):
     """What a request needs: one of ``actions`` on a resource."""
 
     resource: Resource
@@ -121,7 +121,7 @@ class AclEntry(msgspec.Struct, frozen=True):
             except ValueError as e:
                 raise ConfigError(f"The source ip is invalid: {text!r} is no address and no network") from e
 
-    def matches(self, need: Need, ip: str) -> bool:
+    def matches(self, need: RequiredPermission, ip: str) -> bool:
         """Whether it decides about a need of a request from an address."""
         if not self.resource.covers(need.resource):
             return False
@@ -167,7 +167,7 @@ class Acl(msgspec.Struct):
         return found
 
 
-def refusal(user: User, acl: Acl | None, needs: Iterable[Need], ip: str) -> str | None:
+def denial_reason(user: User, acl: Acl | None, needs: Iterable[RequiredPermission], ip: str) -> str | None:
     """Why a user may not make a request, naming the permission that is missing; None when it may be made."""
     if user.is_super:
         return None
@@ -180,7 +180,7 @@ def refusal(user: User, acl: Acl | None, needs: Iterable[Need], ip: str) -> str 
     return None
 
 
-def _deciding(acl: Acl | None, need: Need, ip: str) -> AclEntry | None:
+def _deciding(acl: Acl | None, need: RequiredPermission, ip: str) -> AclEntry | None:
     for table in (acl.custom, acl.default) if acl is not None else ():
         found = _closest(table.values(), need, ip)
         if found is not None:
@@ -188,6 +188,6 @@ def _deciding(acl: Acl | None, need: Need, ip: str) -> AclEntry | None:
     return None
 
 
-def _closest(entries: Collection[AclEntry], need: Need, ip: str) -> AclEntry | None:
+def _closest(entries: Collection[AclEntry], need: RequiredPermission, ip: str) -> AclEntry | None:
     matching = [entry for entry in entries if entry.matches(need, ip)]
     return min(matching, key=lambda entry: (*entry.resource.rank, entry.allow), default=None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
-from rocketmq_py.protocol.bodies.common import ConsumerData, SubscriptionData
+from rocketmq_py.protocol.bodies.client import ConsumerData, SubscriptionData
 
 BROADCASTING = "BROADCASTING"
 

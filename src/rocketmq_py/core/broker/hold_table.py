@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Generic, NamedTuple, TypeVar
 
-from rocketmq_py.core.consumer.subscription import Accepts, Wants, wants_any
+from rocketmq_py.core.consumer.subscription import RecordFilter, TagsCodeFilter, accepts_any
 
 T = TypeVar("T")
 
@@ -27,15 +27,15 @@ class QueueKey(NamedTuple):
 class Held(NamedTuple, Generic[T]):
     """One waiting pull.
 
-    ``offset`` is where it wants to read on, ``accepts`` its tag filter and ``wants`` its filter of records (None:
-    everything), ``deadline_ms`` when it is to be answered anyway.
+    ``offset`` is the next offset to read, ``deadline_ms`` when the pull is answered even if nothing has arrived.
+    ``tags_filter`` and ``record_filter`` decide which messages match; None matches every message.
     """
 
     offset: int
     deadline_ms: int
-    accepts: Accepts | None
+    tags_filter: TagsCodeFilter | None
     token: T
-    wants: Wants | None = None
+    record_filter: RecordFilter | None = None
 
 
 class HoldTable(Generic[T]):
@@ -76,9 +76,9 @@ class HoldTable(Generic[T]):
         codes = list(tags_codes)
 
         def due(held: Held[T]) -> bool:
-            if held.offset >= max_offset or not wants_any(held.accepts, codes):
+            if held.offset >= max_offset or not accepts_any(held.tags_filter, codes):
                 return False
-            return held.wants is None or any(map(held.wants, records()))
+            return held.record_filter is None or any(map(held.record_filter, records()))
 
         return self._take(key, due)
 

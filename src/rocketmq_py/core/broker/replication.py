@@ -24,7 +24,7 @@ def first_offset(reported: int, log_end: int, file_size: int) -> int:
     return reported or log_end - log_end % file_size
 
 
-def acknowledged(ends: Collection[int], slaves: int) -> int:
+def acknowledged_offset(ends: Collection[int], slaves: int) -> int:
     """Up to where at least so many slaves have the log; -1 when there are not so many.
 
     :param ends: where the log of each connected slave ends.
@@ -33,7 +33,7 @@ def acknowledged(ends: Collection[int], slaves: int) -> int:
     return sorted(ends, reverse=True)[slaves - 1] if len(ends) >= slaves else -1
 
 
-def replicas_wanted(wanted: int, least: int, present: int, *, adapts: bool) -> int | None:
+def required_replicas(wanted: int, least: int, present: int, *, adapts: bool) -> int | None:
     """How many brokers are to have a message before it is answered, the master among them; None when too few are there.
 
     :param wanted: as many as were asked for (``inSyncReplicas``).
@@ -45,7 +45,7 @@ def replicas_wanted(wanted: int, least: int, present: int, *, adapts: bool) -> i
     return wanted if wanted <= present else None
 
 
-class Rate:
+class TransferRate:
     """Bytes moved within the current second, and within the one before.
 
     :param now_ms: the time in milliseconds, here and below.
@@ -79,7 +79,7 @@ class Rate:
         self._begin, self._moved = now_ms, 0
 
 
-class Wait(NamedTuple, Generic[W]):
+class ReplicaWait(NamedTuple, Generic[W]):
     """Somebody waits for the log up to ``end``, since ``since_ms``."""
 
     end: int
@@ -88,11 +88,11 @@ class Wait(NamedTuple, Generic[W]):
     waiter: W
 
 
-class Waits(Generic[W]):
+class ReplicaWaits(Generic[W]):
     """All who wait for the log to be safe up to some place; whoever waits for less is served first."""
 
     def __init__(self) -> None:
-        self._heap: list[Wait[W]] = []
+        self._heap: list[ReplicaWait[W]] = []
         self._numbers = itertools.count()
         self.furthest = 0
         """The furthest place anybody has waited for."""
@@ -101,13 +101,13 @@ class Waits(Generic[W]):
         return len(self._heap)
 
     @property
-    def first(self) -> Wait[W] | None:
+    def first(self) -> ReplicaWait[W] | None:
         """The one that waits for least, which is the one that has waited longest."""
         return self._heap[0] if self._heap else None
 
     def add(self, end: int, now_ms: int, waiter: W) -> None:
         """One more waits."""
-        heapq.heappush(self._heap, Wait(end, next(self._numbers), now_ms, waiter))
+        heapq.heappush(self._heap, ReplicaWait(end, next(self._numbers), now_ms, waiter))
         self.furthest = max(self.furthest, end)
 
     def reached(self, end: int) -> list[W]:

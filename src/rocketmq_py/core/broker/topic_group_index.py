@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 
-class PairIndex(Generic[K]):
+class TopicGroupIndex(Generic[K]):
     """Which keys there are about a topic, and which about a group.
 
     What a method gives costs as much as it holds, however many other keys there are.

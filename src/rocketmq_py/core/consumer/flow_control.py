@@ -50,10 +50,10 @@ class PullStep(enum.Enum):
 
     PULL = "pull"
     WAIT = "wait"
-    FORGET = "forget"
+    DROP = "forget"
 
 
-class Admission(NamedTuple):
+class PullDecision(NamedTuple):
     """A step, the seconds to wait, and what held the pull back."""
 
     step: PullStep
@@ -61,18 +61,18 @@ class Admission(NamedTuple):
     reason: str = ""
 
 
-PULL = Admission(PullStep.PULL)
-FORGET = Admission(PullStep.FORGET)
-NOT_RUNNING = Admission(PullStep.WAIT, STATE_DELAY, "not running")
-SUSPENDED = Admission(PullStep.WAIT, STATE_DELAY, "suspended")
-TOO_MANY = Admission(PullStep.WAIT, FLOW_DELAY, "count")
-TOO_BIG = Admission(PullStep.WAIT, FLOW_DELAY, "size")
-TOO_WIDE = Admission(PullStep.WAIT, FLOW_DELAY, "span")
-NOT_LOCKED = Admission(PullStep.WAIT, STATE_DELAY, "not locked")
-NOT_SUBSCRIBED = Admission(PullStep.WAIT, STATE_DELAY, "no subscription")
+PULL = PullDecision(PullStep.PULL)
+DROP = PullDecision(PullStep.DROP)
+NOT_RUNNING = PullDecision(PullStep.WAIT, STATE_DELAY, "not running")
+SUSPENDED = PullDecision(PullStep.WAIT, STATE_DELAY, "suspended")
+COUNT_EXCEEDED = PullDecision(PullStep.WAIT, FLOW_DELAY, "count")
+SIZE_EXCEEDED = PullDecision(PullStep.WAIT, FLOW_DELAY, "size")
+SPAN_EXCEEDED = PullDecision(PullStep.WAIT, FLOW_DELAY, "span")
+NOT_LOCKED = PullDecision(PullStep.WAIT, STATE_DELAY, "not locked")
+NOT_SUBSCRIBED = PullDecision(PullStep.WAIT, STATE_DELAY, "no subscription")
 
 
-def admit(
+def decide_pull(
     queue: ProcessQueue,
     limits: FlowLimits,
     *,
@@ -82,7 +82,7 @@ def admit(
     usable: bool = True,
     coming: int = 0,
     coming_bytes: int = 0,
-) -> Admission:
+) -> PullDecision:
     """What to do about the next pull of ``queue``.
 
     :param usable: whether the queue is locked, if it has to be.
@@ -90,7 +90,7 @@ def admit(
     :param coming_bytes: their size, at most.
     """
     if queue.dropped:
-        return FORGET
+        return DROP
     if not running:
         return NOT_RUNNING
     if suspended:
@@ -103,12 +103,12 @@ def admit(
     return PULL if subscribed else NOT_SUBSCRIBED
 
 
-def _full(queue: ProcessQueue, limits: FlowLimits, coming: int, coming_bytes: int) -> Admission | None:
+def _full(queue: ProcessQueue, limits: FlowLimits, coming: int, coming_bytes: int) -> PullDecision | None:
     if queue.count + coming > limits.count:
-        return TOO_MANY
+        return COUNT_EXCEEDED
     if (queue.size + coming_bytes) // MEBIBYTE > limits.mebibytes:
-        return TOO_BIG
-    return TOO_WIDE if limits.span is not None and queue.span + coming > limits.span else None
+        return SIZE_EXCEEDED
+    return SPAN_EXCEEDED if limits.span is not None and queue.span + coming > limits.span else None
 
 
 def failure_delay(error: Exception) -> float:

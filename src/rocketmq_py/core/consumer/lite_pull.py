@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from rocketmq_py.core.consumer.flow_control import TOO_MANY, Admission, FlowLimits, PullStep, admit
+from rocketmq_py.core.consumer.flow_control import COUNT_EXCEEDED, FlowLimits, PullDecision, PullStep, decide_pull
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.sys_flag import PULL_LITE, PULL_SUBSCRIPTION, PULL_SUSPEND
@@ -47,18 +47,20 @@ class MessageCache:
         self.positions: dict[MessageQueue, int] = {}
         self.paused: set[MessageQueue] = set()
 
-    def admit(self, process: ProcessQueue, *, running: bool, coming: int = 0, coming_bytes: int = 0) -> Admission:
+    def decide_pull(
+        self, process: ProcessQueue, *, running: bool, coming: int = 0, coming_bytes: int = 0
+    ) -> PullDecision:
         """What to do about the next pull of a queue.
 
         :param coming: messages that are on their way into the queue, at most.
         :param coming_bytes: their size, at most.
         """
-        admission = admit(
+        admission = decide_pull(
             process, self._limits, running=running, suspended=process.queue in self.paused, subscribed=True,
             coming=coming, coming_bytes=coming_bytes,
         )  # fmt: skip
         full = len(self._batches) * self._batch_size > self._limit_for_all
-        return TOO_MANY if full and admission.step is PullStep.PULL else admission
+        return COUNT_EXCEEDED if full and admission.step is PullStep.PULL else admission
 
     @property
     def empty(self) -> bool:
@@ -106,7 +108,7 @@ class MessageCache:
         self._consumed(batch.process, [message])
         return message
 
-    def lend(self) -> PulledBatch | None:
+    def borrow_batch(self) -> PulledBatch | None:
         """The oldest batch, to be handed out message by message, ``at`` counting them, and then settled."""
         batch = self._oldest()
         if batch is not None:

@@ -138,7 +138,7 @@ _WITHOUT_AUTO_COMMIT = {
 }
 
 
-def judge(result: OrderlyResult, *, auto_commit: bool) -> OrderlyVerdict:
+def decide_batch(result: OrderlyResult, *, auto_commit: bool) -> OrderlyVerdict:
     """What a listener's result means for its batch."""
     if auto_commit:
         return OrderlyVerdict.SUSPEND if result is OrderlyResult.SUSPEND else OrderlyVerdict.COMMIT
@@ -157,13 +157,13 @@ def read_orderly_result(returned: object) -> OrderlyResult | None:
     return returned if isinstance(returned, OrderlyResult) else None
 
 
-def pause_of(asked: float | None, default: float) -> float:
+def suspend_seconds(asked: float | None, default: float) -> float:
     """Seconds a suspended queue rests: what the listener asked for or else the default, brought into range."""
     shortest, longest = PAUSES
     return min(max(default if asked is None else asked, shortest), longest)
 
 
-class End(enum.Enum):
+class RunEnd(enum.Enum):
     """Why a run is over."""
 
     EMPTY = "all messages consumed"
@@ -174,7 +174,7 @@ class End(enum.Enum):
     STOPPED = "queue dropped, or consumer closing"
 
 
-class Run:
+class OrderlyRun:
     """Messages of one queue and one topic on their way through a listener, batch after batch.
 
     One worker calls :meth:`next` and :meth:`report` in turn; the queue's owner calls :meth:`settle` at any time, from
@@ -184,17 +184,17 @@ class Run:
     :param now: when it begins.
     """
 
-    __slots__ = ("_began", "_committed", "_consumed", "_seen_commit", "_seen_consumed", "_size", "asked_pause",
-                 "auto_commit", "calls", "end", "failed", "messages", "queue", "stopped")  # fmt: skip
+    __slots__ = ("_began", "_committed", "_consumed", "_seen_commit", "_seen_consumed", "_size", "auto_commit",
+                 "calls", "end", "failed", "messages", "queue", "requested_pause", "stopped")  # fmt: skip
 
     def __init__(self, queue: OrderedQueue, messages: Sequence[MessageExt], size: int, now: float) -> None:
         self.queue = queue
         self.messages = messages
         self.calls = 0
         self.stopped = False
-        self.end: End | None = None
+        self.end: RunEnd | None = None
         self.failed: Sequence[MessageExt] = ()
-        self.asked_pause: float | None = None
+        self.requested_pause: float | None = None
         self.auto_commit = True
         self._size = size
         self._began = now
@@ -212,14 +212,14 @@ class Run:
         self.calls += 1
         return self.messages[self._consumed : self._consumed + self._size]
 
-    def _end(self, now: float) -> End | None:
+    def _end(self, now: float) -> RunEnd | None:
         if self._consumed >= len(self.messages):
-            return End.EMPTY
+            return RunEnd.EMPTY
         if self.stopped or self.queue.dropped:
-            return End.STOPPED
+            return RunEnd.STOPPED
         if not self.queue.is_usable(now):
-            return End.UNLOCKED
-        return End.TIME if now - self._began > MAX_CONTINUOUS else None
+            return RunEnd.UNLOCKED
+        return RunEnd.TIME if now - self._began > MAX_CONTINUOUS else None
 
     def report(
         self,
@@ -230,16 +230,16 @@ class Run:
         pause: float | None = None,
     ) -> None:
         """What the listener said about a batch, and how long the queue shall rest if it failed."""
-        verdict = judge(result, auto_commit=auto_commit)
+        verdict = decide_batch(result, auto_commit=auto_commit)
         if verdict is OrderlyVerdict.COMMIT:
             self._consumed += len(batch)
             self._committed = self._consumed
         elif verdict is OrderlyVerdict.KEEP:
             self._consumed += len(batch)
         else:
-            self.asked_pause, self.auto_commit = pause, auto_commit
+            self.requested_pause, self.auto_commit = pause, auto_commit
             self.failed = batch
-            self.end = End.ROLLBACK if verdict is OrderlyVerdict.ROLLBACK else End.SUSPEND
+            self.end = RunEnd.ROLLBACK if verdict is OrderlyVerdict.ROLLBACK else RunEnd.SUSPEND
 
     # -- the owner's
 

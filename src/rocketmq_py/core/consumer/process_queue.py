@@ -23,7 +23,7 @@ class ProcessQueue:
     owner's monotonic clock.
     """
 
-    lapses: ClassVar[bool] = False
+    has_invisible_time: ClassVar[bool] = False
     """Whether messages are ours for a limited time each, and for all of it, whoever has the queue meanwhile."""
 
     __slots__ = ("_messages", "accumulated", "consumed_at", "dropped", "max_offset", "pulled_at", "queue", "size")

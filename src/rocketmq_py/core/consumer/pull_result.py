@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 
 from rocketmq_py.model import MessageExt
 from rocketmq_py.properties import Property
-from rocketmq_py.protocol.headers.common import PullResponse
+from rocketmq_py.protocol.headers.pull import PullResponse
 from rocketmq_py.wire.record import decode_records
 
 _TAGS = b"TAGS\x01"
@@ -18,15 +18,15 @@ _PREPARED = b"TRAN_MSG\x01"
 _SEPARATOR = 2
 
 
-def received(body: bytes, header: PullResponse, broker_name: str, tags: Collection[str]) -> list[MessageExt]:
+def pulled_messages(body: bytes, header: PullResponse, broker_name: str, tags: Collection[str]) -> list[MessageExt]:
     """The messages a pull found, as users get them; empty when none has one of the tags.
 
     :param tags: what is subscribed to; empty for all, and for a filter by SQL.
     """
-    messages = matching(decode_records(body, broker_name), tags)
-    annotate(messages, header.min_offset, header.max_offset)
+    messages = filter_by_tags(decode_records(body, broker_name), tags)
+    add_queue_bounds(messages, header.min_offset, header.max_offset)
     if header.offset_delta:
-        shift(messages, header.offset_delta)
+        shift_offsets(messages, header.offset_delta)
     if may_be_transactional(body):
         restore_transaction_ids(messages)
     return messages
@@ -44,19 +44,19 @@ def tag_of(message: MessageExt) -> str | None:
     return raw[at + 5 : end if end >= 0 else None].decode("utf-8", "replace") or None
 
 
-def matching(messages: list[MessageExt], tags: Collection[str]) -> list[MessageExt]:
+def filter_by_tags(messages: list[MessageExt], tags: Collection[str]) -> list[MessageExt]:
     """The messages whose tag is one of ``tags``; all of them when no tags are asked for."""
     return [message for message in messages if tag_of(message) in tags] if tags else messages
 
 
-def annotate(messages: Iterable[MessageExt], min_offset: int, max_offset: int) -> None:
+def add_queue_bounds(messages: Iterable[MessageExt], min_offset: int, max_offset: int) -> None:
     """Adds the bounds of the queue, which the pull response told beside the messages, to their properties."""
     bounds = {Property.MIN_OFFSET: str(min_offset), Property.MAX_OFFSET: str(max_offset)}
     for message in messages:
         message.add_properties(bounds)
 
 
-def shift(messages: Iterable[MessageExt], delta: int) -> None:
+def shift_offsets(messages: Iterable[MessageExt], delta: int) -> None:
     """Moves queue offsets by what a pull response of a static topic says."""
     for message in messages:
         message.queue_offset += delta

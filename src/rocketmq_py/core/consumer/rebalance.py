@@ -29,7 +29,7 @@ class RebalancePlan(NamedTuple):
         return bool(self.lost or self.gained)
 
 
-def plan(
+def plan_rebalance(
     owned: Mapping[MessageQueue, ProcessQueue],
     wanted: Collection[MessageQueue],
     now: float,
@@ -58,14 +58,14 @@ class Assignment(NamedTuple):
         return [*self.pull, *self.pop]
 
 
-class Ask(enum.Enum):
+class OffsetQuery(enum.Enum):
     """A question to the broker whose answer is the offset to start at."""
 
     MAX_OFFSET = "max offset"
     BY_TIMESTAMP = "offset by timestamp"
 
 
-def starting_point(mode: ConsumeFromWhere, stored: int | None, *, is_retry: bool) -> int | Ask:
+def initial_offset(mode: ConsumeFromWhere, stored: int | None, *, is_retry: bool) -> int | OffsetQuery:
     """Where a queue that was just taken starts.
 
     :param stored: the group's committed offset, None when the broker has none.
@@ -76,11 +76,11 @@ def starting_point(mode: ConsumeFromWhere, stored: int | None, *, is_retry: bool
     if mode is ConsumeFromWhere.FIRST_OFFSET:
         return 0  # corrected by the broker (OFFSET_ILLEGAL) where older messages are gone
     if mode is ConsumeFromWhere.LAST_OFFSET:
-        return 0 if is_retry else Ask.MAX_OFFSET
-    return Ask.MAX_OFFSET if is_retry else Ask.BY_TIMESTAMP
+        return 0 if is_retry else OffsetQuery.MAX_OFFSET
+    return OffsetQuery.MAX_OFFSET if is_retry else OffsetQuery.BY_TIMESTAMP
 
 
-def next_round(since_last: float, *, balanced: bool, triggered: bool) -> float:
+def rebalance_delay(since_last: float, *, balanced: bool, triggered: bool) -> float:
     """Seconds to wait before the next round, given the time since the last one began."""
     wait = WAIT_BALANCED if balanced and not triggered else WAIT_UNBALANCED
     return max(0.0, wait - since_last)

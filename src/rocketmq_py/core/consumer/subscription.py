@@ -12,7 +12,7 @@ from functools import lru_cache
 from rocketmq_py.core.sql92 import SqlFilter
 from rocketmq_py.errors import CorruptRecord, shortened
 from rocketmq_py.properties import decode_properties
-from rocketmq_py.protocol.bodies.common import SubscriptionData
+from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.wire.record import record_properties
 
 ALL = "*"
@@ -22,10 +22,10 @@ SQL92 = "SQL92"
 _COST_OF_A_REQUEST = 100_000
 """About 30 ms: a read of 800 messages, the most Java's brokers look at, asks about 125 nodes each."""
 
-Accepts = Callable[[int], bool]
+TagsCodeFilter = Callable[[int], bool]
 """Says of a tags code whether the message is wanted."""
 
-Wants = Callable[[bytes], bool]
+RecordFilter = Callable[[bytes], bool]
 """Says of a stored record whether the message is wanted."""
 
 
@@ -34,7 +34,7 @@ def is_tag_type(expression_type: str | None) -> bool:
     return not expression_type or expression_type == TAG
 
 
-def tag_filter(subscription: SubscriptionData) -> Accepts | None:
+def tag_filter(subscription: SubscriptionData) -> TagsCodeFilter | None:
     """The filter of a subscription on tags codes; None when every message is wanted."""
     by_tag = is_tag_type(subscription.expression_type) and not subscription.class_filter_mode
     if subscription.sub_string == ALL or not by_tag:
@@ -43,7 +43,7 @@ def tag_filter(subscription: SubscriptionData) -> Accepts | None:
 
 
 @lru_cache(maxsize=1024)
-def _membership(codes: frozenset[int]) -> Accepts:
+def _membership(codes: frozenset[int]) -> TagsCodeFilter:
     # A stored code is the 32-bit hash extended to 64 bits: both sides compare as plain integers.
     return codes.__contains__
 
@@ -83,7 +83,7 @@ def _said(subscription: SubscriptionData | None) -> str:
     return "not subscribed" if subscription is None else repr(shortened(subscription.sub_string, 200))
 
 
-def wants_any(accepts: Accepts | None, tags_codes: Iterable[int]) -> bool:
+def accepts_any(accepts: TagsCodeFilter | None, tags_codes: Iterable[int]) -> bool:
     """Whether one of several new messages is wanted."""
     return accepts is None or any(map(accepts, tags_codes))
 

@@ -26,7 +26,7 @@ class WorkerScaling:
         self.cost = 0.0
         self._mark: object = None
 
-    def learn(self, calls: int, seconds: float) -> None:
+    def record(self, calls: int, seconds: float) -> None:
         """Takes in that one worker made ``calls`` calls in ``seconds``."""
         if calls:
             self.cost += (seconds / calls - self.cost) * _WEIGHT

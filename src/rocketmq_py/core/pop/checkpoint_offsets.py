@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 
-class CheckpointOffset(NamedTuple):
+class GroupQueue(NamedTuple):
     """A queue of a topic, for a group."""
 
     group: str
@@ -23,10 +23,10 @@ class CheckpointOffset(NamedTuple):
 class _Out:
     """What is out of one queue: ``times`` says how often each message is, ``offsets`` is a heap of its keys."""
 
-    __slots__ = ("following", "offsets", "times")
+    __slots__ = ("next_offset", "offsets", "times")
 
     def __init__(self, following: int) -> None:
-        self.following = following
+        self.next_offset = following
         self.offsets: list[int] = []
         self.times: dict[int, int] = {}
 
@@ -45,24 +45,24 @@ class _Out:
 
     @property
     def floor(self) -> int:
-        return min(self.offsets[0], self.following) if self.offsets else self.following
+        return min(self.offsets[0], self.next_offset) if self.offsets else self.next_offset
 
 
-class CheckpointOffsets:
+class CommittableOffsets:
     """The queues messages are out of; a queue of which everything is done is forgotten."""
 
     def __init__(self) -> None:
-        self._out: dict[CheckpointOffset, _Out] = {}
+        self._out: dict[GroupQueue, _Out] = {}
 
     def __len__(self) -> int:
         return len(self._out)
 
-    def following(self, place: CheckpointOffset) -> int | None:
+    def next_offset(self, place: GroupQueue) -> int | None:
         """Where the next pop of a queue begins; None when nothing is out of it: the offset others know says so."""
         out = self._out.get(place)
-        return None if out is None else out.following
+        return None if out is None else out.next_offset
 
-    def take(self, place: CheckpointOffset, offsets: Iterable[int], told: int) -> None:
+    def add_popped(self, place: GroupQueue, offsets: Iterable[int], told: int) -> None:
         """Messages are out, or out once more: whoever has one twice has to settle it twice.
 
         :param offsets: in order. :param told: the offset others know of; messages before it are not accounted for here.
@@ -71,15 +71,15 @@ class CheckpointOffsets:
             if offset >= told:
                 self._out.setdefault(place, _Out(told)).add(offset)
 
-    def move(self, place: CheckpointOffset, following: int) -> int:
-        """The next pop of a queue begins at ``following``; the offset that may be told now."""
+    def set_next_offset(self, place: GroupQueue, following: int) -> int:
+        """The next pop of a queue begins at ``next_offset``; the offset that may be told now."""
         out = self._out.get(place)
         if out is None:
             return following
-        out.following = following
+        out.next_offset = following
         return out.floor
 
-    def settle(self, place: CheckpointOffset, offsets: Iterable[int]) -> int | None:
+    def settle(self, place: GroupQueue, offsets: Iterable[int]) -> int | None:
         """Messages are done; the offset that may be told now, None when nothing is known to be out of this queue."""
         out = self._out.get(place)
         if out is None:
@@ -90,7 +90,7 @@ class CheckpointOffsets:
             del self._out[place]
         return out.floor
 
-    def forget(self, place: CheckpointOffset) -> None:
+    def forget(self, place: GroupQueue) -> None:
         """Nothing is out of a queue any more, whatever becomes of its messages."""
         self._out.pop(place, None)
 

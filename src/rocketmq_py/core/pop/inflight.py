@@ -48,7 +48,7 @@ class InflightPop(msgspec.Struct, eq=False):
         return [offset for bit, offset in enumerate(self.check_point.offsets) if bits >> bit & 1]
 
 
-def to_try_again(one: InflightPop, now_ms: int) -> CheckPoint:
+def retry_check_point(one: InflightPop, now_ms: int) -> CheckPoint:
     """What is left of a pop whose messages could not be had now, as it is noted to be tried again (PopReviveService).
 
     It has the key it had, so that it takes the place of the first, and counts one try more.
@@ -62,7 +62,7 @@ def to_try_again(one: InflightPop, now_ms: int) -> CheckPoint:
     )  # fmt: skip
 
 
-def is_tried_out(check_point: CheckPoint) -> bool:
+def has_no_retries_left(check_point: CheckPoint) -> bool:
     """Whether a pop has waited for each of the times it may be tried again after."""
     return check_point.tries >= len(TRY_AGAIN_SECONDS)
 

@@ -11,7 +11,7 @@ from bisect import insort
 from collections.abc import Callable, Iterable
 from typing import Generic, NamedTuple, TypeVar
 
-from rocketmq_py.core.consumer.subscription import Accepts, Wants, wants_any
+from rocketmq_py.core.consumer.subscription import RecordFilter, TagsCodeFilter, accepts_any
 
 T = TypeVar("T")
 
@@ -31,8 +31,8 @@ class Poll(NamedTuple, Generic[T]):
     """One waiting pop: until when, the filters of tags codes and of records (None: everything), and the token."""
 
     deadline_ms: int
-    accepts: Accepts | None
-    wants: Wants | None
+    tags_filter: TagsCodeFilter | None
+    record_filter: RecordFilter | None
     token: T
 
 
@@ -81,7 +81,9 @@ class PollTable(Generic[T]):
 
     def _take_one(self, key: PollKey, codes: list[int], records: Callable[[], Iterable[bytes]]) -> list[T]:
         poll = self._polls[key.topic][key][self._take_at]
-        if not wants_any(poll.accepts, codes) or not (poll.wants is None or any(map(poll.wants, records()))):
+        if not accepts_any(poll.tags_filter, codes) or not (
+            poll.record_filter is None or any(map(poll.record_filter, records()))
+        ):
             return []
         return self.wake(key)
 

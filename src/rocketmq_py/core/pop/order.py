@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from rocketmq_py.protocol.bodies.common import Body
+from rocketmq_py.protocol.bodies.base import Body
 
 _NEVER = 1 << 62
 

@@ -31,7 +31,7 @@ from rocketmq_py.protocol.pop_handle import (
 
 ALL_QUEUES = -1
 """The queue id that stands for every queue of a broker."""
-DELAYS = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
+RETRY_DELAYS = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 """Seconds until a failed message comes again, by how often it has come before or by the level a listener asks for."""
 GIVE_BACK = 1.0
 """Seconds until a message is visible again that was popped for nobody."""
@@ -47,10 +47,10 @@ def retry_delay(reconsume_times: int, level: int) -> int:
 
     :param level: what the listener asked for, an index of the delays; 0: longer each time.
     """
-    return DELAYS[min(level or reconsume_times, len(DELAYS) - 1)]
+    return RETRY_DELAYS[min(level or reconsume_times, len(RETRY_DELAYS) - 1)]
 
 
-def is_worn_out(reconsume_times: int, max_times: int, level: int) -> bool:
+def are_retries_used_up(reconsume_times: int, max_times: int, level: int) -> bool:
     """Whether a message that failed is not to come again: its deliveries are used up, or the listener says so."""
     return level < 0 or reconsume_times >= max_times
 
@@ -63,16 +63,16 @@ def init_mode(consume_from: ConsumeFromWhere) -> InitMode:
 # -- receipts
 
 
-class Popped(NamedTuple):
+class PoppedMessage(NamedTuple):
     """A message and its receipt."""
 
     message: MessageExt
     receipt: ExtraInfo
 
 
-def hand_out(
+def attach_receipts(
     messages: Iterable[MessageExt], topic: str, broker_name: str, answer: PopResponse, *, order: bool
-) -> list[Popped]:
+) -> list[PoppedMessage]:
     """Gives the messages of a pop their receipts, and the topic they were asked for.
 
     :raises BadHeader: the answer says what nobody understands.
@@ -91,7 +91,7 @@ def hand_out(
             added[Property.FIRST_POP_TIME] = str(answer.pop_time)
         message.add_properties(added)
         message.topic = topic
-        popped.append(Popped(message, receipt))
+        popped.append(PoppedMessage(message, receipt))
     return popped
 
 
@@ -113,7 +113,7 @@ def _count(message: MessageExt, receipt: ExtraInfo, counts: dict[tuple[str, str]
         message.reconsume_times = count
 
 
-def batch_acks(group: str, messages: Iterable[Popped]) -> list[BatchAck]:
+def batch_acks(group: str, messages: Iterable[PoppedMessage]) -> list[BatchAck]:
     """The acks of messages of one broker, those together that one pop took from one queue."""
     together: dict[tuple[str, ExtraInfo], list[int]] = defaultdict(list)
     for message, receipt in messages:
@@ -162,7 +162,7 @@ _CLOCK_WAS_SET = 60.0
 
 class _Held(NamedTuple):
     receipt: ExtraInfo
-    lapse: float
+    visible_at: float
 
 
 class PopQueue(ProcessQueue):
@@ -174,20 +174,20 @@ class PopQueue(ProcessQueue):
 
     __slots__ = ("_done", "_held")
 
-    lapses = True
+    has_invisible_time = True
 
     def __init__(self, queue: MessageQueue, now: float) -> None:
         super().__init__(queue, now)
         self._held: dict[MessageExt, _Held] = {}
-        self._done: list[tuple[Popped, float]] = []
+        self._done: list[tuple[PoppedMessage, float]] = []
 
     @property
     def count(self) -> int:
         return len(self._held)
 
-    def take(self, popped: Sequence[Popped], lapse: float) -> None:
-        """Takes popped messages in; they lapse at ``lapse``."""
-        self._held.update({message: _Held(receipt, lapse) for message, receipt in popped})
+    def take(self, popped: Sequence[PoppedMessage], visible_at: float) -> None:
+        """Takes popped messages in; they lapse at ``visible_at``."""
+        self._held.update({message: _Held(receipt, visible_at) for message, receipt in popped})
         self.size += sum([len(message.body) for message, _ in popped])
 
     def holds(self, message: MessageExt) -> bool:
@@ -196,34 +196,34 @@ class PopQueue(ProcessQueue):
     def is_fresh(self, message: MessageExt, now: float) -> bool:
         """Whether a message is still invisible to others, and has no result."""
         held = self._held.get(message)
-        return held is not None and now < held.lapse
+        return held is not None and now < held.visible_at
 
     def ack(self, messages: Iterable[MessageExt]) -> int | None:
         """Messages are done: they wait to be acked. There is no offset to commit."""
         for message in messages:
             held = self._forget(message)
             if held is not None:
-                self._done.append((Popped(message, held.receipt), held.lapse))
+                self._done.append((PoppedMessage(message, held.receipt), held.visible_at))
         return None
 
-    def release(self, message: MessageExt, now: float) -> Popped | None:
+    def release(self, message: MessageExt, now: float) -> PoppedMessage | None:
         """Lets a message go that is not done; returns it with its receipt, None if that is good for nothing."""
         held = self._forget(message)
-        return Popped(message, held.receipt) if held is not None and now < held.lapse else None
+        return PoppedMessage(message, held.receipt) if held is not None and now < held.visible_at else None
 
-    def to_ack(self) -> list[tuple[Popped, float]]:
+    def to_ack(self) -> list[tuple[PoppedMessage, float]]:
         """What is done since this was asked last: to be acked before its time, which stands beside it."""
         done, self._done = self._done, []
         return done
 
-    def receipts(self, messages: Iterable[MessageExt]) -> list[Popped]:
+    def receipts(self, messages: Iterable[MessageExt]) -> list[PoppedMessage]:
         """Those of the messages that are held, with their receipts."""
-        return [Popped(message, self._held[message].receipt) for message in messages if message in self._held]
+        return [PoppedMessage(message, self._held[message].receipt) for message in messages if message in self._held]
 
-    def renew(self, message: MessageExt, receipt: ExtraInfo, lapse: float) -> None:
+    def renew(self, message: MessageExt, receipt: ExtraInfo, visible_at: float) -> None:
         """A message is ours for longer, by another receipt."""
         if message in self._held:
-            self._held[message] = _Held(receipt, lapse)
+            self._held[message] = _Held(receipt, visible_at)
 
     def _forget(self, message: MessageExt) -> _Held | None:
         held = self._held.pop(message, None)
@@ -240,24 +240,24 @@ class PopRun(OrderedQueue):
     listener has succeeded. The broker gives nobody the next ones before.
 
     :param owner: holds the messages' receipts.
-    :param lapse: until when they are ours.
+    :param visible_at: until when they are ours.
     """
 
-    __slots__ = ("_done", "lapse", "owner")
+    __slots__ = ("_done", "owner", "visible_at")
 
-    lapses = True
+    has_invisible_time = True
 
     def __init__(
-        self, owner: PopQueue, queue: MessageQueue, messages: Sequence[MessageExt], now: float, lapse: float
+        self, owner: PopQueue, queue: MessageQueue, messages: Sequence[MessageExt], now: float, visible_at: float
     ) -> None:
         super().__init__(queue, now, needs_lock=False)
         self.owner = owner
-        self.lapse = lapse
+        self.visible_at = visible_at
         self._done: list[MessageExt] = []
         self.put(messages)
 
     def is_usable(self, now: float) -> bool:
-        return now < self.lapse
+        return now < self.visible_at
 
     def may_commit(self, now: float) -> bool:
         return self.is_usable(now)
@@ -277,9 +277,9 @@ class PopRun(OrderedQueue):
         return done
 
 
-def runs_of(owner: PopQueue, popped: Iterable[Popped], now: float, lapse: float) -> list[PopRun]:
+def split_by_queue(owner: PopQueue, popped: Iterable[PoppedMessage], now: float, visible_at: float) -> list[PopRun]:
     """The messages of an orderly pop by the queues they come from."""
     by_queue: dict[MessageQueue, list[MessageExt]] = defaultdict(list)
     for message, _ in popped:
         by_queue[message.queue].append(message)
-    return [PopRun(owner, queue, messages, now, lapse) for queue, messages in by_queue.items()]
+    return [PopRun(owner, queue, messages, now, visible_at) for queue, messages in by_queue.items()]

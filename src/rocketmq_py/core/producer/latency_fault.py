@@ -128,7 +128,7 @@ class BrokerFaults:
         self._brokers.pop(broker, None)
 
 
-class TolerantTurn(RoundRobin):
+class AvailableFirst(RoundRobin):
     """Takes the queues in turn, those of brokers that are available first.
 
     :param clock: tells the time :class:`BrokerFaults` is used with.

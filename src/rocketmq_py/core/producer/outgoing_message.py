@@ -18,7 +18,7 @@ from rocketmq_py.model import Message, MessageQueue, SendResult, SendStatus
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers.common import SendResponse
+from rocketmq_py.protocol.headers.send import SendResponse
 from rocketmq_py.protocol.sys_flag import COMPRESSED
 from rocketmq_py.wire.batch import MAX_PROPERTIES, encode_batch
 from rocketmq_py.wire.command import ONEWAY_FLAG, VERSION

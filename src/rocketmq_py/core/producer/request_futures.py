@@ -20,7 +20,7 @@ class Ended(NamedTuple):
     at: float
 
 
-class AwaitedReplies(Generic[T]):
+class RequestFutures(Generic[T]):
     """What waits for replies; ``T`` is whatever hears of one."""
 
     def __init__(self) -> None:

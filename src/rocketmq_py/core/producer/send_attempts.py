@@ -68,16 +68,16 @@ class RoundRobin:
         return queues[next(self._turn) % len(queues)]
 
 
-Chooser = Callable[[Sequence[MessageQueue]], MessageQueue]
+QueueChooser = Callable[[Sequence[MessageQueue]], MessageQueue]
 """Picks one of the writable queues of a topic."""
 
 
-def shard(queues: Sequence[MessageQueue], key: str | int) -> MessageQueue:
+def select_by_hash(queues: Sequence[MessageQueue], key: str | int) -> MessageQueue:
     """The queue of a sharding key, the same that Java's SelectMessageQueueByHash picks for that String or Integer."""
     return queues[abs(key if isinstance(key, int) else string_hash(key)) % len(queues)]
 
 
-class Delivery(msgspec.Struct, gc=False, eq=False):
+class SendAttempts(msgspec.Struct, gc=False, eq=False):
     """One message's way to a broker, over as many attempts as it may take."""
 
     outgoing: OutgoingMessage
@@ -87,17 +87,17 @@ class Delivery(msgspec.Struct, gc=False, eq=False):
     """Attempts that may follow; none where the queue matters."""
     queue: MessageQueue | None = None
     """The queue of the current attempt; the only one, if it is given."""
-    choose: Chooser | None = None
+    choose: QueueChooser | None = None
     """Picks that only queue once the queues are known."""
     tried: tuple[str, ...] = ()
     """The brokers of attempts that failed."""
-    sent_away: bool = False
+    got_go_away: bool = False
     """Whether a broker that shuts down has refused it."""
     attempt_seconds: float = math.inf
     """How long an attempt may take that is not the last one."""
     until: float = math.inf
     """When the current attempt ends at the latest; the deadline if that is earlier."""
-    insists: bool = False
+    retry_not_stored_safely: bool = False
     """Whether a broker that has stored it, but does not know it to be safe, is not the last to get it."""
     stored: SendResult | None = None
     """How such an attempt ended; what the whole ends with if no other does better."""
@@ -115,8 +115,8 @@ class Delivery(msgspec.Struct, gc=False, eq=False):
         """An attempt begins; it leaves time for another one if there may be one."""
         self.until = min(self.deadline, now + self.attempt_seconds) if self.retries else self.deadline
 
-    def doubted(self, result: SendResult, address: str) -> FlushTimeout | None:
-        """What is against a broker's answer, if a message that is merely stored ``insists`` on more."""
+    def not_stored_safely(self, result: SendResult, address: str) -> FlushTimeout | None:
+        """What is against a broker's answer, if a message that is merely stored ``retry_not_stored_safely`` on more."""
         if result.status is SendStatus.SEND_OK:
             return None
         self.stored = result
@@ -134,8 +134,8 @@ class Delivery(msgspec.Struct, gc=False, eq=False):
 
     def failed(self, error: RocketMQError, now: float) -> None:
         """An attempt ended with ``error``. Returns when another may follow, raises ``error`` otherwise."""
-        if isinstance(error, BrokerError) and error.code == ResponseCode.GO_AWAY and not self.sent_away:
-            self.sent_away = True  # it took nothing; over a new connection it, or who follows it, may
+        if isinstance(error, BrokerError) and error.code == ResponseCode.GO_AWAY and not self.got_go_away:
+            self.got_go_away = True  # it took nothing; over a new connection it, or who follows it, may
             self.begin(now)
             return
         if self.retries > 0 and is_retried(error) and now < self.deadline:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from rocketmq_py.core.timer.timers import TimerEntry, place
+from rocketmq_py.core.timer.timers import TimerEntry, wheel_position
 
 
-class Told(NamedTuple):
+class DeliveryProgress(NamedTuple):
     """What a broker has said of its deliveries.
 
     Messages before ``queue_offset`` that come out of slots before ``read_ms`` have been delivered.
@@ -38,13 +38,13 @@ class Told(NamedTuple):
             return True
         if self.acted_from is None:
             return False
-        return self.acted_from <= place(out_ms, stored_ms, window_slots, precision).slot < self.read_ms
+        return self.acted_from <= wheel_position(out_ms, stored_ms, window_slots, precision).slot < self.read_ms
 
 
-NOTHING = Told(0, 0)
+NO_PROGRESS = DeliveryProgress(0, 0)
 
 
-class Late:
+class LateEntries:
     """Messages whose slot was over when they got their entry, so that they are in a later one.
 
     A word about the slots before would seem to cover them: until that slot is over, it ends before the first of them.
@@ -70,7 +70,7 @@ class Late:
         return queue_offset if self._first is None else min(queue_offset, self._first)
 
 
-class Untaken:
+class UndeliveredEntries:
     """Messages that are due and nobody takes; others are delivered meanwhile.
 
     :param most: how many; a broker names all of them when it says how far it has come.

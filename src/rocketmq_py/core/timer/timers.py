@@ -39,7 +39,7 @@ class Properties(Protocol):
     def get(self, name: str, /) -> str | None: ...
 
 
-def asked_for(properties: Properties, now: int) -> int:
+def requested_time(properties: Properties, now: int) -> int:
     """The delivery time a message asks for.
 
     :param now: what delays count from.
@@ -67,7 +67,7 @@ def due_ms(properties: Properties, out_ms: int, stored_ms: int, precision: int) 
     """
     end = out_ms + precision
     try:
-        asked = asked_for(properties, stored_ms)
+        asked = requested_time(properties, stored_ms)
     except ValueError:
         return end
     return asked if out_ms < asked <= end else end
@@ -80,7 +80,7 @@ class TimerPosition(NamedTuple):
     rolls: bool
 
 
-def place(out_ms: int, now: int, window_slots: int, precision: int) -> TimerPosition:
+def wheel_position(out_ms: int, now: int, window_slots: int, precision: int) -> TimerPosition:
     """Where in the wheel a message of slot ``out_ms`` goes; as in Java a last round is never a short one."""
     window, written = window_slots * precision, now // precision * precision
     rest = out_ms - written - window

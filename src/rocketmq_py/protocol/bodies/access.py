@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rocketmq_py.protocol.bodies.common import Body
+from rocketmq_py.protocol.bodies.base import Body
 
 
 class UserInfo(Body, kw_only=True):

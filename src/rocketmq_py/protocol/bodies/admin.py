@@ -12,7 +12,8 @@ import msgspec
 
 from rocketmq_py.errors import BadHeader
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies.common import Body, MessageQueueBody
+from rocketmq_py.protocol.bodies.base import Body
+from rocketmq_py.protocol.bodies.client import MessageQueueBody
 
 V = TypeVar("V")
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from rocketmq_py.protocol.bodies.common import Body, MessageQueueBody
+from rocketmq_py.protocol.bodies.base import Body
+from rocketmq_py.protocol.bodies.client import MessageQueueBody
 
 PULL = "PULL"
 POP = "POP"

@@ -1,8 +1,8 @@
-"""The headers of requests only tools make: statistics, looking into queues, corrections."""
+"""Headers of requests that administration tools make: statistics, consume queues, corrections."""
 
 from __future__ import annotations
 
-from rocketmq_py.protocol.headers.common import TopicHeader
+from rocketmq_py.protocol.headers.base import Header, TopicHeader
 
 
 class QueryConsumeTimeSpan(TopicHeader, kw_only=True):
@@ -43,7 +43,5 @@ class QueryConsumeQueue(TopicHeader, kw_only=True):
     consumer_group: str | None = None
 
 
-class ResetMasterFlushOffset(TopicHeader, kw_only=True):
-    """How far a master has flushed, told to a slave (908)."""
-
-    master_flush_offset: int
+class VersionResponse(Header, kw_only=True):
+    version: str

@@ -56,3 +56,11 @@ def _text(value: Any) -> str:
 
 class NoHeader(Header, kw_only=True):
     """A request without header fields of its own."""
+
+
+class TopicHeader(Header, kw_only=True):
+    """Fields 5.x clients add to requests about a topic; brokers outside static topics ignore them."""
+
+    bname: str | None = None
+    ns: str | None = None
+    nsd: bool | None = None

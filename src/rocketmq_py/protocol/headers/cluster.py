@@ -1,8 +1,8 @@
-"""The headers of what servers of a cluster tell each other."""
+"""Headers of requests between the servers of a cluster: metadata, roles and replication."""
 
 from __future__ import annotations
 
-from rocketmq_py.protocol.headers.base import Header
+from rocketmq_py.protocol.headers.base import Header, TopicHeader
 
 
 class NotifyMinBrokerIdChange(Header, kw_only=True):
@@ -60,3 +60,23 @@ class ExchangeHaInfo(Header, kw_only=True):
     master_ha_address: str | None = None
     master_flush_offset: int | None = None
     master_address: str | None = None
+
+
+class TimerCheckPointResponse(Header, kw_only=True):
+    """What a slave of this project that has acted for its master tells besides the bytes of its checkpoint (60).
+
+    A Java broker neither tells nor reads it. Times are milliseconds.
+
+    :ivar delivered_before: slots before are delivered. :ivar waiting: but these messages are not: offsets in the queue
+        of the timers' topic, with commas between them. :ivar acted_from: since when it has acted.
+    """
+
+    delivered_before: int | None = None
+    waiting: str | None = None
+    acted_from: int | None = None
+
+
+class ResetMasterFlushOffset(TopicHeader, kw_only=True):
+    """How far a master has flushed, told to a slave (908)."""
+
+    master_flush_offset: int

@@ -7,8 +7,7 @@ headers only. What the texts in ``extra_info``, ``start_offset_info`` and their 
 
 from __future__ import annotations
 
-from rocketmq_py.protocol.headers.base import Header
-from rocketmq_py.protocol.headers.common import TopicHeader
+from rocketmq_py.protocol.headers.base import Header, TopicHeader
 
 
 class PopMessage(TopicHeader, kw_only=True):

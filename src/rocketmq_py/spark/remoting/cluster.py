@@ -12,19 +12,18 @@ from typing import NamedTuple
 
 from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, RocketMQError, TopicNotExist
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies.common import ClusterInfo, QueueData, TopicList, TopicRouteData
+from rocketmq_py.protocol.bodies.route import ClusterInfo, QueueData, TopicList, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.base import Header, NoHeader
-from rocketmq_py.protocol.headers.common import (
-    CreateTopic,
+from rocketmq_py.protocol.headers.offset import (
     GetMaxOffset,
-    GetRouteInfo,
     OffsetResponse,
     QueryConsumerOffset,
     QueueHeader,
     SearchOffset,
     UpdateConsumerOffset,
 )
+from rocketmq_py.protocol.headers.topic import CreateTopic, GetRouteInfo
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC, retry_topic
 from rocketmq_py.protocol.sys_flag import PERM_READ, PERM_WRITE
 from rocketmq_py.spark.options.offsets import Bounds, Offsets

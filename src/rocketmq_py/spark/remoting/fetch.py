@@ -14,7 +14,7 @@ from itertools import islice
 from rocketmq_py.core.consumer.subscription import ALL, TAG
 from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, NoRouteError, RocketMQError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.headers.common import PullMessage, PullResponse
+from rocketmq_py.protocol.headers.pull import PullMessage, PullResponse
 from rocketmq_py.protocol.remarks import NO_FILTER
 from rocketmq_py.protocol.sys_flag import PULL_SUBSCRIPTION
 from rocketmq_py.spark.options.security import OPEN, Security

@@ -14,11 +14,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from rocketmq_py.core.transaction.transactions import encode_places
 from rocketmq_py.errors import BrokerError, NetworkError, RocketMQError, SystemBusy
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.headers.common import EndTransaction, EndTransactions
+from rocketmq_py.protocol.half_messages import encode_half_positions
+from rocketmq_py.protocol.headers.transaction import EndTransaction, EndTransactions
 from rocketmq_py.spark.remoting.connection import BlockingConnections
 from rocketmq_py.spark.remoting.retry import Retry
 from rocketmq_py.spark.sink.half_sender import AT_ONCE, HalfRange, Halves
@@ -214,7 +214,7 @@ class _Telling:
                 producer_group=self._group, commit_or_rollback=self._outcome, in_order=chunk.order is not None,
                 bname=self._broker,
             )  # fmt: skip
-            return RequestCode.END_TRANSACTIONS, header.to_ext(), encode_places(chunk.places, chunk.offsets)
+            return RequestCode.END_TRANSACTIONS, header.to_ext(), encode_half_positions(chunk.places, chunk.offsets)
         single = EndTransaction(
             producer_group=self._group, tran_state_table_offset=chunk.offsets[0], bname=self._broker, msg_id="",
             commit_log_offset=chunk.places[0], commit_or_rollback=self._outcome,

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple
 
-from rocketmq_py.core.transaction.transactions import decode_offsets
 from rocketmq_py.errors import (
     BrokerError,
     CorruptRecord,
@@ -30,7 +29,8 @@ from rocketmq_py.errors import (
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import Property, decode_properties, encode_properties
 from rocketmq_py.protocol.codes import STORED_UNSAFE, RequestCode, ResponseCode
-from rocketmq_py.protocol.headers.common import SendMessageV2
+from rocketmq_py.protocol.half_messages import decode_offsets
+from rocketmq_py.protocol.headers.send import SendMessageV2
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.protocol.sys_flag import TRANSACTION_PREPARED
 from rocketmq_py.spark.decode.bad_records import Bad, dead_letter

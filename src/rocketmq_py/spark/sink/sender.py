@@ -13,7 +13,7 @@ from rocketmq_py.errors import MessageRefused, NetworkError, NoRouteError, Rocke
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol.codes import STORED, RequestCode
-from rocketmq_py.protocol.headers.common import SendMessageV2
+from rocketmq_py.protocol.headers.send import SendMessageV2
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.spark.decode.bad_records import Bad, dead_letter
 from rocketmq_py.spark.remoting.cluster import AUTO_CREATE_QUEUES

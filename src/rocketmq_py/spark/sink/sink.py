@@ -110,7 +110,7 @@ class TaskWriter:
         """As :meth:`write`, for the rows of Arrow record batches."""
         written, keys = 0, _Keys()
         with self._sending(keys) as (writer, bad, sender):
-            blocks = BlockWriter(self._columns, self._options.topic, writer, keys.several)
+            blocks = BlockWriter(self._columns, self._options.topic, writer, keys.reserve)
             for batch in batches:
                 for one in blocks.messages(batch, bad, sender.bound):
                     if isinstance(one, Block):
@@ -133,7 +133,7 @@ class TaskWriter:
         keep_imports()
         options, keys = self._options, _Keys()
         settings, bad = send_settings(options), bad_records(options)
-        return Preparation(self._columns, options.topic, self._stamp(), settings, keys.one, keys.several, bad)
+        return Preparation(self._columns, options.topic, self._stamp(), settings, keys.one, keys.reserve, bad)
 
     @contextmanager
     def _sending(self, keys: _Keys) -> Iterator[tuple[RowWriter, Bad, BatchSender]]:
@@ -190,9 +190,9 @@ class _Keys:
         """The next one."""
         return self._keys.next(_now_ms())
 
-    def several(self, count: int) -> tuple[str, Ints]:
+    def reserve(self, count: int) -> tuple[str, Ints]:
         """The next ``count``: what all begin with, and the number each ends with."""
-        stem, first = self._keys.several(_now_ms(), count)
+        stem, first = self._keys.reserve(_now_ms(), count)
         return stem, np.arange(first, first + count) & 0xFFFF
 
 

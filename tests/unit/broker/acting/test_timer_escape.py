@@ -14,7 +14,8 @@ from rocketmq_py.broker.pop.slave import SlaveReviveLog
 from rocketmq_py.broker.timer.slave_timers import SlaveTimers
 from rocketmq_py.errors import BrokerError, NoRouteError
 from rocketmq_py.properties import Property, decode_properties
-from rocketmq_py.protocol.headers.timer import RecallMessage, TimerCheckPointResponse
+from rocketmq_py.protocol.headers.cluster import TimerCheckPointResponse
+from rocketmq_py.protocol.headers.send import RecallMessage
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.store import NewRecord
 from rocketmq_py.store.timer.timer_wheel import progress
@@ -186,7 +187,7 @@ def test_untaken_messages_are_sent_later(tmp_path: Path) -> None:
 
 def test_very_many_untaken_messages_hold_the_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as are named wait apart; of the others, none is forgotten."""
-    monkeypatch.setattr("rocketmq_py.core.timer.progress.Untaken.__init__.__defaults__", (3,))
+    monkeypatch.setattr("rocketmq_py.core.timer.progress.UndeliveredEntries.__init__.__defaults__", (3,))
     running = master(tmp_path)
     for number in range(8):
         timed(running, str(number), 1_500, "closed")

@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
-from rocketmq_py.protocol.bodies.common import DataVersion, SubscriptionGroupConfig, SubscriptionGroupTable, TopicConfig
+from rocketmq_py.protocol.bodies.base import DataVersion
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig, SubscriptionGroupTable
 from rocketmq_py.protocol.bodies.pop import MessageRequestMode, MessageRequestModes
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.cluster import AllGroups, AllTopics
-from rocketmq_py.protocol.headers.common import ConsumerSendMsgBack, ResetOffset
+from rocketmq_py.protocol.headers.offset import ResetOffset
+from rocketmq_py.protocol.headers.send import ConsumerSendMsgBack
 from rocketmq_py.wire import fastjson
 from rocketmq_py.wire.record import decode_records
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from rocketmq_py.model import MessageExt
 from rocketmq_py.protocol import pop_handle
-from rocketmq_py.protocol.bodies.common import TopicConfig
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.pop import AckMessage, ChangeInvisibleTime
 from rocketmq_py.protocol.pop_handle import ExtraInfo

@@ -11,7 +11,7 @@ import pytest
 from rocketmq_py.broker.pop import revive
 from rocketmq_py.errors import StoreNotWritable
 from rocketmq_py.protocol import pop_handle
-from rocketmq_py.protocol.bodies.common import SubscriptionGroupConfig
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
 from rocketmq_py.protocol.bodies.pop import BatchAck, BatchAckRequest
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.pop import AckMessage

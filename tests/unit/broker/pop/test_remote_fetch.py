@@ -15,7 +15,7 @@ from rocketmq_py.broker.send.stored_record import read_stored
 from rocketmq_py.core.pop.inflight import InflightPop
 from rocketmq_py.errors import BrokerError, ConnectError, NoRouteError, RocketMQError
 from rocketmq_py.properties import decode_properties
-from rocketmq_py.protocol.bodies.common import SubscriptionGroupConfig
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.protocol.pop_checkpoint import REVIVE_GROUP, AckRecord, CheckPoint, revive_topic

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from rocketmq_py.properties import decode_properties
-from rocketmq_py.protocol.headers.timer import RecallMessage
+from rocketmq_py.protocol.headers.send import RecallMessage
 from rocketmq_py.protocol.recall_handle import RecallHandle
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import decode_records

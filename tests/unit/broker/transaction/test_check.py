@@ -174,7 +174,7 @@ def test_a_half_message_is_given_up_after_the_last_check(tmp_path: Path) -> None
 
 
 def test_given_up_half_messages_may_still_be_ended_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rocketmq_py.core.transaction.transactions._MOST_GIVEN_UP", 2)
+    monkeypatch.setattr("rocketmq_py.core.transaction.table._MOST_GIVEN_UP", 2)
     with broker(tmp_path, transaction_check_max=1) as running:
         producer = producer_of(running)
         transactions = [Transaction(running, producer, UNIQ_KEY=f"U{number}") for number in range(8)]

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from rocketmq_py.broker.send.message_properties import encode
-from rocketmq_py.core.transaction.transactions import decode_offsets, encode_places
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers.common import EndTransactions
+from rocketmq_py.protocol.half_messages import decode_offsets, encode_half_positions
+from rocketmq_py.protocol.headers.transaction import EndTransactions
 from rocketmq_py.wire.batch import encode_batch
 from tests.unit.broker.harness import Client, InProcess, broker
 from tests.unit.broker.requests import send
@@ -34,7 +34,7 @@ def halves(client: Client, *bodies: bytes, **more: str) -> Places:
 
 
 def told(places: Places) -> bytes:
-    return encode_places([place for place, _ in places], [offset for _, offset in places])
+    return encode_half_positions([place for place, _ in places], [offset for _, offset in places])
 
 
 def end(client: Client, places: Places, outcome: int = COMMIT, **more: Any) -> bytes:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from rocketmq_py.broker.send.message_properties import encode
-from rocketmq_py.core.transaction.transactions import decode_offsets, encode_places
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers.common import EndTransactions
+from rocketmq_py.protocol.half_messages import decode_offsets, encode_half_positions
+from rocketmq_py.protocol.headers.transaction import EndTransactions
 from rocketmq_py.wire.batch import encode_batch
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker
 from tests.unit.broker.requests import send
@@ -96,7 +96,7 @@ def stored_singly(client: Client, found: Rows) -> list[tuple[int, int]]:
 
 def end(client: Client, places: list[tuple[int, int]], outcome: int = COMMIT, **more: Any) -> bytes:
     header = EndTransactions(**{"producer_group": "p", "commit_or_rollback": outcome} | more)
-    body = encode_places([place for place, _ in places], [offset for _, offset in places])
+    body = encode_half_positions([place for place, _ in places], [offset for _, offset in places])
     answered = client.ask(Code.END_TRANSACTIONS, header, body)
     assert answered.code == 0
     return answered.body

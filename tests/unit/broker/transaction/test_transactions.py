@@ -10,7 +10,7 @@ import pytest
 from rocketmq_py.broker.transaction.half_messages import CachedHalfMessage, HalfMessageCache
 from rocketmq_py.broker.transaction.transactions import Transactions
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers.common import EndTransaction, ResumeCheckHalfMessage
+from rocketmq_py.protocol.headers.transaction import EndTransaction, ResumeCheckHalfMessage
 from rocketmq_py.store import Appended, NewRecord
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command
 from tests.unit.broker.harness import Client, InProcess, broker

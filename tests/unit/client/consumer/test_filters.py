@@ -12,7 +12,7 @@ from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.client.consumer.filters import check_brokers, check_version, make_subscription
 from rocketmq_py.client.consumer.push.consumer import PushConsumer
 from rocketmq_py.errors import BrokerError, ConfigError, SqlIllegal, SystemBusy
-from rocketmq_py.protocol.bodies.common import CheckClientConfig, SubscriptionData
+from rocketmq_py.protocol.bodies.client import CheckClientConfig, SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode as Code, Version
 from rocketmq_py.wire.command import Command
 from tests.unit.client.scripted import ScriptedNetwork, cluster

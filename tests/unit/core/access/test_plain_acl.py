@@ -2,7 +2,7 @@
 
 import pytest
 
-from rocketmq_py.core.access.permissions import Action, Need, Resource, group, refusal, topic
+from rocketmq_py.core.access.permissions import Action, RequiredPermission, Resource, denial_reason, group, topic
 from rocketmq_py.core.access.plain_acl import read_plain_acl
 from rocketmq_py.errors import ConfigError
 
@@ -38,7 +38,7 @@ def test_accounts_become_users_and_permissions():
     assert unsigned == ["10.10.103.*", "192.168.1.*"]
 
     def may(resource: Resource, action: Action) -> bool:
-        return refusal(first.user, first.acl, [Need(resource, (action,))], "::1") is None
+        return denial_reason(first.user, first.acl, [RequiredPermission(resource, (action,))], "::1") is None
 
     assert [may(topic(name), Action.PUB) for name in ("topicA", "topicB", "topicC", "other")] == [
         False,

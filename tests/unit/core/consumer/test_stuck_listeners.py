@@ -1,7 +1,7 @@
 """The stopwatch of listeners: looks instead of notes."""
 
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
-from rocketmq_py.core.consumer.stuck_listeners import Stopwatch, place
+from rocketmq_py.core.consumer.stuck_listeners import StuckCallDetector, call_position
 from rocketmq_py.core.pop.receipts import PopQueue
 from rocketmq_py.model import MessageExt, MessageQueue
 
@@ -17,7 +17,7 @@ M1, M2, M5 = message(1), message(2), message(5)
 
 
 def test_a_call_is_stuck_once_it_was_seen_for_long_enough_and_told_of_once() -> None:
-    watch = Stopwatch(10.0)
+    watch = StuckCallDetector(10.0)
     assert watch.look([(A, M1), (B, M5)], 100.0) == ([], [])
     assert watch.look([(A, M1)], 109.9) == ([], [])
     [one] = watch.look([(A, M1), (A, M2)], 110.0).stuck
@@ -29,7 +29,7 @@ def test_a_call_is_stuck_once_it_was_seen_for_long_enough_and_told_of_once() -> 
 
 
 def test_the_end_of_a_stuck_call_is_told_and_that_of_others_is_not() -> None:
-    watch = Stopwatch(10.0)
+    watch = StuckCallDetector(10.0)
     watch.look([(A, M1), (A, M2)], 0.0)
     watch.look([(A, M1)], 10.0)
     looked = watch.look([], 12.0)
@@ -39,7 +39,7 @@ def test_the_end_of_a_stuck_call_is_told_and_that_of_others_is_not() -> None:
 
 
 def test_a_call_that_comes_again_begins_anew() -> None:
-    watch = Stopwatch(10.0)
+    watch = StuckCallDetector(10.0)
     watch.look([(A, M1)], 0.0)
     assert watch.since(A, M1) == 0.0
     watch.look([], 5.0)
@@ -51,6 +51,6 @@ def test_a_call_that_comes_again_begins_anew() -> None:
 
 
 def test_the_place_of_a_call_is_its_queue_or_where_a_popped_message_lies() -> None:
-    assert place((B, M5)) == (B.queue, 5)
+    assert call_position((B, M5)) == (B.queue, 5)
     popped = PopQueue(MessageQueue("T", "b", -1), 0.0)
-    assert place((popped, message(7, 3))) == (MessageQueue("T", "b", 3), 7)
+    assert call_position((popped, message(7, 3))) == (MessageQueue("T", "b", 3), 7)

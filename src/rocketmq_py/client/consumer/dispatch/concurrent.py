@@ -16,10 +16,10 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from rocketmq_py.client.consumer.dispatch.listeners import ConsumeRequest, Listener, ListenerFailure
 from rocketmq_py.client.consumer.dispatch.worker_pool import Pool, TaskPool, ThreadPool, Worker, post
+from rocketmq_py.core.consumer.consume_result import EXPIRED_DELAY_LEVEL, MOST_EXPIRED, RESUBMIT_DELAY
 from rocketmq_py.core.consumer.consume_stats import ConsumeStats
 from rocketmq_py.core.consumer.offset_table import OffsetTable
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
-from rocketmq_py.core.consumer.settle import EXPIRED_DELAY_LEVEL, MOST_EXPIRED, RESUBMIT_DELAY
 from rocketmq_py.model import MessageExt
 from rocketmq_py.protocol.names import is_retry_topic
 
@@ -140,7 +140,9 @@ class ConcurrentDispatcher:
         left: list[MessageExt] = []
         for request in [request for request in self._active if request.queue is queue]:
             left += request.cancel_pending()
-            if not queue.lapses or request.is_complete:  # what lapses is ours still: what is under way counts
+            if (
+                not queue.has_invisible_time or request.is_complete
+            ):  # what lapses is ours still: what is under way counts
                 del self._active[request]
         return left
 
@@ -214,7 +216,7 @@ class ConcurrentDispatcher:
         if request.is_complete and request in self._active:
             del self._active[request]
             self._stats(request.topic).consumed.add(request.calls, request.seconds)
-        if request.queue.dropped and not request.queue.lapses:
+        if request.queue.dropped and not request.queue.has_invisible_time:
             return  # another member has the queue by now, and consumes these again
         if request.lapsed:
             self._lose(request)

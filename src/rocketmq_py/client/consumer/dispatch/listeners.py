@@ -13,8 +13,8 @@ from operator import length_hint
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
+from rocketmq_py.core.consumer.consume_result import ACK_ALL, read_result, split_batch
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
-from rocketmq_py.core.consumer.settle import ACK_ALL, read_result, settle
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import ConsumeResult, MessageExt, MessageQueue, OrderlyResult
 
@@ -83,7 +83,9 @@ class ConsumeRequest:
         self.calls = len(arguments)
         self._arguments = arguments
         self._source: Iterator[Any] = iter(arguments)
-        self.pending: Iterator[Any] = filter(self._may_begin, self._source) if queue.lapses else self._source
+        self.pending: Iterator[Any] = (
+            filter(self._may_begin, self._source) if queue.has_invisible_time else self._source
+        )
         self.lapsed: list[MessageExt] = []
         self.exhausted = False
         self.seconds = 0.0  # of all workers; for statistics, so that two may add at once
@@ -237,7 +239,7 @@ class _Batched:
     def _settle(
         self, request: ConsumeRequest, messages: list[MessageExt], returned: object, context: ConsumeContext
     ) -> None:
-        done, failed = settle(_checked_result(returned, self._call), messages, context.ack_index)
+        done, failed = split_batch(_checked_result(returned, self._call), messages, context.ack_index)
         request.done.extend(done)
         request.failed.extend([ListenerFailure(message, context.delay_level) for message in failed])
 

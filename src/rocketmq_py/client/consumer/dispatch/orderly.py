@@ -20,7 +20,7 @@ from rocketmq_py.client.consumer.dispatch.run_workers import RunTasks, RunThread
 from rocketmq_py.client.consumer.options import PushOptions
 from rocketmq_py.core.consumer.consume_stats import ConsumeStats
 from rocketmq_py.core.consumer.offset_table import OffsetTable
-from rocketmq_py.core.consumer.orderly import PAUSES, End, OrderedQueue, Run, pause_of
+from rocketmq_py.core.consumer.orderly import PAUSES, OrderedQueue, OrderlyRun, RunEnd, suspend_seconds
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.model import MessageExt
 from rocketmq_py.protocol.names import is_retry_topic
@@ -36,7 +36,7 @@ class _QueueState:
 
     def __init__(self, queue: OrderedQueue) -> None:
         self.queue = queue
-        self.run: Run | None = None
+        self.run: OrderlyRun | None = None
         self.task: asyncio.Task[None] | None = None
         self.began = 0.0
         self.pause: asyncio.TimerHandle | None = None
@@ -182,7 +182,7 @@ class OrderlyDispatcher:
             self._spawn(self._dead_letter_all(state, messages, auto_commit=True))
             return
         state.began = monotonic()
-        state.run = run = Run(state.queue, messages, listener.batch_size, state.began)
+        state.run = run = OrderlyRun(state.queue, messages, listener.batch_size, state.began)
         self._ticker = self._ticker or self._loop.call_later(TICK, self._tick)
         done = partial(self._over, state, run)
         if listener.is_async:
@@ -205,7 +205,7 @@ class OrderlyDispatcher:
             self._settle(run)
         self._ticker = self._loop.call_later(TICK, self._tick) if running else None
 
-    def _settle(self, run: Run) -> None:
+    def _settle(self, run: OrderlyRun) -> None:
         queue = run.queue
         consumed, offset = run.settle()
         if not consumed and offset is None:
@@ -217,26 +217,26 @@ class OrderlyDispatcher:
         self._settled(queue)
 
     def _remember(self, queue: OrderedQueue, offset: int) -> None:
-        if not queue.lapses:  # else each message is acked by itself
+        if not queue.has_invisible_time:  # else each message is acked by itself
             self._offsets.update(queue.queue, offset, increase_only=False)
 
-    def _over(self, state: _QueueState, run: Run) -> None:
+    def _over(self, state: _QueueState, run: OrderlyRun) -> None:
         """A run has come to its end, or its worker to a sudden one."""
         state.run = state.task = None
         self._settle(run)
         self._stats(run.messages[0].topic).consumed.add(run.calls, monotonic() - state.began)
-        if run.end is End.SUSPEND:
+        if run.end is RunEnd.SUSPEND:
             self._failed(state, run)
             return
-        if run.end is End.ROLLBACK:
+        if run.end is RunEnd.ROLLBACK:
             run.queue.rollback()
-        if run.end in (End.ROLLBACK, None):  # None: what ended the worker was no exception of the usual kind
-            self._rest(state, pause_of(run.asked_pause, self._suspend))
-        elif run.end is End.TIME:
+        if run.end in (RunEnd.ROLLBACK, None):  # None: what ended the worker was no exception of the usual kind
+            self._rest(state, suspend_seconds(run.requested_pause, self._suspend))
+        elif run.end is RunEnd.TIME:
             self._rest(state, PAUSES[0])
-        elif run.end is End.UNLOCKED:
+        elif run.end is RunEnd.UNLOCKED:
             self._unlocked()
-        self._free(state, go_on=run.end is End.EMPTY)
+        self._free(state, go_on=run.end is RunEnd.EMPTY)
 
     def _free(self, state: _QueueState, *, go_on: bool) -> None:
         state.idle.set()
@@ -255,7 +255,7 @@ class OrderlyDispatcher:
 
     # -- failures
 
-    def _failed(self, state: _QueueState, run: Run) -> None:
+    def _failed(self, state: _QueueState, run: OrderlyRun) -> None:
         """Counts a failed delivery; those that were the last are taken out of the way."""
         stats = self._stats(run.messages[0].topic)
         stats.failed.add(len(run.failed))
@@ -265,7 +265,7 @@ class OrderlyDispatcher:
             if message.reconsume_times < self._max_times:
                 message.reconsume_times += 1
         if len(dead) < len(run.failed):
-            self._rest(state, pause_of(run.asked_pause, self._suspend))
+            self._rest(state, suspend_seconds(run.requested_pause, self._suspend))
         if dead:
             self._spawn(self._dead_letter_all(state, dead, auto_commit=run.auto_commit))
         else:
@@ -281,7 +281,7 @@ class OrderlyDispatcher:
             for message in messages[gone:]:
                 message.reconsume_times += 1
             if gone < len(messages) and state.pause is None:
-                self._rest(state, pause_of(None, self._suspend))
+                self._rest(state, suspend_seconds(None, self._suspend))
             self._free(state, go_on=state.pause is None)
 
     def _release(self, queue: OrderedQueue, messages: Sequence[MessageExt], *, auto_commit: bool) -> None:

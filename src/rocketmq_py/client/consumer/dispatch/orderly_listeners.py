@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any
 
 from rocketmq_py.client.consumer.dispatch.listeners import RAISED, AnyListener, name_of, result_of_exception, shape_of
-from rocketmq_py.core.consumer.orderly import Run, read_orderly_result
+from rocketmq_py.core.consumer.orderly import OrderlyRun, read_orderly_result
 from rocketmq_py.model import MessageExt, MessageQueue, OrderlyResult
 
 _log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class OrderlyListener:
         self.batch_size = batch_size
         self._call: Callable[..., Any] = function
 
-    def consume(self, run: Run) -> None:
+    def consume(self, run: OrderlyRun) -> None:
         """Takes a run to its end with a plain function."""
         while (batch := run.next(monotonic())) is not None:
             context = OrderlyContext(run.queue.queue)
@@ -58,7 +58,7 @@ class OrderlyListener:
                 returned = result_of_exception(e, batch)
             self._report(run, batch, returned, context)
 
-    async def aconsume(self, run: Run) -> None:
+    async def aconsume(self, run: OrderlyRun) -> None:
         """As :meth:`consume`, with an ``async def``."""
         while (batch := run.next(monotonic())) is not None:
             context = OrderlyContext(run.queue.queue)
@@ -68,7 +68,7 @@ class OrderlyListener:
                 returned = result_of_exception(e, batch)
             self._report(run, batch, returned, context)
 
-    def _report(self, run: Run, batch: Sequence[MessageExt], returned: object, context: OrderlyContext) -> None:
+    def _report(self, run: OrderlyRun, batch: Sequence[MessageExt], returned: object, context: OrderlyContext) -> None:
         result = read_orderly_result(returned)
         if result is None:
             _log.error(

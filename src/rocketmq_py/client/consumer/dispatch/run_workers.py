@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from rocketmq_py.client.consumer.dispatch.worker_pool import post
-from rocketmq_py.core.consumer.orderly import Run
+from rocketmq_py.core.consumer.orderly import OrderlyRun
 
 Job = Callable[[], object]
 
@@ -29,14 +29,14 @@ class RunThreads:
     def __init__(self, size: int, name: str) -> None:
         self._size = size
         self._name = name
-        self._jobs: SimpleQueue[tuple[Run, Job, Job] | None] = SimpleQueue()
+        self._jobs: SimpleQueue[tuple[OrderlyRun, Job, Job] | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._numbers = itertools.count(1)
-        self._at: dict[threading.Thread, Run] = {}
+        self._at: dict[threading.Thread, OrderlyRun] = {}
         self._under_way = 0
         self._loop = asyncio.get_running_loop()
 
-    def submit(self, run: Run, job: Job, done: Job) -> None:
+    def submit(self, run: OrderlyRun, job: Job, done: Job) -> None:
         """Has a thread do ``job``, which takes ``run`` to its end, and the loop ``done`` after that."""
         self._under_way += 1
         self._jobs.put((run, job, done))
@@ -54,7 +54,7 @@ class RunThreads:
         """Whether ``thread`` is one of the workers."""
         return thread in self._threads or thread in self._at
 
-    def workers_on(self, run: Run) -> list[threading.Thread]:
+    def workers_on(self, run: OrderlyRun) -> list[threading.Thread]:
         """The thread that takes a run to its end, if one has taken it up."""
         return [thread for thread, its in self._at.copy().items() if its is run]
 

@@ -161,7 +161,7 @@ class ThreadPool:
             request.seconds += spent
             if request.is_complete:
                 self._completed(request)
-            self._work_queue.width.learn(calls, spent)
+            self._work_queue.width.record(calls, spent)
 
     def _next(self, gate: threading.Lock, me: threading.Thread) -> ConsumeRequest | None:
         """The slice to work on, after a sleep if need be; None at the end."""
@@ -250,7 +250,7 @@ class TaskPool:
                 request.seconds += spent
                 if request.is_complete:
                     self._completed(request)
-                self._work_queue.width.learn(calls, spent)
+                self._work_queue.width.record(calls, spent)
                 await asyncio.sleep(0)  # a listener that never waits must not keep the loop to itself
         finally:
             self._work_queue.awake -= 1

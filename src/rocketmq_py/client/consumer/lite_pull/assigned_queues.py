@@ -14,7 +14,7 @@ from rocketmq_py.client.consumer.lite_pull.pull_loop import LitePullLoop
 from rocketmq_py.core.consumer.lite_pull import MessageCache
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies.common import SubscriptionData
+from rocketmq_py.protocol.bodies.client import SubscriptionData
 
 
 class AssignedQueues:

@@ -33,7 +33,7 @@ from rocketmq_py.client.hooks.tracing import PollTrace, Trace, Tracer
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.errors import ClosedError, ConfigError, NotAssigned, OffsetIllegal
 from rocketmq_py.model import ConsumeFromWhere, MessageExt, MessageQueue
-from rocketmq_py.protocol.bodies.common import ConsumerData, SubscriptionData
+from rocketmq_py.protocol.bodies.client import ConsumerData, SubscriptionData
 from rocketmq_py.protocol.names import check_topic
 from rocketmq_py.tasks import Background
 

@@ -68,6 +68,6 @@ class Handoff:
 
     def fill(self, cache: MessageCache) -> None:
         """Put batches out."""
-        while len(self._ready) < _MOST and (batch := cache.lend()) is not None:
+        while len(self._ready) < _MOST and (batch := cache.borrow_batch()) is not None:
             self._ready.append(batch)
         self._fresh_until = monotonic() + _FRESH_SECONDS

@@ -18,17 +18,17 @@ from rocketmq_py.client.consumer.failure_log import FailureLog
 from rocketmq_py.client.consumer.filters import check_version
 from rocketmq_py.client.consumer.lite_pull.options import LitePullOptions
 from rocketmq_py.client.consumer.offsets import broker_of
-from rocketmq_py.core.consumer.flow_control import STATE_DELAY, Admission, PullStep, failure_delay
+from rocketmq_py.core.consumer.flow_control import STATE_DELAY, PullDecision, PullStep, failure_delay
 from rocketmq_py.core.consumer.lite_pull import PULL_FLAGS, MessageCache
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
-from rocketmq_py.core.consumer.pull_result import received
+from rocketmq_py.core.consumer.pull_result import pulled_messages
 from rocketmq_py.core.consumer.subscription import is_tag_type
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import BrokerError, RocketMQError, TopicNotExist
-from rocketmq_py.protocol.bodies.common import SubscriptionData
+from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.headers.common import PullMessage, PullResponse
+from rocketmq_py.protocol.headers.pull import PullMessage, PullResponse
 from rocketmq_py.remoting.connection import Connection, settler
 
 _log = logging.getLogger(__name__)
@@ -110,9 +110,9 @@ class LitePullLoop:
                 _log.exception("pulling %s at %s failed", self._process.queue, self._offset)
                 await asyncio.sleep(STATE_DELAY)
 
-    def _admit(self, coming: int = 0, coming_bytes: int = 0) -> Admission:
+    def _admit(self, coming: int = 0, coming_bytes: int = 0) -> PullDecision:
         running = self._group.state is ConsumerState.RUNNING
-        return self._cache.admit(self._process, running=running, coming=coming, coming_bytes=coming_bytes)
+        return self._cache.decide_pull(self._process, running=running, coming=coming, coming_bytes=coming_bytes)
 
     async def _wait(self, seconds: float) -> None:
         """Waits, but no longer than until something changes that a pull could wait for."""
@@ -221,7 +221,7 @@ class LitePullLoop:
 
     def _take(self, asked: _PendingPull, reply: Reply, header: PullResponse) -> None:
         broker_name, tags = self._process.queue.broker_name, asked.subscription.tags_set
-        messages = received(reply.body, header, broker_name, tags) if reply.code == _FOUND else []
+        messages = pulled_messages(reply.body, header, broker_name, tags) if reply.code == _FOUND else []
         if messages:
             self._cache.put(self._process, messages, header.max_offset)
             self._arrived()

@@ -25,14 +25,14 @@ from rocketmq_py.client.consumer.rebalance.queue_lock import NoQueueLock
 from rocketmq_py.client.consumer.rebalance.rebalancer import Rebalancer
 from rocketmq_py.client.consumer.send_message_back import SendMessageBack
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
-from rocketmq_py.core.consumer.pull_result import received
+from rocketmq_py.core.consumer.pull_result import pulled_messages
 from rocketmq_py.core.consumer.subscription import is_tag_type
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, OffsetIllegal, RocketMQError
 from rocketmq_py.model import ConsumeFromWhere, MessageExt, MessageQueue, PullResult, PullStatus
-from rocketmq_py.protocol.bodies.common import ConsumerData, SubscriptionData
+from rocketmq_py.protocol.bodies.client import ConsumerData, SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.headers.common import PullMessage, PullResponse
+from rocketmq_py.protocol.headers.pull import PullMessage, PullResponse
 from rocketmq_py.protocol.names import check_topic
 from rocketmq_py.protocol.sys_flag import PULL_SUBSCRIPTION, PULL_SUSPEND
 from rocketmq_py.wire.command import Command
@@ -197,7 +197,7 @@ class PullConsumer(PullMember, GroupMember):
         self._broker_ids[queue] = found.suggest_which_broker_id
         messages: list[MessageExt] = []
         if reply.code == ResponseCode.SUCCESS:
-            messages = received(reply.body, found, queue.broker_name, subscription.tags_set)
+            messages = pulled_messages(reply.body, found, queue.broker_name, subscription.tags_set)
         self._group.stats(queue.topic).pulled.add(len(messages), 0.0)
         return PullResult(_STATUS[reply.code], found.next_begin_offset, found.min_offset, found.max_offset, messages)
 

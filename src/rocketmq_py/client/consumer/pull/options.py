@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from rocketmq_py.client.client_instance import ClientSettings
 from rocketmq_py.client.consumer.options import PushOptions
 from rocketmq_py.core.consumer.allocation import Allocation, Average
-from rocketmq_py.core.consumer.settle import DEFAULT_MAX_RECONSUME
+from rocketmq_py.core.consumer.consume_result import DEFAULT_MAX_RECONSUME
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import MessageModel
 

@@ -27,7 +27,7 @@ from rocketmq_py.client.hooks.hooks import ConsumeHook, hooked
 from rocketmq_py.client.hooks.tracing import ConsumeTrace, Trace, Tracer
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import MessageExt, MessageQueue
-from rocketmq_py.protocol.bodies.common import ConsumerData
+from rocketmq_py.protocol.bodies.client import ConsumerData
 from rocketmq_py.protocol.names import check_topic
 
 _log = logging.getLogger(__name__)
@@ -269,7 +269,7 @@ class PushConsumer(GroupMember):
         """Goes on from other offsets, smaller or greater, in those of the queues that are ours."""
         for queue, offset in offsets.items():
             process = self._group.queues.get(queue)
-            if process is not None and not process.lapses and self._runtime is not None:
+            if process is not None and not process.has_invisible_time and self._runtime is not None:
                 await self._runtime.rebalancer.reset(process, offset)
 
     def running_info(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
 from rocketmq_py.client.consumer.dispatch import listeners, orderly_listeners
 from rocketmq_py.client.consumer.dispatch.concurrent import ConcurrentDispatcher, Dispatcher, ListenerCall
 from rocketmq_py.client.consumer.dispatch.worker_pool import post
-from rocketmq_py.core.consumer.stuck_listeners import Stuck, place
+from rocketmq_py.core.consumer.stuck_listeners import StuckCall, call_position
 from rocketmq_py.model import MessageExt
 from rocketmq_py.tasks import Background
 
@@ -72,7 +72,7 @@ class ListenerWatch:
         for one in looked.stuck:
             self._tell(one, calls[one.key])
         for key, seconds in looked.ended:
-            queue, offset = place(key)
+            queue, offset = call_position(key)
             _log.warning(
                 "the listener of group %s has ended with %s at %d after %.1f s",
                 self._group.name,
@@ -84,8 +84,8 @@ class ListenerWatch:
             self._expire_at = now + self._group.options.consume_timeout
             await self._expire(now)
 
-    def _tell(self, stuck: Stuck, call: ListenerCall) -> None:
-        queue, offset = place(stuck.key)
+    def _tell(self, stuck: StuckCall, call: ListenerCall) -> None:
+        queue, offset = call_position(stuck.key)
         where = "\n".join(f"{_name(worker)}:\n{stack_of(worker)}" for worker in call.workers)
         _log.warning(
             "the listener of group %s has been at work for %.1f s on %s at %d (%d messages, message id %s, %d held of "
@@ -102,7 +102,7 @@ class ListenerWatch:
             return  # in order, nothing can be passed over
         timeout = self._group.options.consume_timeout
         for queue in list(self._group.queues.values()):
-            if queue.lapses:
+            if queue.has_invisible_time:
                 continue  # its broker sees to that
 
             def is_expired(message: MessageExt, queue: object = queue) -> bool:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from rocketmq_py.client.consumer.consumer_group import ConsumerGroup, ConsumerState
 from rocketmq_py.client.consumer.failure_log import FailureLog
 from rocketmq_py.client.consumer.pop_calls import AttemptIds, PopAnswer, PopCalls
-from rocketmq_py.core.consumer.flow_control import STATE_DELAY, PullStep, admit, failure_delay
-from rocketmq_py.core.pop.receipts import Popped, PopQueue, init_mode
+from rocketmq_py.core.consumer.flow_control import STATE_DELAY, PullStep, decide_pull, failure_delay
+from rocketmq_py.core.pop.receipts import PoppedMessage, PopQueue, init_mode
 from rocketmq_py.errors import RocketMQError
 
 _log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class PopLoop:
         queue: PopQueue,
         calls: PopCalls,
         deliver: Deliver,
-        give_back: Callable[[Sequence[Popped]], None],
+        give_back: Callable[[Sequence[PoppedMessage]], None],
     ) -> None:
         self._group = group
         self._queue = queue
@@ -60,7 +60,7 @@ class PopLoop:
         """Pops until the queue is dropped."""
         while not self._queue.dropped:
             self._queue.pulled_at = self._group.now()
-            admission = admit(
+            admission = decide_pull(
                 self._queue,
                 self._group.options.pop_limits,
                 running=self._group.state is ConsumerState.RUNNING,

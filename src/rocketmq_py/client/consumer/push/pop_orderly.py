@@ -17,7 +17,7 @@ from rocketmq_py.client.consumer.dispatch.orderly import OrderlyDispatcher
 from rocketmq_py.client.consumer.pop_calls import PopCalls
 from rocketmq_py.client.consumer.push.pop_strategy import PopAcks
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
-from rocketmq_py.core.pop.receipts import RENEW_AT, Popped, PopQueue, PopRun, runs_of
+from rocketmq_py.core.pop.receipts import RENEW_AT, PoppedMessage, PopQueue, PopRun, split_by_queue
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.model import MessageExt, MessageQueue
 
@@ -39,9 +39,9 @@ class OrderlyPopDelivery:
         self._latest: dict[MessageQueue, PopRun] = {}
         self._running: set[asyncio.Task[None]] = set()
 
-    def take(self, queue: PopQueue, popped: Sequence[Popped], lapse: float) -> None:
-        queue.take(popped, lapse)
-        for run in runs_of(queue, popped, self._group.now(), lapse):
+    def take(self, queue: PopQueue, popped: Sequence[PoppedMessage], visible_at: float) -> None:
+        queue.take(popped, visible_at)
+        for run in split_by_queue(queue, popped, self._group.now(), visible_at):
             self._over[run] = asyncio.Event()
             before, self._latest[run.queue] = self._latest.get(run.queue), run
             task = asyncio.ensure_future(self._consume(run, before))
@@ -101,16 +101,16 @@ class OrderlyPopDelivery:
                 return
             asked_at = self._group.now()
             if await self._extend(run, run.waiting(), asked_at + invisible):
-                run.lapse = asked_at + invisible
+                run.visible_at = asked_at + invisible
             elif not run.is_usable(self._group.now()):
                 _log.warning("%d messages of %s are delivered again: their time is over", run.count, run.queue)
                 return
 
-    async def _extend(self, run: PopRun, messages: Sequence[MessageExt], lapse: float) -> bool:
+    async def _extend(self, run: PopRun, messages: Sequence[MessageExt], visible_at: float) -> bool:
         try:
             for one in run.owner.receipts(messages):
                 receipt = await self._calls.extend(one, self._group.options.pop_invisible_time)
-                run.owner.renew(one.message, receipt, lapse)
+                run.owner.renew(one.message, receipt, visible_at)
         except RocketMQError as e:
             _log.warning("messages of %s cannot be kept for longer: %s", run.queue, e)
             return False

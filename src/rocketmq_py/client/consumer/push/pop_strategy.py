@@ -16,7 +16,7 @@ from rocketmq_py.client.consumer.dispatch.concurrent import Dispatcher
 from rocketmq_py.client.consumer.pop_calls import PopAnswer, PopCalls
 from rocketmq_py.client.consumer.push.pop_loop import PopLoop
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
-from rocketmq_py.core.pop.receipts import GIVE_BACK, Popped, PopQueue, is_worn_out, retry_delay
+from rocketmq_py.core.pop.receipts import GIVE_BACK, PoppedMessage, PopQueue, are_retries_used_up, retry_delay
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.model import MessageExt
 
@@ -32,8 +32,8 @@ DeadLetter = Callable[[MessageExt], Coroutine[Any, Any, bool]]
 class PopDelivery(Protocol):
     """The way of popped messages to listeners."""
 
-    def take(self, queue: PopQueue, popped: Sequence[Popped], lapse: float) -> None:
-        """Has listeners consume messages, ours until ``lapse``."""
+    def take(self, queue: PopQueue, popped: Sequence[PoppedMessage], visible_at: float) -> None:
+        """Has listeners consume messages, ours until ``visible_at``."""
         ...
 
     def drop(self, queue: PopQueue) -> None:
@@ -59,12 +59,12 @@ class PopAcks:
         self._group = group
         self._calls = calls
         self._dead_letter = dead_letter
-        self._outbox: list[tuple[Popped, float]] = []
+        self._outbox: list[tuple[PoppedMessage, float]] = []
         self._acking: asyncio.Task[None] | None = None
         self._work: set[asyncio.Future[Any]] = set()
         self._closing = False
 
-    def done(self, popped: Sequence[tuple[Popped, float]]) -> None:
+    def done(self, popped: Sequence[tuple[PoppedMessage, float]]) -> None:
         """Has messages acked; beside each stands when it lapses."""
         self._outbox += popped
         if self._outbox and self._acking is None:
@@ -76,7 +76,7 @@ class PopAcks:
         self._work.add(task)
         task.add_done_callback(self._work.discard)
 
-    def give_back(self, popped: Sequence[Popped]) -> None:
+    def give_back(self, popped: Sequence[PoppedMessage]) -> None:
         """Has messages delivered again soon that were popped for nobody."""
         if popped:
             self.begin(self._calls.give_back(popped, GIVE_BACK))
@@ -86,22 +86,22 @@ class PopAcks:
 
         What the broker does not hear of it finds out itself when the message lapses: either way it is certain.
         """
-        lapse = self._group.now() + self._group.options.pop_invisible_time
+        visible_at = self._group.now() + self._group.options.pop_invisible_time
         popped = queue.release(message, self._group.now())
         if popped is None:
             _log.warning("%r failed after its time was over: it is being delivered again already", message)
-        elif is_worn_out(message.reconsume_times, self._group.options.most_reconsume_times, level):
-            await self.dead_letter(popped, lapse)
+        elif are_retries_used_up(message.reconsume_times, self._group.options.most_reconsume_times, level):
+            await self.dead_letter(popped, visible_at)
         else:
             await self._hide(popped, retry_delay(message.reconsume_times, level))
         return True
 
-    async def dead_letter(self, popped: Popped, lapse: float) -> None:
+    async def dead_letter(self, popped: PoppedMessage, visible_at: float) -> None:
         """Has a message kept as a dead letter, and not delivered again once that is certain."""
         if await self._dead_letter(popped.message):
-            self.done([(popped, lapse)])
+            self.done([(popped, visible_at)])
 
-    async def _hide(self, popped: Popped, seconds: float) -> None:
+    async def _hide(self, popped: PoppedMessage, seconds: float) -> None:
         try:
             await self._calls.extend(popped, seconds)
         except RocketMQError as e:
@@ -124,14 +124,14 @@ class PopAcks:
         finally:
             self._acking = None
 
-    async def _ack(self, messages: Sequence[tuple[Popped, float]]) -> None:
-        lapses = {id(popped.message): lapse for popped, lapse in messages}
+    async def _ack(self, messages: Sequence[tuple[PoppedMessage, float]]) -> None:
+        has_invisible_time = {id(popped.message): visible_at for popped, visible_at in messages}
         for part, error in await self._calls.ack([popped for popped, _ in messages]):
             _log.warning("acking %d messages of group %s failed: %s", len(part), self._group.name, error)
             if error.retryable and not self._closing:
-                self.begin(self._again([(popped, lapses[id(popped.message)]) for popped in part]))
+                self.begin(self._again([(popped, has_invisible_time[id(popped.message)]) for popped in part]))
 
-    async def _again(self, messages: Sequence[tuple[Popped, float]]) -> None:
+    async def _again(self, messages: Sequence[tuple[PoppedMessage, float]]) -> None:
         await asyncio.sleep(ACK_AGAIN)
         self.done(messages)
 
@@ -151,8 +151,8 @@ class ConcurrentPopDelivery:
         self._dispatcher = dispatcher
         self._acks = receipts
 
-    def take(self, queue: PopQueue, popped: Sequence[Popped], lapse: float) -> None:
-        queue.take(popped, lapse)
+    def take(self, queue: PopQueue, popped: Sequence[PoppedMessage], visible_at: float) -> None:
+        queue.take(popped, visible_at)
         self._dispatcher.submit(queue, [message for message, _ in popped])
 
     def drop(self, queue: PopQueue) -> None:
@@ -190,15 +190,15 @@ class PopStrategy:
         )  # fmt: skip
         self._loops[queue] = asyncio.ensure_future(popper.run())
 
-    def _deliver(self, queue: PopQueue, answer: PopAnswer, lapse: float) -> None:
+    def _deliver(self, queue: PopQueue, answer: PopAnswer, visible_at: float) -> None:
         most = self._group.options.most_reconsume_times
-        self._acks.done([(popped, lapse) for popped in answer.unwanted])
+        self._acks.done([(popped, visible_at) for popped in answer.unwanted])
         worn = [popped for popped in answer.popped if popped.message.reconsume_times > most]
         for popped in worn:
-            self._acks.begin(self._acks.dead_letter(popped, lapse))
+            self._acks.begin(self._acks.dead_letter(popped, visible_at))
         alive = [popped for popped in answer.popped if popped not in worn] if worn else answer.popped
         if alive:
-            self._listeners.take(queue, alive, lapse)
+            self._listeners.take(queue, alive, visible_at)
 
     def drop(self, queue: PopQueue) -> None:
         """Ends the popping; what a pop under way brings is given back."""

@@ -18,9 +18,16 @@ from rocketmq_py.client.consumer.dispatch.concurrent import Dispatcher
 from rocketmq_py.client.consumer.failure_log import FailureLog
 from rocketmq_py.client.consumer.filters import check_version
 from rocketmq_py.client.consumer.offsets import broker_of
-from rocketmq_py.core.consumer.flow_control import STATE_DELAY, Admission, PullStep, admit, failure_delay, pull_flags
+from rocketmq_py.core.consumer.flow_control import (
+    STATE_DELAY,
+    PullDecision,
+    PullStep,
+    decide_pull,
+    failure_delay,
+    pull_flags,
+)
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
-from rocketmq_py.core.consumer.pull_result import received, restore_topic
+from rocketmq_py.core.consumer.pull_result import pulled_messages, restore_topic
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import (
@@ -32,9 +39,9 @@ from rocketmq_py.errors import (
     TopicNotExist,
 )
 from rocketmq_py.model import MessageExt, MessageQueue
-from rocketmq_py.protocol.bodies.common import SubscriptionData
+from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.headers.common import PullMessage, PullResponse
+from rocketmq_py.protocol.headers.pull import PullMessage, PullResponse
 from rocketmq_py.protocol.pop_handle import normal_topic
 from rocketmq_py.remoting.connection import Connection, settler
 
@@ -119,9 +126,9 @@ class PullLoop:
             if pause:
                 await asyncio.sleep(pause)
 
-    def _admit(self, coming: int = 0, coming_bytes: int = 0) -> Admission:
+    def _admit(self, coming: int = 0, coming_bytes: int = 0) -> PullDecision:
         group, topic = self._group, self._queue.queue.topic
-        return admit(
+        return decide_pull(
             self._queue,
             group.limits.get(topic) or group.options.limits,
             running=group.state is ConsumerState.RUNNING,
@@ -268,7 +275,7 @@ class PullLoop:
         source = self._queue.queue
         # A pull that a broker held meanwhile was filtered by what is wanted now, not by what was when it was asked.
         wanted = self._group.subscriptions.get(source.topic, pulled.asked.subscription)
-        messages = received(pulled.body, pulled.header, source.broker_name, wanted.tags_set)
+        messages = pulled_messages(pulled.body, pulled.header, source.broker_name, wanted.tags_set)
         if source.topic == self._group.retry_topic:
             restore_topic(messages, source.topic)
         elif self._group.is_pop_retry(source.topic):

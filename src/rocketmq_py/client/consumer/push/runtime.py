@@ -103,7 +103,7 @@ class PushRuntime:
 
     def _release(self, queue: ProcessQueue) -> None:
         self.fetcher.drop(queue)
-        if not queue.lapses:
+        if not queue.has_invisible_time:
             self.dispatcher.drop(queue)
 
     async def _reset(self, queue: ProcessQueue, offset: int, next_offset: int) -> None:
@@ -161,7 +161,7 @@ class MessageFetcher:
 
     def wake(self, queue: ProcessQueue) -> None:
         """The queue holds less than before."""
-        (self._pop if queue.lapses else self._pull).wake(queue)
+        (self._pop if queue.has_invisible_time else self._pull).wake(queue)
 
     def wake_all(self) -> None:
         """The consumer fetches messages again."""

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
 from rocketmq_py.core.consumer.subscription import differences
 from rocketmq_py.errors import RocketMQError
-from rocketmq_py.protocol.bodies.common import ConsumerConnection
+from rocketmq_py.protocol.bodies.client import ConsumerConnection
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers.common import GroupHeader
+from rocketmq_py.protocol.headers.group import GroupHeader
 
 _log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import NoRouteError, RocketMQError
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies.common import LockBatchRequest, LockBatchResponse, MessageQueueBody
+from rocketmq_py.protocol.bodies.client import LockBatchRequest, LockBatchResponse, MessageQueueBody
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.tasks import Background
 
@@ -166,7 +166,7 @@ class BrokerQueueLock:
 
     def _held(self) -> list[OrderedQueue]:
         held = (*self._group.queues.values(), *self._group.leaving.values())
-        return [_ordered(process) for process in held if not process.lapses]
+        return [_ordered(process) for process in held if not process.has_invisible_time]
 
     async def renew(self) -> None:
         """Renews the locks of all queues, those included whose listeners have not ended yet."""

@@ -16,14 +16,14 @@ from rocketmq_py.client.consumer.rebalance.broker_assignment import BrokerAssign
 from rocketmq_py.client.consumer.rebalance.group_check import GroupCheck
 from rocketmq_py.client.consumer.rebalance.queue_lock import QueueLock
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
-from rocketmq_py.core.consumer.rebalance import next_round, plan
+from rocketmq_py.core.consumer.rebalance import plan_rebalance, rebalance_delay
 from rocketmq_py.core.pop.receipts import PopQueue
 from rocketmq_py.core.route import TopicRoute, pick_address
 from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, RocketMQError
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies.common import ConsumerIdList
+from rocketmq_py.protocol.bodies.client import ConsumerIdList
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers.common import GroupHeader
+from rocketmq_py.protocol.headers.group import GroupHeader
 from rocketmq_py.protocol.names import is_retry_topic
 from rocketmq_py.tasks import Background
 
@@ -90,7 +90,7 @@ class Rebalancer:
     async def _pause(self, began: float, *, balanced: bool) -> None:
         """Waits for the next round's time, or for a trigger and then the least time between two rounds."""
         now = self._group.now
-        wait = next_round(now() - began, balanced=balanced, triggered=False)
+        wait = rebalance_delay(now() - began, balanced=balanced, triggered=False)
         if self._missing:
             wait = min(wait, self._missing_wait)
             self._missing_wait *= 2
@@ -100,7 +100,7 @@ class Rebalancer:
         except TimeoutError:
             return
         self._wake.clear()
-        await asyncio.sleep(next_round(now() - began, balanced=balanced, triggered=True))
+        await asyncio.sleep(rebalance_delay(now() - began, balanced=balanced, triggered=True))
 
     # -- one round
 
@@ -140,7 +140,7 @@ class Rebalancer:
             return route is None  # what is missing is looked for at a pace of its own
         me = self._group.instance.client_id
         wanted = self._wanted(route, members)
-        change = plan(self._group.owned(topic), wanted, self._group.now(), rebuild=self._rebuild)
+        change = plan_rebalance(self._group.owned(topic), wanted, self._group.now(), rebuild=self._rebuild)
         await self._release_queues(change.lost)
         taken = await self._queue_lock.take(change.gained) if change.gained else []
         self._add_queues(taken, alone=members == [me])
@@ -169,8 +169,12 @@ class Rebalancer:
         if assignments.follow(topic, assigned):
             self.trigger()
         owned, now = self._group.owned(topic), self._group.now()
-        pull = plan({queue: process for queue, process in owned.items() if not process.lapses}, assigned.pull, now)
-        pop = plan({queue: process for queue, process in owned.items() if process.lapses}, assigned.pop, now)
+        pull = plan_rebalance(
+            {queue: process for queue, process in owned.items() if not process.has_invisible_time}, assigned.pull, now
+        )
+        pop = plan_rebalance(
+            {queue: process for queue, process in owned.items() if process.has_invisible_time}, assigned.pop, now
+        )
         await self._release_queues([*pull.lost, *pop.lost])
         taken = await self._queue_lock.take(pull.gained) if pull.gained else []
         self._add_queues(taken, alone=False)
@@ -247,7 +251,7 @@ class Rebalancer:
         for process in left:
             process.dropped = True
             self._release(process)
-        await self._queue_lock.release([process for process in left if not process.lapses])
+        await self._queue_lock.release([process for process in left if not process.has_invisible_time])
 
     async def _forget_unsubscribed(self) -> None:
         if self._assignments is not None:

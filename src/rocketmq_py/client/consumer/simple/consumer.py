@@ -23,11 +23,11 @@ from rocketmq_py.client.consumer.running_info import Health
 from rocketmq_py.client.consumer.simple.options import LONGEST_INVISIBLE, SimpleOptions, SimpleSettings, check_invisible
 from rocketmq_py.client.consumer.simple.sources import Source, Sources
 from rocketmq_py.client.hooks.hooks import ReceiveHook, tell_received
-from rocketmq_py.core.pop.receipts import GIVE_BACK, BrokerClock, Popped, init_mode
+from rocketmq_py.core.pop.receipts import GIVE_BACK, BrokerClock, PoppedMessage, init_mode
 from rocketmq_py.errors import BadHeader, ClosedError, ConfigError, InvalidReceipt, RocketMQError
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.properties import Property
-from rocketmq_py.protocol.bodies.common import ConsumerData
+from rocketmq_py.protocol.bodies.client import ConsumerData
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.names import check_topic
 from rocketmq_py.protocol.pop_handle import ExtraInfo
@@ -155,7 +155,7 @@ class SimpleConsumer(GroupMember):
     async def _take_apart(self) -> None:
         await self._sources.close()
         spare, self._spare = self._spare, []
-        await self._calls.give_back([Popped(message, _receipt_of(message)) for message, _ in spare], GIVE_BACK)
+        await self._calls.give_back([PoppedMessage(message, _receipt_of(message)) for message, _ in spare], GIVE_BACK)
         await asyncio.gather(*self._background, return_exceptions=True)
         await self._instance.unregister(self)
 
@@ -203,9 +203,9 @@ class SimpleConsumer(GroupMember):
     async def _collect(self, most: int, invisible: float) -> list[MessageExt]:
         """What there is now, up to ``most`` messages."""
         now = self._group.now()
-        found = [message for message, lapse in self._spare if lapse > now][:most]
+        found = [message for message, visible_at in self._spare if visible_at > now][:most]
         self._spare = [one for one in self._spare if one[0] not in found and one[1] > now]
-        lapse = now + invisible
+        visible_at = now + invisible
         try:
             for source in self._sources.in_turn():
                 asked = came = 0
@@ -215,7 +215,7 @@ class SimpleConsumer(GroupMember):
                     came = len(messages)
                     found += messages
         except BaseException:  # who asked for them has gone, or is told of an error: they are the next one's
-            self._spare += [(message, lapse) for message in found]
+            self._spare += [(message, visible_at) for message in found]
             raise
         return found
 
@@ -250,7 +250,7 @@ class SimpleConsumer(GroupMember):
                 self._in_background(self._calls.ack(answer.unwanted))
         return answer
 
-    def _keep_invisible(self, call: asyncio.Task[PopAnswer | None], lapse: float) -> None:
+    def _keep_invisible(self, call: asyncio.Task[PopAnswer | None], visible_at: float) -> None:
         """Saves what a pop brings whose caller does not wait any more."""
 
         def over(done: asyncio.Task[PopAnswer | None]) -> None:
@@ -262,7 +262,7 @@ class SimpleConsumer(GroupMember):
             if self._is_ending:
                 self._in_background(self._calls.give_back(answer.popped, GIVE_BACK))
             else:
-                self._spare += [(one.message, lapse) for one in answer.popped]
+                self._spare += [(one.message, visible_at) for one in answer.popped]
                 self._sources.wake()
 
         call.add_done_callback(over)
@@ -314,7 +314,7 @@ class SimpleConsumer(GroupMember):
         """
         self._check_running()
         wanted = [messages] if isinstance(messages, MessageExt) else list(messages)
-        popped = [Popped(message, _receipt_of(message)) for message in wanted]
+        popped = [PoppedMessage(message, _receipt_of(message)) for message in wanted]
         late = [one for one in popped if self._overdue(one) > 0]
         failures = await self._calls.ack([one for one in popped if one not in late])
         if late:
@@ -337,7 +337,7 @@ class SimpleConsumer(GroupMember):
         self._check_running()
         if not 0 <= duration <= LONGEST_INVISIBLE:
             raise ConfigError(f"duration={duration!r} is out of range: 0 to {LONGEST_INVISIBLE} seconds is allowed")
-        one = Popped(message, _receipt_of(message))
+        one = PoppedMessage(message, _receipt_of(message))
         if self._overdue(one) > 0:
             raise self._invalid([one])
         try:
@@ -348,12 +348,12 @@ class SimpleConsumer(GroupMember):
         message.properties[Property.POP_CK] = receipt
         return receipt
 
-    def _overdue(self, one: Popped) -> float:
+    def _overdue(self, one: PoppedMessage) -> float:
         clock = self._clocks.get(one.receipt.broker_name)
         overdue = None if clock is None else clock.overdue(one.receipt, self._group.now())
         return 0.0 if overdue is None else overdue
 
-    def _invalid(self, late: Sequence[Popped]) -> InvalidReceipt:
+    def _invalid(self, late: Sequence[PoppedMessage]) -> InvalidReceipt:
         first = late[0]
         error = InvalidReceipt(
             ResponseCode.NO_MESSAGE,

@@ -6,7 +6,7 @@ from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
 from rocketmq_py.client.consumer.options import PushOptions
 from rocketmq_py.client.consumer.rebalance.group_check import GroupCheck
-from rocketmq_py.protocol.bodies.common import ConsumerConnection, SubscriptionData
+from rocketmq_py.protocol.bodies.client import ConsumerConnection, SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.wire.command import Command
 from tests.unit.client.scripted import ScriptedNetwork

@@ -19,7 +19,7 @@ from rocketmq_py.errors import (
     SystemError_,
 )
 from rocketmq_py.model import ConsumeFromWhere, MessageExt
-from rocketmq_py.protocol.bodies.common import HeartbeatData
+from rocketmq_py.protocol.bodies.client import HeartbeatData
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.wire.command import Command
 from tests.unit.client.consumer.popbroker import GROUP, PATIENCE, TOPIC, PopBrokers, eventually, record, scenario

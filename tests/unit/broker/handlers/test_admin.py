@@ -1,4 +1,4 @@
-"""Looking messages up, the configuration, how the broker is doing, and what it does not know."""
+"""Queries of messages, the configuration, the runtime info, unknown requests."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from rocketmq_py.broker.stats import Meter
-from rocketmq_py.protocol.bodies.common import KvTable
+from rocketmq_py.protocol.bodies.route import KvTable
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers.common import QueryMessage, ViewMessage
+from rocketmq_py.protocol.headers.pull import QueryMessage, ViewMessage
 from rocketmq_py.wire import fastjson
 from rocketmq_py.wire.record import decode_records
 from tests.unit.broker.harness import Client, InProcess
@@ -51,7 +51,7 @@ def test_settings_under_the_names_of_java(client: Client) -> None:
     assert fastjson.loads(answer.ext["version"]).keys() == {"counter", "stateVersion", "timestamp"}
 
 
-def test_how_the_broker_is_doing(running: InProcess, client: Client) -> None:
+def test_runtime_info(running: InProcess, client: Client) -> None:
     running.turn()
     for _ in range(4):
         client.ask(Code.SEND_MESSAGE_V2, send(properties={"DELAY": "1"}), b"body")
@@ -79,7 +79,7 @@ def test_the_offsets_of_delayed_messages(running: InProcess, client: Client) -> 
 
 
 @pytest.mark.parametrize("code", [354, 513, 1_007, 2_003, 29_999])
-def test_what_the_broker_does_not_know_it_says(client: Client, code: int) -> None:
+def test_unknown_requests_are_refused_by_name(client: Client, code: int) -> None:
     answer = client.ask(code)
     assert (answer.code, answer.remark) == (3, f" request type {int(code)} not supported")
 

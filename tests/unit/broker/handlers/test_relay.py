@@ -1,4 +1,4 @@
-"""What administrators ask of consumers goes over the consumer's connection, and its answer comes back."""
+"""Requests of administrators are forwarded over the consumer's connection, and its answer is returned."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from rocketmq_py.broker.handlers import relay
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.base import Header
-from rocketmq_py.protocol.headers.common import ConsumeMessageDirectly, GetConsumerRunningInfo
+from rocketmq_py.protocol.headers.group import ConsumeMessageDirectly, GetConsumerRunningInfo
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import decode_records
 from tests.unit.broker.harness import Client, InProcess
@@ -37,7 +37,7 @@ async def ask(admin: Client, code: Code, header: Header, consumer: Client, answe
     return admin.heard.pop()
 
 
-def test_what_a_consumer_says_of_itself(client: Client, consumer: Client) -> None:
+def test_running_info_of_a_consumer(client: Client, consumer: Client) -> None:
     header = GetConsumerRunningInfo(consumer_group="g", client_id="c1", jstack_enable=True)
     answer = Command(0, remark="fine", body=b'{"properties":{}}')
     got = asyncio.run(ask(client, Code.GET_CONSUMER_RUNNING_INFO, header, consumer, answer))
@@ -67,7 +67,7 @@ def test_a_message_consumed_on_command(client: Client, consumer: Client) -> None
         (ConsumeMessageDirectly(consumer_group="g", client_id="c1", msg_id="0" * 28 + "FFFF"), "can not find message"),
     ],
 )
-def test_what_cannot_be_passed_on(client: Client, consumer: Client, header: Header, words: str) -> None:
+def test_requests_that_cannot_be_forwarded(client: Client, consumer: Client, header: Header, words: str) -> None:
     running_info = isinstance(header, GetConsumerRunningInfo)
     code = Code.GET_CONSUMER_RUNNING_INFO if running_info else Code.CONSUME_MESSAGE_DIRECTLY
     got = asyncio.run(ask(client, code, header, consumer, None))

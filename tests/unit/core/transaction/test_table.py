@@ -6,30 +6,26 @@ from typing import Any
 
 import pytest
 
-from rocketmq_py.core.transaction.transactions import (
-    COMMIT,
-    ENDED,
-    OPEN,
-    ROLLBACK,
+from rocketmq_py.core.transaction.check import (
     CheckStep,
     HalfMessage,
-    OpProgress,
     Rules,
-    TransactionTable,
-    decode_offsets,
-    decode_places,
-    encode_offsets,
-    encode_places,
-    half_of,
+    decide_check,
     immunity_ms,
+    int_property,
     is_too_late,
-    judge,
-    number,
+    read_half_message,
+)
+from rocketmq_py.core.transaction.table import COMMIT, ENDED, OPEN, ROLLBACK, OpProgress, TransactionTable, run_length
+from rocketmq_py.errors import CorruptRecord
+from rocketmq_py.protocol.half_messages import (
+    decode_half_positions,
+    decode_offsets,
+    encode_half_positions,
+    encode_offsets,
     op_body,
     parse_op_body,
-    row_length,
 )
-from rocketmq_py.errors import CorruptRecord
 
 RULES = Rules(timeout_ms=6_000, check_max=15, reserved_ms=72 * 3_600_000)
 NOW = 1_000_000_000
@@ -65,14 +61,14 @@ def aged(age_ms: int, **more: object) -> HalfMessage:
     ],
 )
 def test_what_is_done_about_a_half_message(half: HalfMessage, step: CheckStep) -> None:
-    assert judge(half, RULES, NOW, NOW) is step
+    assert decide_check(half, RULES, NOW, NOW) is step
 
 
 def test_a_half_message_by_its_properties() -> None:
-    assert half_of({"TRANSACTION_CHECK_TIMES": "3", "CHECK_IMMUNITY_TIME_IN_SECONDS": "9"}, 1, 2) == HalfMessage(
-        1, 2, 3, "9"
-    )
-    assert half_of({"TRANSACTION_CHECK_TIMES": "many"}, 1, 2) == HalfMessage(1, 2)
+    assert read_half_message(
+        {"TRANSACTION_CHECK_TIMES": "3", "CHECK_IMMUNITY_TIME_IN_SECONDS": "9"}, 1, 2
+    ) == HalfMessage(1, 2, 3, "9")
+    assert read_half_message({"TRANSACTION_CHECK_TIMES": "many"}, 1, 2) == HalfMessage(1, 2)
 
 
 @pytest.mark.parametrize(("text", "milliseconds"), [("10", 10_000), ("0", 0), ("-1", 6_000), ("x", 6_000), ("", 6_000)])
@@ -146,13 +142,13 @@ def test_only_the_last_ones_given_up_are_remembered() -> None:
         ledger.give_up(half)
         ledger.advance(half + 1)
     assert (ledger.outcome(0), ledger.outcome(1)) == (ENDED, OPEN)
-    assert ledger.is_unsure(0)
+    assert ledger.may_be_forgotten(0)
     ledger.recall(0)
     assert (ledger.outcome(0), ledger.outcome(1)) == (OPEN, ENDED), "another one is forgotten for it"
     ledger.end(0, COMMIT)
     assert ledger.outcome(0) == ENDED
-    assert not ledger.is_unsure(0), "its end is known"
-    assert not ledger.is_unsure(10_001), "not dealt with yet"
+    assert not ledger.may_be_forgotten(0), "its end is known"
+    assert not ledger.may_be_forgotten(10_001), "not dealt with yet"
 
 
 def test_as_long_as_nothing_is_forgotten_what_is_passed_has_ended() -> None:
@@ -160,7 +156,7 @@ def test_as_long_as_nothing_is_forgotten_what_is_passed_has_ended() -> None:
     ledger.end(0, COMMIT)
     ledger.advance(1)
     assert ledger.outcome(0) == ENDED
-    assert not ledger.is_unsure(0)
+    assert not ledger.may_be_forgotten(0)
 
 
 def test_a_long_queue_is_passed_in_one_step() -> None:
@@ -194,7 +190,7 @@ def test_the_body_of_an_op_message() -> None:
 
 
 def test_numbers_in_properties() -> None:
-    assert [number(text) for text in ("7", "-7", "", "x", None)] == [7, -7, -1, -1, -1]
+    assert [int_property(text) for text in ("7", "-7", "", "x", None)] == [7, -7, -1, -1, -1]
 
 
 # -- many at once
@@ -237,16 +233,16 @@ def test_where_a_closer_look_is_needed_nothing_is_said_to_be_open(first: int, co
 def test_half_messages_next_to_each_other_are_rows(places: list[int], offsets: list[int], rows: list[Any]) -> None:
     found, at = [], 0
     while at < len(places):
-        found.append(row_length(places, offsets, at))
+        found.append(run_length(places, offsets, at))
         at += found[-1][0]
     assert found == rows
 
 
 def test_places_are_read_as_they_were_written() -> None:
     places, offsets = (1 << 40, 7), (3, 0)
-    assert decode_places(encode_places(places, offsets)) == (places, offsets)
+    assert decode_half_positions(encode_half_positions(places, offsets)) == (places, offsets)
     assert decode_offsets(encode_offsets(places)) == places
     with pytest.raises(CorruptRecord, match="31 bytes are no list of offsets"):
-        decode_places(encode_places(places, offsets)[:31])
+        decode_half_positions(encode_half_positions(places, offsets)[:31])
     with pytest.raises(CorruptRecord, match="24 bytes are no list of places"):
-        decode_places(encode_places(places, offsets)[:24])
+        decode_half_positions(encode_half_positions(places, offsets)[:24])

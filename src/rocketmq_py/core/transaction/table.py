@@ -1,70 +1,25 @@
-"""Transactions: which half messages are still open, and what a check does about one of them.
+"""States of half messages and progress of the op queue (TransactionalMessageServiceImpl, EndTransactionProcessor).
 
-Knows the rules of TransactionalMessageServiceImpl and EndTransactionProcessor. Refuses to know stores, connections and
-clocks: offsets are those of the half topic's queue, times are milliseconds, passed in.
+Offsets are those of the half topic's queue.
 """
 
 from __future__ import annotations
 
-import enum
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from struct import pack, unpack
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
-from rocketmq_py.errors import CorruptRecord
-from rocketmq_py.properties import Property
 from rocketmq_py.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_NOT, TRANSACTION_ROLLBACK
 
 COMMIT, ROLLBACK, UNKNOWN = TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, TRANSACTION_NOT
-"""What a producer says of a transaction, as END_TRANSACTION carries it."""
-
-_OFFSET_SIZE = 8
-
+"""The outcome of a transaction as END_TRANSACTION carries it."""
 OPEN = 0
 ENDED = 1
-"""Ended, and nobody remembers how."""
+"""Ended with an outcome that is no longer known."""
 _OPEN_BYTE = bytes((OPEN,))
 _MOST_GIVEN_UP = 10_000
 
 
-def encode_offsets(offsets: Sequence[int]) -> bytes:
-    """Places in the log, as the answer to SEND_HALF_MESSAGES carries them."""
-    return pack(f">{len(offsets)}q", *offsets)
-
-
-def decode_offsets(data: bytes) -> tuple[int, ...]:
-    """What :func:`encode_offsets` was given.
-
-    :raises CorruptRecord: it is cut off.
-    """
-    if len(data) % _OFFSET_SIZE:
-        raise CorruptRecord(f"{len(data)} bytes are no list of offsets: {_OFFSET_SIZE} are expected for each")
-    return unpack(f">{len(data) // _OFFSET_SIZE}q", data)
-
-
-def encode_places(places: Sequence[int], offsets: Sequence[int]) -> bytes:
-    """Where half messages are, as END_TRANSACTIONS carries it.
-
-    :param places: of each its place in the log, and ``offsets`` that in the half topic.
-    """
-    flat = [0] * (2 * len(places))
-    flat[0::2], flat[1::2] = places, offsets
-    return encode_offsets(flat)
-
-
-def decode_places(data: bytes) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """What :func:`encode_places` was given.
-
-    :raises CorruptRecord: it is cut off.
-    """
-    flat = decode_offsets(data)
-    if len(flat) % 2:
-        raise CorruptRecord(f"{len(data)} bytes are no list of places: {2 * _OFFSET_SIZE} are expected for each")
-    return flat[0::2], flat[1::2]
-
-
-def row_length(places: Sequence[int], offsets: Sequence[int], at: int) -> tuple[int, int]:
+def run_length(places: Sequence[int], offsets: Sequence[int], at: int) -> tuple[int, int]:
     """How many half messages from ``at`` on may lie next to each other in log and half topic, and the size of each.
 
     They do if all have this size.
@@ -162,7 +117,7 @@ class TransactionTable:
     def give_up(self, half: int) -> None:
         """Nobody is asked about a half message any more; a producer may still end it.
 
-        Only the last ones are kept in memory. Of all others :meth:`is_unsure`.
+        Only the last ones are kept in memory. Of all others :meth:`may_be_forgotten`.
         """
         self._given_up[half] = None
         if len(self._given_up) > _MOST_GIVEN_UP:
@@ -171,7 +126,7 @@ class TransactionTable:
             self._forget(oldest)
             self._has_forgotten = True
 
-    def is_unsure(self, half: int) -> bool:
+    def may_be_forgotten(self, half: int) -> bool:
         """Whether a half message that counts as ended may have been given up, and forgotten."""
         return self._has_forgotten and self.since <= half < self.base and half not in self._stale
 
@@ -214,80 +169,3 @@ class OpProgress:
         while self._waiting and self._waiting[0][1] < base:
             self.offset = self._waiting.popleft()[0] + 1
         return self.offset
-
-
-def op_body(halves: Iterable[int]) -> bytes:
-    """The body of an op message."""
-    return "".join([f"{half}," for half in halves]).encode()
-
-
-def parse_op_body(body: bytes) -> list[int]:
-    """The half messages an op message ends; what is no number is left out, as Java does."""
-    return [int(text) for text in body.split(b",") if text.isdigit()]
-
-
-# -- checks
-
-
-class CheckStep(enum.Enum):
-    """What a check does about an open half message."""
-
-    CHECK = "store it again and ask a producer of its group"
-    POSTPONE = "store it again and ask nobody yet"
-    WAIT = "end this round: it and all that follow are too young"
-    GIVE_UP = "move it to TRANS_CHECK_MAX_TIME_TOPIC"
-
-
-class Rules(NamedTuple):
-    """Settings of a broker: transactionTimeOut, transactionCheckMax, fileReservedTime."""
-
-    timeout_ms: int
-    check_max: int
-    reserved_ms: int
-
-
-class HalfMessage(NamedTuple):
-    """What counts of an open half message."""
-
-    born_ms: int
-    stored_ms: int
-    checks: int = 0
-    immunity: str | None = None
-
-
-def half_of(properties: Mapping[str, str], born_ms: int, stored_ms: int) -> HalfMessage:
-    """A half message by its properties."""
-    checks = number(properties.get(Property.TRANSACTION_CHECK_TIMES))
-    return HalfMessage(born_ms, stored_ms, max(0, checks), properties.get(Property.CHECK_IMMUNITY_TIME))
-
-
-def judge(half: HalfMessage, rules: Rules, round_began_ms: int, now_ms: int) -> CheckStep:
-    """What to do about an open half message."""
-    age = now_ms - half.born_ms
-    if half.checks >= rules.check_max or age > rules.reserved_ms:
-        return CheckStep.GIVE_UP
-    if half.stored_ms >= round_began_ms:
-        return CheckStep.WAIT
-    if half.immunity is not None:
-        return CheckStep.POSTPONE if age <= immunity_ms(half.immunity, rules.timeout_ms) else CheckStep.CHECK
-    return CheckStep.WAIT if 0 <= age <= rules.timeout_ms else CheckStep.CHECK
-
-
-def immunity_ms(text: str, timeout_ms: int) -> int:
-    """How old a message must be before anyone is asked, by its CHECK_IMMUNITY_TIME_IN_SECONDS."""
-    seconds = number(text)
-    return timeout_ms if seconds == -1 else seconds * 1000
-
-
-def is_too_late(properties: Mapping[str, str], born_ms: int, timeout_ms: int, now_ms: int) -> bool:
-    """Whether a producer that was not asked comes too late, and must wait until it is (ILLEGAL_OPERATION)."""
-    text = properties.get(Property.CHECK_IMMUNITY_TIME)
-    return bool(text) and now_ms - born_ms > max(timeout_ms, number(text) * 1000)
-
-
-def number(text: str | None) -> int:
-    """A whole number in a property; -1 for anything else, as Java reads them."""
-    try:
-        return int(text) if text is not None else -1
-    except ValueError:
-        return -1

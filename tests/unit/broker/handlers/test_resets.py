@@ -1,4 +1,4 @@
-"""Members of a group are told where to go on, and tell where they stand."""
+"""Resets of the offsets of a group, and the offsets of its members."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from rocketmq_py.broker.handlers import resets
+from rocketmq_py.broker.handlers import offsets
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers.common import ConsumerStatus, ResetOffset
+from rocketmq_py.protocol.headers.group import ConsumerStatus
+from rocketmq_py.protocol.headers.offset import ResetOffset
 from rocketmq_py.wire import fastjson
 from rocketmq_py.wire.command import Command
 from tests.unit.broker.harness import Client, InProcess, broker
@@ -39,7 +40,7 @@ def member(running: InProcess, client_id: str = "c1") -> Client:
 
 
 @pytest.mark.parametrize(("timestamp", "force", "offset"), [(-1, False, 3), (-1, True, 5), (0, False, 0), (0, True, 0)])
-def test_members_are_told_where_to_go_on(telling: InProcess, timestamp: int, force: bool, offset: int) -> None:
+def test_members_receive_their_new_offsets(telling: InProcess, timestamp: int, force: bool, offset: int) -> None:
     consumer, client = member(telling), telling.connect()
     header = ResetOffset(topic="t", group="g", timestamp=timestamp, is_force=force)
     answer = client.ask(Code.INVOKE_BROKER_TO_RESET_OFFSET, header)
@@ -51,7 +52,7 @@ def test_members_are_told_where_to_go_on(telling: InProcess, timestamp: int, for
     assert telling.services.offsets.query("g", "t", 0) == 3
 
 
-def test_members_in_another_language_are_told_in_a_list(telling: InProcess) -> None:
+def test_members_in_cpp_receive_a_list(telling: InProcess) -> None:
     consumer, client = member(telling), telling.connect()
     header = ResetOffset(topic="t", group="g", timestamp=0)
     client.ask(Code.INVOKE_BROKER_TO_RESET_OFFSET, header, language="CPP")
@@ -67,7 +68,7 @@ def test_members_in_another_language_are_told_in_a_list(telling: InProcess) -> N
         ("no", "g", 17, "[reset-offset] reset offset failed, no topic in this broker. topic=no"),
     ],
 )
-def test_nobody_can_be_told(telling: InProcess, topic: str, group: str, code: int, words: str) -> None:
+def test_resets_that_are_refused(telling: InProcess, topic: str, group: str, code: int, words: str) -> None:
     header = ResetOffset(topic=topic, group=group, timestamp=0)
     answer = telling.connect().ask(Code.INVOKE_BROKER_TO_RESET_OFFSET, header)
     assert (answer.code, answer.remark) == (code, words)
@@ -93,7 +94,7 @@ def status(client: Client, members: dict[str, tuple[Client, Command | None]], wa
     return asyncio.run(ask())
 
 
-def test_where_members_stand(running: InProcess, client: Client) -> None:
+def test_offsets_of_all_members(running: InProcess, client: Client) -> None:
     table = f'{{"messageQueueTable":{{{T}:7}},"consumerTable":{{}}}}'.encode()
     members = {
         "c1": (member(running, "c1"), Command(0, body=table)),
@@ -105,22 +106,22 @@ def test_where_members_stand(running: InProcess, client: Client) -> None:
     assert found == {"consumerTable": {"c1": {T: 7}}, "messageQueueTable": {}}
 
 
-def test_where_one_member_stands(running: InProcess, client: Client) -> None:
+def test_offsets_of_one_member(running: InProcess, client: Client) -> None:
     answer = Command(0, body=f'{{"messageQueueTable":{{{T}:7}}}}'.encode())
     members = {name: (member(running, name), answer) for name in ("c1", "c2")}
     assert fastjson.loads(status(client, members, "c2").body)["consumerTable"].keys() == {"c2"}
 
 
-def test_a_member_that_is_silent_is_left_out(
+def test_a_member_that_does_not_answer_is_left_out(
     running: InProcess, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resets, "_SECONDS", 0.01)
+    monkeypatch.setattr(offsets, "_SECONDS", 0.01)
     member(running)
     header = ConsumerStatus(topic="t", group="g")
     answer = client.ask_task(Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, header)
     assert fastjson.loads(answer.body)["consumerTable"] == {}
 
 
-def test_a_group_without_members_stands_nowhere(client: Client) -> None:
+def test_a_group_without_members_has_no_status(client: Client) -> None:
     answer = client.ask_task(Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, ConsumerStatus(topic="t", group="g"))
     assert (answer.code, answer.remark) == (1, "No Any Consumer online in the consumer group: [g]")

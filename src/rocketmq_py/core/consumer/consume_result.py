@@ -27,20 +27,20 @@ MOST_EXPIRED = 16
 """The most such messages of a queue that are sent back in one pass."""
 
 
-class Settlement(NamedTuple):
+class SplitBatch(NamedTuple):
     """``done`` messages need nothing more; ``failed`` ones are to be delivered again."""
 
     done: Sequence[MessageExt]
     failed: Sequence[MessageExt]
 
 
-def settle(result: ConsumeResult, messages: Sequence[MessageExt], ack_index: int = ACK_ALL) -> Settlement:
+def split_batch(result: ConsumeResult, messages: Sequence[MessageExt], ack_index: int = ACK_ALL) -> SplitBatch:
     """Splits a consumed batch.
 
     :param ack_index: index of the last message that is done, when the batch as a whole succeeded; -1 for none.
     """
     done = max(0, min(ack_index + 1, len(messages))) if result is ConsumeResult.SUCCESS else 0
-    return Settlement(messages[:done], messages[done:])
+    return SplitBatch(messages[:done], messages[done:])
 
 
 def read_result(returned: object) -> ConsumeResult | None:

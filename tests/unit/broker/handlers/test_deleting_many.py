@@ -1,4 +1,4 @@
-"""Deleting a topic or a group costs as much among many as among few."""
+"""The cost of deleting a topic or a group does not depend on how many others exist."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers.common import DeleteGroup, TopicName
+from rocketmq_py.protocol.headers.group import DeleteGroup
+from rocketmq_py.protocol.headers.topic import TopicName
 from rocketmq_py.store.config.config_journal import JournaledFile
 from tests.unit.broker.harness import Client, broker
 from tests.unit.broker.requests import pull, send
@@ -45,5 +46,5 @@ def work_among(count: int, root: Path, delete: Callable[[Client], None]) -> int:
 
 
 @pytest.mark.parametrize("delete", [delete_topic, delete_group])
-def test_others_cost_nothing(tmp_path: Path, delete: Callable[[Client], None]) -> None:
+def test_deleting_a_topic_costs_nothing_for_others(tmp_path: Path, delete: Callable[[Client], None]) -> None:
     assert work_among(MANY, tmp_path, delete) < 1.2 * work_among(FEW, tmp_path, delete)

@@ -1,4 +1,4 @@
-"""Figures for tools: counters, how old what is consumed is, how far groups have come, entries of queues."""
+"""Statistics for tools: counters, consume time spans, progress of groups, entries of queues."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from rocketmq_py.protocol.headers.admin import (
     ViewBrokerStats,
 )
 from rocketmq_py.protocol.headers.base import Header
-from rocketmq_py.protocol.headers.common import ConsumerSendMsgBack, DeleteGroup, TopicName, UpdateConsumerOffset
+from rocketmq_py.protocol.headers.group import DeleteGroup
+from rocketmq_py.protocol.headers.offset import UpdateConsumerOffset
+from rocketmq_py.protocol.headers.send import ConsumerSendMsgBack
+from rocketmq_py.protocol.headers.topic import TopicName
 from rocketmq_py.wire import fastjson
 from tests.unit.broker.harness import START_MS, Client, InProcess
 from tests.unit.broker.requests import heartbeat, pull, send
@@ -57,7 +60,7 @@ def traffic(running: InProcess, client: Client) -> None:
     running.turn(10_000)
 
 
-def test_counters_of_what_went_in_and_out(running: InProcess, client: Client) -> None:
+def test_counters_of_messages_in_and_out(running: InProcess, client: Client) -> None:
     traffic(running, client)
     size = running.services.store.tags_entries("t", 0, 0, 1)[0][1]
     for name, key, wanted in (
@@ -73,7 +76,7 @@ def test_counters_of_what_went_in_and_out(running: InProcess, client: Client) ->
 
 
 @pytest.mark.parametrize(("name", "key"), [("TOPIC_PUT_NUMS", "no-topic"), ("NO_STATS", "t")])
-def test_a_counter_nobody_has_counted_with(client: Client, name: str, key: str) -> None:
+def test_an_unused_counter_does_not_exist(client: Client, name: str, key: str) -> None:
     assert stat(client, name, key) == f"The stats <{name}> <{key}> not exist"
 
 
@@ -87,7 +90,7 @@ def test_messages_sent_back_are_counted(running: InProcess, client: Client) -> N
     assert stat(client, "SNDBCK2DLQ_TIMES", "t@g") == (1, 0, 0)
 
 
-def test_what_is_gone_is_not_counted_any_more(running: InProcess, client: Client) -> None:
+def test_deleted_topics_and_groups_lose_their_counters(running: InProcess, client: Client) -> None:
     traffic(running, client)
     client.ask(Code.DELETE_SUBSCRIPTIONGROUP, DeleteGroup(group_name="g"))
     assert stat(client, "GROUP_GET_NUMS", "t@g") == "The stats <GROUP_GET_NUMS> <t@g> not exist"
@@ -110,7 +113,7 @@ def test_totals_of_a_day_are_taken_at_midnight() -> None:
     assert (stats.got_day.yesterday_morning, stats.got_day.today_morning, stats.got_day.now) == (5, 6, 6)
 
 
-def test_how_old_is_what_a_group_consumes(running: InProcess, client: Client) -> None:
+def test_consume_time_span(running: InProcess, client: Client) -> None:
     traffic(running, client)
     spans = tree(client, Code.QUERY_CONSUME_TIME_SPAN, QueryConsumeTimeSpan(topic="t", group="g"))
     first, second, third, _ = spans["consumeTimeSpanSet"]
@@ -126,7 +129,7 @@ def test_how_old_is_what_a_group_consumes(running: InProcess, client: Client) ->
     assert (answer.code, answer.remark) == (17, "topic[no] not exist")
 
 
-def test_how_far_every_group_has_come(running: InProcess, client: Client) -> None:
+def test_progress_of_all_groups(running: InProcess, client: Client) -> None:
     traffic(running, client)
     found = tree(client, Code.GET_BROKER_CONSUME_STATS, BrokerConsumeStats(is_order=False))
     assert (found["brokerAddr"], found["totalDiff"], found["totalInflightDiff"]) == ("127.0.0.1:10911", 2, -2)
@@ -159,7 +162,7 @@ def test_entries_of_a_queue(running: InProcess, client: Client) -> None:
     }  # fmt: skip
 
 
-def test_entries_and_what_a_group_wants_of_them(running: InProcess, client: Client) -> None:
+def test_entries_with_the_subscription_of_a_group(running: InProcess, client: Client) -> None:
     traffic(running, client)
     header = QueryConsumeQueue(topic="t", queue_id=0, index=0, count=1, consumer_group="g")
     assert tree(client, Code.QUERY_CONSUME_QUEUE, header)["filterData"] == "g@t is not online!"
@@ -168,7 +171,7 @@ def test_entries_and_what_a_group_wants_of_them(running: InProcess, client: Clie
     assert (found["filterData"], found["subscriptionData"]["tagsSet"]) == ("null", ["a", "b"])
 
 
-def test_entries_that_are_not_there(running: InProcess, client: Client) -> None:
+def test_entries_that_do_not_exist(running: InProcess, client: Client) -> None:
     traffic(running, client)
     answer = client.ask(Code.QUERY_CONSUME_QUEUE, QueryConsumeQueue(topic="t", queue_id=7, index=0, count=1))
     assert (answer.code, answer.remark) == (1, "7@t is not exist!")
@@ -203,7 +206,7 @@ def test_all_producers(running: InProcess, client: Client) -> None:
     assert found["p1"][0]["lastUpdateTimestamp"] == START_MS
 
 
-def test_queues_of_topics_that_are_gone_are_removed(running: InProcess, client: Client) -> None:
+def test_queues_of_deleted_topics_are_removed(running: InProcess, client: Client) -> None:
     client.ask(Code.SEND_MESSAGE_V2, send(), b"body")
     client.ask(Code.SEND_MESSAGE_V2, send("other"), b"body")
     running.services.topics.delete("other")
