@@ -152,7 +152,7 @@ class Agenda:
         self._waiting: dict[int, _Waiting] = {}
         self._open: dict[int, int] = {}
         self._begun: set[int] = set()
-        self._cancelled: dict[int, dict[str, TimerEntry]] = {}
+        self._cancelled: dict[int, dict[tuple[str, str], TimerEntry]] = {}
 
     def __len__(self) -> int:
         return sum(len(waiting.entries) for waiting in self._waiting.values())
@@ -179,18 +179,22 @@ class Agenda:
         else:
             del self._open[slot]
 
-    def cancel(self, key: str, entry: TimerEntry) -> None:
-        """Let ``entry`` take the message with a key out of its slot."""
-        self._cancelled.setdefault(entry.slot, {})[key] = entry
+    def cancel(self, topic: str, key: str, entry: TimerEntry) -> None:
+        """Cancel the message of a topic with a key in the slot of ``entry``.
+
+        :param topic: the real topic of the message that cancels; messages of other topics are not affected.
+        :param key: a unique key, or topic, ``+`` and unique key.
+        """
+        self._cancelled.setdefault(entry.slot, {})[topic, key] = entry
 
     def has_cancelled(self, slot: int) -> bool:
-        """Whether any message of a slot has been taken out."""
+        """True if any message of a slot is cancelled."""
         return slot in self._cancelled
 
     def is_cancelled(self, slot: int, topic: str, unique_key: str) -> bool:
-        """Whether a message has been taken out."""
+        """True if a message is cancelled."""
         cancelled = self._cancelled.get(slot)
-        return cancelled is not None and not cancelled.keys().isdisjoint(delete_keys(topic, unique_key))
+        return cancelled is not None and any((topic, key) in cancelled for key in delete_keys(topic, unique_key))
 
     def take(self, now: int, most: int) -> list[TimerEntry]:
         """The next entries that are due, which are all :meth:`done` or come :meth:`back`."""

@@ -97,7 +97,7 @@ def test_a_negative_offset_closes_the_connection(caplog: pytest.LogCaptureFixtur
     link.data_received(pack_report(-1))
     assert (transport.ended, bench.master.links) == ("abort", [])
     assert "closing the connection of the slave 127.0.0.1:4711: a slave reports that its log ends at -1" in caplog.text
-    assert bench.master.acknowledged(1) == -1, "its earlier report does not count any more"
+    assert bench.master.acknowledged_offset(1) == -1, "its earlier report does not count any more"
 
 
 def test_a_slave_cannot_acknowledge_what_it_was_not_sent(caplog: pytest.LogCaptureFixture) -> None:
@@ -106,7 +106,7 @@ def test_a_slave_cannot_acknowledge_what_it_was_not_sent(caplog: pytest.LogCaptu
     link.data_received(pack_report(400))
     link.data_received(pack_report(1 << 62))
     assert transport.ended == "abort"
-    assert bench.master.acknowledged(1) == -1
+    assert bench.master.acknowledged_offset(1) == -1
     assert "was sent no more than 1000" in caplog.text
 
 
