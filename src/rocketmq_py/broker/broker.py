@@ -118,6 +118,7 @@ class Broker:
             call_soon,
             lambda: RpcClient(client_tls, access.inner),
             self._fs,
+            self._tls,
         )
         services.open()
         server = Server(
