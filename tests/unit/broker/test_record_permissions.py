@@ -55,7 +55,7 @@ def guarded(tmp_path: Path) -> Iterator[InProcess]:
         services = running.services
         guard = partial(access().admit, record_permissions=services.record_permissions.required)
         running.dispatcher = Dispatcher(
-            services.router(), after_read=services.store.settle, on_hold=services.keep_hold, guard=guard
+            services.router(), after_read=services.store.commit_pending, on_hold=services.keep_hold, guard=guard
         )
         yield running
 

@@ -241,12 +241,12 @@ def test_a_record_with_an_impossible_queue_offset_stays_out_of_its_queue(masters
     """Blank entries up to it would take memory and disk without limit."""
     master, slave = masters.open(), slaves.open(is_slave=True)
     places = [master.append(record(i)).physical_offset for i in range(4)]
-    master.settle()
+    master.commit_pending()
     log = bytearray(master.log_view(0, master.max_physical_offset))
     at = places[2] + QUEUE_OFFSET_AT
     log[at : at + 8] = queue_offset.to_bytes(8, "big", signed=True)
     slave.replica.append(0, bytes(log))
-    slave.replica.show()
+    slave.replica.dispatch()
     assert slave.queue_range("T", 0) == (0, 4), "the next record has the offset that follows"
     assert _by_offset(slave) == [b"0", b"1", None, b"3"]
     assert caplog.text.count("left out of the queue") == (queue_offset > 0)
@@ -263,9 +263,9 @@ def _by_offset(store: MessageStore) -> list[bytes | None]:
 def test_the_first_record_of_a_queue_may_not_have_any_queue_offset(masters, slaves, queue_offset) -> None:
     master, slave = masters.open(), slaves.open(is_slave=True)
     master.append(record(0))
-    master.settle()
+    master.commit_pending()
     log = bytearray(master.log_view(0, master.max_physical_offset))
     log[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8] = queue_offset.to_bytes(8, "big", signed=True)
     slave.replica.append(0, bytes(log))
-    slave.replica.show()
+    slave.replica.dispatch()
     assert slave.queue_range("T", 0) == (0, 0)
