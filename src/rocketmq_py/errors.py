@@ -115,6 +115,12 @@ class RequestTimeout(NetworkError, TimeoutError):
     """No answer in time; the request may or may not have been carried out."""
 
 
+class TooManySends(RocketMQError):
+    """A producer has as many sends in progress as it may have (``when_full="raise"``); send again later."""
+
+    retryable = True
+
+
 class NoRouteError(RocketMQError):
     """No name server knows a queue of the topic that could serve the call."""
 
