@@ -53,7 +53,7 @@ _log = logging.getLogger(__name__)
 
 MAX_PENDING_SENDS = 10_000
 """backPressureForAsyncSendNum."""
-MAX_PENDING_BYTES = 64 * 1024 * 1024
+MAX_PENDING_BYTES = 32 * 1024 * 1024
 
 _ROUTE_SECONDS = 1.0
 """A route without a queue to send to is asked for again when it is older than this."""
