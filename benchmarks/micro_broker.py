@@ -18,7 +18,8 @@ from pathlib import Path
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.services import Services
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers.common import PullMessage, SendMessageV2
+from rocketmq_py.protocol.headers.pull import PullMessage
+from rocketmq_py.protocol.headers.send import SendMessageV2
 from rocketmq_py.server import Peer
 from rocketmq_py.server.requests.dispatcher import Dispatcher
 from rocketmq_py.store import StoreConfig

@@ -113,7 +113,7 @@ async def delivered(cluster, topic, group, *bodies):
 def pending(cluster):
     """Half messages that are still open, and whether all ends are on disk."""
     services = cluster.brokers[0].services
-    ledger = services.transactions.ledger
+    ledger = services.transactions.table
     end = services.store.queue_range("RMQ_SYS_TRANS_HALF_TOPIC", 0)[1]
     return sum(ledger.outcome(half) == 0 for half in range(ledger.base, end))
 

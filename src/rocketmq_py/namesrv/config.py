@@ -67,7 +67,7 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         :raises ConfigError: unknown keys, each with the nearest known one, and values of the wrong kind.
         """
         known = {**JAVA_DEFAULTS, **dict.fromkeys(_kinds(), "")}
-        faults = [java_config.unknown(key, known) for key in settings if key not in known]
+        faults = [java_config.unknown_key(key, known) for key in settings if key not in known]
         if faults:
             raise ConfigError(f"name server: {'; '.join(faults)}")
         return cls().updated(settings)
@@ -77,8 +77,8 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
         :raises ConfigError: a value of the wrong kind.
         """
-        kinds = {**{key: java_config.kind_of(value) for key, value in JAVA_DEFAULTS.items()}, **_kinds()}
-        faults = [java_config.fault(key, text, kinds[key]) for key, text in settings.items() if key in kinds]
+        kinds = {**{key: java_config.value_type(value) for key, value in JAVA_DEFAULTS.items()}, **_kinds()}
+        faults = [java_config.value_fault(key, text, kinds[key]) for key, text in settings.items() if key in kinds]
         if any(faults):
             raise ConfigError(f"name server: {'; '.join(filter(None, faults))}")
         now: dict[str, Any] = msgspec.to_builtins(self)

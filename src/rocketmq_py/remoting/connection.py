@@ -15,7 +15,7 @@ from rocketmq_py.core.peer import Peer, Reply
 from rocketmq_py.errors import ConnectionLost, CorruptFrame, NetworkError, RequestTimeout
 from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.remoting.deadline_timer import DeadlineTimer
-from rocketmq_py.tls import closed_without_a_word, connect_fault, tls_fault
+from rocketmq_py.tls import connect_fault, early_close_fault, tls_fault
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command, encode_command
 from rocketmq_py.wire.signing import Credentials
 
@@ -268,7 +268,7 @@ class Connection(asyncio.Protocol):
             why = connect_fault(self._cause)
         if fault is None and not self._heard and not self.closed_here and not isinstance(self._cause, _SilenceError):
             over_tls = self._transport.get_extra_info("ssl_object") is not None
-            why = closed_without_a_word(why, over_tls=over_tls)
+            why = early_close_fault(why, over_tls=over_tls)
         lost = ConnectionLost(f"the connection to {self.address} ended: {why}")
         lost.__cause__ = self._cause
         return lost

@@ -21,6 +21,7 @@ from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.remoting.connection import Connection
 from rocketmq_py.remoting.forks import Process
 from rocketmq_py.remoting.single_flight import SingleFlight, WorkCancelled
+from rocketmq_py.remoting.sockets import set_no_delay
 from rocketmq_py.tls import Tls, client_context, connect_fault, tls_fault
 from rocketmq_py.wire.command import RESPONSE_FLAG, Command, encode_command
 from rocketmq_py.wire.signing import Credentials
@@ -285,12 +286,6 @@ def code_name(code: int) -> str:
     with contextlib.suppress(ValueError):
         return f"{RequestCode(code).name} ({int(code)})"
     return f"request code {code}"
-
-
-def set_no_delay(sock: socket.socket) -> None:
-    """Send small frames immediately (TCP_NODELAY)."""
-    with contextlib.suppress(OSError):  # not a TCP socket
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 async def _connected_socket(host: str, port: int, timeout: float) -> socket.socket:

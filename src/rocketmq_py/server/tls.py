@@ -97,7 +97,7 @@ class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
         """
         given = {**settings, **_from_file(settings.get(CONFIG_FILE))}
         known = {*_KEYS, CONFIG_FILE, _TEST_MODE}
-        faults = [java_config.unknown(key, known) for key in given if key not in known]
+        faults = [java_config.unknown_key(key, known) for key in given if key not in known]
         if faults:
             raise ConfigError("; ".join(faults))
         fields: dict[str, Any] = {_KEYS[key]: _value(key, text) for key, text in given.items() if key in _KEYS}
@@ -172,7 +172,7 @@ def _value(key: str, text: str) -> object:
     if kind is None:
         return text
     if kind is bool:
-        fault = java_config.fault(key, text, bool)
+        fault = java_config.value_fault(key, text, bool)
         if fault:
             raise ConfigError(fault)
         return text.lower() == "true"
@@ -189,7 +189,7 @@ def _from_file(named: str | None) -> dict[str, str]:
         return {}
     try:
         found = java_config.read_properties(
-            java_config.lines_of(java_config.decoded(path.read_bytes())[0]), strict=False
+            java_config.split_lines(java_config.decode_text(path.read_bytes())[0]), strict=False
         )
     except OSError as e:
         raise ConfigError(f"{CONFIG_FILE}: {path} cannot be read: {e.strerror}") from e

@@ -1,4 +1,4 @@
-"""A broker without sockets: frames go in where a connection would put them, answers come out as commands."""
+"""A broker without sockets: takes frames as from a connection, and returns answers as commands."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies.common import BrokerData, QueueData, TopicRouteData
+from rocketmq_py.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.remoting.connection import Connection
 from rocketmq_py.remoting.connection_pool import ConnectionPool

@@ -14,7 +14,7 @@ from rocketmq_py.errors import (
     RequestTimeout,
     TopicNotExist,
 )
-from rocketmq_py.protocol.headers.common import GroupHeader
+from rocketmq_py.protocol.headers.group import GroupHeader
 from rocketmq_py.remoting import connection as connection_module
 from rocketmq_py.remoting.connection_pool import ConnectionPool
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command, encode_command

@@ -307,9 +307,9 @@ def setting_fault(key: str, text: str) -> str | None:
     if kind is None:
         default = JAVA_DEFAULTS.get(key)
         if default is None:
-            return java_config.unknown(key, {*JAVA_DEFAULTS, *own_keys()})
-        kind = java_config.kind_of(default)
-    return java_config.fault(key, text, kind)
+            return java_config.unknown_key(key, {*JAVA_DEFAULTS, *own_keys()})
+        kind = java_config.value_type(default)
+    return java_config.value_fault(key, text, kind)
 
 
 @cache
@@ -354,7 +354,7 @@ def _value(cls: type[msgspec.Struct], field: str, key: str, text: str) -> Any:
 def _build(cls: type[Any], values: dict[str, Any]) -> Any:
     odd = values.keys() - set(cls.__struct_fields__)
     if odd:
-        raise ConfigError(java_config.unknown(min(odd), map(java_key, cls.__struct_fields__)))
+        raise ConfigError(java_config.unknown_key(min(odd), map(java_key, cls.__struct_fields__)))
     return cls(**values)
 
 

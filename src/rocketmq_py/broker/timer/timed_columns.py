@@ -1,8 +1,7 @@
-"""Timed messages that are due together and alike, made the messages of their own topics column by column.
+"""Delivering many timed messages at once, column by column.
 
-Messages of one time mostly come from the same producers: equal lengths, the same properties in the same order. Then
-what ``timedmessage`` does for each is done for all of them at once. Gives the same records. Refuses to know wheel,
-agenda and clock.
+Messages due at one time mostly come from the same producers: they have equal lengths and the same properties in the
+same order. Their records are then built together; the result is the same as that of ``timed_message`` one by one.
 """
 
 from __future__ import annotations
@@ -23,17 +22,18 @@ _ENQUEUED, _DEQUEUED = Property.TIMER_ENQUEUE_MS.encode(), Property.TIMER_DEQUEU
 
 
 class Together(NamedTuple):
-    """Messages of one queue; ``members`` are their numbers among all that were given."""
+    """Messages of one queue; ``members`` are their indexes among all messages given."""
 
     members: list[int]
     batch: NewAlike
 
 
-def together(raws: Sequence[bytes], written_ms: Sequence[int], now_ms: int) -> list[Together] | None:
-    """The messages of records of the timers' topic as they are stored when they are due.
+def deliver_together(raws: Sequence[bytes], written_ms: Sequence[int], now_ms: int) -> list[Together] | None:
+    """The records of timed messages in their own topics, built together.
 
-    :param written_ms: when the entry of each was written.
-    :return: None if they are not alike, or ask for a closer look one by one.
+    :param raws: the stored records of the timer topic.
+    :param written_ms: when the entry of each was written, in milliseconds.
+    :return: None if the messages differ in form, or need to be treated one by one.
     """
     found = alike_records(raws, _VARIED) if len(raws) >= WORTH else None
     if found is None or found.topic != TIMER_TOPIC or found.head.sys_flag & HOSTS_V6:

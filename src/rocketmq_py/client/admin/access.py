@@ -12,7 +12,7 @@ from rocketmq_py.client.admin.transactions import TransactionAdmin
 from rocketmq_py.core.access.permissions import Action, Resource
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.bodies.access import AclInfo, EntryInfo, PolicyInfo, UserInfo
-from rocketmq_py.protocol.bodies.common import Body
+from rocketmq_py.protocol.bodies.base import Body
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.access import DeleteAcl, ListAcls, ListUsers, SubjectHeader, UserHeader
 from rocketmq_py.protocol.headers.base import Header

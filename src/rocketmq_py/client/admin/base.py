@@ -12,7 +12,7 @@ from rocketmq_py.client.routes import name_servers
 from rocketmq_py.core.route import MASTER_ID, pick_address
 from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, NoRouteError
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies.common import ClusterInfo
+from rocketmq_py.protocol.bodies.route import ClusterInfo
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.tls import Tls

@@ -16,7 +16,10 @@ from rocketmq_py.errors import NetworkError
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies.access import AclInfo, UserInfo
 from rocketmq_py.protocol.bodies.admin import HaStatus, OffsetWrapper, TopicOffset
-from rocketmq_py.protocol.bodies.common import ClusterInfo, ConsumerConnection, SubscriptionGroupConfig, TopicConfig
+from rocketmq_py.protocol.bodies.client import ConsumerConnection
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
+from rocketmq_py.protocol.bodies.route import ClusterInfo
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.sys_flag import PERM_RW
 from rocketmq_py.tls import Tls
 from rocketmq_py.wire.signing import Credentials

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rocketmq_py.client.admin.base import AdminBase
-from rocketmq_py.core.java_config import lines_of, write_properties
+from rocketmq_py.core.java_config import split_lines, write_properties
 from rocketmq_py.protocol.bodies.admin import HaStatus
-from rocketmq_py.protocol.bodies.common import KvTable
+from rocketmq_py.protocol.bodies.route import KvTable
 from rocketmq_py.protocol.codes import RequestCode
 
 
@@ -24,7 +24,7 @@ class BrokerAdmin(AdminBase):
     async def broker_config(self, address: str) -> dict[str, str]:
         """The configuration of a broker, by keys of broker.conf."""
         answer = await self._ask(address, RequestCode.GET_BROKER_CONFIG)
-        lines = lines_of(answer.body.decode("utf-8", "replace"))
+        lines = split_lines(answer.body.decode("utf-8", "replace"))
         pairs = (line.partition("=") for line in lines if line and not line.startswith("#"))
         return {key.strip(): value.strip() for key, _, value in pairs}
 

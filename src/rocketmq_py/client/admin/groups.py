@@ -9,18 +9,13 @@ from rocketmq_py.errors import ConfigError, ConsumerNotOnline, NotFound, Request
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies.admin import ConsumeStatsTable, OffsetWrapper, ResetOffsetTable
-from rocketmq_py.protocol.bodies.common import (
-    ConsumerConnection,
-    LockBatchRequest,
-    LockBatchResponse,
-    MessageQueueBody,
-    SubscriptionGroupConfig,
-    SubscriptionGroupTable,
-    TopicList,
-)
+from rocketmq_py.protocol.bodies.client import ConsumerConnection, LockBatchRequest, LockBatchResponse, MessageQueueBody
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig, SubscriptionGroupTable
 from rocketmq_py.protocol.bodies.pop import POP, PULL, MessageRequestMode
+from rocketmq_py.protocol.bodies.route import TopicList
 from rocketmq_py.protocol.codes import RequestCode, Version, version_name
-from rocketmq_py.protocol.headers import common
+from rocketmq_py.protocol.headers.group import DeleteGroup, GetConsumeStats, GroupHeader, GroupName
+from rocketmq_py.protocol.headers.offset import GetMaxOffset, QueryConsumerOffset, ResetOffset, UpdateConsumerOffset
 
 
 class GroupAdmin(TopicAdmin):
@@ -58,7 +53,7 @@ class GroupAdmin(TopicAdmin):
 
         :param clean_offsets: also delete its offsets.
         """
-        header = common.DeleteGroup(group_name=group, clean_offset=clean_offsets)
+        header = DeleteGroup(group_name=group, clean_offset=clean_offsets)
         await self._ask_all(await self._masters(cluster), RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
 
     async def set_request_mode(
@@ -80,7 +75,7 @@ class GroupAdmin(TopicAdmin):
 
     async def members(self, group: str) -> ConsumerConnection | None:
         """The connected members of a group and their subscriptions; None if there are none."""
-        header = common.GroupHeader(consumer_group=group)
+        header = GroupHeader(consumer_group=group)
         code = RequestCode.GET_CONSUMER_CONNECTION_LIST
         answers = await self._ask_each(await self._brokers(), code, header, without=(ConsumerNotOnline,))
         found = [ConsumerConnection.decode(answer.body) for answer in answers.values()]
@@ -92,13 +87,13 @@ class GroupAdmin(TopicAdmin):
 
     async def group_topics(self, group: str) -> list[str]:
         """The topics for which a group has committed offsets, sorted."""
-        header = common.GroupName(group=group)
+        header = GroupName(group=group)
         answers = await self._ask_each(await self._brokers(), RequestCode.QUERY_TOPICS_BY_CONSUMER, header)
         return sorted({topic for answer in answers.values() for topic in TopicList.decode(answer.body).topic_list})
 
     async def progress(self, group: str, topic: str | None = None) -> dict[MessageQueue, OffsetWrapper]:
         """The progress of a group in each queue of a topic, or of all topics for which it has committed offsets."""
-        header = common.GetConsumeStats(consumer_group=group, topic=topic)
+        header = GetConsumeStats(consumer_group=group, topic=topic)
         answers = await self._ask_each(await self._brokers(), RequestCode.GET_CONSUME_STATS, header)
         tables = [ConsumeStatsTable.read(answer.body).queues() for answer in answers.values()]
         return dict(sorted((queue, state) for table in tables for queue, state in table.items()))
@@ -107,7 +102,7 @@ class GroupAdmin(TopicAdmin):
 
     async def group_offset(self, group: str, queue: MessageQueue) -> int | None:
         """The committed offset of a group for a queue: what it consumes next; None if there is none."""
-        header = common.QueryConsumerOffset(
+        header = QueryConsumerOffset(
             consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, set_zero_if_not_found=False,
             bname=queue.broker_name,
         )  # fmt: skip
@@ -127,7 +122,7 @@ class GroupAdmin(TopicAdmin):
 
     async def set_group_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Set the committed offset of a group for a queue. Running members overwrite it with theirs."""
-        header = common.UpdateConsumerOffset(
+        header = UpdateConsumerOffset(
             consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset,
             bname=queue.broker_name,
         )  # fmt: skip
@@ -143,14 +138,14 @@ class GroupAdmin(TopicAdmin):
         :raises ConfigError: the broker is too old to set a single queue.
         """
         owner = await self._owner(queue)
-        probe = common.GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
+        probe = GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
         version = (await self._ask(owner, RequestCode.GET_MAX_OFFSET, probe)).version
         if version < Version.V5_0_0:  # older brokers ignore queue and offset: they reset the whole topic by time
             raise ConfigError(
                 f"broker {queue.broker_name} is of version {version_name(version)}: setting a group back needs 5.0; "
                 "stop the group's consumers and set the offset itself (set_group_offset)"
             )
-        header = common.ResetOffset(
+        header = ResetOffset(
             topic=queue.topic, group=group, queue_id=queue.queue_id, offset=offset, timestamp=-1, is_force=True,
             bname=queue.broker_name,
         )  # fmt: skip

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from rocketmq_py.client.admin.groups import GroupAdmin
 from rocketmq_py.client.consumer.filters import make_subscription
-from rocketmq_py.core.consumer.pull_result import matching, shift
+from rocketmq_py.core.consumer.pull_result import filter_by_tags, shift_offsets
 from rocketmq_py.errors import BrokerError, ConfigError, NotFound
 from rocketmq_py.model import MessageExt, MessageQueue
-from rocketmq_py.protocol.bodies.common import ClusterInfo
+from rocketmq_py.protocol.bodies.route import ClusterInfo
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.headers import common
+from rocketmq_py.protocol.headers.pull import PullMessage, PullResponse, QueryMessage, ViewMessage
 from rocketmq_py.protocol.names import TOOLS_GROUP
 from rocketmq_py.protocol.sys_flag import PULL_SUBSCRIPTION, PULL_SUSPEND
 from rocketmq_py.wire.ids import parse_offset_msg_id
@@ -61,7 +61,7 @@ class MessageAdmin(GroupAdmin):
                 f"{offset_msg_id} is not an offset message id of this cluster: no broker is registered at {address}. "
                 "If it is the unique key that a producer made, look it up with its topic"
             )
-        answer = await self._ask(address, RequestCode.VIEW_MESSAGE_BY_ID, common.ViewMessage(offset=offset))
+        answer = await self._ask(address, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessage(offset=offset))
         return decode_record(answer.body, 0, broker)
 
     async def messages_by_key(
@@ -83,7 +83,7 @@ class MessageAdmin(GroupAdmin):
         :param unique: look for the unique key only, which a producer sets in every message.
         :raises NoRouteError: the name server does not know the topic.
         """
-        header = common.QueryMessage(
+        header = QueryMessage(
             topic=topic, key=key, max_num=max_messages, begin_timestamp=begin_ms, end_timestamp=end_ms,
             unique_key_query=unique or None,
         )  # fmt: skip
@@ -114,7 +114,7 @@ class MessageAdmin(GroupAdmin):
         :raises NoRouteError: the queue's broker is unknown.
         """
         subscription = make_subscription(queue.topic, tags, sql, 0)
-        header = common.PullMessage(
+        header = PullMessage(
             consumer_group=TOOLS_GROUP, topic=queue.topic, queue_id=queue.queue_id, queue_offset=offset,
             max_msg_nums=max_messages, sys_flag=PULL_SUBSCRIPTION | (PULL_SUSPEND if wait > 0 else 0), commit_offset=0,
             suspend_timeout_millis=int(wait * 1000), sub_version=0, subscription=subscription.sub_string,
@@ -126,12 +126,12 @@ class MessageAdmin(GroupAdmin):
         )
         if answer.code not in _PULLED:
             raise BrokerError.of(answer.code, answer.remark, owner)
-        response = common.PullResponse.from_ext(answer.ext)
+        response = PullResponse.from_ext(answer.ext)
         messages: list[MessageExt] = []
         if answer.code == ResponseCode.SUCCESS:
-            messages = matching(decode_records(answer.body, queue.broker_name), frozenset(subscription.tags_set))
+            messages = filter_by_tags(decode_records(answer.body, queue.broker_name), frozenset(subscription.tags_set))
         if response.offset_delta:
-            shift(messages, response.offset_delta)
+            shift_offsets(messages, response.offset_delta)
         return Pulled(messages, response.next_begin_offset, response.min_offset, response.max_offset)
 
     async def read(

@@ -11,10 +11,13 @@ from rocketmq_py.errors import NoRouteError, TopicNotExist
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies.admin import TopicOffset, TopicStatsTable
-from rocketmq_py.protocol.bodies.common import GroupList, TopicConfig, TopicConfigTable, TopicList
+from rocketmq_py.protocol.bodies.group import GroupList
+from rocketmq_py.protocol.bodies.route import TopicList
+from rocketmq_py.protocol.bodies.topic import TopicConfig, TopicConfigTable
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers import common
 from rocketmq_py.protocol.headers.base import Header
+from rocketmq_py.protocol.headers.offset import GetMaxOffset, OffsetResponse, QueueHeader, SearchOffset
+from rocketmq_py.protocol.headers.topic import CreateTopic, DeleteTopicInNamesrv, TopicName
 from rocketmq_py.protocol.sys_flag import PERM_RW
 
 
@@ -50,7 +53,7 @@ class TopicAdmin(BrokerAdmin):
 
         :raises NoRouteError: the name server does not know the topic.
         """
-        header = common.TopicName(topic=topic)
+        header = TopicName(topic=topic)
         brokers = await self._brokers_of(topic)
         answers = await self._ask_each(brokers, RequestCode.GET_TOPIC_CONFIG, header, without=(TopicNotExist,))
         return {broker: TopicConfig.decode(answer.body) for broker, answer in answers.items()}
@@ -60,7 +63,7 @@ class TopicAdmin(BrokerAdmin):
 
         :raises NoRouteError: the name server does not know the topic.
         """
-        header = common.TopicName(topic=topic)
+        header = TopicName(topic=topic)
         brokers = await self._brokers_of(topic)
         answers = await self._ask_each(brokers, RequestCode.GET_TOPIC_STATS_INFO, header, without=(TopicNotExist,))
         tables = [TopicStatsTable.read(answer.body).queues() for answer in answers.values()]
@@ -71,7 +74,7 @@ class TopicAdmin(BrokerAdmin):
 
         :raises NoRouteError: the name server does not know the topic.
         """
-        header = common.TopicName(topic=topic)
+        header = TopicName(topic=topic)
         answers = await self._ask_each(await self._brokers_of(topic), RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header)
         return sorted({group for answer in answers.values() for group in GroupList.decode(answer.body).group_list})
 
@@ -112,7 +115,7 @@ class TopicAdmin(BrokerAdmin):
         :raises ConfigError: an illegal name, or no such cluster or broker.
         """
         names.check_topic(topic)
-        header = common.CreateTopic(
+        header = CreateTopic(
             topic=topic,
             default_topic=names.AUTO_CREATE_TOPIC,
             read_queue_nums=queues if read_queues is None else read_queues,
@@ -128,9 +131,9 @@ class TopicAdmin(BrokerAdmin):
     async def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
         """Delete a topic from all masters, and its route from all name servers."""
         masters = await self._masters(cluster)
-        await self._ask_all(masters, RequestCode.DELETE_TOPIC_IN_BROKER, common.TopicName(topic=topic))
+        await self._ask_all(masters, RequestCode.DELETE_TOPIC_IN_BROKER, TopicName(topic=topic))
         servers = self._instance.name_servers.addresses
-        route = common.DeleteTopicInNamesrv(topic=topic, cluster_name=cluster)
+        route = DeleteTopicInNamesrv(topic=topic, cluster_name=cluster)
         await self._ask_all(servers, RequestCode.DELETE_TOPIC_IN_NAMESRV, route)
 
     # -- offsets of queues
@@ -141,19 +144,19 @@ class TopicAdmin(BrokerAdmin):
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """The offset that the next message of a queue gets."""
-        header = common.GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
+        header = GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
         return await self._offset(queue, RequestCode.GET_MAX_OFFSET, header)
 
     async def offset_at(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """The offset of the first message stored at ``timestamp_ms`` or later; the queue's end if there is none."""
-        header = common.SearchOffset(
+        header = SearchOffset(
             topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms, bname=queue.broker_name
         )
         return await self._offset(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
 
     async def _offset(self, queue: MessageQueue, code: RequestCode, header: Header) -> int:
         answer = await self._ask_owner(queue, code, header)
-        return common.OffsetResponse.from_ext(answer.ext).offset
+        return OffsetResponse.from_ext(answer.ext).offset
 
     async def _readable(self, topic: str) -> list[MessageQueue]:
         """The readable queues of a topic; none for a retry topic that does not exist yet."""
@@ -175,5 +178,5 @@ def changes(attributes: Mapping[str, str | None]) -> str:
     return ",".join(f"-{name}" if value is None else f"+{name}={value}" for name, value in attributes.items())
 
 
-def _of_queue(queue: MessageQueue) -> common.QueueHeader:
-    return common.QueueHeader(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
+def _of_queue(queue: MessageQueue) -> QueueHeader:
+    return QueueHeader(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)

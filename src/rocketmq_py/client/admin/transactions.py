@@ -1,7 +1,7 @@
 """Looking at transactions: which have not ended, which were given up, and asking about those again.
 
 Reads what brokers keep of transactions, as any consumer reads a topic; which are open is told by
-``core.transaction.transactions``.
+``core.transaction``.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from rocketmq_py.client.admin.messages import MessageAdmin
-from rocketmq_py.core.transaction.transactions import OPEN, TransactionTable, parse_op_body
+from rocketmq_py.core.transaction.table import OPEN, TransactionTable
 from rocketmq_py.errors import NetworkError, NoRouteError
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers import common
+from rocketmq_py.protocol.half_messages import parse_op_body
+from rocketmq_py.protocol.headers.transaction import ResumeCheckHalfMessage
 
 CHECKS_GROUP = "CID_RMQ_SYS_TRANS"
 """The group whose offsets record how far brokers have checked transactions."""
@@ -70,5 +71,5 @@ class TransactionAdmin(MessageAdmin):
         :raises BrokerError: the broker has no such message there.
         """
         message = await self.message(offset_msg_id)
-        header = common.ResumeCheckHalfMessage(topic=message.topic, msg_id=offset_msg_id)
+        header = ResumeCheckHalfMessage(topic=message.topic, msg_id=offset_msg_id)
         await self._ask_owner(message.queue, RequestCode.RESUME_CHECK_HALF_MESSAGE, header)

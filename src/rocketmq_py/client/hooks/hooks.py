@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_DONE = (None, ConsumeResult.SUCCESS, OrderlyResult.SUCCESS, OrderlyResult.COMMIT)
+_DONE = (None, True, ConsumeResult.SUCCESS, OrderlyResult.SUCCESS, OrderlyResult.COMMIT)
 
 
 class Consumption:

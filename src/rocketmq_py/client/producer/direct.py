@@ -15,7 +15,7 @@ from rocketmq_py.client.producer import producer as aio
 from rocketmq_py.client.producer.producer import QueueSelector, chooser
 from rocketmq_py.client.producer.sender import Target, outcome_of
 from rocketmq_py.core.peer import Reply
-from rocketmq_py.core.producer.send_attempts import Delivery
+from rocketmq_py.core.producer.send_attempts import SendAttempts
 from rocketmq_py.errors import NetworkError, RocketMQError
 from rocketmq_py.model import Message, MessageQueue, SendResult
 from rocketmq_py.remoting.blocking import DirectConnections
@@ -102,7 +102,7 @@ class DirectProducer(BlockingFacade[aio.Producer]):
             )
         return self._send(self._aio.sender.delivery(message, None, timeout, choose))
 
-    def _send(self, delivery: Delivery) -> SendResult:
+    def _send(self, delivery: SendAttempts) -> SendResult:
         self._portal.check()
         sender = self._aio.sender
         sender.admit(delivery)
@@ -120,7 +120,7 @@ class DirectProducer(BlockingFacade[aio.Producer]):
             sender.leave(delivery)
 
 
-def _attempt(connections: DirectConnections, delivery: Delivery, target: Target) -> SendResult | RocketMQError:
+def _attempt(connections: DirectConnections, delivery: SendAttempts, target: Target) -> SendResult | RocketMQError:
     head, frame = target.head, delivery.outgoing.frame
     answer: Reply | NetworkError
     try:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from rocketmq_py.client.producer.futures import SendFuture
 from rocketmq_py.core.peer import InFlight
-from rocketmq_py.core.producer.send_attempts import Delivery
+from rocketmq_py.core.producer.send_attempts import SendAttempts
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.remoting.deadline_timer import DeadlineTimer
 
@@ -26,7 +26,7 @@ _BUSY_SECONDS = 0.05
 class WaitingSend(NamedTuple):
     """A send that waits."""
 
-    delivery: Delivery
+    delivery: SendAttempts
     future: SendFuture
 
 
@@ -42,7 +42,7 @@ class Gates:
     def __init__(
         self,
         work: Callable[[str, float], Coroutine[Any, Any, object]],
-        go_on: Callable[[Delivery, SendFuture], None],
+        go_on: Callable[[SendAttempts, SendFuture], None],
         fail: Callable[[str, WaitingSend, RocketMQError], None],
         late: Callable[[str], RocketMQError],
     ) -> None:
@@ -53,7 +53,7 @@ class Gates:
         self.closed: dict[str, _Gate] = {}
         """The gates at which sends wait."""
 
-    def wait(self, key: str, delivery: Delivery, future: SendFuture) -> None:
+    def wait(self, key: str, delivery: SendAttempts, future: SendFuture) -> None:
         """Continue a send when the thing is there."""
         gate = self.closed.get(key)
         if gate is None:

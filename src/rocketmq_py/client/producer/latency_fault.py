@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable
 
 from rocketmq_py.client.client_instance import ClientInstance, every
-from rocketmq_py.core.producer.latency_fault import BrokerFaults, LatencyFaultTolerance, TolerantTurn
+from rocketmq_py.core.producer.latency_fault import AvailableFirst, BrokerFaults, LatencyFaultTolerance
 from rocketmq_py.core.producer.send_attempts import RoundRobin
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers.common import GetMaxOffset
+from rocketmq_py.protocol.headers.offset import GetMaxOffset
 from rocketmq_py.tasks import Background
 
 _log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class LatencyFaultDetector:
 
     def turn(self) -> RoundRobin:
         """The order in which the queues of a topic are used."""
-        return TolerantTurn(self.faults, time.monotonic, random.getrandbits(16))
+        return AvailableFirst(self.faults, time.monotonic, random.getrandbits(16))
 
     def ended(self, broker: str, began: float, error: RocketMQError | None) -> None:
         """Record that a send that began at ``began`` (``time.monotonic``) ended."""

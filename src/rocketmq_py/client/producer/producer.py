@@ -18,12 +18,12 @@ from rocketmq_py.client.producer.sender import MAX_PENDING_BYTES, MAX_PENDING_SE
 from rocketmq_py.client.routes import name_servers
 from rocketmq_py.core.producer.latency_fault import LatencyFaultTolerance
 from rocketmq_py.core.producer.outgoing_message import check_limits
-from rocketmq_py.core.producer.send_attempts import RETRY_CODES, Chooser, Delivery, shard
+from rocketmq_py.core.producer.send_attempts import RETRY_CODES, QueueChooser, SendAttempts, select_by_hash
 from rocketmq_py.core.producer.send_window import SendWindow
 from rocketmq_py.errors import ClosedError, ConfigError, RequestTimeout
 from rocketmq_py.model import Message, MessageExt, MessageQueue, SendResult
 from rocketmq_py.protocol import names
-from rocketmq_py.protocol.bodies.common import ProducerData
+from rocketmq_py.protocol.bodies.client import ProducerData
 from rocketmq_py.tls import Tls
 from rocketmq_py.wire.compression import CompressionType
 from rocketmq_py.wire.signing import Credentials
@@ -312,7 +312,7 @@ class Producer:
         """
         return list(await self.sender.write_queues(topic, self._options.send_timeout))
 
-    def _send(self, delivery: Delivery) -> asyncio.Future[SendResult]:
+    def _send(self, delivery: SendAttempts) -> asyncio.Future[SendResult]:
         loop, sender = asyncio.get_running_loop(), self.sender
         if loop is not sender.loop:
             raise _other_loop(sender.loop)
@@ -357,7 +357,7 @@ def _tolerance(option: LatencyFaultTolerance | bool) -> LatencyFaultTolerance | 
     return option.check()
 
 
-def chooser(message: Message, key: Any, selector: QueueSelector | None) -> Chooser:
+def chooser(message: Message, key: Any, selector: QueueSelector | None) -> QueueChooser:
     """The function that picks the queue of an ordered message.
 
     :raises ConfigError: there is neither a key nor a selector.
@@ -368,4 +368,4 @@ def chooser(message: Message, key: Any, selector: QueueSelector | None) -> Choos
         key = message.sharding_key
     if not isinstance(key, str | int):
         raise ConfigError(f"an ordered message needs a sharding key (a str or an int, not {key!r}) or a selector")
-    return lambda queues: shard(queues, key)
+    return lambda queues: select_by_hash(queues, key)

@@ -7,7 +7,7 @@ import time
 from rocketmq_py.client.producer.sender import Sender
 from rocketmq_py.errors import BrokerError, ConfigError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.headers.timer import RecallMessage, RecallMessageResponse
+from rocketmq_py.protocol.headers.send import RecallMessage, RecallMessageResponse
 from rocketmq_py.protocol.names import is_retry_topic, topic_fault
 from rocketmq_py.protocol.recall_handle import RecallHandle
 

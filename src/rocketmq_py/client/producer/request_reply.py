@@ -15,13 +15,13 @@ from typing import Protocol, runtime_checkable
 
 from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.client.routes import Routes
-from rocketmq_py.core.producer.request_futures import AwaitedReplies
+from rocketmq_py.core.producer.request_futures import RequestFutures
 from rocketmq_py.errors import ClosedError, ConfigError, MessageIllegal, NoRouteError, RequestTimeout
 from rocketmq_py.model import Message, MessageExt, RecordHead, SendResult
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.headers.replies import PushReplyMessage
+from rocketmq_py.protocol.headers.send import PushReplyMessage
 from rocketmq_py.protocol.sys_flag import COMPRESSED
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.compression import decompress
@@ -124,7 +124,7 @@ class PendingRequests:
 
     def __init__(self, who: str) -> None:
         self._who = who
-        self._awaited: AwaitedReplies[asyncio.Future[MessageExt]] = AwaitedReplies()
+        self._awaited: RequestFutures[asyncio.Future[MessageExt]] = RequestFutures()
         self._closed = False
 
     def expect(self, request: Message) -> asyncio.Future[MessageExt]:

@@ -29,7 +29,7 @@ from rocketmq_py.client.producer.latency_fault import LatencyFaultDetector
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.core.producer.latency_fault import LatencyFaultTolerance
 from rocketmq_py.core.producer.outgoing_message import Packer, SendHead
-from rocketmq_py.core.producer.send_attempts import RETRY_CODES, Chooser, Delivery, NoMasterError, RoundRobin
+from rocketmq_py.core.producer.send_attempts import RETRY_CODES, NoMasterError, QueueChooser, RoundRobin, SendAttempts
 from rocketmq_py.core.producer.send_window import SendWindow
 from rocketmq_py.core.route import TopicRoute
 from rocketmq_py.errors import (
@@ -74,7 +74,7 @@ class Options(NamedTuple):
     default_queue_nums: int = 4
     latency: LatencyFaultTolerance | None = None
     attempt_seconds: float = math.inf
-    insists: bool = False
+    retry_not_stored_safely: bool = False
     retry_codes: frozenset[int] = RETRY_CODES
     max_pending_sends: int | None = MAX_PENDING_SENDS
     max_pending_bytes: int | None = MAX_PENDING_BYTES
@@ -121,11 +121,11 @@ class Sender:
         self._tasks: set[asyncio.Task[SendResult]] = set()
         self.loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        self._in_progress: set[Delivery] = set()
+        self._in_progress: set[SendAttempts] = set()
         self._window = SendWindow(options.max_pending_sends, options.max_pending_bytes)
         self._room = threading.Condition()
         self._blocked = 0
-        self._parked: deque[tuple[Delivery, SendFuture, float]] = deque()
+        self._parked: deque[tuple[SendAttempts, SendFuture, float]] = deque()
         self._looking_up = Gates(self._look_up, self.start, self._route_failed, self._late_route)
         self._connecting = Gates(self.connections.get, self.start, self._connect_failed, self._late_connection)
         self._refreshing = SingleFlight(self._refresh)
@@ -149,9 +149,9 @@ class Sender:
         message: Message | Iterable[Message],
         queue: MessageQueue | None = None,
         timeout: float | None = None,
-        choose: Chooser | None = None,
+        choose: QueueChooser | None = None,
         sys_flag: int = 0,
-    ) -> Delivery:
+    ) -> SendAttempts:
         """A message, or the messages of a batch, made ready to be sent; its timeout starts.
 
         :param sys_flag: bits of a single message's sysFlag.
@@ -172,16 +172,16 @@ class Sender:
         if queue is not None and queue.topic != outgoing.topic:
             raise ConfigError(f"a message of topic {outgoing.topic!r} cannot be sent to queue {queue}")
         retries = options.retries if queue is None and choose is None else 0
-        delivery = Delivery(
-            outgoing, deadline, retries, queue, choose, until=deadline, insists=options.insists,
-            retry_codes=options.retry_codes, waits=retries > 0,
+        delivery = SendAttempts(
+            outgoing, deadline, retries, queue, choose, until=deadline,
+            retry_not_stored_safely=options.retry_not_stored_safely, retry_codes=options.retry_codes, waits=retries > 0,
         )  # fmt: skip
         if retries and options.attempt_seconds < math.inf:
             delivery.attempt_seconds = options.attempt_seconds
             delivery.begin(time.monotonic())
         return delivery
 
-    def target(self, delivery: Delivery) -> Target | None:
+    def target(self, delivery: SendAttempts) -> Target | None:
         """The queue and broker of the next attempt, if a known route has them."""
         topic = delivery.outgoing.topic
         route = self._routes.known(topic)
@@ -214,12 +214,12 @@ class Sender:
 
     # -- back pressure
 
-    def admit(self, delivery: Delivery) -> None:
+    def admit(self, delivery: SendAttempts) -> None:
         """Count a send that begins, whether there is room or not: one that occupies the calling thread."""
         with self._room:
             self._enter(delivery)
 
-    def admit_when_possible(self, delivery: Delivery, check: Callable[[], None]) -> None:
+    def admit_when_possible(self, delivery: SendAttempts, check: Callable[[], None]) -> None:
         """Count a send that begins, once there is room; blocks the calling thread until then.
 
         :param check: raises if this thread must not block.
@@ -233,7 +233,7 @@ class Sender:
                 self._wait_for_room(delivery)
             self._enter(delivery)
 
-    def _wait_for_room(self, delivery: Delivery) -> None:
+    def _wait_for_room(self, delivery: SendAttempts) -> None:
         began = time.monotonic()
         self._blocked += 1
         try:
@@ -251,11 +251,11 @@ class Sender:
                 f"{self._window}; await some before you send more, or raise max_pending_sends or max_pending_bytes"
             )
 
-    def _enter(self, delivery: Delivery) -> None:
+    def _enter(self, delivery: SendAttempts) -> None:
         self._in_progress.add(delivery)
         self._window.enter(len(delivery.outgoing.body))
 
-    def leave(self, delivery: Delivery) -> None:
+    def leave(self, delivery: SendAttempts) -> None:
         """A send has ended. May be called more than once."""
         with self._room:
             if delivery not in self._in_progress:
@@ -282,7 +282,7 @@ class Sender:
 
     # -- sending, in the loop's thread
 
-    def send(self, delivery: Delivery, future: SendFuture) -> None:
+    def send(self, delivery: SendAttempts, future: SendFuture) -> None:
         """Send as soon as there is room; ``future`` gets the result, after retries.
 
         :raises TooManySends: there is no room, and the producer is configured to raise then.
@@ -294,7 +294,7 @@ class Sender:
         self.admit(delivery)
         self.start(delivery, future)
 
-    def start(self, delivery: Delivery, future: SendFuture) -> None:
+    def start(self, delivery: SendAttempts, future: SendFuture) -> None:
         """Send an admitted delivery; ``future`` gets the result, after retries, or what a queue selector raises."""
         try:
             self._start(delivery, future)
@@ -302,7 +302,7 @@ class Sender:
             self.leave(delivery)
             resolve(future, e)
 
-    def _start(self, delivery: Delivery, future: SendFuture) -> None:
+    def _start(self, delivery: SendAttempts, future: SendFuture) -> None:
         """Send over the fast path, or wait for what it lacks."""
         target = self.target(delivery)
         if target is None:
@@ -318,7 +318,7 @@ class Sender:
         opaque = connection.expect(self._attempt_of(self, delivery, target, connection, future), delivery.until)
         connection.write(delivery.outgoing.frame(target.head, opaque))
 
-    def retry(self, delivery: Delivery, failure: RocketMQError | None, future: SendFuture) -> None:
+    def retry(self, delivery: SendAttempts, failure: RocketMQError | None, future: SendFuture) -> None:
         """Start :meth:`deliver`; ``future`` gets the result."""
         task = asyncio.ensure_future(self.deliver(delivery, failure))
         self._tasks.add(task)
@@ -334,7 +334,7 @@ class Sender:
         if isinstance(answer, Reply) and answer.code == ResponseCode.GO_AWAY:
             self.connections.retire(connection)
 
-    async def deliver(self, delivery: Delivery, failure: RocketMQError | None = None) -> SendResult:
+    async def deliver(self, delivery: SendAttempts, failure: RocketMQError | None = None) -> SendResult:
         """Send an admitted delivery with retries, until an attempt succeeds or none may follow.
 
         :param failure: the error of a first attempt on the fast path.
@@ -355,13 +355,13 @@ class Sender:
         finally:
             self.leave(delivery)
 
-    async def deliver_oneway(self, delivery: Delivery) -> None:
+    async def deliver_oneway(self, delivery: SendAttempts) -> None:
         """Send without an answer; returns when the request is handed to a connection that keeps up."""
         target, connection = await self._reach(await self._queue(delivery), delivery)
         connection.write(delivery.outgoing.frame(target.head, connection.number(), oneway=True))
         await connection.drain()
 
-    async def _attempt(self, delivery: Delivery, target: Target, connection: Connection) -> SendResult:
+    async def _attempt(self, delivery: SendAttempts, target: Target, connection: Connection) -> SendResult:
         future: asyncio.Future[Reply] = self.loop.create_future()
         began = time.monotonic()
         opaque = connection.expect(answer_callback(future), delivery.until)
@@ -403,14 +403,14 @@ class Sender:
             self._note_failure(send.delivery, send.delivery.queue, time.monotonic(), failure)
         self.retry(send.delivery, own_copy(failure), send.future)
 
-    def _note_failure(self, delivery: Delivery, queue: MessageQueue, began: float, failure: RocketMQError) -> None:
+    def _note_failure(self, delivery: SendAttempts, queue: MessageQueue, began: float, failure: RocketMQError) -> None:
         delivery.tried += (queue.broker_name,)
         if self.tolerance is not None:
             self.tolerance.ended(queue.broker_name, began, failure)
 
     # -- what retries need
 
-    async def _prepare_next(self, delivery: Delivery, failure: RocketMQError) -> None:
+    async def _prepare_next(self, delivery: SendAttempts, failure: RocketMQError) -> None:
         """Get ready for another attempt: back off, and refresh the route where that may help.
 
         If another broker is left to try, the refresh goes on in the background.
@@ -444,13 +444,13 @@ class Sender:
             _log.debug("sending again over the known route of %s: %s", topic, e)
         self._refreshed_at[topic] = time.monotonic()
 
-    async def _queue(self, delivery: Delivery) -> MessageQueue:
+    async def _queue(self, delivery: SendAttempts) -> MessageQueue:
         """The queue of the next attempt; asks for the route as needed."""
         topic = delivery.outgoing.topic
         queues = await self.write_queues(topic, delivery.remaining(time.monotonic()))
         return delivery.next_queue(queues, self._turn(topic))
 
-    async def _reach(self, queue: MessageQueue, delivery: Delivery) -> tuple[Target, Connection]:
+    async def _reach(self, queue: MessageQueue, delivery: SendAttempts) -> tuple[Target, Connection]:
         """A connection to the broker of ``queue``; a failure counts as an attempt at that broker."""
         address = self._routes.master(queue.broker_name)
         began = time.monotonic()
@@ -506,7 +506,7 @@ class Sender:
                 f"no route for topic {topic!r} within {timeout:.3g} s from name servers {self._routes.name_servers}"
             ) from e
 
-    def _has_another(self, delivery: Delivery) -> bool:
+    def _has_another(self, delivery: SendAttempts) -> bool:
         """True if the known route has a broker that was not tried yet."""
         if not delivery.waits:
             return False
@@ -538,7 +538,7 @@ class _Attempt(msgspec.Struct, gc=False, eq=False):
     """An attempt of the fast path that waits for its answer. A struct, since there is one for every message."""
 
     sender: Sender
-    delivery: Delivery
+    delivery: SendAttempts
     target: Target
     connection: Connection
     future: SendFuture
@@ -569,7 +569,7 @@ class _TimedAttempt(_Attempt, gc=False, eq=False):
         self.finish(outcome, answer)
 
 
-def outcome_of(delivery: Delivery, target: Target, answer: Reply | NetworkError) -> SendResult | RocketMQError:
+def outcome_of(delivery: SendAttempts, target: Target, answer: Reply | NetworkError) -> SendResult | RocketMQError:
     """The result or error of an attempt; a failed one is noted in ``delivery``."""
     failure: RocketMQError
     if isinstance(answer, Reply):
@@ -578,7 +578,7 @@ def outcome_of(delivery: Delivery, target: Target, answer: Reply | NetworkError)
         except RocketMQError as e:
             failure = e
         else:
-            doubt = delivery.doubted(result, target.address) if delivery.insists else None
+            doubt = delivery.not_stored_safely(result, target.address) if delivery.retry_not_stored_safely else None
             if doubt is None:
                 return result
             failure = doubt

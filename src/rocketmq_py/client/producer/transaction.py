@@ -12,7 +12,7 @@ from rocketmq_py.errors import BrokerError, ClosedError, ConfigError, MessageIll
 from rocketmq_py.model import Message, MessageExt, SendResult, SendStatus, TransactionState
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers.common import CheckTransactionState, EndTransaction
+from rocketmq_py.protocol.headers.transaction import CheckTransactionState, EndTransaction
 from rocketmq_py.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_NOT, TRANSACTION_ROLLBACK
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command, encode_command
 from rocketmq_py.wire.ids import parse_offset_msg_id

@@ -16,7 +16,7 @@ from rocketmq_py.errors import ConfigError, CorruptRecord, RocketMQError
 from rocketmq_py.model import MessageExt, TransactionState
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers.common import CheckTransactionState
+from rocketmq_py.protocol.headers.transaction import CheckTransactionState
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import decode_record
 

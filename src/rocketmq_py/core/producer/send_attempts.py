@@ -85,16 +85,16 @@ class RoundRobin:
         return queues[next(self._turn) % len(queues)]
 
 
-Chooser = Callable[[Sequence[MessageQueue]], MessageQueue]
+QueueChooser = Callable[[Sequence[MessageQueue]], MessageQueue]
 """Picks one of the writable queues of a topic."""
 
 
-def shard(queues: Sequence[MessageQueue], key: str | int) -> MessageQueue:
+def select_by_hash(queues: Sequence[MessageQueue], key: str | int) -> MessageQueue:
     """The queue of a sharding key, the same that Java's SelectMessageQueueByHash picks for that String or Integer."""
     return queues[abs(key if isinstance(key, int) else string_hash(key)) % len(queues)]
 
 
-class Delivery(msgspec.Struct, gc=False, eq=False):
+class SendAttempts(msgspec.Struct, gc=False, eq=False):
     """One message and the attempts to send it."""
 
     outgoing: OutgoingMessage
@@ -104,19 +104,19 @@ class Delivery(msgspec.Struct, gc=False, eq=False):
     """Attempts that may follow, besides those that reach no broker; 0 where the queue matters: then none follow."""
     queue: MessageQueue | None = None
     """The queue of the current attempt; the only one if it is given."""
-    choose: Chooser | None = None
+    choose: QueueChooser | None = None
     """Picks the only queue when the queues are known."""
     tried: tuple[str, ...] = ()
     """The brokers of attempts that failed."""
     failures: int = 0
     """Attempts that failed."""
-    sent_away: bool = False
+    got_go_away: bool = False
     """True if a broker that shuts down has refused it (GO_AWAY)."""
     attempt_seconds: float = math.inf
     """Longest duration of an attempt that is not the last one."""
     until: float = math.inf
     """When the current attempt ends at the latest; never after the deadline."""
-    insists: bool = False
+    retry_not_stored_safely: bool = False
     """Send it to another broker if one has stored it but not flushed or replicated it in time."""
     stored: SendResult | None = None
     """The result of such an attempt; the final result if no other attempt does better."""
@@ -138,7 +138,7 @@ class Delivery(msgspec.Struct, gc=False, eq=False):
         """Start an attempt; it leaves time for another one if one may follow."""
         self.until = min(self.deadline, now + self.attempt_seconds) if self.retries else self.deadline
 
-    def doubted(self, result: SendResult, address: str) -> FlushTimeout | None:
+    def not_stored_safely(self, result: SendResult, address: str) -> FlushTimeout | None:
         """The error for a message that is stored but not flushed or replicated in time; None if it is."""
         if result.status is SendStatus.SEND_OK:
             return None
@@ -167,8 +167,8 @@ class Delivery(msgspec.Struct, gc=False, eq=False):
         :param elsewhere: there is a broker that was not tried yet, so that there is no need to wait.
         :raises RocketMQError: ``error``, if no attempt may follow.
         """
-        if isinstance(error, BrokerError) and error.code == ResponseCode.GO_AWAY and not self.sent_away:
-            self.sent_away = True  # it stored nothing; over a new connection it, or its successor, may
+        if isinstance(error, BrokerError) and error.code == ResponseCode.GO_AWAY and not self.got_go_away:
+            self.got_go_away = True  # it stored nothing; over a new connection it, or its successor, may
             self.begin(now)
             return 0.0
         self.failures += 1

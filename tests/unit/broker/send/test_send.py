@@ -1,4 +1,4 @@
-"""What a send is checked for, what is stored of it, and what it is answered with."""
+"""Sends: checks, stored records, answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rocketmq_py.model import MessageExt
-from rocketmq_py.protocol.bodies.common import TopicConfig
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.server import Peer
 from rocketmq_py.wire.batch import encode_batch
@@ -115,7 +115,7 @@ def test_a_negative_queue_id_lets_the_broker_choose(running: InProcess, client: 
     ],
     ids=lambda value: getattr(value, "topic", None) and f"{value.topic[:20]}",
 )
-def test_what_is_refused(client: Client, header: Any, code: int, words: str) -> None:
+def test_sends_that_are_refused(client: Client, header: Any, code: int, words: str) -> None:
     answer = client.ask(Code.SEND_MESSAGE_V2, header, BODY)
     assert answer.code == code
     assert words in (answer.remark or "")
@@ -137,7 +137,7 @@ def test_topics_are_not_created_when_that_is_switched_off(tmp_path: Path) -> Non
         assert running.connect().ask(Code.SEND_MESSAGE_V2, send(), BODY).code == 17
 
 
-def test_a_broker_that_may_not_be_written_refuses_order_topics(tmp_path: Path) -> None:
+def test_a_broker_without_write_permission_refuses_order_topics(tmp_path: Path) -> None:
     with broker(tmp_path, broker_permission=4) as running:
         running.services.topics.put([TopicConfig(topic_name="t", order=True), TopicConfig(topic_name="u")])
         client = running.connect()
@@ -146,7 +146,7 @@ def test_a_broker_that_may_not_be_written_refuses_order_topics(tmp_path: Path) -
         assert client.ask(Code.SEND_MESSAGE_V2, send("u"), BODY).code == 0
 
 
-def test_a_remembered_target_is_forgotten_when_the_topic_changes(running: InProcess, client: Client) -> None:
+def test_a_cached_target_is_dropped_when_the_topic_changes(running: InProcess, client: Client) -> None:
     assert client.ask(Code.SEND_MESSAGE_V2, send(queue_id=3), BODY).code == 0
     running.services.topics.put([TopicConfig(topic_name="t", read_queue_nums=1, write_queue_nums=1)])
     assert client.ask(Code.SEND_MESSAGE_V2, send(queue_id=3), BODY).code == 29
