@@ -1,4 +1,4 @@
-"""The clusters whose processes :mod:`tests.spark.stops` stops: a name server, a master and its slave, ours or Java's."""
+"""Clusters whose processes :mod:`tests.spark.stops` stops: a name server, a master and its slave, ours or Java's."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Bad records (rows that no broker would take, messages that cannot be decoded) and their dead letters.
 
-Pure. A dead letter names the topic of the record, the reason, the query and the row; ``rocketmq dlq`` shows it and sends
-it again.
+Pure. A dead letter names the topic of the record, the reason, the query and the row; ``rocketmq dlq`` shows and resends
+it.
 """
 
 from __future__ import annotations
