@@ -10,6 +10,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.config.lane_limits import lane_limits
@@ -22,6 +23,7 @@ from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.server import Server
 from rocketmq_py.server.access_control import AccessControl, AccessSettings
+from rocketmq_py.server.requests.dispatcher import Guard
 from rocketmq_py.server.tls import TlsSettings
 from rocketmq_py.store import FileSystem, StoreConfig
 
@@ -120,10 +122,10 @@ class Broker:
         services.open()
         server = Server(
             services.router(AccessHandlers(access)), host=config.bind_address, port=self.port,
-            after_read=services.store.settle,
+            after_read=services.store.commit_pending,
             on_hold=services.keep_hold, on_disconnect=services.disconnected,
             idle_timeout=config.server_channel_max_idle_time_seconds, full_lanes=services.full_lanes,
-            tls=self._tls, guard=access.admit if access.guards else None,
+            tls=self._tls, guard=self._guard(access, services),
         )  # fmt: skip
         self._limit(server)
         try:
@@ -151,6 +153,12 @@ class Broker:
             given = ", ".join(f"{key}={config.ignored[key]}" for key in sorted(config.ignored))
             _log.warning("settings of Apache RocketMQ that have no effect here: %s", given)
         _log.info("broker %s (%s) serves at %s", config.broker_name, config.broker_cluster_name, self.address)
+
+    def _guard(self, access: AccessControl, services: Services) -> Guard | None:
+        """The check of every request; None without access control."""
+        if not access.guards:
+            return None
+        return partial(access.admit, record_permissions=services.record_permissions.required)
 
     def _limit(self, server: Server) -> None:
         """Apply the current limits of requests to the server."""
@@ -199,7 +207,7 @@ class Broker:
             await self._ticker.stop()
             await services.slave_sync.stop()
             await services.membership.stop()
-            await services.remote_fetcher.stop()
+            await services.pop.remote_fetcher.stop()
             await services.acting.stop()
             await services.registration.stop()
             services.pull_request_hold.release()

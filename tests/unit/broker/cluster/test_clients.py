@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rocketmq_py.broker.cluster.member_notifier import INTERVAL_MS
 from rocketmq_py.protocol.bodies.client import (
     CheckClientConfig,
     ConsumerConnection,
@@ -32,7 +33,8 @@ def beat(client: Client, client_id: str, group: str | None = "g", **topics: str)
 
 
 def told(client: Client) -> list[str]:
-    """The groups a client was told of, and forget them."""
+    """The groups that a client was notified of since the last call."""
+    client._broker.turn(INTERVAL_MS)
     groups = [said.ext["consumerGroup"] for said in client.heard]
     assert all(said.code == Code.NOTIFY_CONSUMER_IDS_CHANGED and said.is_oneway for said in client.heard)
     client.heard.clear()
