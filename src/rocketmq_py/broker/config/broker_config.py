@@ -15,6 +15,7 @@ from typing import Any, Self
 import msgspec
 
 from rocketmq_py.broker.config.java_keys import JAVA_DEFAULTS
+from rocketmq_py.broker.config.unsupported import unsupported_settings
 from rocketmq_py.core import java_config
 from rocketmq_py.core.address import parse_address
 from rocketmq_py.core.java_config import read_properties
@@ -286,10 +287,12 @@ def configure(properties: Mapping[str, str] | Iterable[str], **overrides: Any) -
     Keys of Apache RocketMQ that have no meaning here are accepted without effect; they are in ``BrokerConfig.ignored``.
 
     :param overrides: fields by their Python names, which win.
-    :raises ConfigError: unknown keys, each named with the nearest known one, and values of the wrong kind.
+    :raises ConfigError: unknown keys, each named with the nearest known one; values of the wrong kind; settings that
+        ask for a place of data or a kind of safety this broker does not have (:mod:`~.unsupported`).
     """
     settings = dict(properties) if isinstance(properties, Mapping) else read_properties(properties)
     faults = [fault for key, text in settings.items() if (fault := setting_fault(key, text))]
+    faults += unsupported_settings(settings)
     if faults:
         raise ConfigError("; ".join(faults))
     broker = {name: _value(BrokerConfig, name, key, settings[key]) for key, name in _known(BrokerConfig, settings)}
@@ -310,6 +313,11 @@ def setting_fault(key: str, text: str) -> str | None:
             return java_config.unknown(key, {*JAVA_DEFAULTS, *own_keys()})
         kind = java_config.kind_of(default)
     return java_config.fault(key, text, kind)
+
+
+def is_known(key: str) -> bool:
+    """True if Apache RocketMQ's broker or this one has a setting of that name."""
+    return key in own_keys() or key in JAVA_DEFAULTS
 
 
 @cache

@@ -14,6 +14,7 @@ import msgspec
 
 from rocketmq_py.cli.server.logs import log_as, logging_options
 from rocketmq_py.cli.server.settings import assigned, drain_option, ready, settings_options, tls_options
+from rocketmq_py.errors import shortened
 
 if TYPE_CHECKING:
     from rocketmq_py.broker import BrokerConfig
@@ -32,6 +33,7 @@ ROLES = ("ASYNC_MASTER", "SYNC_MASTER", "SLAVE")
 @click.command(name="serve", short_help="Run a broker, by default with a name server.")
 @click.option("--store", metavar="DIR", help="Where messages are kept.  [default: ~/store]")
 @click.option("--host", metavar="H", help="Address to listen on and to tell clients.  [default: 127.0.0.1]")
+@click.option("--advertise", metavar="H", help="Address or name to tell clients, where it is not --host.")
 @click.option("--namesrv-port", type=int, default=9876, show_default=True, help="Port of the name server.")
 @click.option("--port", type=int, help="Port of the broker.  [default: 10911]")
 @click.option("--name", metavar="NAME", help="Name of the broker.  [default: broker-a]")
@@ -79,10 +81,10 @@ def command(
     log_as(log_level, log_format)
     given = assigned(assignments) | drain_assignments | tls_assignments | _as_settings(options)
     settings = _from_file(config_file, given) | given
-    settings |= _addresses(settings, options["host"])
+    settings |= _addresses(settings, options["host"], options["advertise"])
     settings, tls_settings = tls.split(settings)
     settings, access_settings = access_control.split(settings)
-    namesrv, broker, store = _configure(settings, namesrv_port)
+    namesrv, broker, store = _configure(_without_unknown(settings, given), namesrv_port)
     if options["id"] and not broker.is_slave:
         raise click.UsageError(f"--id {options['id']} is the number of a slave: say --role SLAVE, too; a master's is 0")
     _check(access_settings, broker, namesrv)
@@ -140,13 +142,29 @@ def _as_settings(options: dict[str, str | int | None]) -> dict[str, str]:
     return {key: str(options[option]) for option, key in keys.items() if options[option] is not None}
 
 
-def _addresses(settings: dict[str, str], host: str | int | None) -> dict[str, str]:
-    """Where to listen and what to tell clients: one address, unless the settings tell them apart."""
+def _without_unknown(settings: dict[str, str], given: dict[str, str]) -> dict[str, str]:
+    """Settings without the unknown keys of a file, which a Java broker ignores in silence; one warning names them.
+
+    :param given: settings from the command line: an unknown key among them is a mistake and stays.
+    """
+    from rocketmq_py.broker.config.broker_config import is_known
+
+    unknown = sorted(key for key in settings.keys() - given.keys() - _namesrv_keys() if not is_known(key))
+    if unknown:
+        _log.warning("settings that no RocketMQ broker has, without effect: %s", ", ".join(map(shortened, unknown)))
+    return {key: text for key, text in settings.items() if key not in unknown}
+
+
+def _addresses(settings: dict[str, str], host: str | int | None, advertised: str | int | None = None) -> dict[str, str]:
+    """Where to listen and what to tell clients: one address, unless the settings tell them apart.
+
+    :param advertised: what to tell clients, whatever else is set.
+    """
     told = settings.get("brokerIP1")
     bind = str(host) if host else settings.get("bindAddress") or (ANY[0] if told else LOOPBACK)
     if host or not told:
         told = _own_address() if bind in ANY else bind
-    return {"bindAddress": bind, "brokerIP1": told}
+    return {"bindAddress": bind, "brokerIP1": str(advertised or told)}
 
 
 def _own_address() -> str:
