@@ -8,8 +8,9 @@ BIN := $(VENV)/bin
 ARGS ?=
 UNIT := tests/unit tests/property tests/test_house.py
 ONLY ?=
-# Test files side by side; those with Spark one after the other, they share a session that takes all cores.
-JOBS ?= 2
+# Test files side by side: most wait for timers of servers, so more of them run than there are cores. Each takes about
+# 1.5 GB, most of it a Java broker. Tests with Spark run one after the other, they share a session.
+JOBS ?= 3
 # Compiled modules are kept, whatever the shell says: every server a test starts would compile all of them again.
 export PYTHONDONTWRITEBYTECODE :=
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
@@ -34,9 +35,13 @@ test: $(VENV)/.dev ## all tests but the long ones (ARGS="tests/unit -k wire" for
 ifneq ($(ARGS),)
 	$(BIN)/python -m pytest $(ARGS)
 else
+	@echo "tests with Spark run beside the others and are shown after them"; \
+	$(BIN)/python -m pytest -m "spark and not long" --durations 15 > .spark-tests.log 2>&1 & spark=$$!; \
+	trap 'kill $$spark 2>/dev/null' INT TERM; \
 	$(BIN)/python -m pytest -m "not spark and not long" --numprocesses $(JOBS) --dist loadfile \
-		--no-loadscope-reorder --durations 30
-	$(BIN)/python -m pytest -m "spark and not long" --durations 15
+		--no-loadscope-reorder --durations 30; others=$$?; \
+	wait $$spark; spark=$$?; cat .spark-tests.log; rm -f .spark-tests.log; \
+	test $$others -eq 0 -a $$spark -eq 0
 endif
 
 .PHONY: test-long
@@ -50,7 +55,7 @@ check: $(VENV)/.dev ## style, types, import layers, coverage of the pure package
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -q $(addprefix tests/unit/,wire protocol core) \
+	$(BIN)/coverage run -m pytest -q --hypothesis-profile quick $(addprefix tests/unit/,wire protocol core) \
 		$(addprefix tests/property/test_,allocation.py peer.py processqueue.py sql92.py trace.py)
 	$(BIN)/coverage report
 

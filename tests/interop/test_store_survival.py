@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rocketmq_py.store import SYNC_FLUSH, MessageStore, NewRecord, StoreConfig
 from rocketmq_py.wire.record import MAGIC_V2, decode_records, pack_host
 from tests.interop.javapeer import JavaPeer, JavaServer
@@ -19,6 +21,8 @@ from tests.interop.ours import OurServers
 from tests.killing import SETTINGS, Queue, Rounds, body, number_of, queues, read_everything, send
 from tests.retention import trim
 from tests.unit.store.memoryfs import MemoryFileSystem
+
+pytestmark = pytest.mark.usefixtures("patience")  # servers start and stop, or work hard, while messages are counted
 
 ROUNDS = 3
 LONG_GROUP = "g" * 130

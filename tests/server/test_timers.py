@@ -19,6 +19,8 @@ from rocketmq_py.testing import Cluster
 from tests.interop.ours import READY, first_line
 from tests.server.consuming import PATIENCE
 
+pytestmark = pytest.mark.usefixtures("patience")  # servers start and stop, or work hard, while messages are counted
+
 TOPIC = "alarms"
 
 
