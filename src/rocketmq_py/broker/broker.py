@@ -150,8 +150,7 @@ class Broker:
             services.slave_sync.start()
         services.membership.start()
         if config.ignored:
-            given = ", ".join(f"{key}={config.ignored[key]}" for key in sorted(config.ignored))
-            _log.warning("settings of Apache RocketMQ that have no effect here: %s", given)
+            _log.warning("settings of Apache RocketMQ that have no effect here: %s", config.ignored_text())
         _log.info("broker %s (%s) serves at %s", config.broker_name, config.broker_cluster_name, self.address)
 
     def _limit(self, server: Server) -> None:

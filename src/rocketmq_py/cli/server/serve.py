@@ -13,8 +13,14 @@ import click
 import msgspec
 
 from rocketmq_py.cli.server.logs import log_as, logging_options
-from rocketmq_py.cli.server.settings import assigned, drain_option, ready, settings_options, tls_options
-from rocketmq_py.errors import shortened
+from rocketmq_py.cli.server.settings import (
+    assigned,
+    drain_option,
+    ready,
+    settings_options,
+    tls_options,
+    without_unknown,
+)
 
 if TYPE_CHECKING:
     from rocketmq_py.broker import BrokerConfig
@@ -80,11 +86,11 @@ def command(
 
     log_as(log_level, log_format)
     given = assigned(assignments) | drain_assignments | tls_assignments | _as_settings(options)
-    settings = _from_file(config_file, given) | given
+    settings = without_unknown(_from_file(config_file, given), _is_known) | given
     settings |= _addresses(settings, options["host"], options["advertise"])
     settings, tls_settings = tls.split(settings)
     settings, access_settings = access_control.split(settings)
-    namesrv, broker, store = _configure(_without_unknown(settings, given), namesrv_port)
+    namesrv, broker, store = _configure(settings, namesrv_port)
     if options["id"] and not broker.is_slave:
         raise click.UsageError(f"--id {options['id']} is the number of a slave: say --role SLAVE, too; a master's is 0")
     _check(access_settings, broker, namesrv)
@@ -142,17 +148,13 @@ def _as_settings(options: dict[str, str | int | None]) -> dict[str, str]:
     return {key: str(options[option]) for option, key in keys.items() if options[option] is not None}
 
 
-def _without_unknown(settings: dict[str, str], given: dict[str, str]) -> dict[str, str]:
-    """Settings without the unknown keys of a file, which a Java broker ignores in silence; one warning names them.
+def _is_known(key: str) -> bool:
+    """True if a broker or a name server, of Apache RocketMQ or of this project, has a setting of that name."""
+    from rocketmq_py.broker.config import broker_config
+    from rocketmq_py.namesrv.config import NamesrvConfig
+    from rocketmq_py.server import access_control, tls
 
-    :param given: settings from the command line: an unknown key among them is a mistake and stays.
-    """
-    from rocketmq_py.broker.config.broker_config import is_known
-
-    unknown = sorted(key for key in settings.keys() - given.keys() - _namesrv_keys() if not is_known(key))
-    if unknown:
-        _log.warning("settings that no RocketMQ broker has, without effect: %s", ", ".join(map(shortened, unknown)))
-    return {key: text for key, text in settings.items() if key not in unknown}
+    return broker_config.is_known(key) or NamesrvConfig.is_known(key) or key in access_control.KEYS or key in tls.KEYS
 
 
 def _addresses(settings: dict[str, str], host: str | int | None, advertised: str | int | None = None) -> dict[str, str]:
