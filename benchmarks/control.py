@@ -11,7 +11,8 @@ from benchmarks.errors import BenchError
 from benchmarks.load import connect
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.base import Header
-from rocketmq_py.protocol.headers.common import CreateTopic, GetMaxOffset
+from rocketmq_py.protocol.headers.offset import GetMaxOffset
+from rocketmq_py.protocol.headers.topic import CreateTopic
 from rocketmq_py.wire.command import Command, decode_command, encode_command
 from rocketmq_py.wire.frame import FrameDecoder
 

@@ -19,7 +19,9 @@ from benchmarks.load import connect
 from benchmarks.machine import anonymous_mib, cpu_seconds
 from benchmarks.servers import start_ours
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers.common import PullMessage, QueueHeader, SendMessageV2
+from rocketmq_py.protocol.headers.offset import QueueHeader
+from rocketmq_py.protocol.headers.pull import PullMessage
+from rocketmq_py.protocol.headers.send import SendMessageV2
 from rocketmq_py.wire.command import Command, decode_command, encode_command
 from rocketmq_py.wire.frame import FrameDecoder
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers.common import PullMessage, SendMessageV2
+from rocketmq_py.protocol.headers.pull import PullMessage
+from rocketmq_py.protocol.headers.send import SendMessageV2
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.command import Command, encode_command
 

@@ -18,7 +18,8 @@ from pathlib import Path
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.services import Services
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers.common import PullMessage, SendMessageV2
+from rocketmq_py.protocol.headers.pull import PullMessage
+from rocketmq_py.protocol.headers.send import SendMessageV2
 from rocketmq_py.server import Peer
 from rocketmq_py.server.requests.dispatcher import Dispatcher
 from rocketmq_py.store import StoreConfig
@@ -58,7 +59,7 @@ class Bench:
         self.services.open()
         self.peer = Peer(("127.0.0.1", 50_000), ("127.0.0.1", 10911))
         self.dispatcher = Dispatcher(
-            self.services.router(), after_read=self.services.store.settle, on_hold=self.services.keep_hold
+            self.services.router(), after_read=self.services.store.commit_pending, on_hold=self.services.keep_hold
         )
 
     def feed(self, data: bytes) -> int:

@@ -31,9 +31,7 @@ html_theme = "furo"
 html_title = f"{project} {release}"
 html_copy_source = False
 html_show_sphinx = False
-html_theme_options = {"source_repository": f"{REPO_URL}/", "source_branch": "main", "source_directory": "docs/"}
-if not REPO_URL:
-    html_theme_options = {}
+html_theme_options = {"source_view_link": f"{REPO_URL}/blob/main/docs/{{filename}}"} if REPO_URL else {}
 
 myst_heading_anchors = 4
 myst_enable_extensions = ["deflist"]

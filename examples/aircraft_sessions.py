@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Row, SparkSession
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from examples.common import FLIGHT, parsed, program, stream
 
@@ -37,15 +37,17 @@ class Sessions(StatefulProcessor):
                 session = None
             began, ended, flights, total = session or (at, at, 0, 0)
             session = (began, max(at, ended), flights + 1, total + distance)
-        self.open.update(session)
-        self.handle.registerTimer(session[1] + PAUSE_MS)
+        if session is not None:
+            self.open.update(session)
+            self.handle.registerTimer(session[1] + PAUSE_MS)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
         """The watermark has passed six hours after the last flight."""
-        yield self.closed(key, self.open.get())
+        if (session := self.open.get()) is not None:
+            yield self.closed(key, session)
         self.open.clear()
 
-    def closed(self, key: Any, session: tuple[int, int, int, int]) -> Row:
+    def closed(self, key: Any, session: tuple[Any, ...]) -> Row:
         began, ended = (datetime.fromtimestamp(at / 1000, UTC) for at in session[:2])
         return Row(tailnum=key[0], began=began, ended=ended, flights=session[2], distance=session[3])
 

@@ -55,8 +55,8 @@ def program(run: Callable[[SparkSession, str, Path], None]) -> Callable[[], None
     @click.option("--namesrv", default="127.0.0.1:9876", show_default=True)
     @click.option("--data", type=click.Path(path_type=Path), default=Path("examples-data"), show_default=True)
     def main(namesrv: str, data: Path) -> None:
-        settings = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "4"}
-        spark = session_builder("examples").master("local[*]").config(map=settings).getOrCreate()
+        builder = session_builder("examples").master("local[*]").config("spark.sql.session.timeZone", "UTC")
+        spark = builder.config("spark.sql.shuffle.partitions", 4).getOrCreate()
         spark.streams.addListener(ProgressListener(TerminalProgress()))
         run(spark, namesrv, data)
         spark.stop()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pyspark.ml import Pipeline
+from pyspark.ml import Pipeline, PipelineModel
 from pyspark.ml.classification import LogisticRegression
 from pyspark.ml.feature import OneHotEncoder, StringIndexer, VectorAssembler
 from pyspark.ml.functions import vector_to_array
@@ -20,7 +20,7 @@ def features(flights: DataFrame) -> DataFrame:
     return flights.withColumn("hour", f.hour("scheduled").cast("double"))
 
 
-def train(flights: DataFrame) -> Pipeline:
+def train(flights: DataFrame) -> PipelineModel:
     """Whether a flight leaves late, by carrier, airport, hour and distance."""
     known = features(flights).where("dep_delay is not null")
     labelled = known.withColumn("label", (f.col("dep_delay") > LATE_MINUTES).cast("double"))
@@ -37,7 +37,7 @@ def run(spark: SparkSession, namesrv: str, data: Path) -> None:
     model.write().overwrite().save(str(data / "delay-model"))
 
     scored = model.transform(features(parsed(stream(spark, namesrv, "flights"), FLIGHT)))
-    risk = f.round(vector_to_array("probability")[1], 3)
+    risk = f.round(vector_to_array(f.col("probability"))[1], 3)
     query = (
         scored.select(
             f.to_json(f.struct("id", "carrier", "origin", "dest", "scheduled", risk.alias("risk"))).alias("body"),

@@ -27,13 +27,9 @@ from pathlib import Path
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import ConnectError, ConnectionLost
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers.common import (
-    PullMessage,
-    QueryConsumerOffset,
-    QueueHeader,
-    SendMessageV2,
-    UpdateConsumerOffset,
-)
+from rocketmq_py.protocol.headers.offset import QueryConsumerOffset, QueueHeader, UpdateConsumerOffset
+from rocketmq_py.protocol.headers.pull import PullMessage
+from rocketmq_py.protocol.headers.send import SendMessageV2
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.store.tools.offline import OfflineStore
 from rocketmq_py.store.tools.verify import verify

@@ -38,7 +38,7 @@ def _name(value: object) -> str:
 def test_the_examples_run(path: Path, blocks: list[tuple[int, str]], tmp_path: Path) -> None:
     """In a process of their own: an example that stops its Spark session would stop that of other tests."""
     with Cluster() as cluster:
-        program = _program(blocks).replace("127.0.0.1:9876", cluster.namesrv)
+        program = joined(blocks).replace("127.0.0.1:9876", cluster.namesrv)
         (tmp_path / path.name).write_text(program)
         done = subprocess.run(
             [sys.executable, path.name], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -47,7 +47,7 @@ def test_the_examples_run(path: Path, blocks: list[tuple[int, str]], tmp_path: P
     assert done.returncode == 0, done.stdout
 
 
-def _program(blocks: list[tuple[int, str]]) -> str:
+def joined(blocks: list[tuple[int, str]]) -> str:
     """The blocks of a document as one program, each at the lines it has there."""
     program = ""
     for line, source in blocks:

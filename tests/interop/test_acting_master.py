@@ -23,7 +23,8 @@ from rocketmq_py import (
 from rocketmq_py.aio import ClientInstance
 from rocketmq_py.errors import NetworkError, NoRouteError
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers.common import GetMaxOffset, OffsetResponse, TopicName
+from rocketmq_py.protocol.headers.offset import GetMaxOffset, OffsetResponse
+from rocketmq_py.protocol.headers.topic import TopicName
 from tests.interop.javapeer import JavaPeer, free_port_block
 from tests.interop.ours import OurServers
 from tests.interop.side import Inbox, eventually, group

@@ -15,32 +15,21 @@ import pytest
 
 from rocketmq_py import Admin
 from rocketmq_py.protocol import names
-from rocketmq_py.protocol.bodies.common import (
-    KvTable,
-    LockBatchRequest,
-    LockBatchResponse,
-    MessageQueueBody,
-    TopicRouteData,
-)  # fmt: skip
+from rocketmq_py.protocol.bodies.client import LockBatchRequest, LockBatchResponse, MessageQueueBody
+from rocketmq_py.protocol.bodies.route import KvTable, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.base import Header
-from rocketmq_py.protocol.headers.common import (
-    ConsumerSendMsgBack,
-    EndTransaction,
-    GetMaxOffset,
-    GetRouteInfo,
-    QueryConsumerOffset,
-    SearchOffset,
-    TopicName,
-    UpdateConsumerOffset,
-)
+from rocketmq_py.protocol.headers.offset import GetMaxOffset, QueryConsumerOffset, SearchOffset, UpdateConsumerOffset
+from rocketmq_py.protocol.headers.send import ConsumerSendMsgBack
+from rocketmq_py.protocol.headers.topic import GetRouteInfo, TopicName
+from rocketmq_py.protocol.headers.transaction import EndTransaction
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import decode_records
 from tests.interop.javapeer import JavaPeer, free_port_block, options
 from tests.interop.ours import OurServers
 from tests.interop.side import eventually
 from tests.server.rawpeer import RawPeer
-from tests.unit.broker.pop.poppers import Popped, popped
+from tests.unit.broker.pop.pop_client import Popped, popped
 from tests.unit.broker.requests import pop, pull, send
 
 pytestmark = pytest.mark.long

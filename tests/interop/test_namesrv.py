@@ -10,9 +10,22 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from rocketmq_py.protocol.bodies.common import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigTable
+from rocketmq_py.protocol.bodies.base import DataVersion
+from rocketmq_py.protocol.bodies.topic import RegisterBrokerBody, TopicConfig, TopicConfigTable
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers import common as h
+from rocketmq_py.protocol.headers.namesrv import (
+    BrokerHeartbeat,
+    BrokerMemberGroup,
+    BrokerNameHeader,
+    ClusterName,
+    KvConfigKey,
+    KvNamespace,
+    PutKvConfig,
+    QueryDataVersion,
+    RegisterBroker,
+    UnregisterBroker,
+)
+from rocketmq_py.protocol.headers.topic import DeleteTopicInNamesrv, GetRouteInfo, TopicName
 from rocketmq_py.wire import fastjson
 from rocketmq_py.wire.command import Command
 from tests.interop.javapeer import JavaPeer
@@ -52,7 +65,7 @@ class Player:
         address = f"127.0.0.1:{port}"
         peer = self._brokers.get(address) or RawPeer(self.address)
         self._brokers[address] = peer
-        header = h.RegisterBroker(
+        header = RegisterBroker(
             broker_name=name, broker_addr=address, cluster_name=cluster, ha_server_addr=f"127.0.0.1:{port + 1}",
             broker_id=broker_id, **more,
         )  # fmt: skip
@@ -71,7 +84,7 @@ class Player:
         self._brokers.pop(f"127.0.0.1:{port}").close()
 
     def route(self, topic: str = "T", **more: Any) -> Answer:
-        return self.ask(Code.GET_ROUTEINFO_BY_TOPIC, h.GetRouteInfo(topic=topic), **more)
+        return self.ask(Code.GET_ROUTEINFO_BY_TOPIC, GetRouteInfo(topic=topic), **more)
 
     def cluster(self) -> Answer:
         return self.ask(Code.GET_BROKER_CLUSTER_INFO)
@@ -149,10 +162,10 @@ def test_registered_brokers_and_their_topics(players: Both) -> None:
     assert players.do(lambda p: p.route("V", version=V4_9_3, acceptStandardJsonOnly="true")).code == 0
     assert players.do(lambda p: p.route("nowhere")).code == 17
     assert set(players.do(Player.cluster).body["clusterAddrTable"]) == {"C", "D"}
-    group = h.BrokerMemberGroup(cluster_name="C", broker_name="broker-a")
+    group = BrokerMemberGroup(cluster_name="C", broker_name="broker-a")
     members = players.do(lambda p: p.ask(Code.GET_BROKER_MEMBER_GROUP, group))
     assert len(members.body["brokerMemberGroup"]["brokerAddrs"]) == 2
-    nobody = h.BrokerMemberGroup(cluster_name="C", broker_name="broker-x")
+    nobody = BrokerMemberGroup(cluster_name="C", broker_name="broker-x")
     players.do(lambda p: p.ask(Code.GET_BROKER_MEMBER_GROUP, nobody))
 
 
@@ -161,7 +174,7 @@ def test_lists_of_topics(players: Both) -> None:
     players.do(lambda p: p.register("broker-b", cluster="D", port=11))
     assert players.do(lambda p: p.ask(Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)).body["topicList"] == ["T", "U", "V"]
     for cluster in ("C", "D", "nowhere"):
-        players.do(lambda p, cluster=cluster: p.ask(Code.GET_TOPICS_BY_CLUSTER, h.ClusterName(cluster=cluster)))
+        players.do(lambda p, cluster=cluster: p.ask(Code.GET_TOPICS_BY_CLUSTER, ClusterName(cluster=cluster)))
     for code in (
         Code.GET_UNIT_TOPIC_LIST, Code.GET_HAS_UNIT_SUB_TOPIC_LIST, Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
     ):  # fmt: skip
@@ -188,15 +201,15 @@ def test_a_topic_registered_apart_and_deleted(players: Both) -> None:
             {"brokerName": b, "readQueueNums": 2, "writeQueueNums": 2, "perm": 6, "topicSysFlag": 0} for b in brokers
         ]
         body = fastjson.dumps({"queueDatas": queues})
-        return lambda p: p.ask(Code.REGISTER_TOPIC_IN_NAMESRV, h.TopicName(topic="apart"), body)
+        return lambda p: p.ask(Code.REGISTER_TOPIC_IN_NAMESRV, TopicName(topic="apart"), body)
 
     assert players.do(add("broker-x")).code == 0
     assert players.do(lambda p: p.route("apart")).code == 17
     players.do(add("broker-a", "broker-b"))
     assert len(players.do(lambda p: p.route("apart")).body["queueDatas"]) == 2
-    players.do(lambda p: p.ask(Code.DELETE_TOPIC_IN_NAMESRV, h.DeleteTopicInNamesrv(topic="apart", cluster_name="D")))
+    players.do(lambda p: p.ask(Code.DELETE_TOPIC_IN_NAMESRV, DeleteTopicInNamesrv(topic="apart", cluster_name="D")))
     assert len(players.do(lambda p: p.route("apart")).body["queueDatas"]) == 1
-    players.do(lambda p: p.ask(Code.DELETE_TOPIC_IN_NAMESRV, h.DeleteTopicInNamesrv(topic="apart")))
+    players.do(lambda p: p.ask(Code.DELETE_TOPIC_IN_NAMESRV, DeleteTopicInNamesrv(topic="apart")))
     assert players.do(lambda p: p.route("apart")).code == 17
 
 
@@ -204,7 +217,7 @@ def test_permissions_and_versions(players: Both) -> None:
     players.do(lambda p: p.register())
     for code in (Code.WIPE_WRITE_PERM_OF_BROKER, Code.ADD_WRITE_PERM_OF_BROKER):
         for name in ("broker-a", "broker-x"):
-            header = h.BrokerNameHeader(broker_name=name)
+            header = BrokerNameHeader(broker_name=name)
             players.do(lambda p, code=code, header=header: p.ask(code, header))
         players.do(lambda p: p.route())
     players.do(lambda p: p.register(perm=4, counter=1))
@@ -212,12 +225,12 @@ def test_permissions_and_versions(players: Both) -> None:
     players.do(lambda p: p.register(perm=4, counter=2))
     assert players.do(lambda p: p.route()).body["queueDatas"][0]["perm"] == 4
     for port, counter in ((1, 2), (1, 3), (77, 2)):
-        header = h.QueryDataVersion(
+        header = QueryDataVersion(
             broker_name="broker-a", broker_addr=f"127.0.0.1:{port}", cluster_name="C", broker_id=0
         )
         body = DataVersion(counter=counter, timestamp=1).encode()
         players.do(lambda p, header=header, body=body: p.ask(Code.QUERY_DATA_VERSION, header, body))
-    beat = h.BrokerHeartbeat(cluster_name="C", broker_addr="127.0.0.1:1", broker_name="broker-a")
+    beat = BrokerHeartbeat(cluster_name="C", broker_addr="127.0.0.1:1", broker_name="broker-a")
     assert players.do(lambda p: p.ask(Code.BROKER_HEARTBEAT, beat)).code == 0
 
 
@@ -225,15 +238,15 @@ def test_the_key_value_table_and_order_topics(players: Both) -> None:
     order = "ORDER_TOPIC_CONFIG"
 
     def put(namespace: str, key: str, value: str) -> None:
-        players.do(lambda p: p.ask(Code.PUT_KV_CONFIG, h.PutKvConfig(namespace=namespace, key=key, value=value)))
+        players.do(lambda p: p.ask(Code.PUT_KV_CONFIG, PutKvConfig(namespace=namespace, key=key, value=value)))
 
-    assert players.do(lambda p: p.ask(Code.GET_KVLIST_BY_NAMESPACE, h.KvNamespace(namespace="n"))).code == 22
+    assert players.do(lambda p: p.ask(Code.GET_KVLIST_BY_NAMESPACE, KvNamespace(namespace="n"))).code == 22
     put("n", "k", "v ä")
     for key in ("k", "missing"):
-        players.do(lambda p, key=key: p.ask(Code.GET_KV_CONFIG, h.KvConfigKey(namespace="n", key=key)))
-    players.do(lambda p: p.ask(Code.GET_KVLIST_BY_NAMESPACE, h.KvNamespace(namespace="n")))
-    players.do(lambda p: p.ask(Code.DELETE_KV_CONFIG, h.KvConfigKey(namespace="n", key="k")))
-    players.do(lambda p: p.ask(Code.GET_KVLIST_BY_NAMESPACE, h.KvNamespace(namespace="n")))
+        players.do(lambda p, key=key: p.ask(Code.GET_KV_CONFIG, KvConfigKey(namespace="n", key=key)))
+    players.do(lambda p: p.ask(Code.GET_KVLIST_BY_NAMESPACE, KvNamespace(namespace="n")))
+    players.do(lambda p: p.ask(Code.DELETE_KV_CONFIG, KvConfigKey(namespace="n", key="k")))
+    players.do(lambda p: p.ask(Code.GET_KVLIST_BY_NAMESPACE, KvNamespace(namespace="n")))
     put(order, "T", "broker-a:4")
     assert players.do(lambda p: p.register()).body == {"table": {"T": "broker-a:4"}}
     assert "orderTopicConf" not in players.do(lambda p: p.route()).body
@@ -242,7 +255,7 @@ def test_the_key_value_table_and_order_topics(players: Both) -> None:
     players.do(lambda p: p.configure(orderMessageEnable="false", returnOrderTopicConfigToBroker="false"))
     assert players.do(lambda p: p.register()).body == ""
     players.do(lambda p: p.configure(returnOrderTopicConfigToBroker="true"))
-    players.do(lambda p: p.ask(Code.DELETE_KV_CONFIG, h.KvConfigKey(namespace=order, key="T")))
+    players.do(lambda p: p.ask(Code.DELETE_KV_CONFIG, KvConfigKey(namespace=order, key="T")))
 
 
 def test_an_acting_master(players: Both) -> None:
@@ -274,7 +287,7 @@ def test_brokers_that_change_their_place(players: Both) -> None:
 def test_brokers_that_leave(players: Both) -> None:
     players.do(lambda p: p.register())
     players.do(lambda p: p.register("broker-b", port=11))
-    leaving = h.UnregisterBroker(broker_name="broker-b", broker_addr="127.0.0.1:11", cluster_name="C", broker_id=0)
+    leaving = UnregisterBroker(broker_name="broker-b", broker_addr="127.0.0.1:11", cluster_name="C", broker_id=0)
     assert players.do(lambda p: p.ask(Code.UNREGISTER_BROKER, leaving)).code == 0
     players.become(Player.cluster, lambda answer: list(answer.body["brokerAddrTable"]) == ["broker-a"])
     players.do(lambda p: p.register("broker-b", port=21, heartbeat_timeout_millis=1))
@@ -297,7 +310,7 @@ def test_settings(players: Both) -> None:
     players.do(lambda p: p.configure(needWaitForService="false"))
     players.do(lambda p: p.configure(enableTopicList="false", enableAllTopicList="false"))
     assert players.do(lambda p: p.ask(Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)).remark == "disable"
-    players.do(lambda p: p.ask(Code.GET_TOPICS_BY_CLUSTER, h.ClusterName(cluster="C")))
+    players.do(lambda p: p.ask(Code.GET_TOPICS_BY_CLUSTER, ClusterName(cluster="C")))
     players.do(lambda p: p.ask(Code.GET_UNIT_TOPIC_LIST))
     players.do(lambda p: p.configure(enableTopicList="true", enableAllTopicList="true"))
     ours, theirs = (p.ask(Code.GET_NAMESRV_CONFIG).body.splitlines() for p in players)

@@ -15,14 +15,14 @@ import pytest
 
 from rocketmq_py import Admin
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers.common import TopicName
 from rocketmq_py.protocol.headers.pop import AckMessage
+from rocketmq_py.protocol.headers.topic import TopicName
 from rocketmq_py.wire.record import decode_records
 from tests.interop.javapeer import JavaPeer, options
 from tests.interop.ours import OurServer, OurServers
 from tests.interop.side import eventually
 from tests.interop.test_acting_sides import ACTING, NAMESRV, ask, end_of, equals
-from tests.unit.broker.pop.poppers import Popped, popped
+from tests.unit.broker.pop.pop_client import Popped, popped
 from tests.unit.broker.requests import pop, pull, send
 
 pytestmark = pytest.mark.long

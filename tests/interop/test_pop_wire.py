@@ -15,8 +15,8 @@ from rocketmq_py.protocol import pop_handle
 from rocketmq_py.protocol.bodies.pop import BatchAck, BatchAckRequest
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.base import Header
-from rocketmq_py.protocol.headers.common import CreateTopic
 from rocketmq_py.protocol.headers.pop import AckMessage, ChangeInvisibleTime, Notification, PeekMessage, PollingInfo
+from rocketmq_py.protocol.headers.topic import CreateTopic
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import decode_records
 from tests.interop.javapeer import JavaServer

@@ -18,7 +18,9 @@ import pytest
 from rocketmq_py import Admin
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.base import Header
-from rocketmq_py.protocol.headers.common import ConsumerSendMsgBack, EndTransaction, ResetOffset, UpdateConsumerOffset
+from rocketmq_py.protocol.headers.offset import ResetOffset, UpdateConsumerOffset
+from rocketmq_py.protocol.headers.send import ConsumerSendMsgBack
+from rocketmq_py.protocol.headers.transaction import EndTransaction
 from rocketmq_py.wire import fastjson
 from tests.interop.javapeer import JavaPeer, free_port_block, options
 from tests.interop.ours import OurServers

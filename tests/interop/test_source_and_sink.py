@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers.common import PullResponse
+from rocketmq_py.protocol.headers.pull import PullResponse
 from rocketmq_py.protocol.names import MAX_MESSAGE_SIZE
 from rocketmq_py.spark.remoting.fetch import READ_GROUP
 from rocketmq_py.spark.sink.targets import NoSuchQueue, refusal

@@ -12,7 +12,7 @@ import pytest
 
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers.common import SendMessageV2
+from rocketmq_py.protocol.headers.send import SendMessageV2
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.wire.command import Command
 from tests.interop.javapeer import JavaPeer

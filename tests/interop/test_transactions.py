@@ -24,7 +24,7 @@ from rocketmq_py import (
     TransactionState,
 )
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers.common import EndTransaction
+from rocketmq_py.protocol.headers.transaction import EndTransaction
 from rocketmq_py.remoting.connection_pool import ConnectionPool
 from rocketmq_py.spark.decision_store.decisions import Decisions
 from rocketmq_py.spark.sink.exactly_once import Committer

@@ -9,9 +9,9 @@ from pathlib import Path
 from hypothesis import example, given, settings, strategies as st
 
 from rocketmq_py.broker.send.message_properties import encode
-from rocketmq_py.core.transaction.transactions import decode_offsets, encode_places
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers.common import EndTransactions
+from rocketmq_py.protocol.half_messages import decode_offsets, encode_half_positions
+from rocketmq_py.protocol.headers.transaction import EndTransactions
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.command import Command
 from tests.examples import examples
@@ -93,7 +93,7 @@ class World:
         header = EndTransactions(producer_group="p", commit_or_rollback=self.decided[batch[0].uniq_key])
         names = "commit_log_offset", "tran_state_table_offset"
         places, offsets = ([one.place[name] for one in told] for name in names)
-        answered = self.producer.ask(RequestCode.END_TRANSACTIONS, header, encode_places(places, offsets))
+        answered = self.producer.ask(RequestCode.END_TRANSACTIONS, header, encode_half_positions(places, offsets))
         assert len(answered.body) == len(told)
         self.said.update(one.uniq_key for one, ended in zip(told, answered.body, strict=True) if ended)
 
@@ -159,7 +159,7 @@ class World:
         self.broker.turn(10**6)
         self.check()
         assert self.delivered().keys() == {key for key, outcome in self.decided.items() if outcome == COMMIT}
-        ledger = self.broker.services.transactions.ledger
+        ledger = self.broker.services.transactions.table
         assert ledger.next_open(10**6) >= count(self.broker, HALF)
 
 

@@ -16,7 +16,7 @@ from rocketmq_py.broker.broker import wall_clock
 from rocketmq_py.broker.config.broker_config import SLAVE, configure
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers.common import SendMessageV2
+from rocketmq_py.protocol.headers.send import SendMessageV2
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.command import Command

@@ -25,7 +25,8 @@ from rocketmq_py.protocol.bodies.access import AclInfo, EntryInfo, PolicyInfo, U
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.access import DeleteAcl, ListUsers, SubjectHeader, UserHeader
 from rocketmq_py.protocol.headers.base import NoHeader
-from rocketmq_py.protocol.headers.common import GetConsumeStats, GetRouteInfo
+from rocketmq_py.protocol.headers.group import GetConsumeStats
+from rocketmq_py.protocol.headers.topic import GetRouteInfo
 from rocketmq_py.remoting.connection_pool import ConnectionPool
 from rocketmq_py.server.access_control import AccessSettings
 from rocketmq_py.testing import Cluster
@@ -194,7 +195,7 @@ def test_ordinary_users_do_not_make_super_users(guarded):
 def test_permissions_that_are_not_understood_change_nothing(guarded):
     add_user(guarded, "dora")
     for entry, complaint in (
-        (EntryInfo(resource="Queue:x", actions=["Pub"], decision="Allow"), "is no resource"),
+        (EntryInfo(resource="Queue:x", actions=["Pub"], decision="Allow"), "is not a resource"),
         (EntryInfo(resource="Topic:x", actions=["Fly"], decision="Allow"), "is no action"),
         (EntryInfo(resource="Topic:x", actions=[], decision="Allow"), "actions is empty"),
         (EntryInfo(resource="Topic:x", actions=["Pub"], decision="Maybe"), "decision is null or illegal"),
@@ -252,7 +253,7 @@ def test_the_permission_file_of_version_4_is_read_and_stays_what_it_is(tmp_path,
 def test_a_mistake_in_the_permission_file_is_told_with_file_and_line(tmp_path):
     file = tmp_path / "plain_acl.yml"
     file.write_text("accounts:\n- accessKey: anna\n  secretKey: s\n  admin: false\n\n  topicPerms:\n  - orders=WRITE\n")
-    with pytest.raises(ConfigError, match=r"plain_acl\.yml, line 7: 'WRITE' is no permission"):
+    with pytest.raises(ConfigError, match=r"plain_acl\.yml, line 7: 'WRITE' is not a permission"):
         AccessSettings.of({"aclEnable": "true", "rocketmq.acl.plain.file": str(file)})
 
 

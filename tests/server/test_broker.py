@@ -17,9 +17,12 @@ from rocketmq_py.broker.broker import wall_clock
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import ClosedError, ConfigError, ConnectError, ConnectionLost, RequestTimeout, StoreLocked
 from rocketmq_py.namesrv import NameServer, NamesrvConfig
-from rocketmq_py.protocol.bodies.common import TopicRouteData
+from rocketmq_py.protocol.bodies.route import TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers.common import CreateTopic, GetRouteInfo, PullMessage, PutKvConfig, SendMessageV2
+from rocketmq_py.protocol.headers.namesrv import PutKvConfig
+from rocketmq_py.protocol.headers.pull import PullMessage
+from rocketmq_py.protocol.headers.send import SendMessageV2
+from rocketmq_py.protocol.headers.topic import CreateTopic, GetRouteInfo
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.server.runner import started
 from rocketmq_py.store import StoreConfig

@@ -13,7 +13,8 @@ from queue import SimpleQueue
 import pytest
 
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers.common import PullMessage, SendMessageV2
+from rocketmq_py.protocol.headers.pull import PullMessage
+from rocketmq_py.protocol.headers.send import SendMessageV2
 from rocketmq_py.testing import Cluster
 from rocketmq_py.wire.command import Command, encode_command
 from tests.server.rawpeer import SECONDS, RawPeer

@@ -13,10 +13,11 @@ from rocketmq_py.broker.broker import wall_clock
 from rocketmq_py.broker.send.stored_record import read_stored
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol import names
-from rocketmq_py.protocol.bodies.common import SubscriptionGroupConfig, TopicConfig
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers.common import SendMessageV2
 from rocketmq_py.protocol.headers.pop import PopMessage
+from rocketmq_py.protocol.headers.send import SendMessageV2
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.wire.command import Command
 from tests.server.test_broker import make, name_server, until
@@ -127,14 +128,14 @@ def test_what_is_due_is_handed_to_another_master_and_not_delivered_again(tmp_pat
             tables = slave.services
             await until(lambda: tables.delay.offsets[DELAY_LEVEL] == 1)
             await until(lambda: tables.offsets.query("CID_RMQ_SYS_TRANS", names.HALF_TOPIC, 0) == 1)
-            await until(lambda: not tables.pop.log.ledger)
+            await until(lambda: not tables.pop.revive_log.inflight)
             assert slave.services.offsets.query("g", "popped", 0) == 2
             await master.start()
             assert master.services.delay.offsets[DELAY_LEVEL] == 1, "it goes on behind what was delivered for it"
-            assert master.services.transactions.ledger.base == 1
-            assert not master.services.pop.log.ledger
+            assert master.services.transactions.table.base == 1
+            assert not master.services.pop.revive_log.inflight
             assert master.services.offsets.query("g", "popped", 0) == 2
-            await until(lambda: not slave.services.role.acts)
+            await until(lambda: not slave.services.role.is_acting)
             assert bodies(master, "t") == []
 
     asyncio.run(scenario())

@@ -15,9 +15,10 @@ from rocketmq_py.broker import Broker, BrokerConfig
 from rocketmq_py.broker.cluster import registration
 from rocketmq_py.errors import ConnectError, ConnectionLost
 from rocketmq_py.namesrv import NameServer, NamesrvConfig
-from rocketmq_py.protocol.bodies.common import SubscriptionGroupConfig, TopicList
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
+from rocketmq_py.protocol.bodies.route import TopicList
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers.common import CreateTopic, TopicName
+from rocketmq_py.protocol.headers.topic import CreateTopic, TopicName
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.server.runner import started
 from rocketmq_py.wire.command import Command

@@ -9,9 +9,9 @@ import pytest
 
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.namesrv import NameServer, NamesrvConfig
-from rocketmq_py.protocol.bodies.common import RegisterBrokerBody, TopicConfig, TopicConfigTable
+from rocketmq_py.protocol.bodies.topic import RegisterBrokerBody, TopicConfig, TopicConfigTable
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers import common as h
+from rocketmq_py.protocol.headers.namesrv import RegisterBroker
 from rocketmq_py.remoting.portal import Portal
 from rocketmq_py.server.runner import started
 from rocketmq_py.wire import fastjson
@@ -54,7 +54,7 @@ def registration(*topics: str) -> bytes:
 
 def register(peer: RawPeer, name="broker-a", broker_id=0, address="10.0.0.1:10911", topics=("T", "U"), body=None):
     body = registration(*topics) if body is None else body
-    header = h.RegisterBroker(
+    header = RegisterBroker(
         broker_name=name, broker_addr=address, cluster_name="C", ha_server_addr="10.0.0.1:10912", broker_id=broker_id,
         body_crc32=zlib.crc32(body) & 0x7FFFFFFF,
     )  # fmt: skip
@@ -191,7 +191,7 @@ class BrokerPort:
 
 def acting(name, broker_id, address):
     body = registration("T", "U")
-    header = h.RegisterBroker(
+    header = RegisterBroker(
         broker_name=name, broker_addr=address, cluster_name="C", ha_server_addr="ha", broker_id=broker_id,
         enable_acting_master=True,
     )  # fmt: skip

@@ -10,7 +10,8 @@ from pathlib import Path
 from rocketmq_py.broker import Broker, BrokerConfig
 from rocketmq_py.broker.broker import wall_clock
 from rocketmq_py.namesrv import NameServer
-from rocketmq_py.protocol.bodies.common import SubscriptionGroupConfig, TopicConfig
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.pop_checkpoint import CheckPoint, CkKey, revive_topic
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.store import StoreConfig
@@ -88,7 +89,7 @@ def test_messages_come_from_the_broker_the_note_names(tmp_path: Path) -> None:
             for name, offset in (("broker-z", 1), ("broker-a", 0)):
                 await made.note(here, name, offset)
             await until(lambda: sorted(bodies(here, BACK)) == [b"ours 0", b"theirs 1"])
-            await until(lambda: not here.services.pop.log.ledger)
+            await until(lambda: not here.services.pop.revive_log.inflight)
 
     asyncio.run(scenario())
 
@@ -98,7 +99,7 @@ def test_a_broker_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
         async with cluster(tmp_path) as made:
             here = await made.master("broker-a", b"ours")
             key = await made.note(here, "broker-z", 0)
-            ledger = here.services.pop.log.ledger
+            ledger = here.services.pop.revive_log.inflight
 
             def tries() -> int:
                 one = ledger.find(key)

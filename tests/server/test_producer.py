@@ -30,7 +30,7 @@ from rocketmq_py import (
     aio,
 )
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers.common import PullMessage
+from rocketmq_py.protocol.headers.pull import PullMessage
 from rocketmq_py.remoting import blocking
 from rocketmq_py.remoting.connection_pool import ConnectionPool
 from rocketmq_py.testing import Cluster, TcpProxy

@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers.common import SendMessageV2
+from rocketmq_py.protocol.headers.send import SendMessageV2
 from tests.interop.javapeer import free_port_block
 from tests.server.rawpeer import RawPeer
 

@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers.common import SendMessageV2
+from rocketmq_py.protocol.headers.send import SendMessageV2
 from rocketmq_py.testing import Cluster
 from rocketmq_py.wire.command import Command, encode_command
 from rocketmq_py.wire.frame import MAX_FRAME, encode_frame

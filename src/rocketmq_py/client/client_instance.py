@@ -16,9 +16,9 @@ from typing import Protocol, TypedDict, runtime_checkable
 from rocketmq_py.client.routes import NameServers, Routes, name_servers
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, RocketMQError
-from rocketmq_py.protocol.bodies.common import ConsumerData, HeartbeatData, ProducerData
+from rocketmq_py.protocol.bodies.client import ConsumerData, HeartbeatData, ProducerData
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers.common import GroupHeader, UnregisterClient
+from rocketmq_py.protocol.headers.group import GroupHeader, UnregisterClient
 from rocketmq_py.remoting.connection import Connection
 from rocketmq_py.remoting.connection_pool import ConnectionPool
 from rocketmq_py.tasks import Background

@@ -13,12 +13,12 @@ import random
 from collections.abc import Sequence
 
 from rocketmq_py.core.address import parse_address
-from rocketmq_py.core.route import MASTER_ID, TopicRoute, borrowed, pick_address
+from rocketmq_py.core.route import MASTER_ID, TopicRoute, auto_create_route, pick_address
 from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, NoRouteError, TopicNotExist
-from rocketmq_py.protocol.bodies.common import TopicRouteData
+from rocketmq_py.protocol.bodies.route import TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.base import Header
-from rocketmq_py.protocol.headers.common import GetRouteInfo
+from rocketmq_py.protocol.headers.topic import GetRouteInfo
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.remoting.connection_pool import ConnectionPool
 from rocketmq_py.wire.command import Command
@@ -191,7 +191,7 @@ class Routes:
                 data = await self._fetch(create_topic)
             except NoRouteError:
                 raise unknown from None
-            route = self._provisional[topic] = TopicRoute(topic, borrowed(data, queue_nums), provisional=True)
+            route = self._provisional[topic] = TopicRoute(topic, auto_create_route(data, queue_nums), provisional=True)
             self._changed()
             return route
 

@@ -1,6 +1,6 @@
-"""What is said again and again: enough of it to be noticed, and then only how often.
+"""Rate limit for repeated log lines: some are written, the others are counted.
 
-Knows kinds of lines and when each began to repeat. Refuses to know logs and clocks: the time is passed in.
+The current time is passed in.
 """
 
 from __future__ import annotations
@@ -9,27 +9,27 @@ from collections.abc import Hashable
 from typing import NamedTuple
 
 _KINDS = 1_000
-"""Kinds that are remembered; with more, the oldest begin anew."""
+"""The most kinds of lines that are tracked; beyond that the oldest one starts again."""
 
 
 class LogDecision(NamedTuple):
-    """Whether to say it, and how many like it were kept quiet before."""
+    """Whether to emit a line, and how many like it were suppressed before."""
 
-    say: bool
-    quiet: int = 0
+    emit: bool
+    suppressed: int = 0
 
 
 class _Count:
-    __slots__ = ("quiet", "said", "since")
+    __slots__ = ("said", "since", "suppressed")
 
-    def __init__(self, since: float, quiet: int = 0) -> None:
+    def __init__(self, since: float, suppressed: int = 0) -> None:
         self.since = since
         self.said = 0
-        self.quiet = quiet
+        self.suppressed = suppressed
 
 
 class LogLimiter:
-    """Lets so many lines of a kind pass in a span of time.
+    """Allows a number of log lines of each kind per time span.
 
     :param limit: lines of a kind per span.
     :param span: seconds.
@@ -41,19 +41,19 @@ class LogLimiter:
         self._counts: dict[Hashable, _Count] = {}
 
     def judge(self, kind: Hashable, now: float) -> LogDecision:
-        """A line of some kind is about to be said."""
+        """Decide about a line of some kind."""
         count = self._counts.get(kind)
         if count is None or now - count.since >= self._span:
             count = self._begin(kind, now, count)
         if count.said >= self._limit:
-            count.quiet += 1
-            return LogDecision(say=False)
+            count.suppressed += 1
+            return LogDecision(emit=False)
         count.said += 1
-        quiet, count.quiet = count.quiet, 0
-        return LogDecision(say=True, quiet=quiet)
+        suppressed, count.suppressed = count.suppressed, 0
+        return LogDecision(emit=True, suppressed=suppressed)
 
     def _begin(self, kind: Hashable, now: float, before: _Count | None) -> _Count:
         if before is None and len(self._counts) >= _KINDS:
             del self._counts[next(iter(self._counts))]
-        self._counts[kind] = _Count(now, before.quiet if before is not None else 0)
+        self._counts[kind] = _Count(now, before.suppressed if before is not None else 0)
         return self._counts[kind]

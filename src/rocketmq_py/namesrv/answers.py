@@ -9,13 +9,8 @@ from typing import Any
 
 import msgspec
 
-from rocketmq_py.protocol.bodies.common import (
-    Body,
-    BrokerMemberGroupData,
-    ClusterInfo,
-    TopicRouteData,
-    without_nulls,
-)
+from rocketmq_py.protocol.bodies.base import Body, without_nulls
+from rocketmq_py.protocol.bodies.route import BrokerMemberGroupData, ClusterInfo, TopicRouteData
 from rocketmq_py.wire import fastjson
 
 
@@ -48,5 +43,5 @@ def _bare(value: Any) -> Any:
     return value
 
 
-def _bare_keys(addresses: dict[str, str]) -> dict[fastjson.Bare, str]:
-    return {fastjson.Bare(number): addresses[number] for number in sorted(addresses, key=int)}
+def _bare_keys(addresses: dict[str, str]) -> dict[fastjson.BareKey, str]:
+    return {fastjson.BareKey(number): addresses[number] for number in sorted(addresses, key=int)}

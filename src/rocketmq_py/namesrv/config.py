@@ -78,7 +78,7 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             asks for a feature this name server does not have.
         """
         known = {**JAVA_DEFAULTS, **dict.fromkeys(_kinds(), "")}
-        faults = [java_config.unknown(key, known) for key in settings if not cls.is_known(key)]
+        faults = [java_config.unknown_key(key, known) for key in settings if not cls.is_known(key)]
         faults += [
             f"{key} is {settings[key]!r}: {why}"
             for key, (accepted, why) in UNSUPPORTED.items()
@@ -95,10 +95,10 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         """
         kinds = {
             **dict.fromkeys(CONTROLLER_KEYS, str),
-            **{key: java_config.kind_of(value) for key, value in JAVA_DEFAULTS.items()},
+            **{key: java_config.value_type(value) for key, value in JAVA_DEFAULTS.items()},
             **_kinds(),
         }
-        faults = [java_config.fault(key, text, kinds[key]) for key, text in settings.items() if key in kinds]
+        faults = [java_config.value_fault(key, text, kinds[key]) for key, text in settings.items() if key in kinds]
         if any(faults):
             raise ConfigError(f"name server: {'; '.join(filter(None, faults))}")
         now: dict[str, Any] = msgspec.to_builtins(self)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from rocketmq_py.core.java_config import shown
+from rocketmq_py.core.java_config import escape_controls
 from rocketmq_py.core.queue_limits import topic_queues_fault
 from rocketmq_py.errors import BrokerError, shortened
 from rocketmq_py.namesrv.answers import encode_cluster_info, encode_members, encode_route
@@ -17,9 +17,27 @@ from rocketmq_py.namesrv.kv_config import ORDER_TOPICS, KvConfig
 from rocketmq_py.namesrv.registration import checksum, decode_registration
 from rocketmq_py.namesrv.registry import UNIT_FLAG, UNIT_SUB_FLAG, BrokerKey, Leaving, Registry
 from rocketmq_py.namesrv.settings import NamesrvSettings
-from rocketmq_py.protocol.bodies.common import DataVersion, TopicList, TopicRouteData
+from rocketmq_py.protocol.bodies.base import DataVersion
+from rocketmq_py.protocol.bodies.route import TopicList, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode, Version
-from rocketmq_py.protocol.headers import common as h
+from rocketmq_py.protocol.headers.namesrv import (
+    AddWritePermResponse,
+    BrokerHeartbeat,
+    BrokerMemberGroup,
+    BrokerNameHeader,
+    ClusterName,
+    DataVersionResponse,
+    KvConfigKey,
+    KvNamespace,
+    KvValueResponse,
+    PutKvConfig,
+    QueryDataVersion,
+    RegisterBroker,
+    RegisterBrokerResponse,
+    UnregisterBroker,
+    WipeWritePermResponse,
+)
+from rocketmq_py.protocol.headers.topic import DeleteTopicInNamesrv, GetRouteInfo, TopicName
 from rocketmq_py.protocol.remarks import FAQ
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
@@ -45,7 +63,7 @@ class RouteHandlers:
 
     @handles(RequestCode.GET_ROUTEINFO_BY_TOPIC)
     def route(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        header: h.GetRouteInfo = request.header
+        header: GetRouteInfo = request.header
         if self._is_warming_up():
             raise BrokerError(ResponseCode.SYSTEM_ERROR, "name server not ready")
         route = self._registry.route(header.topic)
@@ -74,13 +92,13 @@ class BrokerHandlers:
 
     @handles(RequestCode.REGISTER_BROKER)
     def register(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        header: h.RegisterBroker = request.header
+        header: RegisterBroker = request.header
         if header.body_crc32 and header.body_crc32 != checksum(body):
             raise BrokerError(ResponseCode.SYSTEM_ERROR, "crc32 not match")
         registered = self._registry.register(header, decode_registration(body, request.version), peer, self._clock())
         if registered is None:
             raise BrokerError(ResponseCode.SYSTEM_ERROR, "register broker failed")
-        answer = h.RegisterBrokerResponse(ha_server_addr=registered.ha_address, master_addr=registered.master_address)
+        answer = RegisterBrokerResponse(ha_server_addr=registered.ha_address, master_addr=registered.master_address)
         return Reply(header=answer, body=self._order_topics())
 
     def _order_topics(self) -> bytes:
@@ -90,29 +108,29 @@ class BrokerHandlers:
 
     @handles(RequestCode.UNREGISTER_BROKER)
     def unregister(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        header: h.UnregisterBroker = request.header
+        header: UnregisterBroker = request.header
         leaving = Leaving(header.cluster_name, header.broker_addr, header.broker_name, header.broker_id)
         self._registry.unregister([leaving])
         return Reply()
 
     @handles(RequestCode.BROKER_HEARTBEAT)
     def heartbeat(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        header: h.BrokerHeartbeat = request.header
+        header: BrokerHeartbeat = request.header
         self._registry.heartbeat(header.cluster_name, header.broker_addr, self._clock())
         return Reply()
 
     @handles(RequestCode.QUERY_DATA_VERSION)
     def query_data_version(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        header: h.QueryDataVersion = request.header
+        header: QueryDataVersion = request.header
         key = BrokerKey(header.cluster_name, header.broker_addr)
         changed = self._registry.has_changed(key, DataVersion.decode(body))
         self._registry.heartbeat(header.cluster_name, header.broker_addr, self._clock())
         ours = self._registry.data_version(key)
-        return Reply(header=h.DataVersionResponse(changed=changed), body=ours.encode() if ours else b"")
+        return Reply(header=DataVersionResponse(changed=changed), body=ours.encode() if ours else b"")
 
     @handles(RequestCode.GET_BROKER_MEMBER_GROUP)
     def members(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        header: h.BrokerMemberGroup = request.header
+        header: BrokerMemberGroup = request.header
         return Reply(body=encode_members(self._registry.members(header.cluster_name, header.broker_name)))
 
     @handles(RequestCode.GET_BROKER_CLUSTER_INFO)
@@ -133,7 +151,7 @@ class TopicHandlers:
 
     @handles(RequestCode.GET_TOPICS_BY_CLUSTER)
     def topics_of_cluster(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        header: h.ClusterName = request.header
+        header: ClusterName = request.header
         topics = self._registry.topics_of_cluster(header.cluster)
         return _topics(topics, allowed=self._settings.current.enable_topic_list)
 
@@ -158,7 +176,7 @@ class TopicHandlers:
 
     @handles(RequestCode.REGISTER_TOPIC_IN_NAMESRV)
     def register_topic(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        header: h.TopicName = request.header
+        header: TopicName = request.header
         if body:
             queues = TopicRouteData.decode(body).queue_datas
             for one in queues:
@@ -172,23 +190,23 @@ class TopicHandlers:
 
     @handles(RequestCode.DELETE_TOPIC_IN_NAMESRV)
     def delete_topic(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        header: h.DeleteTopicInNamesrv = request.header
+        header: DeleteTopicInNamesrv = request.header
         self._registry.delete_topic(header.topic, header.cluster_name)
         return Reply()
 
     @handles(RequestCode.WIPE_WRITE_PERM_OF_BROKER)
     def wipe_write_permission(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        header: h.BrokerNameHeader = request.header
+        header: BrokerNameHeader = request.header
         count = self._registry.wipe_write_permission(header.broker_name)
         log.info("%s took the write permission of broker %s, %d topics", peer.address, header.broker_name, count)
-        return Reply(header=h.WipeWritePermResponse(wipe_topic_count=count))
+        return Reply(header=WipeWritePermResponse(wipe_topic_count=count))
 
     @handles(RequestCode.ADD_WRITE_PERM_OF_BROKER)
     def add_write_permission(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        header: h.BrokerNameHeader = request.header
+        header: BrokerNameHeader = request.header
         count = self._registry.add_write_permission(header.broker_name)
         log.info("%s gave broker %s write permission, %d topics", peer.address, header.broker_name, count)
-        return Reply(header=h.AddWritePermResponse(add_topic_count=count))
+        return Reply(header=AddWritePermResponse(add_topic_count=count))
 
 
 class ConfigHandlers:
@@ -200,28 +218,28 @@ class ConfigHandlers:
 
     @handles(RequestCode.PUT_KV_CONFIG)
     def put(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        header: h.PutKvConfig = request.header
+        header: PutKvConfig = request.header
         self._kv.put(header.namespace, header.key, header.value)
         return Reply()
 
     @handles(RequestCode.GET_KV_CONFIG)
     def get(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        header: h.KvConfigKey = request.header
+        header: KvConfigKey = request.header
         value = self._kv.get(header.namespace, header.key)
         if value is None:
             remark = f"No config item, Namespace: {header.namespace} Key: {header.key}"
             raise BrokerError(ResponseCode.QUERY_NOT_FOUND, remark)
-        return Reply(header=h.KvValueResponse(value=value))
+        return Reply(header=KvValueResponse(value=value))
 
     @handles(RequestCode.DELETE_KV_CONFIG)
     def delete(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        header: h.KvConfigKey = request.header
+        header: KvConfigKey = request.header
         self._kv.delete(header.namespace, header.key)
         return Reply()
 
     @handles(RequestCode.GET_KVLIST_BY_NAMESPACE)
     def namespace(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        header: h.KvNamespace = request.header
+        header: KvNamespace = request.header
         table = self._kv.namespace(header.namespace)
         if table is None:
             raise BrokerError(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {header.namespace}")
@@ -230,14 +248,14 @@ class ConfigHandlers:
     @handles(RequestCode.UPDATE_NAMESRV_CONFIG)
     def update_settings(self, peer: Peer, request: Request, body: bytes) -> Reply:
         text = body.decode("utf-8", "replace")
-        log.info("%s changes settings: %s", peer.address, shown(shortened(text, 1_000)))
+        log.info("%s changes settings: %s", peer.address, escape_controls(shortened(text, 1_000)))
         self._settings.update(text)
         return Reply()
 
     @handles(RequestCode.GET_NAMESRV_CONFIG)
     def settings(self, peer: Peer, request: Request, body: bytes) -> Reply:
         table = self._settings.current.table()
-        return Reply(body="".join(f"{key}={shown(table[key])}\n" for key in sorted(table)).encode())
+        return Reply(body="".join(f"{key}={escape_controls(table[key])}\n" for key in sorted(table)).encode())
 
 
 def _topics(topics: TopicList, *, allowed: bool = True) -> Reply:

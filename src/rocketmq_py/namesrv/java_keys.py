@@ -5,9 +5,9 @@ A key that is here and not in our own configuration is accepted and has no effec
 
 from __future__ import annotations
 
-from rocketmq_py.core.java_config import table
+from rocketmq_py.core.java_config import parse_defaults
 
-JAVA_DEFAULTS = table("""
+JAVA_DEFAULTS = parse_defaults("""
     bindAddress=0.0.0.0 clientRequestThreadPoolNums=8 clientRequestThreadPoolQueueCapacity=50000 clusterTest=false
     configBlackList=configBlackList;configStorePath;kvConfigPath configStorePath= defaultThreadPoolNums=16
     defaultThreadPoolQueueCapacity=10000 deleteTopicWithBrokerRegistration=false enableAllTopicList=true
@@ -22,7 +22,7 @@ JAVA_DEFAULTS = table("""
 """)
 
 CONTROLLER_KEYS = frozenset(
-    table("""
+    parse_defaults("""
     controllerDLegerGroup controllerDLegerPeers controllerDLegerSelfId controllerRequestThreadPoolQueueCapacity
     controllerStorePath controllerThreadPoolNums controllerType electMasterMaxRetryCount enableElectUncleanMaster
     jraftConfig mappedFileSize metricGrpcExporterIntervalInMills metricGrpcExporterTimeOutInMills

@@ -10,7 +10,8 @@ from pathlib import Path
 import msgspec
 
 from rocketmq_py.errors import BadHeader, ConfigError
-from rocketmq_py.protocol.bodies.common import Body, KvTable
+from rocketmq_py.protocol.bodies.base import Body
+from rocketmq_py.protocol.bodies.route import KvTable
 from rocketmq_py.store.fs.filesystem import FileSystem
 from rocketmq_py.store.fs.os_files import OsFileSystem
 

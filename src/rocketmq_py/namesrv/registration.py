@@ -10,7 +10,8 @@ from struct import Struct, error as StructError
 from typing import Any
 
 from rocketmq_py.errors import BadHeader
-from rocketmq_py.protocol.bodies.common import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigTable
+from rocketmq_py.protocol.bodies.base import DataVersion
+from rocketmq_py.protocol.bodies.topic import RegisterBrokerBody, TopicConfig, TopicConfigTable
 from rocketmq_py.protocol.codes import Version
 from rocketmq_py.wire import fastjson
 

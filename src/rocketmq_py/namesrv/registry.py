@@ -14,18 +14,17 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rocketmq_py.core.queue_limits import topic_queues_fault
-from rocketmq_py.protocol.bodies.common import (
+from rocketmq_py.protocol.bodies.base import DataVersion
+from rocketmq_py.protocol.bodies.route import (
     BrokerData,
     BrokerMemberGroupData,
     ClusterInfo,
-    DataVersion,
     QueueData,
-    RegisterBrokerBody,
-    TopicConfig,
     TopicList,
     TopicRouteData,
 )
-from rocketmq_py.protocol.headers.common import RegisterBroker
+from rocketmq_py.protocol.bodies.topic import RegisterBrokerBody, TopicConfig
+from rocketmq_py.protocol.headers.namesrv import RegisterBroker
 
 log = logging.getLogger(__name__)
 

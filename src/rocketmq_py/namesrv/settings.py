@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from rocketmq_py.core.java_config import decoded, lines_of, write_properties
+from rocketmq_py.core.java_config import decode_text, split_lines, write_properties
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.namesrv.config import NamesrvConfig, read_lines
 from rocketmq_py.protocol.codes import ResponseCode
@@ -35,7 +35,7 @@ class NamesrvSettings:
         :raises BrokerError: NO_PERMISSION, a key may not be changed from afar.
         :raises ConfigError: a value of the wrong kind; nothing is changed.
         """
-        changes = read_lines(lines_of(text))
+        changes = read_lines(split_lines(text))
         if self.current.forbidden(changes):
             raise BrokerError(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
         self.current = self.current.updated(changes)
@@ -43,5 +43,5 @@ class NamesrvSettings:
         if self.current.config_store_path:
             path = Path(self.current.config_store_path).expanduser()
             kept = {key: value for key, value in changes.items() if key in self.current.table()}
-            before, encoding = decoded(self._fs.read(path) or b"")
+            before, encoding = decode_text(self._fs.read(path) or b"")
             self._fs.write(path, write_properties(before, kept).encode(encoding, "backslashreplace"))

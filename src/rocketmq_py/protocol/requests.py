@@ -1,9 +1,10 @@
-"""Decoding requests: which header each code takes, and a decoder that builds it in one pass.
+"""Request decoding: the header class of each code, and a decoder that builds it in one pass.
 
-The hot path decodes a whole JSON header, common fields and typed ``extFields`` together, in C. What that refuses
-(ROCKETMQ headers, fastjson's oddities) goes the slow way through :mod:`rocketmq_py.wire.command`. Both ways come to the
-same result: what the hot path takes, the slow way takes with the same code, flags and fields, because both pass over
-what they do not know with msgspec's own check, and what the hot path refuses only the slow way decides.
+The hot path decodes a whole JSON header, common fields and typed ``extFields`` together, in C. Headers it refuses
+(ROCKETMQ headers, fastjson's dialect) take the slow path through :mod:`rocketmq_py.wire.command`. Both paths have the
+same result: a header accepted by the hot path is accepted by the slow path with the same code, flags and fields,
+because both skip unknown members with msgspec's own check; a header refused by the hot path is decided by the slow path
+alone.
 """
 
 from __future__ import annotations
@@ -16,82 +17,138 @@ import msgspec
 
 from rocketmq_py.errors import BadHeader
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers import access, admin, cluster, common as h, pop
+from rocketmq_py.protocol.headers import access, pop
+from rocketmq_py.protocol.headers.admin import (
+    BrokerConsumeStats,
+    QueryConsumeQueue,
+    QueryConsumeTimeSpan,
+    QueryCorrectionOffset,
+    ViewBrokerStats,
+)
 from rocketmq_py.protocol.headers.base import Header, NoHeader
-from rocketmq_py.protocol.headers.timer import RecallMessage
+from rocketmq_py.protocol.headers.cluster import (
+    AllGroups,
+    AllTopics,
+    ExchangeHaInfo,
+    NotifyMinBrokerIdChange,
+    ResetMasterFlushOffset,
+)
+from rocketmq_py.protocol.headers.group import (
+    ConsumeMessageDirectly,
+    ConsumerStatus,
+    DeleteGroup,
+    GetConsumerRunningInfo,
+    GetConsumeStats,
+    GroupAndTopic,
+    GroupForbidden,
+    GroupHeader,
+    GroupName,
+    ProducerGroupHeader,
+    UnregisterClient,
+)
+from rocketmq_py.protocol.headers.namesrv import (
+    BrokerHeartbeat,
+    BrokerMemberGroup,
+    BrokerNameHeader,
+    ClusterName,
+    KvConfigKey,
+    KvNamespace,
+    PutKvConfig,
+    QueryDataVersion,
+    RegisterBroker,
+    UnregisterBroker,
+)
+from rocketmq_py.protocol.headers.offset import (
+    CloneGroupOffset,
+    GetMaxOffset,
+    QueryConsumerOffset,
+    QueueHeader,
+    ResetOffset,
+    SearchOffset,
+    UpdateConsumerOffset,
+)
+from rocketmq_py.protocol.headers.pull import PullMessage, QueryMessage, ViewMessage
+from rocketmq_py.protocol.headers.send import ConsumerSendMsgBack, RecallMessage, SendMessage, SendMessageV2
+from rocketmq_py.protocol.headers.topic import CreateTopic, DeleteTopicInNamesrv, GetRouteInfo, TopicName
+from rocketmq_py.protocol.headers.transaction import (
+    CheckTransactionState,
+    EndTransaction,
+    EndTransactions,
+    ResumeCheckHalfMessage,
+)
 from rocketmq_py.wire.command import Command, decode_command
 from rocketmq_py.wire.frame import Frame
 
 REQUEST_HEADERS: dict[Code, type[Header]] = {
-    Code.SEND_MESSAGE: h.SendMessage,
-    Code.SEND_MESSAGE_V2: h.SendMessageV2,
-    Code.SEND_BATCH_MESSAGE: h.SendMessageV2,
-    Code.SEND_REPLY_MESSAGE: h.SendMessage,
-    Code.SEND_REPLY_MESSAGE_V2: h.SendMessageV2,
-    Code.CONSUMER_SEND_MSG_BACK: h.ConsumerSendMsgBack,
-    Code.SEND_HALF_MESSAGES: h.SendMessageV2,
-    Code.END_TRANSACTION: h.EndTransaction,
-    Code.END_TRANSACTIONS: h.EndTransactions,
-    Code.CHECK_TRANSACTION_STATE: h.CheckTransactionState,
-    Code.RESUME_CHECK_HALF_MESSAGE: h.ResumeCheckHalfMessage,
-    Code.PULL_MESSAGE: h.PullMessage,
-    Code.LITE_PULL_MESSAGE: h.PullMessage,
-    Code.QUERY_CONSUMER_OFFSET: h.QueryConsumerOffset,
-    Code.UPDATE_CONSUMER_OFFSET: h.UpdateConsumerOffset,
-    Code.SEARCH_OFFSET_BY_TIMESTAMP: h.SearchOffset,
-    Code.GET_MAX_OFFSET: h.GetMaxOffset,
-    Code.GET_MIN_OFFSET: h.QueueHeader,
-    Code.GET_EARLIEST_MSG_STORETIME: h.QueueHeader,
-    Code.VIEW_MESSAGE_BY_ID: h.ViewMessage,
-    Code.QUERY_MESSAGE: h.QueryMessage,
-    Code.UNREGISTER_CLIENT: h.UnregisterClient,
-    Code.GET_CONSUMER_LIST_BY_GROUP: h.GroupHeader,
-    Code.NOTIFY_CONSUMER_IDS_CHANGED: h.GroupHeader,
-    Code.GET_CONSUMER_CONNECTION_LIST: h.GroupHeader,
-    Code.GET_PRODUCER_CONNECTION_LIST: h.ProducerGroupHeader,
-    Code.GET_CONSUMER_RUNNING_INFO: h.GetConsumerRunningInfo,
-    Code.CONSUME_MESSAGE_DIRECTLY: h.ConsumeMessageDirectly,
-    Code.RESET_CONSUMER_CLIENT_OFFSET: h.ResetOffset,
-    Code.INVOKE_BROKER_TO_RESET_OFFSET: h.ResetOffset,
-    Code.GET_CONSUMER_STATUS_FROM_CLIENT: h.ConsumerStatus,
-    Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: h.ConsumerStatus,
-    Code.UPDATE_AND_CREATE_TOPIC: h.CreateTopic,
-    Code.DELETE_TOPIC_IN_BROKER: h.TopicName,
-    Code.GET_TOPIC_STATS_INFO: h.TopicName,
-    Code.QUERY_TOPIC_CONSUME_BY_WHO: h.TopicName,
-    Code.GET_TOPIC_CONFIG: h.TopicName,
-    Code.DELETE_SUBSCRIPTIONGROUP: h.DeleteGroup,
-    Code.GET_SUBSCRIPTIONGROUP_CONFIG: h.GroupName,
-    Code.QUERY_TOPICS_BY_CONSUMER: h.GroupName,
-    Code.GET_CONSUME_STATS: h.GetConsumeStats,
-    Code.QUERY_CONSUME_TIME_SPAN: admin.QueryConsumeTimeSpan,
-    Code.QUERY_CORRECTION_OFFSET: admin.QueryCorrectionOffset,
-    Code.VIEW_BROKER_STATS_DATA: admin.ViewBrokerStats,
-    Code.GET_BROKER_CONSUME_STATS: admin.BrokerConsumeStats,
-    Code.QUERY_CONSUME_QUEUE: admin.QueryConsumeQueue,
-    Code.RESET_MASTER_FLUSH_OFFSET: admin.ResetMasterFlushOffset,
-    Code.CLONE_GROUP_OFFSET: h.CloneGroupOffset,
-    Code.QUERY_SUBSCRIPTION_BY_CONSUMER: h.GroupAndTopic,
-    Code.UPDATE_AND_GET_GROUP_FORBIDDEN: h.GroupForbidden,
-    Code.GET_ROUTEINFO_BY_TOPIC: h.GetRouteInfo,
-    Code.REGISTER_BROKER: h.RegisterBroker,
-    Code.UNREGISTER_BROKER: h.UnregisterBroker,
-    Code.BROKER_HEARTBEAT: h.BrokerHeartbeat,
-    Code.QUERY_DATA_VERSION: h.QueryDataVersion,
-    Code.GET_BROKER_MEMBER_GROUP: h.BrokerMemberGroup,
-    Code.PUT_KV_CONFIG: h.PutKvConfig,
-    Code.GET_KV_CONFIG: h.KvConfigKey,
-    Code.DELETE_KV_CONFIG: h.KvConfigKey,
-    Code.GET_KVLIST_BY_NAMESPACE: h.KvNamespace,
-    Code.GET_TOPICS_BY_CLUSTER: h.ClusterName,
-    Code.WIPE_WRITE_PERM_OF_BROKER: h.BrokerNameHeader,
-    Code.ADD_WRITE_PERM_OF_BROKER: h.BrokerNameHeader,
-    Code.DELETE_TOPIC_IN_NAMESRV: h.DeleteTopicInNamesrv,
-    Code.REGISTER_TOPIC_IN_NAMESRV: h.TopicName,
-    Code.GET_ALL_TOPIC_CONFIG: cluster.AllTopics,
-    Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: cluster.AllGroups,
-    Code.NOTIFY_MIN_BROKER_ID_CHANGE: cluster.NotifyMinBrokerIdChange,
-    Code.EXCHANGE_BROKER_HA_INFO: cluster.ExchangeHaInfo,
+    Code.SEND_MESSAGE: SendMessage,
+    Code.SEND_MESSAGE_V2: SendMessageV2,
+    Code.SEND_BATCH_MESSAGE: SendMessageV2,
+    Code.SEND_REPLY_MESSAGE: SendMessage,
+    Code.SEND_REPLY_MESSAGE_V2: SendMessageV2,
+    Code.CONSUMER_SEND_MSG_BACK: ConsumerSendMsgBack,
+    Code.SEND_HALF_MESSAGES: SendMessageV2,
+    Code.END_TRANSACTION: EndTransaction,
+    Code.END_TRANSACTIONS: EndTransactions,
+    Code.CHECK_TRANSACTION_STATE: CheckTransactionState,
+    Code.RESUME_CHECK_HALF_MESSAGE: ResumeCheckHalfMessage,
+    Code.PULL_MESSAGE: PullMessage,
+    Code.LITE_PULL_MESSAGE: PullMessage,
+    Code.QUERY_CONSUMER_OFFSET: QueryConsumerOffset,
+    Code.UPDATE_CONSUMER_OFFSET: UpdateConsumerOffset,
+    Code.SEARCH_OFFSET_BY_TIMESTAMP: SearchOffset,
+    Code.GET_MAX_OFFSET: GetMaxOffset,
+    Code.GET_MIN_OFFSET: QueueHeader,
+    Code.GET_EARLIEST_MSG_STORETIME: QueueHeader,
+    Code.VIEW_MESSAGE_BY_ID: ViewMessage,
+    Code.QUERY_MESSAGE: QueryMessage,
+    Code.UNREGISTER_CLIENT: UnregisterClient,
+    Code.GET_CONSUMER_LIST_BY_GROUP: GroupHeader,
+    Code.NOTIFY_CONSUMER_IDS_CHANGED: GroupHeader,
+    Code.GET_CONSUMER_CONNECTION_LIST: GroupHeader,
+    Code.GET_PRODUCER_CONNECTION_LIST: ProducerGroupHeader,
+    Code.GET_CONSUMER_RUNNING_INFO: GetConsumerRunningInfo,
+    Code.CONSUME_MESSAGE_DIRECTLY: ConsumeMessageDirectly,
+    Code.RESET_CONSUMER_CLIENT_OFFSET: ResetOffset,
+    Code.INVOKE_BROKER_TO_RESET_OFFSET: ResetOffset,
+    Code.GET_CONSUMER_STATUS_FROM_CLIENT: ConsumerStatus,
+    Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: ConsumerStatus,
+    Code.UPDATE_AND_CREATE_TOPIC: CreateTopic,
+    Code.DELETE_TOPIC_IN_BROKER: TopicName,
+    Code.GET_TOPIC_STATS_INFO: TopicName,
+    Code.QUERY_TOPIC_CONSUME_BY_WHO: TopicName,
+    Code.GET_TOPIC_CONFIG: TopicName,
+    Code.DELETE_SUBSCRIPTIONGROUP: DeleteGroup,
+    Code.GET_SUBSCRIPTIONGROUP_CONFIG: GroupName,
+    Code.QUERY_TOPICS_BY_CONSUMER: GroupName,
+    Code.GET_CONSUME_STATS: GetConsumeStats,
+    Code.QUERY_CONSUME_TIME_SPAN: QueryConsumeTimeSpan,
+    Code.QUERY_CORRECTION_OFFSET: QueryCorrectionOffset,
+    Code.VIEW_BROKER_STATS_DATA: ViewBrokerStats,
+    Code.GET_BROKER_CONSUME_STATS: BrokerConsumeStats,
+    Code.QUERY_CONSUME_QUEUE: QueryConsumeQueue,
+    Code.RESET_MASTER_FLUSH_OFFSET: ResetMasterFlushOffset,
+    Code.CLONE_GROUP_OFFSET: CloneGroupOffset,
+    Code.QUERY_SUBSCRIPTION_BY_CONSUMER: GroupAndTopic,
+    Code.UPDATE_AND_GET_GROUP_FORBIDDEN: GroupForbidden,
+    Code.GET_ROUTEINFO_BY_TOPIC: GetRouteInfo,
+    Code.REGISTER_BROKER: RegisterBroker,
+    Code.UNREGISTER_BROKER: UnregisterBroker,
+    Code.BROKER_HEARTBEAT: BrokerHeartbeat,
+    Code.QUERY_DATA_VERSION: QueryDataVersion,
+    Code.GET_BROKER_MEMBER_GROUP: BrokerMemberGroup,
+    Code.PUT_KV_CONFIG: PutKvConfig,
+    Code.GET_KV_CONFIG: KvConfigKey,
+    Code.DELETE_KV_CONFIG: KvConfigKey,
+    Code.GET_KVLIST_BY_NAMESPACE: KvNamespace,
+    Code.GET_TOPICS_BY_CLUSTER: ClusterName,
+    Code.WIPE_WRITE_PERM_OF_BROKER: BrokerNameHeader,
+    Code.ADD_WRITE_PERM_OF_BROKER: BrokerNameHeader,
+    Code.DELETE_TOPIC_IN_NAMESRV: DeleteTopicInNamesrv,
+    Code.REGISTER_TOPIC_IN_NAMESRV: TopicName,
+    Code.GET_ALL_TOPIC_CONFIG: AllTopics,
+    Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: AllGroups,
+    Code.NOTIFY_MIN_BROKER_ID_CHANGE: NotifyMinBrokerIdChange,
+    Code.EXCHANGE_BROKER_HA_INFO: ExchangeHaInfo,
     Code.RECALL_MESSAGE: RecallMessage,
     Code.AUTH_CREATE_USER: access.UserHeader,
     Code.AUTH_UPDATE_USER: access.UserHeader,
@@ -110,18 +167,18 @@ REQUEST_HEADERS: dict[Code, type[Header]] = {
     Code.NOTIFICATION: pop.Notification,
     Code.POLLING_INFO: pop.PollingInfo,
 }
-"""The header of each request that has one; a code that is not listed has none."""
+"""The header class of each request that has header fields; other codes have none."""
 
 
 _SHORT = 1024
-"""Bytes of a JSON header that cannot be nested so deeply that a decoder gives up: every level takes two of them."""
+"""A JSON header shorter than this cannot be nested too deeply for the decoder: every level takes two bytes."""
 
 _BRACKETS = _SHORT // 2
-"""The levels a longer header may have at the most in the hot path; all decoders here cope with that many."""
+"""The most levels a longer header may have in the hot path; all decoders here support that many."""
 
 
 class BadRequest(BadHeader):
-    """A request whose header is not what its code asks for; ``command`` is the request."""
+    """A request whose header does not fit its code; ``command`` is the request."""
 
     def __init__(self, command: Command, why: str) -> None:
         super().__init__(why)
@@ -129,7 +186,7 @@ class BadRequest(BadHeader):
 
 
 class Request(msgspec.Struct, kw_only=True, gc=False):
-    """A decoded request. ``header`` is of the class :data:`REQUEST_HEADERS` names for its code."""
+    """A decoded request. ``header`` is of the class that :data:`REQUEST_HEADERS` has for its code."""
 
     code: int = 0
     opaque: int = 0
@@ -145,9 +202,9 @@ class Request(msgspec.Struct, kw_only=True, gc=False):
 
 
 class RequestDecoder:
-    """Decodes requests of the given codes; of any other code it decodes all but the header fields.
+    """Decoder of the requests of the given codes; of other codes it decodes all but the header fields.
 
-    :param codes: what the owner handles.
+    :param codes: the codes the server handles.
     """
 
     def __init__(self, codes: Iterable[int]) -> None:
@@ -161,9 +218,9 @@ class RequestDecoder:
         """
 
     def convert(self, command: Command) -> Request:
-        """The request of an already decoded command.
+        """Build the request of an already decoded command.
 
-        :raises BadRequest: a required field is missing or of the wrong kind.
+        :raises BadRequest: a required field is missing or of the wrong type.
         """
         cls = self._headers.get(command.code)
         try:
@@ -182,9 +239,9 @@ class RequestDecoder:
 
 
 def _two_ways(fast: Callable[[bytes], Any], convert: Callable[[Command], Request]) -> Callable[[Frame], Request]:
-    """What decodes a frame the fast way if that can be, else the slow way.
+    """Return a function that decodes a frame on the hot path if possible, else on the slow path.
 
-    A function that holds what it uses: each attribute that a method looks up costs a hundredth of its time.
+    It is a closure because each attribute look-up of a method would cost a hundredth of its time.
     """
     refusals = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
     short = _SHORT
@@ -195,7 +252,7 @@ def _two_ways(fast: Callable[[bytes], Any], convert: Callable[[Command], Request
             try:
                 return fast(header)  # type: ignore[no-any-return]
             except refusals:
-                pass  # the slow way tells what is wrong, or copes with it
+                pass  # the slow path decodes or refuses it
         return convert(decode_command(frame))
 
     return decode
@@ -206,15 +263,15 @@ def _is_flat(header: bytes) -> bool:
 
 
 def _refuse(header: bytes) -> Any:
-    """The decoder of no codes at all."""
+    """Decode nothing: the decoder for an empty set of codes."""
     raise msgspec.DecodeError(f"no request is known that a header of {len(header)} bytes could be of")
 
 
 @functools.cache
 def _shape(code: int, header: type[Header]) -> type[Any]:
-    """A struct for one code whose ``extFields`` are typed; tagged by the code, so that a union of them decodes.
+    """Return a struct for one code with typed ``extFields``, tagged by the code so that a union of them decodes.
 
-    Cached, since making one takes a quarter of a millisecond and a server has a hundred of them.
+    Cached: making one takes a quarter of a millisecond, and a server has a hundred of them.
     """
     required = any(field.required for field in msgspec.structs.fields(header))
     ext = ("header", header) if required else ("header", header, msgspec.field(default_factory=header))

@@ -19,7 +19,7 @@ from rocketmq_py.core import java_config
 from rocketmq_py.core.access import permissions
 from rocketmq_py.core.access.permissions import Acl, AclEntry, Action, Resource, User
 from rocketmq_py.core.access.plain_acl import PlainAcl, read_plain_acl
-from rocketmq_py.core.access.required_permissions import needs
+from rocketmq_py.core.access.required_permissions import required_permissions
 from rocketmq_py.errors import BadHeader, BrokerError, ConfigError
 from rocketmq_py.protocol.bodies.access import AclInfo, EntryInfo, PolicyInfo, UserInfo
 from rocketmq_py.protocol.codes import ResponseCode
@@ -40,7 +40,7 @@ PROVIDERS = {
 }
 """Classes of Java that decide who is let in, and the only one of each that this server has an equal of."""
 WITHOUT_EFFECT = frozenset(
-    java_config.table("""
+    java_config.parse_defaults("""
     aclCacheExpiredSecond aclCacheMaxNum aclCacheRefreshSecond authConfigPath authenticationMetadataProvider
     authenticationStrategy authorizationMetadataProvider authorizationStrategy clusterName configName
     statefulAuthenticationCacheExpiredSecond statefulAuthenticationCacheMaxNum
@@ -86,7 +86,7 @@ class AccessSettings(msgspec.Struct, frozen=True, kw_only=True):
         :raises ConfigError: a value of the wrong kind, or a combination that cannot work.
         """
         switches = (*_SWITCHES, PLAIN, MIGRATE)
-        faults = [java_config.fault(key, settings[key], bool) for key in switches if key in settings]
+        faults = [java_config.value_fault(key, settings[key], bool) for key in switches if key in settings]
         faults += _unsupported(settings)
         if any(faults):
             raise ConfigError("; ".join(filter(None, faults)))
@@ -146,7 +146,7 @@ def _plain(settings: Mapping[str, str]) -> PlainAcl:
         raise ConfigError(f"{PLAIN} is set, but nothing says where the permissions are: set {_PLAIN_FILE}")
     path = Path(named).expanduser()
     try:
-        return read_plain_acl(java_config.lines_of(path.read_text()))
+        return read_plain_acl(java_config.split_lines(path.read_text()))
     except OSError as e:
         raise ConfigError(f"{_PLAIN_FILE}: {path} cannot be read: {e.strerror}") from e
     except ConfigError as e:
@@ -215,10 +215,12 @@ class AccessControl:
             return user
         if is_open:
             return None
-        wanted = needs(code, request.ext, request.body, self._cluster)
+        wanted = required_permissions(code, request.ext, request.body, self._cluster)
         if isinstance(user, str):
             return user if wanted else None  # nobody has a permission
-        return permissions.refusal(user, self._acls.get(user.name), wanted, peer.address.rpartition(":")[0].strip("[]"))
+        return permissions.denial_reason(
+            user, self._acls.get(user.name), wanted, peer.address.rpartition(":")[0].strip("[]")
+        )
 
     def _signed_by(self, request: Command) -> User | str:
         """Who has signed a request, or what is wrong with that."""

@@ -97,7 +97,7 @@ class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
         """
         given = {**settings, **_from_file(settings.get(CONFIG_FILE))}
         faults = [_FROM_OPENSSL.format(key) for key in OF_OPENSSL if given.get(key)]
-        faults += [java_config.unknown(key, KEYS) for key in given if key not in KEYS]
+        faults += [java_config.unknown_key(key, KEYS) for key in given if key not in KEYS]
         if faults:
             raise ConfigError("; ".join(faults))
         fields: dict[str, Any] = {_KEYS[key]: _value(key, text) for key, text in given.items() if key in _KEYS}
@@ -178,7 +178,7 @@ def _value(key: str, text: str) -> object:
     if kind is None:
         return text
     if kind is bool:
-        fault = java_config.fault(key, text, bool)
+        fault = java_config.value_fault(key, text, bool)
         if fault:
             raise ConfigError(fault)
         return text.lower() == "true"
@@ -195,7 +195,7 @@ def _from_file(named: str | None) -> dict[str, str]:
         return {}
     try:
         found = java_config.read_properties(
-            java_config.lines_of(java_config.decoded(path.read_bytes())[0]), strict=False
+            java_config.split_lines(java_config.decode_text(path.read_bytes())[0]), strict=False
         )
     except OSError as e:
         raise ConfigError(f"{CONFIG_FILE}: {path} cannot be read: {e.strerror}") from e

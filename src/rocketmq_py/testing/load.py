@@ -18,7 +18,7 @@ from rocketmq_py.errors import NetworkError, RocketMQError
 from rocketmq_py.model import Message, MessageQueue, SendStatus
 from rocketmq_py.protocol.bodies.admin import ConsumeStatsTable
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.headers.common import GetConsumeStats
+from rocketmq_py.protocol.headers.group import GetConsumeStats
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.testing.ledger import Acknowledged, Committed, Ledger, Mark
 from rocketmq_py.testing.member import FREQUENT

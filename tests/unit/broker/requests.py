@@ -1,13 +1,14 @@
-"""Requests as tests make them: the fields that matter are given, the others are those of a plain client."""
+"""Builds requests: tests give the fields that matter, the others have a plain client's values."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from rocketmq_py.broker.send.message_properties import encode
-from rocketmq_py.protocol.bodies.common import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
-from rocketmq_py.protocol.headers.common import PullMessage, SendMessageV2
+from rocketmq_py.protocol.bodies.client import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
 from rocketmq_py.protocol.headers.pop import PopMessage
+from rocketmq_py.protocol.headers.pull import PullMessage
+from rocketmq_py.protocol.headers.send import SendMessageV2
 
 LONG_AGO = 1_600_000_000_000
 

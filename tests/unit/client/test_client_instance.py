@@ -11,7 +11,7 @@ import pytest
 from rocketmq_py.client.client_instance import ClientInstance, make_client_id
 from rocketmq_py.client.routes import name_servers
 from rocketmq_py.errors import ConfigError, NetworkError, NoRouteError
-from rocketmq_py.protocol.bodies.common import ConsumerData, ProducerData
+from rocketmq_py.protocol.bodies.client import ConsumerData, ProducerData
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command, encode_command
 from tests.unit.client.scripted import Answerer, ScriptedNetwork, cluster, route_answer

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_py.core.java_config import (
-    fault,
-    kind_of,
-    lines_of,
+    escape_controls,
+    parse_defaults,
     read_properties,
-    shown,
-    table,
-    unknown,
+    split_lines,
+    unknown_key,
+    value_fault,
+    value_type,
     write_properties,
 )
 from rocketmq_py.errors import ConfigError
@@ -47,7 +47,7 @@ def test_lines_as_java_reads_them(lines: list[str], settings: dict[str, str]) ->
 
 @pytest.mark.parametrize(("lines", "number"), [(["# x", "brokerName"], 2), (["a=1", "=b"], 2), (["a b"], 1)])
 def test_a_line_that_is_no_setting(lines: list[str], number: int) -> None:
-    with pytest.raises(ConfigError, match=rf"line {number}: .* is no setting: key=value is expected"):
+    with pytest.raises(ConfigError, match=rf"line {number}: .* is not a setting: key=value is expected"):
         read_properties(lines)
 
 
@@ -64,10 +64,10 @@ OTHER_ENDS = ("\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")
 
 
 def test_lines_end_where_java_ends_them() -> None:
-    assert lines_of("a\nb\rc\r\nd\n\n") == ["a", "b", "c", "d", ""]
-    assert lines_of("") == []
+    assert split_lines("a\nb\rc\r\nd\n\n") == ["a", "b", "c", "d", ""]
+    assert split_lines("") == []
     for end in OTHER_ENDS:
-        assert lines_of(f"a=b{end}c=d\n") == [f"a=b{end}c=d"]
+        assert split_lines(f"a=b{end}c=d\n") == [f"a=b{end}c=d"]
 
 
 @pytest.mark.parametrize("end", [*OTHER_ENDS, "\n", "\r", "\r\n"])
@@ -76,17 +76,17 @@ def test_a_value_writes_no_line_of_its_own(end: str) -> None:
     text = write_properties("fileReservedTime=72\n", {"regionId": value})
     assert len(text.splitlines()) == 2
     assert text.isascii()
-    assert read_properties(lines_of(text)) == {"fileReservedTime": "72", "regionId": value}
-    assert len(shown(value).splitlines()) == 1
+    assert read_properties(split_lines(text)) == {"fileReservedTime": "72", "regionId": value}
+    assert len(escape_controls(value).splitlines()) == 1
 
 
 def test_settings_are_shown_as_they_are_but_on_one_line() -> None:
-    assert shown("C:\\store, Gr\u00fc\u00dfe") == "C:\\store, Gr\u00fc\u00dfe"
-    assert shown("a\nb\u2028") == "a\\nb\\u2028"
+    assert escape_controls("C:\\store, Gr\u00fc\u00dfe") == "C:\\store, Gr\u00fc\u00dfe"
+    assert escape_controls("a\nb\u2028") == "a\\nb\\u2028"
 
 
 def test_what_is_added_does_not_continue_the_last_line() -> None:
-    assert read_properties(lines_of(write_properties("a=1\\", {"b": "2"}))) == {"a": "1", "b": "2"}
+    assert read_properties(split_lines(write_properties("a=1\\", {"b": "2"}))) == {"a": "1", "b": "2"}
 
 
 def test_a_comment_that_ends_in_a_backslash_is_no_part_of_the_next_line() -> None:
@@ -100,7 +100,7 @@ def test_a_comment_that_ends_in_a_backslash_is_no_part_of_the_next_line() -> Non
      ("1s 5s", str), ("PULL", str)],
 )  # fmt: skip
 def test_the_kind_of_a_key_shows_in_its_default(default: str, kind: type) -> None:
-    assert kind_of(default) is kind
+    assert value_type(default) is kind
 
 
 @pytest.mark.parametrize(
@@ -109,22 +109,22 @@ def test_the_kind_of_a_key_shows_in_its_default(default: str, kind: type) -> Non
      ("yes", bool, "true or false"), ("1,5", float, "a number")],
 )  # fmt: skip
 def test_values_that_cannot_be(text: str, kind: type, words: str) -> None:
-    assert fault("someKey", text, kind) == f"someKey is {text!r}: {words} is expected"
+    assert value_fault("someKey", text, kind) == f"someKey is {text!r}: {words} is expected"
 
 
 @pytest.mark.parametrize(
     ("text", "kind"), [("-5", int), ("TRUE", bool), ("8000", float), (".5", float), ("1e3", float), ("anything", str)]
 )
 def test_values_that_can_be(text: str, kind: type) -> None:
-    assert fault("someKey", text, kind) is None
+    assert value_fault("someKey", text, kind) is None
 
 
 def test_an_unknown_key_and_the_nearest_there_is() -> None:
     known = ["brokerName", "brokerIP1", "listenPort"]
-    assert unknown("brokerNmae", known) == "unknown setting 'brokerNmae'; did you mean 'brokerName'?"
-    assert unknown("brokerip1", known).endswith("did you mean 'brokerIP1'?")
-    assert unknown("zzz", known) == "unknown setting 'zzz'"
+    assert unknown_key("brokerNmae", known) == "unknown setting 'brokerNmae'; did you mean 'brokerName'?"
+    assert unknown_key("brokerip1", known).endswith("did you mean 'brokerIP1'?")
+    assert unknown_key("zzz", known) == "unknown setting 'zzz'"
 
 
 def test_a_table_of_defaults() -> None:
-    assert table(" a=1 b=\n c=x=y ") == {"a": "1", "b": "", "c": "x=y"}
+    assert parse_defaults(" a=1 b=\n c=x=y ") == {"a": "1", "b": "", "c": "x=y"}

@@ -2,8 +2,8 @@
 
 from rocketmq_py.core.log_limiter import _KINDS, LogDecision, LogLimiter
 
-SAID = LogDecision(say=True)
-QUIET = LogDecision(say=False)
+SAID = LogDecision(emit=True)
+QUIET = LogDecision(emit=False)
 
 
 def test_a_line_may_be_said_a_few_times_in_a_span() -> None:
@@ -15,7 +15,7 @@ def test_a_line_may_be_said_a_few_times_in_a_span() -> None:
 def test_the_next_span_tells_how_many_were_kept_quiet() -> None:
     repeats = LogLimiter(limit=1, span=60)
     assert [repeats.judge("a", now) for now in (0, 1, 2, 60, 61, 500, 560)] == [
-        SAID, QUIET, QUIET, LogDecision(say=True, quiet=2), QUIET, LogDecision(say=True, quiet=1), SAID,
+        SAID, QUIET, QUIET, LogDecision(emit=True, suppressed=2), QUIET, LogDecision(emit=True, suppressed=1), SAID,
     ]  # fmt: skip
 
 

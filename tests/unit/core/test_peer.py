@@ -7,7 +7,7 @@ import pytest
 
 from rocketmq_py.core.peer import NEVER, InFlight, Peer, Reply
 from rocketmq_py.errors import BadHeader, CorruptFrame
-from rocketmq_py.protocol.headers.common import OffsetResponse
+from rocketmq_py.protocol.headers.offset import OffsetResponse
 from rocketmq_py.wire.command import RESPONSE_FLAG, Command, decode_command, encode_command
 from rocketmq_py.wire.frame import JSON, ROCKETMQ, Frame, encode_frame
 

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from rocketmq_py.core.route import TopicRoute, borrowed, pick_address
+from rocketmq_py.core.route import TopicRoute, auto_create_route, pick_address
 from rocketmq_py.errors import BadHeader
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies.common import BrokerData, QueueData, TopicRouteData
+from rocketmq_py.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from rocketmq_py.spark.remoting.queues import of_route, readable_number
 
 
@@ -53,7 +53,7 @@ def test_an_order_topic_keeps_its_fixed_queues() -> None:
 
 def test_a_borrowed_route_has_as_many_queues_as_asked_for_and_the_lender_has() -> None:
     lender = TopicRouteData(queue_datas=[queue("a", 8, 8), queue("b", 2, 2)], broker_datas=[A, B])
-    found = TopicRoute("new", borrowed(lender, 4), provisional=True)
+    found = TopicRoute("new", auto_create_route(lender, 4), provisional=True)
     assert [q.broker_name for q in found.write_queues] == ["a"] * 4 + ["b"] * 2
     assert found.read_queues == []
     assert "provisional" in repr(found)

@@ -4,8 +4,9 @@ import pytest
 
 from rocketmq_py.namesrv import Registry
 from rocketmq_py.namesrv.registry import Leaving
-from rocketmq_py.protocol.bodies.common import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigTable
-from rocketmq_py.protocol.headers.common import RegisterBroker
+from rocketmq_py.protocol.bodies.base import DataVersion
+from rocketmq_py.protocol.bodies.topic import RegisterBrokerBody, TopicConfig, TopicConfigTable
+from rocketmq_py.protocol.headers.namesrv import RegisterBroker
 
 NOW = 1_700_000_000_000
 

@@ -10,9 +10,22 @@ from rocketmq_py.namesrv.handlers import BrokerHandlers, ConfigHandlers, RouteHa
 from rocketmq_py.namesrv.kv_config import ORDER_TOPICS, KvConfig
 from rocketmq_py.namesrv.registration import checksum
 from rocketmq_py.namesrv.settings import NamesrvSettings
-from rocketmq_py.protocol.bodies.common import DataVersion, QueueData, TopicRouteData
+from rocketmq_py.protocol.bodies.base import DataVersion
+from rocketmq_py.protocol.bodies.route import QueueData, TopicRouteData
 from rocketmq_py.protocol.codes import Version
-from rocketmq_py.protocol.headers import common as h
+from rocketmq_py.protocol.headers.namesrv import (
+    BrokerHeartbeat,
+    BrokerMemberGroup,
+    BrokerNameHeader,
+    ClusterName,
+    KvConfigKey,
+    KvNamespace,
+    PutKvConfig,
+    QueryDataVersion,
+    RegisterBroker,
+    UnregisterBroker,
+)
+from rocketmq_py.protocol.headers.topic import DeleteTopicInNamesrv, GetRouteInfo, TopicName
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer
 from rocketmq_py.testing import ManualClock
@@ -41,8 +54,8 @@ def desk(site):
     return Desk(site)
 
 
-ROUTE = h.GetRouteInfo(topic="T")
-REGISTER = h.RegisterBroker(
+ROUTE = GetRouteInfo(topic="T")
+REGISTER = RegisterBroker(
     broker_name="broker-b", broker_addr="10.0.0.9:10911", cluster_name="C", ha_server_addr="10.0.0.9:10912", broker_id=0
 )
 BODY = (
@@ -55,14 +68,14 @@ BODY = (
     ("version", "only_json", "strict"), [(400, None, False), (401, None, True), (400, True, True), (317, False, False)]
 )  # fmt: skip
 def test_the_dialect_of_a_route_depends_on_who_asks(desk, version, only_json, strict):
-    header = h.GetRouteInfo(topic="T", accept_standard_json_only=only_json)
+    header = GetRouteInfo(topic="T", accept_standard_json_only=only_json)
     body = desk.ask(desk.routes.route, header, version=version).body
     assert (b'{"0":"10.0.0.1:10911"}' if strict else b'{0:"10.0.0.1:10911"}') in body
 
 
 def test_an_unknown_topic_is_17(desk):
     with pytest.raises(BrokerError, match="No topic route info in name server for the topic: X") as caught:
-        desk.ask(desk.routes.route, h.GetRouteInfo(topic="X"))
+        desk.ask(desk.routes.route, GetRouteInfo(topic="X"))
     assert caught.value.code == 17
 
 
@@ -90,7 +103,7 @@ def test_a_registration_is_answered_with_the_order_topics(desk):
 
 
 def test_a_registration_with_a_wrong_checksum_is_refused(desk):
-    checked = h.RegisterBroker.from_ext(REGISTER.to_ext() | {"bodyCrc32": str(checksum(BODY))})
+    checked = RegisterBroker.from_ext(REGISTER.to_ext() | {"bodyCrc32": str(checksum(BODY))})
     desk.ask(desk.brokers.register, checked, BODY)
     with pytest.raises(BrokerError, match="crc32 not match"):
         desk.ask(desk.brokers.register, checked, BODY + b" ")
@@ -103,7 +116,7 @@ def test_a_single_topic_of_an_unknown_broker_is_refused(desk):
 
 
 def test_a_slave_hears_of_its_master(desk):
-    slave = h.RegisterBroker.from_ext(REGISTER.to_ext() | {"brokerId": "1", "brokerAddr": "10.0.0.10:1"})
+    slave = RegisterBroker.from_ext(REGISTER.to_ext() | {"brokerId": "1", "brokerAddr": "10.0.0.10:1"})
     desk.ask(desk.brokers.register, REGISTER, BODY)
     answer = desk.ask(desk.brokers.register, slave, BODY).header
     assert (answer.master_addr, answer.ha_server_addr) == ("10.0.0.9:10911", "10.0.0.9:10912")
@@ -111,31 +124,31 @@ def test_a_slave_hears_of_its_master(desk):
 
 def test_a_broker_asks_whether_it_must_register(desk):
     key = {"broker_name": "broker-a", "broker_addr": "10.0.0.1:10911", "cluster_name": "C", "broker_id": 0}
-    same = desk.ask(desk.brokers.query_data_version, h.QueryDataVersion(**key), DataVersion(counter=1).encode())
-    newer = desk.ask(desk.brokers.query_data_version, h.QueryDataVersion(**key), DataVersion(counter=2).encode())
+    same = desk.ask(desk.brokers.query_data_version, QueryDataVersion(**key), DataVersion(counter=1).encode())
+    newer = desk.ask(desk.brokers.query_data_version, QueryDataVersion(**key), DataVersion(counter=2).encode())
     assert (same.header.changed, newer.header.changed) == (False, True)
     assert DataVersion.decode(same.body) == DataVersion(counter=1)
-    unknown = h.QueryDataVersion(**key | {"broker_addr": "10.0.0.9:1"})
+    unknown = QueryDataVersion(**key | {"broker_addr": "10.0.0.9:1"})
     assert desk.ask(desk.brokers.query_data_version, unknown, DataVersion().encode()).body == b""
 
 
 def test_a_heartbeat_and_a_goodbye(desk, site):
-    beat = h.BrokerHeartbeat(cluster_name="C", broker_addr="10.0.0.1:10911", broker_name="broker-a")
+    beat = BrokerHeartbeat(cluster_name="C", broker_addr="10.0.0.1:10911", broker_name="broker-a")
     assert desk.ask(desk.brokers.heartbeat, beat).code == 0
-    leave = h.UnregisterBroker(broker_name="broker-a", broker_addr="10.0.0.1:10911", cluster_name="C", broker_id=0)
+    leave = UnregisterBroker(broker_name="broker-a", broker_addr="10.0.0.1:10911", cluster_name="C", broker_id=0)
     assert desk.ask(desk.brokers.unregister, leave).code == 0
     assert site.queues() is None
 
 
 def test_clusters_and_members(desk):
     assert b'{0:"10.0.0.1:10911"}' in desk.ask(desk.brokers.cluster_info).body
-    members = h.BrokerMemberGroup(cluster_name="C", broker_name="broker-a")
+    members = BrokerMemberGroup(cluster_name="C", broker_name="broker-a")
     assert b'{0:"10.0.0.1:10911"}' in desk.ask(desk.brokers.members, members).body
 
 
 def test_topic_lists(desk):
     assert json.loads(desk.ask(desk.topics.all_topics).body) == {"topicList": ["T", "U"]}
-    of_cluster = desk.ask(desk.topics.topics_of_cluster, h.ClusterName(cluster="C"))
+    of_cluster = desk.ask(desk.topics.topics_of_cluster, ClusterName(cluster="C"))
     assert json.loads(of_cluster.body) == {"topicList": ["T", "U"]}
     assert json.loads(desk.ask(desk.topics.system_topics).body)["topicList"] == ["C", "broker-a"]
 
@@ -160,30 +173,30 @@ def test_topic_lists_can_be_disabled(site):
 
 def test_a_topic_is_registered_and_deleted(desk, site):
     queue = QueueData(broker_name="broker-a", read_queue_nums=1, write_queue_nums=1, perm=6)
-    desk.ask(desk.topics.register_topic, h.TopicName(topic="V"), TopicRouteData(queue_datas=[queue]).encode())
+    desk.ask(desk.topics.register_topic, TopicName(topic="V"), TopicRouteData(queue_datas=[queue]).encode())
     assert site.queues("V").keys() == {"broker-a"}
-    desk.ask(desk.topics.register_topic, h.TopicName(topic="W"))
-    desk.ask(desk.topics.delete_topic, h.DeleteTopicInNamesrv(topic="V"))
+    desk.ask(desk.topics.register_topic, TopicName(topic="W"))
+    desk.ask(desk.topics.delete_topic, DeleteTopicInNamesrv(topic="V"))
     assert site.queues("V") is None
 
 
 def test_write_permission(desk, site):
-    name = h.BrokerNameHeader(broker_name="broker-a")
+    name = BrokerNameHeader(broker_name="broker-a")
     assert desk.ask(desk.topics.wipe_write_permission, name).header.wipe_topic_count == 2
     assert desk.ask(desk.topics.add_write_permission, name).header.add_topic_count == 2
 
 
 def test_the_key_value_table(desk):
     key = {"namespace": "N", "key": "k"}
-    desk.ask(desk.config.put, h.PutKvConfig(**key, value="v"))
-    assert desk.ask(desk.config.get, h.KvConfigKey(**key)).header.value == "v"
-    assert json.loads(desk.ask(desk.config.namespace, h.KvNamespace(namespace="N")).body) == {"table": {"k": "v"}}
-    desk.ask(desk.config.delete, h.KvConfigKey(**key))
+    desk.ask(desk.config.put, PutKvConfig(**key, value="v"))
+    assert desk.ask(desk.config.get, KvConfigKey(**key)).header.value == "v"
+    assert json.loads(desk.ask(desk.config.namespace, KvNamespace(namespace="N")).body) == {"table": {"k": "v"}}
+    desk.ask(desk.config.delete, KvConfigKey(**key))
     with pytest.raises(BrokerError, match="No config item, Namespace: N Key: k") as caught:
-        desk.ask(desk.config.get, h.KvConfigKey(**key))
+        desk.ask(desk.config.get, KvConfigKey(**key))
     assert caught.value.code == 22
     with pytest.raises(BrokerError, match="No config item, Namespace: M"):
-        desk.ask(desk.config.namespace, h.KvNamespace(namespace="M"))
+        desk.ask(desk.config.namespace, KvNamespace(namespace="M"))
 
 
 def test_settings_are_shown_and_changed(desk):
@@ -197,7 +210,7 @@ def test_a_topic_with_too_many_queues_is_not_registered(desk, site):
     with pytest.raises(
         BrokerError, match="broker broker-a: writeQueueNums of topic N is 2147483647: 0 to 8192"
     ) as caught:
-        desk.ask(desk.topics.register_topic, h.TopicName(topic="N"), body)
+        desk.ask(desk.topics.register_topic, TopicName(topic="N"), body)
     assert caught.value.code == 29
     assert site.queues("N") is None
 

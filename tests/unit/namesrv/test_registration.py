@@ -8,7 +8,8 @@ import pytest
 
 from rocketmq_py.errors import BadHeader
 from rocketmq_py.namesrv.registration import checksum, decode_registration
-from rocketmq_py.protocol.bodies.common import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigTable
+from rocketmq_py.protocol.bodies.base import DataVersion
+from rocketmq_py.protocol.bodies.topic import RegisterBrokerBody, TopicConfig, TopicConfigTable
 from rocketmq_py.protocol.codes import Version
 
 NEW = Version.V5_3_3

@@ -3,7 +3,8 @@
 import pytest
 
 from rocketmq_py.namesrv.registry import BROKER_EXPIRY_MS, BrokerKey, MinIdChanged
-from rocketmq_py.protocol.bodies.common import DataVersion, QueueData
+from rocketmq_py.protocol.bodies.base import DataVersion
+from rocketmq_py.protocol.bodies.route import QueueData
 
 
 def test_a_topic_has_a_route_once_its_broker_is_registered(site):

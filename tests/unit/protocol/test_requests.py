@@ -8,8 +8,9 @@ from hypothesis import given, settings, strategies as st
 
 from rocketmq_py.errors import BadHeader, CorruptFrame
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers import common as h
 from rocketmq_py.protocol.headers.base import Header, NoHeader
+from rocketmq_py.protocol.headers.group import GetConsumeStats
+from rocketmq_py.protocol.headers.offset import QueueHeader
 from rocketmq_py.protocol.requests import REQUEST_HEADERS, Request, RequestDecoder
 from rocketmq_py.wire.command import Command, decode_command, encode_command
 from rocketmq_py.wire.frame import JSON, ROCKETMQ, Frame, FrameDecoder
@@ -108,19 +109,19 @@ def test_a_value_of_the_wrong_kind_is_named() -> None:
 def test_values_that_are_no_strings_and_a_language_by_number() -> None:
     text = b'{"code":31,"language":9,"extFields":{"topic":"t","queueId":3,"nsd":false},"version":479}'
     request = ALL.decode(Frame(JSON, text, b""))
-    assert request.header == h.QueueHeader(topic="t", queue_id=3, nsd=False)
+    assert request.header == QueueHeader(topic="t", queue_id=3, nsd=False)
 
 
 @pytest.mark.parametrize("text", ["null", "true", "12", "1.5"])
 def test_texts_that_look_like_something_else_stay_text(text: str) -> None:
-    ext = h.GetConsumeStats(consumer_group=text, topic=text).to_ext()
+    ext = GetConsumeStats(consumer_group=text, topic=text).to_ext()
     request = ALL.decode(frame(encode_command(Command(RequestCode.GET_CONSUME_STATS, ext=ext))))
     assert (request.header.consumer_group, request.header.topic) == (text, text)
 
 
 def test_the_dialect_reaches_the_same_header() -> None:
     request = ALL.decode(Frame(JSON, b"{code:31,opaque:5,extFields:{topic:'t',queueId:3}}", b""))
-    assert (request.opaque, request.header) == (5, h.QueueHeader(topic="t", queue_id=3))
+    assert (request.opaque, request.header) == (5, QueueHeader(topic="t", queue_id=3))
 
 
 def test_unknown_members_and_fields_are_ignored() -> None:

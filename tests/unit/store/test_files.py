@@ -13,7 +13,7 @@ from rocketmq_py.errors import ConfigError, StoreLocked
 from rocketmq_py.store import ConfigFile, MessageStore, OsFileSystem, StoreConfig, delay_levels
 from rocketmq_py.store.fs.layout import index_name, is_index_name, segment_name, segment_start
 from rocketmq_py.store.fs.open_files import OpenFiles
-from rocketmq_py.wire.fastjson import Bare, dumps_pretty
+from rocketmq_py.wire.fastjson import BareKey, dumps_pretty
 from tests.unit.store.helpers import HOST, SMALL, fill, numbers, read_queue
 from tests.unit.store.memoryfs import MemoryFileSystem
 
@@ -161,7 +161,7 @@ def test_many_queues_need_few_files(stores):
 def test_a_config_file_is_written_as_fastjson_does_and_kept_as_backup(fs, tmp_path):
     file = ConfigFile(tmp_path / "consumerOffset.json", fs)
     assert file.load() is None
-    value = {"dataVersion": {"counter": 1}, "offsetTable": {"T@g": {Bare(0): 11, Bare(1): 12}}}
+    value = {"dataVersion": {"counter": 1}, "offsetTable": {"T@g": {BareKey(0): 11, BareKey(1): 12}}}
     file.save(value)
     data = file.path.read_bytes()
     assert data == dumps_pretty(value)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rocketmq_py.wire import fastjson
-from rocketmq_py.wire.fastjson import Bare
+from rocketmq_py.wire.fastjson import BareKey
 from tests.golden import files
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -84,13 +84,13 @@ def test_java_bodies_are_written_as_java_writes_them() -> None:
         "topicPutTps": 0.0,
     }
     assert fastjson.dumps_java(stats).decode() == files.fact("body", name="TopicStatsTable")["json"]
-    assert fastjson.dumps_java({"brokerAddrs": {Bare(0): "h:1"}, "zoneName": None}) == b'{"brokerAddrs":{0:"h:1"}}'
+    assert fastjson.dumps_java({"brokerAddrs": {BareKey(0): "h:1"}, "zoneName": None}) == b'{"brokerAddrs":{0:"h:1"}}'
 
 
 def bare(tree: object) -> object:
     """Turns the string keys a reader makes of bare numbers back."""
     if isinstance(tree, dict):
-        return {Bare(k) if k.isdigit() else k: bare(v) for k, v in tree.items()}
+        return {BareKey(k) if k.isdigit() else k: bare(v) for k, v in tree.items()}
     return [bare(v) for v in tree] if isinstance(tree, list) else tree
 
 

@@ -29,7 +29,7 @@ def test_offset_ids_both_ways(ip: object, port: int, offset: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "12", "Z" * 32, "0" * 33, "0" * 57])
 def test_what_is_no_offset_id(text: str) -> None:
-    with pytest.raises(ConfigError, match="no offset message id"):
+    with pytest.raises(ConfigError, match="not an offset message id"):
         parse_offset_msg_id(text)
 
 
@@ -52,9 +52,9 @@ def test_a_unique_key_of_an_ipv4_host() -> None:
 def test_keys_of_one_moment_are_numbered_on() -> None:
     keys, one_by_one = (UniqueKeys(bytes(4), 1, 2, start=0xFFFE) for _ in range(2))
     expected = [one_by_one.next(1_700_000_000_000) for _ in range(6)]
-    stem, first = keys.several(1_700_000_000_000, 3)
+    stem, first = keys.reserve(1_700_000_000_000, 3)
     found = [f"{stem}{first + i & 0xFFFF:04X}" for i in range(3)] + [keys.next(1_700_000_000_000)]
-    stem, first = keys.several(1_700_000_000_000, 2)
+    stem, first = keys.reserve(1_700_000_000_000, 2)
     assert [*found, *(f"{stem}{first + i & 0xFFFF:04X}" for i in range(2))] == expected
 
 

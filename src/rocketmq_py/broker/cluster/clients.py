@@ -1,7 +1,7 @@
-"""The clients that are connected: heartbeats, departures, and telling a group that its members changed.
+"""Connected clients: heartbeats, departures, and notifications of groups whose members changed.
 
-Knows what a heartbeat sets off (ClientManageProcessor, DefaultConsumerIdsChangeListener). The registry itself is pure
-(``core.broker.client_registry``).
+The rules are Java's (ClientManageProcessor, DefaultConsumerIdsChangeListener); the registry itself is in
+``core.broker.client_registry``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rocketmq_py.broker.metadata.topics import UNIT_SUB_FLAG, TopicConfigs
 from rocketmq_py.core.broker.client_registry import ConsumerGroup, ConsumerRegistry, ProducerRegistry, RegisteredClient
 from rocketmq_py.core.consumer.subscription import differences
 from rocketmq_py.protocol import names
-from rocketmq_py.protocol.bodies.common import ConsumerData, HeartbeatData
+from rocketmq_py.protocol.bodies.client import ConsumerData, HeartbeatData
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class Clients:
-    """Consumers and producers by connection.
+    """The connected consumers and producers.
 
     :param clock: the time in milliseconds.
     """
@@ -45,12 +45,12 @@ class Clients:
         self._filters = filters
         self._clock = clock
         self._fingerprints: dict[str, int] = {}
-        self._told: dict[str, set[str]] = {}
+        self._logged_differences: dict[str, set[str]] = {}
         self.consumers = ConsumerRegistry()
         self.producers = ProducerRegistry()
 
     def heartbeat(self, peer: Peer, request: Request, data: HeartbeatData) -> bool:
-        """Take in a heartbeat; whether the client is to send its subscriptions along with the next one."""
+        """Register the groups of a heartbeat; True if the client must send its subscriptions with the next one."""
         changed = not data.heartbeat_fingerprint
         for consumer in data.consumer_data_set:
             known = self._fingerprints.get(consumer.group_name)
@@ -81,23 +81,24 @@ class Clients:
             self._filters.register(consumer.group_name, consumer.subscription_data_set)
 
     def _compare(self, consumer: ConsumerData, member: RegisteredClient) -> None:
-        """Says, once for each member and case, that it does not subscribe to what the rest of its group does."""
+        """Log, once per member and difference, that a member's subscriptions differ from those of its group."""
         group = self.consumers.groups.get(consumer.group_name)
         if group is None or all(other.client_id == member.client_id for other in group.members.values()):
             return
         found = differences(consumer.subscription_data_set, group.subscriptions.values())
         case = f"{member.client_id}: {'; '.join(found)}"
-        told = self._told.setdefault(group.name, set())
-        if found and case not in told:
-            told.add(case)
+        logged = self._logged_differences.setdefault(group.name, set())
+        if found and case not in logged:
+            logged.add(case)
             _log.warning(
                 "consumer group %s has members with different subscriptions (%s): the newest replaces the others, and "
-                "messages go to members that do not want them. All members of a group must subscribe to the same",
+                "messages go to members that did not subscribe to them. All members of a group must have the same "
+                "subscriptions",
                 group.name, case,
             )  # fmt: skip
 
     def unregister(self, peer: Peer, consumer_group: str | None, producer_group: str | None) -> None:
-        """A client leaves groups."""
+        """Remove a client from a consumer group, a producer group, or both."""
         if producer_group is not None:
             self.producers.leave(producer_group, peer)
         if consumer_group is not None:
@@ -106,30 +107,30 @@ class Clients:
                 self._left(group)
 
     def disconnected(self, peer: Peer) -> None:
-        """A connection is gone, and with it its client."""
+        """Remove the clients of a closed connection."""
         self.producers.leave_all(peer)
         for group in self.consumers.leave_all(peer):
             self._left(group)
 
     def expire(self) -> None:
-        """Take out clients that have been silent for too long."""
+        """Remove clients without a heartbeat for ``channelExpiredTimeout``."""
         before = self._clock() - self._config.channel_expired_timeout
         for name, member in self.consumers.expire(before):
             _log.warning(
-                "%s of consumer group %s has been silent for too long: its queues go to the others; look whether it "
-                "hangs", member.client_id, name,
+                "%s of consumer group %s sent no heartbeat for too long: its queues go to the other members; "
+                "check whether it hangs", member.client_id, name,
             )  # fmt: skip
         self.producers.expire(before)
 
     def _left(self, group: ConsumerGroup) -> None:
         if not group.members:
             self._fingerprints.pop(group.name, None)
-            self._told.pop(group.name, None)
+            self._logged_differences.pop(group.name, None)
             self._filters.unregister(group.name)
         self._notify(group)
 
     def _notify(self, group: ConsumerGroup) -> None:
-        """Tell every member that the members changed; they rebalance at once instead of within 20 s."""
+        """Notify every member that the members changed, so that it rebalances at once instead of within 20 s."""
         config = self._groups.get(group.name)
         wanted = config is None or config.notify_consumer_ids_changed_enable
         if group.is_broadcasting or not wanted or not self._config.notify_consumer_ids_changed_enable:

@@ -282,7 +282,7 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     def ignored_text(self) -> str:
         """The settings without effect for a log line, sorted by key; the values of secrets are left out."""
         return ", ".join(
-            java_config.shown(key if _SECRET.search(key) else f"{key}={text}")
+            java_config.escape_controls(key if _SECRET.search(key) else f"{key}={text}")
             for key, text in sorted(self.ignored.items())
         )
 
@@ -324,9 +324,9 @@ def setting_fault(key: str, text: str) -> str | None:
             return None
         default = JAVA_DEFAULTS.get(key)
         if default is None:
-            return java_config.unknown(key, {*JAVA_DEFAULTS, *own_keys()})
-        kind = java_config.kind_of(default)
-    return java_config.fault(key, text, kind)
+            return java_config.unknown_key(key, {*JAVA_DEFAULTS, *own_keys()})
+        kind = java_config.value_type(default)
+    return java_config.value_fault(key, text, kind)
 
 
 def is_known(key: str) -> bool:
@@ -376,7 +376,7 @@ def _value(cls: type[msgspec.Struct], field: str, key: str, text: str) -> Any:
 def _build(cls: type[Any], values: dict[str, Any]) -> Any:
     odd = values.keys() - set(cls.__struct_fields__)
     if odd:
-        raise ConfigError(java_config.unknown(min(odd), map(java_key, cls.__struct_fields__)))
+        raise ConfigError(java_config.unknown_key(min(odd), map(java_key, cls.__struct_fields__)))
     return cls(**values)
 
 

@@ -7,7 +7,7 @@ which Java takes from its machine, are those of one with few cores and empty.
 
 from __future__ import annotations
 
-from rocketmq_py.core.java_config import table
+from rocketmq_py.core.java_config import parse_defaults
 
 _DEFAULTS = """
     accessMessageInMemoryHotRatio=26 accessMessageInMemoryMaxRatio=40 accountStatsEnable=true
@@ -158,7 +158,7 @@ _DEFAULTS = """
 """
 
 JAVA_DEFAULTS = {
-    **table(_DEFAULTS),
+    **parse_defaults(_DEFAULTS),
     "messageDelayLevel": "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
 }
 
@@ -169,7 +169,7 @@ UNSET = frozenset(
 """Those that have no value unless one is given; nobody is told of them before."""
 
 TIERED_STORE_KEYS = frozenset(
-    table("""
+    parse_defaults("""
     commitLogRollingInterval commitLogRollingMinimumSize objectStoreAccessKey objectStoreBucket objectStoreEndpoint
     objectStoreSecretKey readAheadCacheEnable readAheadCacheExpireDuration readAheadCacheSizeThresholdRate
     readAheadMessageCountThreshold readAheadMessageSizeThreshold recordGetMessageResult tieredBackendServiceProvider
@@ -183,7 +183,7 @@ TIERED_STORE_KEYS = frozenset(
 """Keys of Java's tiered store, which it reads from the same file. Without effect: ``messageStorePlugIn`` is refused."""
 
 CONTROLLER_KEYS = frozenset(
-    table("""
+    parse_defaults("""
     configStorePath controllerDLegerGroup controllerDLegerPeers controllerDLegerSelfId
     controllerRequestThreadPoolQueueCapacity controllerStorePath controllerThreadPoolNums controllerType
     electMasterMaxRetryCount enableElectUncleanMaster jraftConfig mappedFileSize notifyBrokerRoleChanged

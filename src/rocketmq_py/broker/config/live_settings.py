@@ -14,9 +14,16 @@ import msgspec
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig, configure, java_key, java_settings
 from rocketmq_py.broker.config.java_keys import JAVA_DEFAULTS, UNSET
-from rocketmq_py.core.java_config import PATH_KEYS, decoded, lines_of, read_properties, shown, write_properties
+from rocketmq_py.core.java_config import (
+    PATH_KEYS,
+    decode_text,
+    escape_controls,
+    read_properties,
+    split_lines,
+    write_properties,
+)
 from rocketmq_py.errors import BrokerError, ConfigError
-from rocketmq_py.protocol.bodies.common import DataVersion
+from rocketmq_py.protocol.bodies.base import DataVersion
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.store import FileSystem, OsFileSystem, StoreConfig
 
@@ -109,7 +116,7 @@ class LiveSettings:
         :raises BrokerError: NO_PERMISSION, a key may not be changed from afar; INVALID_PARAMETER, a key that is not
             known or a value it cannot have: nothing is changed then.
         """
-        changes = read_properties(lines_of(text), strict=False)
+        changes = read_properties(split_lines(text), strict=False)
         if any(is_kept_from(key, self._broker.config_black_list) for key in changes):
             raise BrokerError.of(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
         broker, store = self._checked(changes)
@@ -118,8 +125,10 @@ class LiveSettings:
         self._waiting |= {key: changes[key] for key in later}
         self.version = self.version.bump(self._clock())
         self._keep(changes)
-        _log.info("settings changed: %s%s", ", ".join(shown(f"{key}={changes[key]}") for key in sorted(changes)),
-                  f"; from the next start on: {', '.join(sorted(later))}" if later else "")  # fmt: skip
+        shown = ", ".join(escape_controls(f"{key}={changes[key]}") for key in sorted(changes))
+        _log.info(
+            "settings changed: %s%s", shown, f"; from the next start on: {', '.join(sorted(later))}" if later else ""
+        )
         self.on_change(frozenset(changes.keys() - later))
         return frozenset(later)
 
@@ -144,7 +153,7 @@ class LiveSettings:
 
     def _keep(self, changes: Mapping[str, str]) -> None:
         try:
-            before, encoding = decoded(self._fs.read(self.path) or b"")
+            before, encoding = decode_text(self._fs.read(self.path) or b"")
             after = write_properties(before, changes)
             self._fs.write(self.path, after.encode(encoding, "backslashreplace"))  # Java's escapes, too
         except OSError as e:

@@ -1,4 +1,4 @@
-"""Where a broker keeps users and permissions: ``config/access.json`` of its store, which only its own user may read."""
+"""The file of users and permissions, ``config/access.json`` of the store, readable by the broker's user only."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ FILE = "access.json"
 
 
 def open_access(settings: AccessSettings, store_root: Path, cluster: str) -> AccessControl:
-    """The access control of a broker, with what its file holds.
+    """The access control of a broker, with users and permissions loaded from its file.
 
-    :raises ConfigError: the file cannot be used.
+    :raises ConfigError: neither the file nor its backup can be read.
     """
     path = store_root / "config" / FILE
     file = ConfigFile(path)

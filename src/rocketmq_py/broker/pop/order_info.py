@@ -1,6 +1,6 @@
-"""Orderly pops on disk: ``consumerOrderInfo.json``, in Java's form.
+"""The state of orderly pops on disk: ``consumerOrderInfo.json``, in Java's form (ConsumerOrderInfoManager).
 
-Knows the file and what is cleaned out of it (ConsumerOrderInfoManager). The rules are in ``core.pop.order``.
+The rules are in ``core.pop.order``.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from rocketmq_py.broker.metadata.java_files import bean
 from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.core.pop.order import FORGET_AFTER_MS, OrderInfo, OrderKey, OrderTable
 from rocketmq_py.store.config.config_files import ConfigFile
-from rocketmq_py.wire.fastjson import Bare
+from rocketmq_py.wire.fastjson import BareKey
 
 
 class OrderInfos:
     """The order table and its file.
 
     :param clock: the time in milliseconds.
-    :param save: writes the file; called every few seconds, so it should not wait for the disk.
+    :param save: writes the file; it is called every few seconds and should not block on the disk.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class OrderInfos:
         self.table = OrderTable()
 
     def load(self) -> None:
-        """Take over what the file holds."""
+        """Read the file."""
         self._saved = self._file.load() or {}
         for name, queues in (self._saved.get("table") or {}).items():
             topic, _, group = name.partition("@")
@@ -48,7 +48,7 @@ class OrderInfos:
                 self.table.load(OrderKey(topic, group, int(queue_id)), OrderInfo.convert(entry))
 
     def persist(self) -> None:
-        """Forget what nobody needs any more, and write the file when anything changed."""
+        """Remove outdated entries, and write the file if anything changed."""
         self._clean()
         tree = self.tree()
         if tree != self._saved and (self.table.entries or self._saved):
@@ -57,9 +57,9 @@ class OrderInfos:
 
     def tree(self) -> dict[str, Any]:
         """The content of the file."""
-        table: dict[str, dict[Bare, Any]] = {}
+        table: dict[str, dict[BareKey, Any]] = {}
         for key, info in sorted(self.table.entries.items()):
-            table.setdefault(f"{key.topic}@{key.group}", {})[Bare(key.queue_id)] = _entry(info)
+            table.setdefault(f"{key.topic}@{key.group}", {})[BareKey(key.queue_id)] = _entry(info)
         return {"table": table}
 
     def _clean(self) -> None:
@@ -72,9 +72,9 @@ class OrderInfos:
 
 
 def _entry(info: OrderInfo) -> dict[str, Any]:
-    """An entry as Java writes it: numbers as keys are bare."""
+    """An entry as Java writes it: numeric keys without quotes."""
     tree = bean(info)
     for name in ("oc", "ot"):
         if name in tree:
-            tree[name] = {Bare(key): tree[name][key] for key in sorted(tree[name], key=int)}
+            tree[name] = {BareKey(key): tree[name][key] for key in sorted(tree[name], key=int)}
     return tree

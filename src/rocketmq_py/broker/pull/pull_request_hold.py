@@ -1,6 +1,6 @@
-"""Pulls that wait for messages: kept, woken, and answered when their time is up.
+"""Long polling: pulls on hold, run again when messages arrive, and answered when they time out.
 
-Brings the hold table (``core.broker.hold_table``) together with those who wait. Refuses to know how a pull is run.
+The table of held pulls is in ``core.broker.hold_table``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Waiting(NamedTuple):
 class PullRequestHoldService:
     """The broker's held pulls.
 
-    :param limit: how many may wait at a time, looked at for each.
+    :param limit: the current maximum number of held pulls.
     :param call_soon: runs a callback in the next turn of the event loop. The store reports arrivals while it is busy,
         and a pull that runs again reads from it.
     """
@@ -53,9 +53,9 @@ class PullRequestHoldService:
         return len(self._table)
 
     def keep(self, hold: Hold, responder: Responder) -> None:
-        """Hold a pull until one of the methods below takes it; refuse it as busy when too many wait already."""
+        """Hold a pull until one of the methods below takes it; answer it as busy if too many are on hold."""
         if len(self._table) >= self._limit():
-            self._tell_full()
+            self._log_full()
             responder.reply(overloaded())
             return
         self._full = False
@@ -63,13 +63,13 @@ class PullRequestHoldService:
         assert isinstance(hold.key, QueueKey)
         self._table.add(hold.key, held._replace(token=Waiting(held.token, responder)))  # type: ignore[arg-type]
 
-    def _tell_full(self) -> None:
+    def _log_full(self) -> None:
         if not self._full:
             self._full = True
-            _log.warning("%d pulls wait for messages (pullThreadPoolQueueCapacity): more are refused", len(self._table))
+            _log.warning("%d pulls are on hold (pullThreadPoolQueueCapacity): more are refused", len(self._table))
 
     def arrived(self, arrivals: Iterable[Arrival]) -> None:
-        """Messages have become readable."""
+        """Wake the pulls that new messages satisfy."""
         if not self._table:
             return
         for arrival in arrivals:
@@ -85,29 +85,29 @@ class PullRequestHoldService:
                 yield record
 
     def reset(self, group: str, topic: str, queue_id: int) -> None:
-        """A group is to go on elsewhere in a queue: its pulls that wait there hear of it."""
+        """Wake a group's pulls of a queue after an offset reset."""
         key = QueueKey(topic, queue_id)
         found = self._table.take(key, lambda waiting: waiting.pull.request.header.consumer_group == group)
-        self._wake(found[::-1])  # who runs first gets it; who came last has the queue now
+        self._wake(found[::-1])  # the first to run gets the reset; the latest pull is of the current owner of the queue
 
     def sweep(self, now_ms: int) -> None:
-        """Look for pulls whose queue has grown unnoticed."""
+        """Wake pulls whose queue grew without an arrival."""
         self._wake(self._table.sweep(now_ms, lambda topic, queue: self._store.queue_range(topic, queue)[1]))
 
     def expire(self, now_ms: int) -> None:
-        """Answer pulls whose time is up."""
+        """Answer pulls that timed out."""
         self._wake(self._table.expired(now_ms))
 
     def wake_all(self) -> None:
-        """Run all pulls again: something has changed that concerns each of them."""
+        """Wake all pulls."""
         self._wake(self._table.drain())
 
-    def forget(self, peer: Peer) -> None:
-        """A connection is gone: nobody waits on it any more."""
+    def disconnected(self, peer: Peer) -> None:
+        """Drop the pulls of a closed connection."""
         self._table.drain(lambda waiting: waiting.responder.peer is peer)
 
     def release(self) -> None:
-        """Answer everybody now: the broker stops."""
+        """Answer all pulls now, because the broker stops."""
         self._answer(self._table.drain() + self._take_woken())
 
     def _wake(self, waiting: list[Waiting]) -> None:
@@ -130,7 +130,7 @@ class PullRequestHoldService:
     def _run(self, pull: HeldPull) -> Reply:
         try:
             outcome = self._pull_service.pull(pull.peer, pull.request, may_hold=False)
-        except Exception as e:  # noqa: BLE001 - one pull that fails must not leave the others without an answer
+        except Exception as e:  # noqa: BLE001 - a failing pull must not leave the others without an answer
             return failure(e, "a held pull", pull.peer.address)
         assert isinstance(outcome, Reply)
         return outcome

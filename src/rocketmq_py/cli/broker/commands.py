@@ -16,7 +16,7 @@ from rocketmq_py.cli.server.settings import assigned
 
 if TYPE_CHECKING:
     from rocketmq_py.client.admin.admin import Admin
-    from rocketmq_py.protocol.bodies.common import ClusterInfo
+    from rocketmq_py.protocol.bodies.route import ClusterInfo
 
 
 @click.group(name="broker")
@@ -83,10 +83,10 @@ def set_(broker: str, assignments: tuple[str, ...], target: Target) -> None:
 
 def ignored_setting(key: str, value: str, before: Mapping[str, str], now: Mapping[str, str]) -> str | None:
     """What a broker passed over without a word, as a Java broker does with what it does not know or cannot take."""
-    from rocketmq_py.core.java_config import unknown
+    from rocketmq_py.core.java_config import unknown_key
 
     if key not in now:
-        return unknown(key, now)
+        return unknown_key(key, now)
     if now[key] != before.get(key) or now[key].lower() == value.lower():
         return None
     return f"{key} is still {now[key]!r}"

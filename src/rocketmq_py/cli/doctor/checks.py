@@ -11,7 +11,9 @@ from rocketmq_py.core.route import MASTER_ID
 
 if TYPE_CHECKING:
     from rocketmq_py.core.route import TopicRoute
-    from rocketmq_py.protocol.bodies.common import ClusterInfo, ConsumerConnection, SubscriptionGroupConfig
+    from rocketmq_py.protocol.bodies.client import ConsumerConnection
+    from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
+    from rocketmq_py.protocol.bodies.route import ClusterInfo
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 

@@ -15,7 +15,7 @@ from rocketmq_py.client.admin.admin import Admin
 from rocketmq_py.client.routes import name_servers
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import NoRouteError, RocketMQError
-from rocketmq_py.protocol.bodies.common import ClusterInfo
+from rocketmq_py.protocol.bodies.route import ClusterInfo
 
 
 class _Broker(NamedTuple):

@@ -18,7 +18,8 @@ from rocketmq_py.cli.output.tables import TABLE, Row, echo_record, echo_rows, ou
 
 if TYPE_CHECKING:
     from rocketmq_py.client.admin.admin import Admin
-    from rocketmq_py.protocol.bodies.common import ConsumerConnection, SubscriptionGroupConfig
+    from rocketmq_py.protocol.bodies.client import ConsumerConnection
+    from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
 
 AT_ONCE = 16
 """How many groups are asked about at the same time."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rocketmq_py.client.admin.admin import Admin
     from rocketmq_py.model import MessageExt, MessageQueue
     from rocketmq_py.protocol.bodies.admin import OffsetWrapper
-    from rocketmq_py.protocol.bodies.common import ConsumerConnection
+    from rocketmq_py.protocol.bodies.client import ConsumerConnection
     from rocketmq_py.wire.trace import TraceEntry
 
 CONSUMED, WAITING, FILTERED, RETRYING, DEAD, BROADCAST = (

@@ -53,7 +53,7 @@ def log_as(level: str | None, form: str) -> None:
 class Rarely(logging.Filter):
     """Lines of the same wording are told apart from others, whatever they are about.
 
-    A line that passes after others were left out says how many in its attribute ``quiet``.
+    A line that passes after others were left out says how many in its attribute ``suppressed``.
     """
 
     def __init__(self, repeats: LogLimiter) -> None:
@@ -63,8 +63,8 @@ class Rarely(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the line is written."""
         verdict = self._repeats.judge((record.name, record.levelno, str(record.msg)), record.created)
-        record.quiet = verdict.quiet
-        return verdict.say
+        record.suppressed = verdict.suppressed
+        return verdict.emit
 
 
 class TextLines(logging.Formatter):
@@ -75,9 +75,9 @@ class TextLines(logging.Formatter):
         when = datetime.fromtimestamp(record.created).astimezone()
         text = f"{when:%Y-%m-%d %H:%M:%S}.{int(record.msecs):03} {record.levelname:<7} {_name(record)}: "
         text += record.getMessage().replace("\n", " ")
-        quiet = getattr(record, "quiet", 0)
-        if quiet:
-            text += f" (and {quiet} more like this)"
+        suppressed = getattr(record, "suppressed", 0)
+        if suppressed:
+            text += f" (and {suppressed} more like this)"
         trace = _traceback(self, record)
         return f"{text}\n{trace}" if trace else text
 
@@ -103,8 +103,8 @@ class JsonLines(logging.Formatter):
         if record.args:
             values = record.args if isinstance(record.args, tuple) else (record.args,)
             said["values"] = [value if isinstance(value, int | float | str | None) else str(value) for value in values]
-        if getattr(record, "quiet", 0):
-            said["more"] = record.quiet  # type: ignore[attr-defined]
+        if getattr(record, "suppressed", 0):
+            said["more"] = record.suppressed  # type: ignore[attr-defined]
         trace = _traceback(self, record)
         if trace:
             said["traceback"] = trace

@@ -36,7 +36,7 @@ def command(
 
     Prints READY namesrv=HOST:PORT once it serves.
     """
-    from rocketmq_py.core.java_config import decoded, lines_of
+    from rocketmq_py.core.java_config import decode_text, split_lines
     from rocketmq_py.namesrv.config import NamesrvConfig, read_lines
     from rocketmq_py.server import access_control, tls
     from rocketmq_py.server.runner import run
@@ -45,7 +45,7 @@ def command(
     settings = {"bindAddress": host, "kvConfigPath": "~/namesrv/kvConfig.json"}
     if config_file is not None:
         settings |= without_unknown(
-            read_lines(lines_of(decoded(config_file.read_bytes())[0])),
+            read_lines(split_lines(decode_text(config_file.read_bytes())[0])),
             lambda key: NamesrvConfig.is_known(key) or key in access_control.KEYS or key in tls.KEYS,
         )
         settings["configStorePath"] = str(config_file)

@@ -131,13 +131,13 @@ def _from_file(config_file: Path | None, given: dict[str, str]) -> dict[str, str
     """The settings of a file: the one that was named, else the one the store keeps changes of administrators in."""
     from rocketmq_py.broker.config.broker_config import DEFAULT_STORE
     from rocketmq_py.broker.config.live_settings import kept_in
-    from rocketmq_py.core.java_config import decoded, lines_of, read_properties
+    from rocketmq_py.core.java_config import decode_text, read_properties, split_lines
 
     root = Path(given.get("storePathRootDir", DEFAULT_STORE)).expanduser()
     path = config_file or kept_in(given.get("brokerConfigPath", ""), root)
     if not path.exists():
         return {}
-    settings = read_properties(lines_of(decoded(path.read_bytes())[0]))
+    settings = read_properties(split_lines(decode_text(path.read_bytes())[0]))
     return {"brokerConfigPath": str(path), **settings} if config_file is not None else settings
 
 

@@ -19,7 +19,7 @@ from rocketmq_py.cli.topic.tail import tail
 
 if TYPE_CHECKING:
     from rocketmq_py.client.admin.admin import Admin
-    from rocketmq_py.protocol.bodies.common import TopicConfig
+    from rocketmq_py.protocol.bodies.topic import TopicConfig
 
 PERMISSIONS = {"rw": 6, "r": 4, "w": 2, "none": 0}
 TYPES = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "UNSPECIFIED")

@@ -1,4 +1,4 @@
-"""The administration of topics: what there is, how it is configured, how much it holds."""
+"""Administration of topics: names, configuration, offsets of queues."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from rocketmq_py.errors import NoRouteError, TopicNotExist
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies.admin import TopicOffset, TopicStatsTable
-from rocketmq_py.protocol.bodies.common import GroupList, TopicConfig, TopicConfigTable, TopicList
+from rocketmq_py.protocol.bodies.group import GroupList
+from rocketmq_py.protocol.bodies.route import TopicList
+from rocketmq_py.protocol.bodies.topic import TopicConfig, TopicConfigTable
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers import common
 from rocketmq_py.protocol.headers.base import Header
+from rocketmq_py.protocol.headers.offset import GetMaxOffset, OffsetResponse, QueueHeader, SearchOffset
+from rocketmq_py.protocol.headers.topic import CreateTopic, DeleteTopicInNamesrv, TopicName
 from rocketmq_py.protocol.sys_flag import PERM_RW
 
 
@@ -29,7 +32,7 @@ class TopicAdmin(BrokerAdmin):
         return sorted(TopicList.decode(answer.body).topic_list)
 
     async def system_topics(self) -> list[str]:
-        """The names of the topics that brokers have for themselves, sorted."""
+        """The names of the topics that brokers use themselves, sorted."""
         answers = await self._ask_each(await self._brokers(), RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
         return sorted({topic for answer in answers.values() for topic in TopicList.decode(answer.body).topic_list})
 
@@ -50,40 +53,40 @@ class TopicAdmin(BrokerAdmin):
 
         :raises NoRouteError: the name server does not know the topic.
         """
-        header = common.TopicName(topic=topic)
+        header = TopicName(topic=topic)
         brokers = await self._brokers_of(topic)
         answers = await self._ask_each(brokers, RequestCode.GET_TOPIC_CONFIG, header, without=(TopicNotExist,))
         return {broker: TopicConfig.decode(answer.body) for broker, answer in answers.items()}
 
     async def topic_stats(self, topic: str) -> dict[MessageQueue, TopicOffset]:
-        """The extent of each queue of a topic.
+        """The smallest and largest offset of each queue of a topic.
 
         :raises NoRouteError: the name server does not know the topic.
         """
-        header = common.TopicName(topic=topic)
+        header = TopicName(topic=topic)
         brokers = await self._brokers_of(topic)
         answers = await self._ask_each(brokers, RequestCode.GET_TOPIC_STATS_INFO, header, without=(TopicNotExist,))
         tables = [TopicStatsTable.read(answer.body).queues() for answer in answers.values()]
         return dict(sorted((queue, extent) for table in tables for queue, extent in table.items()))
 
     async def topic_groups(self, topic: str) -> list[str]:
-        """The consumer groups that consume a topic now or have consumed it, sorted.
+        """The consumer groups that consume a topic or have consumed it, sorted.
 
         :raises NoRouteError: the name server does not know the topic.
         """
-        header = common.TopicName(topic=topic)
+        header = TopicName(topic=topic)
         answers = await self._ask_each(await self._brokers_of(topic), RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header)
         return sorted({group for answer in answers.values() for group in GroupList.decode(answer.body).group_list})
 
     async def route(self, topic: str) -> TopicRoute:
-        """Where the queues of a topic are, as the name server has it now.
+        """The current route of a topic: where its queues are.
 
-        :raises NoRouteError: it does not know the topic.
+        :raises NoRouteError: the name server does not know the topic.
         """
         return await self._instance.routes.refresh(topic)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """The queues of a topic that can be read.
+        """The readable queues of a topic.
 
         :raises NoRouteError: the name server does not know the topic.
         """
@@ -106,13 +109,13 @@ class TopicAdmin(BrokerAdmin):
 
         :param queues: queues on each broker, unless ``read_queues`` or ``write_queues`` says otherwise.
         :param perm: 4 read, 2 write, 6 both.
-        :param attributes: to set, for example ``{"message.type": "FIFO"}``; None as a value takes one away.
+        :param attributes: to set, for example ``{"message.type": "FIFO"}``; the value None removes an attribute.
         :param cluster: only on brokers of this cluster.
         :param brokers: only on these brokers.
         :raises ConfigError: an illegal name, or no such cluster or broker.
         """
         names.check_topic(topic)
-        header = common.CreateTopic(
+        header = CreateTopic(
             topic=topic,
             default_topic=names.AUTO_CREATE_TOPIC,
             read_queue_nums=queues if read_queues is None else read_queues,
@@ -126,37 +129,37 @@ class TopicAdmin(BrokerAdmin):
         await self._ask_all(await self._masters(cluster, brokers), RequestCode.UPDATE_AND_CREATE_TOPIC, header)
 
     async def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
-        """Delete a topic from every master, and its route from every name server."""
+        """Delete a topic from all masters, and its route from all name servers."""
         masters = await self._masters(cluster)
-        await self._ask_all(masters, RequestCode.DELETE_TOPIC_IN_BROKER, common.TopicName(topic=topic))
+        await self._ask_all(masters, RequestCode.DELETE_TOPIC_IN_BROKER, TopicName(topic=topic))
         servers = self._instance.name_servers.addresses
-        route = common.DeleteTopicInNamesrv(topic=topic, cluster_name=cluster)
+        route = DeleteTopicInNamesrv(topic=topic, cluster_name=cluster)
         await self._ask_all(servers, RequestCode.DELETE_TOPIC_IN_NAMESRV, route)
 
     # -- offsets of queues
 
     async def min_offset(self, queue: MessageQueue) -> int:
-        """The offset of the oldest message a queue still holds."""
+        """The offset of the oldest message of a queue."""
         return await self._offset(queue, RequestCode.GET_MIN_OFFSET, _of_queue(queue))
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        """The offset the next message of a queue will get."""
-        header = common.GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
+        """The offset that the next message of a queue gets."""
+        header = GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
         return await self._offset(queue, RequestCode.GET_MAX_OFFSET, header)
 
     async def offset_at(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """The offset of the first message stored at ``timestamp_ms`` or later; the queue's end if there is none."""
-        header = common.SearchOffset(
+        header = SearchOffset(
             topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms, bname=queue.broker_name
         )
         return await self._offset(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
 
     async def _offset(self, queue: MessageQueue, code: RequestCode, header: Header) -> int:
         answer = await self._ask_owner(queue, code, header)
-        return common.OffsetResponse.from_ext(answer.ext).offset
+        return OffsetResponse.from_ext(answer.ext).offset
 
     async def _readable(self, topic: str) -> list[MessageQueue]:
-        """The queues of a topic that can be read; none of a retry topic that nobody needed yet."""
+        """The readable queues of a topic; none for a retry topic that does not exist yet."""
         try:
             return await self.queues(topic)
         except NoRouteError:
@@ -165,15 +168,15 @@ class TopicAdmin(BrokerAdmin):
             raise
 
     async def _extent(self, queue: MessageQueue) -> tuple[int, int]:
-        """The first offset of a queue and its end."""
+        """The smallest offset of a queue and its end."""
         first, end = await asyncio.gather(self.min_offset(queue), self.max_offset(queue))
         return first, end
 
 
 def changes(attributes: Mapping[str, str | None]) -> str:
-    """Changes of a topic's attributes as they travel: ``+message.type=FIFO,-other``."""
+    """Changes of a topic's attributes as text of the request: ``+message.type=FIFO,-other``."""
     return ",".join(f"-{name}" if value is None else f"+{name}={value}" for name, value in attributes.items())
 
 
-def _of_queue(queue: MessageQueue) -> common.QueueHeader:
-    return common.QueueHeader(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
+def _of_queue(queue: MessageQueue) -> QueueHeader:
+    return QueueHeader(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)

@@ -26,13 +26,13 @@ from rocketmq_py.client.producer.latency_fault import LatencyFaultDetector
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.core.producer.latency_fault import LatencyFaultTolerance
 from rocketmq_py.core.producer.outgoing_message import Packer, SendHead
-from rocketmq_py.core.producer.send_attempts import Chooser, Delivery, RoundRobin
+from rocketmq_py.core.producer.send_attempts import QueueChooser, RoundRobin, SendAttempts
 from rocketmq_py.core.route import TopicRoute
 from rocketmq_py.errors import ClosedError, ConfigError, NetworkError, NoRouteError, RequestTimeout, RocketMQError
 from rocketmq_py.model import Message, MessageQueue, SendResult
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.codes import ResponseCode
-from rocketmq_py.remoting.connection import Connection, settler
+from rocketmq_py.remoting.connection import Connection, answer_callback
 from rocketmq_py.wire.compression import CompressionType
 from rocketmq_py.wire.ids import UniqueKeys
 
@@ -55,7 +55,7 @@ class Options(NamedTuple):
     default_queue_nums: int = 4
     latency: LatencyFaultTolerance | None = None
     attempt_seconds: float = math.inf
-    insists: bool = False
+    retry_not_stored_safely: bool = False
 
 
 class Target(NamedTuple):
@@ -95,7 +95,7 @@ class Sender:
         )
         self._ways: dict[str, SendPath] = {}
         self._turns: dict[str, RoundRobin] = {}
-        self._under_way: set[Delivery] = set()
+        self._under_way: set[SendAttempts] = set()
         self._tasks: set[asyncio.Task[SendResult]] = set()
         self._refreshing: dict[str, asyncio.Task[None]] = {}
         self._loop = asyncio.get_running_loop()
@@ -118,9 +118,9 @@ class Sender:
         message: Message | Iterable[Message],
         queue: MessageQueue | None = None,
         timeout: float | None = None,
-        choose: Chooser | None = None,
+        choose: QueueChooser | None = None,
         sys_flag: int = 0,
-    ) -> Delivery:
+    ) -> SendAttempts:
         """A message, or the messages of a batch, made ready; its time begins to run.
 
         :param sys_flag: bits of a single message's sysFlag.
@@ -140,13 +140,21 @@ class Sender:
         if queue is not None and queue.topic != outgoing.topic:
             raise ConfigError(f"a message of topic {outgoing.topic!r} cannot be sent to queue {queue}")
         retries = self.options.retries if queue is None and choose is None else 0
-        delivery = Delivery(outgoing, deadline, retries, queue, choose, until=deadline, insists=self.options.insists)
+        delivery = SendAttempts(
+            outgoing,
+            deadline,
+            retries,
+            queue,
+            choose,
+            until=deadline,
+            retry_not_stored_safely=self.options.retry_not_stored_safely,
+        )
         if retries and self.options.attempt_seconds < math.inf:
             delivery.attempt_seconds = self.options.attempt_seconds
             delivery.begin(time.monotonic())
         return delivery
 
-    def target(self, delivery: Delivery) -> Target | None:
+    def target(self, delivery: SendAttempts) -> Target | None:
         """Where the next attempt goes, if that is known already; None sends it the long way."""
         topic = delivery.outgoing.topic
         route = self._routes.known(topic)
@@ -179,7 +187,7 @@ class Sender:
 
     # -- sending, in the loop's thread
 
-    def send(self, delivery: Delivery, future: SendFuture) -> None:
+    def send(self, delivery: SendAttempts, future: SendFuture) -> None:
         """Send; ``future`` hears how it ended, retries included."""
         target = self.target(delivery)
         self.enter(delivery)
@@ -190,7 +198,7 @@ class Sender:
         opaque = connection.expect(self._attempt_of(self, delivery, target, connection, future), delivery.until)
         connection.write(delivery.outgoing.frame(target.head, opaque))
 
-    def go_long_way(self, delivery: Delivery, failure: RocketMQError | None, future: SendFuture) -> None:
+    def go_long_way(self, delivery: SendAttempts, failure: RocketMQError | None, future: SendFuture) -> None:
         """Start :meth:`deliver`; ``future`` hears how it ended."""
         task = asyncio.ensure_future(self.deliver(delivery, failure))
         self._tasks.add(task)
@@ -206,7 +214,7 @@ class Sender:
         if isinstance(answer, Reply) and answer.code == ResponseCode.GO_AWAY:
             self.connections.retire(connection)
 
-    async def deliver(self, delivery: Delivery, failure: RocketMQError | None = None) -> SendResult:
+    async def deliver(self, delivery: SendAttempts, failure: RocketMQError | None = None) -> SendResult:
         """The long way: attempts until one succeeds, none is left or the time is over.
 
         :param failure: how an attempt of the short way ended.
@@ -229,15 +237,15 @@ class Sender:
         finally:
             self.leave(delivery)
 
-    async def deliver_oneway(self, delivery: Delivery) -> None:
+    async def deliver_oneway(self, delivery: SendAttempts) -> None:
         """One attempt, of which only the writing is awaited."""
         target, connection = await self._reach(await self._queue(delivery), delivery)
         connection.write(delivery.outgoing.frame(target.head, connection.number(), oneway=True))
 
-    async def _attempt(self, delivery: Delivery, target: Target, connection: Connection) -> SendResult:
+    async def _attempt(self, delivery: SendAttempts, target: Target, connection: Connection) -> SendResult:
         future: asyncio.Future[Reply] = self._loop.create_future()
         began = time.monotonic()
-        opaque = connection.expect(settler(future), delivery.until)
+        opaque = connection.expect(answer_callback(future), delivery.until)
         connection.write(delivery.outgoing.frame(target.head, opaque))
         answer: Reply | NetworkError
         try:
@@ -259,13 +267,13 @@ class Sender:
 
     # -- what the long way needs
 
-    async def _queue(self, delivery: Delivery) -> MessageQueue:
+    async def _queue(self, delivery: SendAttempts) -> MessageQueue:
         """The queue of the next attempt; asks for the route as needed."""
         topic = delivery.outgoing.topic
         queues = await self.write_queues(topic, delivery.remaining(time.monotonic()))
         return delivery.next_queue(queues, self._turn(topic))
 
-    async def _reach(self, queue: MessageQueue, delivery: Delivery) -> tuple[Target, Connection]:
+    async def _reach(self, queue: MessageQueue, delivery: SendAttempts) -> tuple[Target, Connection]:
         """A connection to the broker of ``queue``; a failure counts as an attempt at that broker."""
         address = self._routes.master(queue.broker_name)
         began = time.monotonic()
@@ -319,7 +327,7 @@ class Sender:
                 f"no route for topic {topic!r} within {timeout:g} s from name servers {self._routes.name_servers}"
             ) from e
 
-    async def _refresh_after(self, failure: RocketMQError, delivery: Delivery) -> None:
+    async def _refresh_after(self, failure: RocketMQError, delivery: SendAttempts) -> None:
         """A broker that fails may have moved: look.
 
         The next attempt waits for that only if it has no other broker to go to, and then for half of what time is left:
@@ -341,7 +349,7 @@ class Sender:
         except (NoRouteError, NetworkError, ClosedError) as e:
             _log.debug("sending again over the route of %s as known: %s", topic, e)
 
-    def _has_another(self, delivery: Delivery) -> bool:
+    def _has_another(self, delivery: SendAttempts) -> bool:
         """Whether the known route has a broker that this message was not sent to yet."""
         if delivery.queue is not None:
             return False
@@ -350,11 +358,11 @@ class Sender:
 
     # -- the end
 
-    def enter(self, delivery: Delivery) -> None:
+    def enter(self, delivery: SendAttempts) -> None:
         """A send begins; :meth:`close` waits for it."""
         self._under_way.add(delivery)
 
-    def leave(self, delivery: Delivery) -> None:
+    def leave(self, delivery: SendAttempts) -> None:
         """A send has ended. May be called more than once."""
         self._under_way.discard(delivery)
         if self._idle is not None:
@@ -380,7 +388,7 @@ class _Attempt(msgspec.Struct, gc=False, eq=False):
     """An attempt of the short way, waiting for its answer. A struct, since there is one for every message."""
 
     sender: Sender
-    delivery: Delivery
+    delivery: SendAttempts
     target: Target
     connection: Connection
     future: SendFuture
@@ -420,7 +428,7 @@ def _settle(future: SendFuture, outcome: SendResult | Exception) -> None:
         future.set_exception(outcome)
 
 
-def outcome_of(delivery: Delivery, target: Target, answer: Reply | NetworkError) -> SendResult | RocketMQError:
+def outcome_of(delivery: SendAttempts, target: Target, answer: Reply | NetworkError) -> SendResult | RocketMQError:
     """What the end of an attempt means; one that failed is noted in ``delivery``."""
     failure: RocketMQError
     if isinstance(answer, Reply):
@@ -429,7 +437,7 @@ def outcome_of(delivery: Delivery, target: Target, answer: Reply | NetworkError)
         except RocketMQError as e:
             failure = e
         else:
-            doubt = delivery.doubted(result, target.address) if delivery.insists else None
+            doubt = delivery.not_stored_safely(result, target.address) if delivery.retry_not_stored_safely else None
             if doubt is None:
                 return result
             failure = doubt

@@ -1,6 +1,7 @@
-"""Which permissions a request needs, by its code (DefaultAuthorizationContextBuilder and the marks of Java's headers).
+"""The permissions each request requires, by code (DefaultAuthorizationContextBuilder and annotations of Java's
+headers).
 
-A code nobody lists needs Update on the cluster: what is forgotten here is forbidden, not open.
+A code that is not listed requires Update on the cluster, so an omission denies access.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from rocketmq_py.core.access.permissions import Action, Kind, Need, Resource, group, topic
+from rocketmq_py.core.access.permissions import Action, Kind, RequiredPermission, Resource, group, topic
 from rocketmq_py.errors import BadHeader
-from rocketmq_py.protocol.bodies.common import CheckClientConfig, HeartbeatData, LockBatchRequest
+from rocketmq_py.protocol.bodies.client import CheckClientConfig, HeartbeatData, LockBatchRequest
 from rocketmq_py.protocol.bodies.pop import BatchAckRequest, QueryAssignmentRequest
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.names import is_retry_topic
@@ -71,16 +72,16 @@ _BY_FIELDS: dict[int, tuple[tuple[Action, ...], tuple[str, ...], tuple[str, ...]
     Code.CLONE_GROUP_OFFSET: (_UPDATE, ("topic",), ("srcGroup", "destGroup")),
     Code.UPDATE_AND_GET_GROUP_FORBIDDEN: (_UPDATE, ("topic",), ("group",)),
 }
-"""One of the actions is needed on the topics and groups these header fields name."""
+"""By code: actions of which one is required, on the topics and groups in these header fields."""
 
 _SEVERAL = {"topicList": ";"}
-"""Fields that name several, and what stands between them."""
+"""Fields with several names, and their separators."""
 
 _REQUIRED = {
     code: {field.encode_name for field in msgspec.structs.fields(REQUEST_HEADERS[Code(code)]) if field.required}
     for code in _BY_FIELDS
 }
-"""Fields whose handlers use an empty name as it is; that of an optional field stands for none."""
+"""Fields whose handlers use an empty name as it is; an empty optional field is absent."""
 
 _CLUSTER_GET = frozenset({
     Code.GET_ALL_TOPIC_CONFIG, Code.GET_BROKER_CONFIG, Code.GET_BROKER_RUNTIME_INFO,
@@ -104,18 +105,18 @@ _SENDS = {
 }  # fmt: skip
 
 
-def needs(code: int, ext: Fields, body: bytes, cluster: str) -> list[Need]:
-    """What a request needs.
+def required_permissions(code: int, ext: Fields, body: bytes, cluster: str) -> list[RequiredPermission]:
+    """Return what a request requires.
 
     :param ext: its header fields. :param cluster: the name of the server's cluster.
-    :raises BadHeader: its body is not what its code asks for.
+    :raises BadHeader: its body does not fit its code.
     """
     if code in _SENDS:
         name = ext.get(_SENDS[Code(code)][0], "")
-        return [Need(topic(name), _SUB if is_retry_topic(name) else _PUB)]
+        return [RequiredPermission(topic(name), _SUB if is_retry_topic(name) else _PUB)]
     if code == Code.GET_ROUTEINFO_BY_TOPIC:
         name = ext.get("topic", "")
-        return [Need(topic(name), _READ if is_retry_topic(name) else (*_PUB, *_READ))]
+        return [RequiredPermission(topic(name), _READ if is_retry_topic(name) else (*_PUB, *_READ))]
     by_body = _BY_BODY.get(code)
     if by_body is not None:
         return list(by_body(body))
@@ -124,70 +125,72 @@ def needs(code: int, ext: Fields, body: bytes, cluster: str) -> list[Need]:
     return _of_cluster(code, cluster)
 
 
-def _of_cluster(code: int, cluster: str) -> list[Need]:
+def _of_cluster(code: int, cluster: str) -> list[RequiredPermission]:
     if code == Code.GET_BROKER_CLUSTER_INFO:
         return []  # where brokers are: every tool begins with that
     if code in _TOPIC_LIST:
-        return [Need(Resource(Kind.TOPIC, "*"), _LIST)]
-    return [Need(Resource(Kind.CLUSTER, cluster), _GET if code in _CLUSTER_GET else _UPDATE)]
+        return [RequiredPermission(Resource(Kind.TOPIC, "*"), _LIST)]
+    return [RequiredPermission(Resource(Kind.CLUSTER, cluster), _GET if code in _CLUSTER_GET else _UPDATE)]
 
 
-def _of_fields(code: int, ext: Fields) -> list[Need]:
+def _of_fields(code: int, ext: Fields) -> list[RequiredPermission]:
     actions, topics, groups = _BY_FIELDS[code]
-    found = [Need(topic(name), actions) for field in topics for name in _named(code, ext, field)]
-    found += [Need(group(name), actions) for field in groups for name in _named(code, ext, field)]
+    found = [RequiredPermission(topic(name), actions) for field in topics for name in _named(code, ext, field)]
+    found += [RequiredPermission(group(name), actions) for field in groups for name in _named(code, ext, field)]
     return list(dict.fromkeys(found))
 
 
 def _named(code: int, ext: Fields, field: str) -> list[str]:
-    """The names in a header field."""
+    """Return the names in a header field."""
     text = ext.get(field)
     if text is None or not (text or field in _REQUIRED[code]):
         return []
     return [name for name in text.split(_SEVERAL[field]) if name] if field in _SEVERAL else [text]
 
 
-def _heartbeat(body: bytes) -> Iterator[Need]:
+def _heartbeat(body: bytes) -> Iterator[RequiredPermission]:
     for consumer in HeartbeatData.decode(body).consumer_data_set:
-        yield Need(group(consumer.group_name), _SUB)
+        yield RequiredPermission(group(consumer.group_name), _SUB)
         names = (subscription.topic for subscription in consumer.subscription_data_set)
-        yield from (Need(topic(name), _SUB) for name in names if not is_retry_topic(name))
+        yield from (RequiredPermission(topic(name), _SUB) for name in names if not is_retry_topic(name))
 
 
-def _client_config(body: bytes) -> Iterator[Need]:
+def _client_config(body: bytes) -> Iterator[RequiredPermission]:
     request = CheckClientConfig.decode(body)
-    yield Need(group(request.group), _SUB)
+    yield RequiredPermission(group(request.group), _SUB)
     if not is_retry_topic(request.subscription_data.topic):
-        yield Need(topic(request.subscription_data.topic), _SUB)
+        yield RequiredPermission(topic(request.subscription_data.topic), _SUB)
 
 
-def _lock(body: bytes) -> Iterator[Need]:
+def _lock(body: bytes) -> Iterator[RequiredPermission]:
     request = LockBatchRequest.decode(body)
-    yield Need(group(request.consumer_group or ""), _SUB)
+    yield RequiredPermission(group(request.consumer_group or ""), _SUB)
     names = {queue.topic for queue in request.mq_set}
-    yield from (Need(topic(name), _SUB) for name in sorted(names) if not is_retry_topic(name))
+    yield from (RequiredPermission(topic(name), _SUB) for name in sorted(names) if not is_retry_topic(name))
 
 
-def _assignment(body: bytes) -> Iterator[Need]:
+def _assignment(body: bytes) -> Iterator[RequiredPermission]:
     request = QueryAssignmentRequest.decode(body)
-    yield from (Need(group(request.consumer_group), _SUB), Need(topic(request.topic), _SUB))
+    yield from (RequiredPermission(group(request.consumer_group), _SUB), RequiredPermission(topic(request.topic), _SUB))
 
 
-def _acks(body: bytes) -> Iterator[Need]:
+def _acks(body: bytes) -> Iterator[RequiredPermission]:
     for ack in BatchAckRequest.decode(body).acks:
-        yield from (Need(group(ack.consumer_group), _SUB), Need(topic(ack.topic), _SUB))
+        yield from (RequiredPermission(group(ack.consumer_group), _SUB), RequiredPermission(topic(ack.topic), _SUB))
 
 
-def _new(kind: Callable[[str], Resource], name: str, several: str | None = None) -> Callable[[bytes], Iterator[Need]]:
-    """What creating takes: the body is one description, or a list of them in one of its members."""
+def _new(
+    kind: Callable[[str], Resource], name: str, several: str | None = None
+) -> Callable[[bytes], Iterator[RequiredPermission]]:
+    """Return what creating requires: the body is one description, or a list of them in one of its members."""
 
-    def of(body: bytes) -> Iterator[Need]:
+    def of(body: bytes) -> Iterator[RequiredPermission]:
         members = _members(body)
         found = [members] if several is None else members.get(several) or []
         for one in found if isinstance(found, list) else [found]:
             if not isinstance(one, dict):
                 raise BadHeader(f"a member of {several} is {type(one).__name__}, no object")
-            yield Need(kind(str(one.get(name, ""))), _CREATE)
+            yield RequiredPermission(kind(str(one.get(name, ""))), _CREATE)
 
     return of
 
@@ -196,13 +199,13 @@ def _members(body: bytes) -> dict[str, Any]:
     try:
         found = fastjson.loads(body)
     except ValueError as e:
-        raise BadHeader(f"the body is no JSON: {e}") from e
+        raise BadHeader(f"the body is not JSON: {e}") from e
     if not isinstance(found, dict):
         raise BadHeader(f"the body is {type(found).__name__}, no object")
     return found
 
 
-_BY_BODY: dict[int, Callable[[bytes], Iterator[Need]]] = {
+_BY_BODY: dict[int, Callable[[bytes], Iterator[RequiredPermission]]] = {
     Code.HEART_BEAT: _heartbeat,
     Code.CHECK_CLIENT_CONFIG: _client_config,
     Code.LOCK_BATCH_MQ: _lock,

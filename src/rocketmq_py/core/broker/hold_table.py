@@ -1,8 +1,7 @@
-"""The table of pulls that wait for messages (long polling).
+"""The table of held pulls (long polling).
 
-Knows what is held, for which queue, from which offset and until when, and decides which pulls to answer when messages
-arrive, when time runs out and when a sweep looks for missed arrivals. Refuses to know how a pull is run again and how
-its answer travels: a held pull is an opaque token. Time is milliseconds, passed in.
+It decides which pulls to answer when messages arrive, when time runs out and when a sweep looks for missed arrivals. A
+held pull is an opaque token. Times are milliseconds and passed in.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Generic, NamedTuple, TypeVar
 
-from rocketmq_py.core.consumer.subscription import Accepts, Wants, wants_any
+from rocketmq_py.core.consumer.subscription import RecordFilter, TagsCodeFilter, accepts_any
 
 T = TypeVar("T")
 
@@ -18,7 +17,7 @@ _NEVER = 1 << 62
 
 
 class QueueKey(NamedTuple):
-    """What pulls wait for."""
+    """The queue a pull waits at."""
 
     topic: str
     queue_id: int
@@ -27,19 +26,19 @@ class QueueKey(NamedTuple):
 class Held(NamedTuple, Generic[T]):
     """One waiting pull.
 
-    ``offset`` is where it wants to read on, ``accepts`` its tag filter and ``wants`` its filter of records (None:
-    everything), ``deadline_ms`` when it is to be answered anyway.
+    ``offset`` is the next offset to read, ``deadline_ms`` when the pull is answered even if nothing has arrived.
+    ``tags_filter`` and ``record_filter`` decide which messages match; None matches every message.
     """
 
     offset: int
     deadline_ms: int
-    accepts: Accepts | None
+    tags_filter: TagsCodeFilter | None
     token: T
-    wants: Wants | None = None
+    record_filter: RecordFilter | None = None
 
 
 class HoldTable(Generic[T]):
-    """Waiting pulls by queue."""
+    """Held pulls by queue."""
 
     def __init__(self) -> None:
         self._held: dict[QueueKey, list[Held[T]]] = {}
@@ -53,13 +52,13 @@ class HoldTable(Generic[T]):
         return bool(self._held)
 
     def add(self, key: QueueKey, held: Held[T]) -> None:
-        """Hold a pull until it is taken by one of the other methods."""
+        """Hold a pull until another method takes it."""
         self._held.setdefault(key, []).append(held)
         self._count += 1
         self._next_deadline = min(self._next_deadline, held.deadline_ms)
 
     def waiting(self, key: QueueKey) -> bool:
-        """Whether anybody waits for the queue."""
+        """True if any pull waits at the queue."""
         return key in self._held
 
     def arrived(
@@ -67,8 +66,8 @@ class HoldTable(Generic[T]):
     ) -> list[T]:
         """Take the pulls that new messages satisfy.
 
-        :param max_offset: the end of the queue after the arrival.
-        :param tags_codes: of the new messages. A pull whose filter wants none of them stays where it is.
+        :param max_offset: the max offset of the queue after the arrival.
+        :param tags_codes: of the new messages. A pull whose filter matches none of them stays.
         :param records: reads the new messages; called only for pulls that filter records.
         """
         if key not in self._held:
@@ -76,14 +75,14 @@ class HoldTable(Generic[T]):
         codes = list(tags_codes)
 
         def due(held: Held[T]) -> bool:
-            if held.offset >= max_offset or not wants_any(held.accepts, codes):
+            if held.offset >= max_offset or not accepts_any(held.tags_filter, codes):
                 return False
-            return held.wants is None or any(map(held.wants, records()))
+            return held.record_filter is None or any(map(held.record_filter, records()))
 
         return self._take(key, due)
 
     def sweep(self, now_ms: int, max_offset: Callable[[str, int], int]) -> list[T]:
-        """Take every pull whose queue has grown unnoticed, or whose time is up; filters are not asked here."""
+        """Take every pull whose queue has grown without notice, or whose time is up; filters are not applied."""
 
         def take(key: QueueKey, end: int) -> list[T]:
             return self._take(key, lambda held: held.offset < end or held.deadline_ms <= now_ms)
@@ -91,7 +90,7 @@ class HoldTable(Generic[T]):
         return [token for key in list(self._held) for token in take(key, max_offset(*key))]
 
     def expired(self, now_ms: int) -> list[T]:
-        """Take every pull whose time is up; cheap when none is."""
+        """Take every pull whose time is up; cheap if there is none."""
         if now_ms < self._next_deadline:
             return []
         late = [token for key in list(self._held) for token in self._take(key, lambda held: held.deadline_ms <= now_ms)]
@@ -100,11 +99,11 @@ class HoldTable(Generic[T]):
         return late
 
     def take(self, key: QueueKey, wanted: Callable[[T], bool]) -> list[T]:
-        """Take the pulls of a queue that ``wanted`` says so of."""
+        """Take the pulls of a queue for which ``wanted`` is true."""
         return self._take(key, lambda held: wanted(held.token)) if key in self._held else []
 
     def drain(self, unwanted: Callable[[T], bool] = lambda _: True) -> list[T]:
-        """Take every pull that ``unwanted`` says so of; all of them by default."""
+        """Take every pull for which ``unwanted`` is true; all of them by default."""
         return [token for key in list(self._held) for token in self._take(key, lambda held: unwanted(held.token))]
 
     def _take(self, key: QueueKey, due: Callable[[Held[T]], bool]) -> list[T]:

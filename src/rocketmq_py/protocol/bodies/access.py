@@ -1,10 +1,10 @@
-"""The bodies of requests about users and permissions."""
+"""JSON bodies of requests about users and permissions."""
 
 from __future__ import annotations
 
 import msgspec
 
-from rocketmq_py.protocol.bodies.common import Body
+from rocketmq_py.protocol.bodies.base import Body
 
 
 class UserInfo(Body, kw_only=True):
@@ -20,7 +20,7 @@ class UserInfo(Body, kw_only=True):
 
 
 class EntryInfo(Body, kw_only=True):
-    """What is allowed or denied about one resource."""
+    """Allowed or denied actions on one resource."""
 
     resource: str | None = None
     actions: list[str] | None = None

@@ -1,12 +1,12 @@
-"""The headers of requests only tools make: statistics, looking into queues, corrections."""
+"""Headers of requests that administration tools make: statistics, consume queues, corrections."""
 
 from __future__ import annotations
 
-from rocketmq_py.protocol.headers.common import TopicHeader
+from rocketmq_py.protocol.headers.base import Header, TopicHeader
 
 
 class QueryConsumeTimeSpan(TopicHeader, kw_only=True):
-    """How old is what a group consumes of a topic (303)."""
+    """Ages of the messages a group consumes of a topic (303)."""
 
     topic: str
     group: str
@@ -21,14 +21,14 @@ class QueryCorrectionOffset(TopicHeader, kw_only=True):
 
 
 class ViewBrokerStats(TopicHeader, kw_only=True):
-    """One counter (315)."""
+    """One counter of the broker's statistics (315)."""
 
     stats_name: str
     stats_key: str
 
 
 class BrokerConsumeStats(TopicHeader, kw_only=True):
-    """How far all groups have come (317); ``is_order`` leaves out what is not consumed in order."""
+    """Consume progress of all groups (317); ``is_order`` restricts it to groups that consume in order."""
 
     is_order: bool
 
@@ -43,7 +43,5 @@ class QueryConsumeQueue(TopicHeader, kw_only=True):
     consumer_group: str | None = None
 
 
-class ResetMasterFlushOffset(TopicHeader, kw_only=True):
-    """How far a master has flushed, told to a slave (908)."""
-
-    master_flush_offset: int
+class VersionResponse(Header, kw_only=True):
+    version: str

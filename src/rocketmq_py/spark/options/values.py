@@ -12,7 +12,7 @@ from typing import Any
 
 from rocketmq_py.errors import BadHeader, ConfigError, shortened
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies.common import SubscriptionData
+from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.protocol.names import check_topic
 from rocketmq_py.spark.decode.bad_records import Mode
 from rocketmq_py.spark.options.offsets import Boundary, Offsets, from_document, queues_of_document
@@ -186,7 +186,7 @@ def mode(text: str) -> Mode:
         raise ConfigError("PERMISSIVE, FAILFAST or DLQ is expected") from None
 
 
-def way(text: str) -> DecoderChoice:
+def decoder_choice(text: str) -> DecoderChoice:
     """Who decodes."""
     try:
         return DecoderChoice(text.strip().lower())

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rocketmq_py.core.route import check_queues
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies.common import QueueData, TopicRouteData
+from rocketmq_py.protocol.bodies.route import QueueData, TopicRouteData
 from rocketmq_py.protocol.sys_flag import PERM_READ, PERM_WRITE
 
 

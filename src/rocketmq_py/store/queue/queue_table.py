@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from rocketmq_py.core.paths import component_fault, shown
+from rocketmq_py.core.paths import component_fault, quoted_name
 from rocketmq_py.errors import MessageIllegal
 from rocketmq_py.store.fs.filesystem import FileSystem
 from rocketmq_py.store.fs.layout import StoreLayout, segment_start
@@ -54,7 +54,7 @@ class QueueTable:
         """
         fault = component_fault(topic)
         if fault is not None:
-            raise MessageIllegal(f"topic {shown(topic)} cannot have a consume queue: {fault}")
+            raise MessageIllegal(f"topic {quoted_name(topic)} cannot have a consume queue: {fault}")
         queue = self._make(topic, queue_id, batched=batched or self._is_batched(topic))
         self._add(queue)
         return queue
@@ -101,7 +101,7 @@ class QueueTable:
         for topic in self._fs.names(root):
             fault = component_fault(topic)
             if fault is not None:
-                _log.warning("folder %s of %s is that of no topic, ignored: %s", shown(topic), root, fault)
+                _log.warning("folder %s of %s is that of no topic, ignored: %s", quoted_name(topic), root, fault)
                 continue
             for name in self._fs.names(root / topic) if self._fs.is_directory(root / topic) else ():
                 if name.isascii() and name.isdecimal():
@@ -109,14 +109,14 @@ class QueueTable:
                 else:
                     _log.warning("%s is no consume queue, ignored", root / topic / name)
 
-    def settle(self, touched: Iterable[ConsumeQueue]) -> None:
+    def commit_pending(self, touched: Iterable[ConsumeQueue]) -> None:
         """Make pending entries of these queues readable; long tails go to their files.
 
         :raises OSError: the disk is full or fails; everything is readable nevertheless.
         """
         long = []
         for queue in touched:
-            queue.settle()
+            queue.commit_pending()
             if len(queue.tail) >= _SPILL_AT:
                 long.append(queue)
         # Afterwards, so that a disk that fails leaves no queue behind.
@@ -124,7 +124,7 @@ class QueueTable:
             queue.spill()
 
     def publish(self, entries: Iterable[Entries]) -> None:
-        """As :meth:`settle`, for entries held back so far; what is of a queue removed since is dropped.
+        """As :meth:`commit_pending`, for entries held back so far; what is of a queue removed since is dropped.
 
         :raises OSError: the disk is full or fails; everything is readable nevertheless.
         """

@@ -1,4 +1,4 @@
-"""Filtering by SQL expression: who may, what is found, who is woken, what is remembered of whom."""
+"""SQL filters: permission, results, long polling, and the stored expressions of groups."""
 
 from __future__ import annotations
 
@@ -11,15 +11,10 @@ import pytest
 
 from rocketmq_py.broker.metadata.filters import ConsumerFilters, bloom_data
 from rocketmq_py.core.sql92 import SqlFilter, compile_sql
-from rocketmq_py.protocol.bodies.common import (
-    CheckClientConfig,
-    ConsumerData,
-    HeartbeatData,
-    SubscriptionData,
-    TopicConfig,
-)
+from rocketmq_py.protocol.bodies.client import CheckClientConfig, ConsumerData, HeartbeatData, SubscriptionData
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers.common import UnregisterClient
+from rocketmq_py.protocol.headers.group import UnregisterClient
 from rocketmq_py.store.config.config_files import ConfigFile
 from rocketmq_py.wire.record import decode_records
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker
@@ -84,7 +79,7 @@ def test_what_a_client_may_filter_by(client: Client) -> None:
     assert "'XPATH' is not known" in str(remark)
 
 
-def test_a_broker_filters_only_when_it_is_told_to(tmp_path: Path) -> None:
+def test_a_broker_filters_only_with_enable_property_filter(tmp_path: Path) -> None:
     with broker(tmp_path / "store") as plain:
         client = plain.connect()
         code, remark = check(client, "a > 'x'")
@@ -191,17 +186,17 @@ def values(client: Client, request: Any) -> list[bytes]:
     return [message.body for message in decode_records(client.ask(Code.PULL_MESSAGE, request).body)]
 
 
-def test_all_retried_messages_come_to_who_subscribes_the_retry_topic_by_tag(client: Client) -> None:
+def test_a_tag_subscription_to_the_retry_topic_gets_all_retried_messages(client: Client) -> None:
     retried(client)
     assert values(client, registered(topic=RETRY, expression_type=None)) == [b"1", b"10", b"1"]
 
 
-def test_an_expression_on_the_retry_topic_is_asked_itself(client: Client) -> None:
+def test_an_expression_on_the_retry_topic_filters_it(client: Client) -> None:
     retried(client)
     assert values(client, with_sql("a < 5", topic=RETRY)) == [b"1", b"1"]
 
 
-def test_with_retry_support_the_expression_of_the_first_topic_is_asked(tmp_path: Path) -> None:
+def test_with_retry_support_the_expression_of_the_original_topic_filters(tmp_path: Path) -> None:
     with broker(tmp_path / "store", enable_property_filter=True, filter_support_retry=True) as running:
         client = running.connect()
         retried(client)
@@ -269,7 +264,7 @@ def test_expressions_that_are_too_long_are_refused_wherever_they_come_in(
     assert max(map(len, caplog.messages)) < 500
 
 
-def test_a_read_asks_an_expensive_expression_about_few_messages(running: InProcess, client: Client) -> None:
+def test_a_read_evaluates_an_expensive_expression_on_few_messages(running: InProcess, client: Client) -> None:
     """A pull of 800 messages would otherwise hold everybody for seconds."""
     put(client, *range(100))
     expression = "b CONTAINS 'y' OR " * 1_000 + "a = 99"
@@ -284,7 +279,7 @@ def test_a_read_asks_an_expensive_expression_about_few_messages(running: InProce
     del running
 
 
-def test_retried_messages_are_asked_about_by_what_their_groups_expressions_cost(tmp_path: Path) -> None:
+def test_retried_messages_are_limited_by_the_cost_of_their_groups_expressions(tmp_path: Path) -> None:
     with broker(tmp_path / "store", enable_property_filter=True, filter_support_retry=True) as running:
         client = running.connect()
         beat(client, subscription("b CONTAINS 'y' OR " * 1_000 + "a = 99"), SubscriptionData(topic=RETRY))
@@ -314,7 +309,7 @@ def test_newer_expressions_replace_older_ones(running: InProcess, client: Client
     assert found("t", "g") is None
 
 
-def test_who_leaves_is_remembered_for_a_day(running: InProcess, client: Client) -> None:
+def test_expressions_stay_for_a_day_after_their_group_left(running: InProcess, client: Client) -> None:
     filters = running.services.filters
     beat(client, subscription())
     running.now += 1
@@ -333,7 +328,7 @@ def test_who_leaves_is_remembered_for_a_day(running: InProcess, client: Client) 
     assert filters.table == {}
 
 
-def test_a_topic_no_longer_subscribed_dies_alone(running: InProcess, client: Client) -> None:
+def test_only_the_unsubscribed_topic_loses_its_expression(running: InProcess, client: Client) -> None:
     filters = running.services.filters
     beat(client, subscription(), subscription(topic="u"))
     beat(client, subscription(topic="other"), group="h")
@@ -354,7 +349,7 @@ def test_heartbeats_without_subscriptions_change_nothing(running: InProcess, cli
     assert not running.services.filters.get("t", "g").is_dead
 
 
-def test_tags_are_not_remembered_here(running: InProcess, client: Client) -> None:
+def test_tag_subscriptions_are_not_kept(running: InProcess, client: Client) -> None:
     client.ask(Code.HEART_BEAT, body=heartbeat(t="A"))
     beat(client, SubscriptionData(topic="u", sub_string="", expression_type="SQL92"))
     assert running.services.filters.table == {}
@@ -363,7 +358,7 @@ def test_tags_are_not_remembered_here(running: InProcess, client: Client) -> Non
 # -- the file
 
 
-def test_the_file_is_javas(tmp_path: Path) -> None:
+def test_the_file_equals_java_s(tmp_path: Path) -> None:
     root = tmp_path / "store"
     with broker(root, enable_property_filter=True) as running:
         running.services.filters.persist()
@@ -394,7 +389,7 @@ def table(tmp_path: Path, *entries: dict[str, Any] | None, now: int = START_MS) 
     return filters
 
 
-def test_a_file_of_java_is_taken_over(tmp_path: Path) -> None:
+def test_a_file_of_java_is_loaded(tmp_path: Path) -> None:
     entry = {"topic": "t", "consumerGroup": "g", "expression": "a > 5", "expressionType": "SQL92", "bornTime": 5,
              "deadTime": 0, "clientVersion": 3, "bloomFilterData": {"bitNum": 112, "bitPos": [1, 2, 3]}}  # fmt: skip
     filters = table(tmp_path, entry, entry | {"deadTime": 9}, entry | {"expression": "a >"}, {"topic": "t"}, None)
@@ -406,7 +401,7 @@ def test_a_file_of_java_is_taken_over(tmp_path: Path) -> None:
     assert list(kept) == sorted(kept)
 
 
-def test_the_bits_of_a_group_are_javas() -> None:
+def test_the_bits_of_a_group_equal_java_s() -> None:
     assert bloom_data("gg", "tt") == {"bitNum": 112, "bitPos": [66, 24, 83]}  # as a Java broker wrote them
 
 
@@ -417,7 +412,7 @@ def test_an_emptied_table_empties_the_file(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "consumerFilter.json").read_bytes()) == {"filterDataByTopic": {}}
 
 
-def test_a_pop_of_many_queues_asks_an_expensive_expression_about_few_messages(
+def test_a_pop_of_many_queues_evaluates_an_expensive_expression_on_few_messages(
     running: InProcess, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What each queue may take would add up."""

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from rocketmq_py.broker.send.message_properties import encode
-from rocketmq_py.core.transaction.transactions import decode_offsets, encode_places
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers.common import EndTransactions
+from rocketmq_py.protocol.half_messages import decode_offsets, encode_half_positions
+from rocketmq_py.protocol.headers.transaction import EndTransactions
 from rocketmq_py.wire.batch import encode_batch
 from tests.unit.broker.harness import Client, InProcess, broker
 from tests.unit.broker.requests import send
@@ -34,7 +34,7 @@ def halves(client: Client, *bodies: bytes, **more: str) -> Places:
 
 
 def told(places: Places) -> bytes:
-    return encode_places([place for place, _ in places], [offset for _, offset in places])
+    return encode_half_positions([place for place, _ in places], [offset for _, offset in places])
 
 
 def end(client: Client, places: Places, outcome: int = COMMIT, **more: Any) -> bytes:
@@ -69,7 +69,7 @@ def test_a_batch_is_stored_and_ended_as_single_half_messages_are(
     assert other.prepared_transaction_offset == places[0][0]
 
 
-def test_each_ends_once_and_says_so(running: InProcess, client: Client) -> None:
+def test_each_transaction_of_a_batch_ends_once(running: InProcess, client: Client) -> None:
     places = halves(client, b"0", b"1", b"2", b"3")
     assert end(client, places[1:2], ROLLBACK) == b"\x01"
     assert end(client, [*places[:3], (17, 99)]) == b"\x01\x00\x01\x00"
@@ -77,14 +77,14 @@ def test_each_ends_once_and_says_so(running: InProcess, client: Client) -> None:
     assert bodies(running) == [b"0", b"2", b"3"]
 
 
-def test_in_order_nothing_is_ended_after_one_that_cannot_be(running: InProcess, client: Client) -> None:
+def test_in_order_mode_stops_at_the_first_failure(running: InProcess, client: Client) -> None:
     places = halves(client, b"0", b"1", b"2")
     end(client, places[1:2], ROLLBACK)
     assert end(client, places, in_order=True) == b"\x01\x00"
     assert bodies(running) == [b"0"]
 
 
-def test_another_group_ends_nothing(running: InProcess, client: Client) -> None:
+def test_a_batch_of_another_group_ends_nothing(running: InProcess, client: Client) -> None:
     places = halves(client, b"0")
     header = EndTransactions(producer_group="q", commit_or_rollback=COMMIT)
     assert client.ask(Code.END_TRANSACTIONS, header, told(places)).body == b"\x00"

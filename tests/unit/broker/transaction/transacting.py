@@ -7,7 +7,7 @@ from typing import Any
 from rocketmq_py.errors import StoreNotWritable
 from rocketmq_py.model import MessageExt
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers.common import EndTransaction
+from rocketmq_py.protocol.headers.transaction import EndTransaction
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import decode_record
 from tests.unit.broker.harness import Client, InProcess
@@ -98,7 +98,7 @@ def refuse(*_: object) -> None:
 
 def crash(running: InProcess) -> None:
     """Ends the broker as kill -9 does: what was appended stays, nothing else is written."""
-    running.services.store.settle()
+    running.services.store.commit_pending()
     running.services.store._flusher.stop()  # threads do not outlive a process
     running.services.saver.close()
     lock = running.services.store._lock

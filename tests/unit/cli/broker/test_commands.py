@@ -8,7 +8,7 @@ from rocketmq_py.cli.broker.commands import address_of, ignored_setting
 from rocketmq_py.cli.broker.replicas import lacking, replica_rows
 from rocketmq_py.cli.output.failures import CommandFailure, Status
 from rocketmq_py.protocol.bodies.admin import HaStatus, SlaveConnection
-from rocketmq_py.protocol.bodies.common import BrokerData, ClusterInfo
+from rocketmq_py.protocol.bodies.route import BrokerData, ClusterInfo
 
 PAIR = ClusterInfo(
     broker_addr_table={

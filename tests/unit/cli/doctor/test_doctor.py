@@ -4,15 +4,9 @@ import pytest
 
 from rocketmq_py.cli.doctor import checks as judge
 from rocketmq_py.core.route import TopicRoute
-from rocketmq_py.protocol.bodies.common import (
-    BrokerData,
-    ClusterInfo,
-    ConnectionInfo,
-    ConsumerConnection,
-    QueueData,
-    SubscriptionGroupConfig,
-    TopicRouteData,
-)
+from rocketmq_py.protocol.bodies.client import ConnectionInfo, ConsumerConnection
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
+from rocketmq_py.protocol.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
 
 NOW = 1_700_000_000_000
 

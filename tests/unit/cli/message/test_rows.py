@@ -24,7 +24,8 @@ from rocketmq_py.cli.topic import commands as topic_commands
 from rocketmq_py.model import MessageExt, MessageQueue, RecordHead
 from rocketmq_py.properties import encode_properties
 from rocketmq_py.protocol.bodies.admin import OffsetWrapper
-from rocketmq_py.protocol.bodies.common import ConnectionInfo, ConsumerConnection, SubscriptionData, TopicConfig
+from rocketmq_py.protocol.bodies.client import ConnectionInfo, ConsumerConnection, SubscriptionData
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.wire.record import pack_host
 
 HOST = pack_host("10.0.0.1", 10911)

@@ -42,8 +42,8 @@ def test_a_line_stays_one_line_whatever_it_quotes() -> None:
 
 
 def test_a_line_says_how_many_were_left_out() -> None:
-    assert TextLines().format(record(quiet=7)).endswith("broker a has 2 (and 7 more like this)")
-    assert json.loads(JsonLines().format(record(quiet=7)))["more"] == 7
+    assert TextLines().format(record(suppressed=7)).endswith("broker a has 2 (and 7 more like this)")
+    assert json.loads(JsonLines().format(record(suppressed=7)))["more"] == 7
 
 
 def test_a_line_for_machines() -> None:

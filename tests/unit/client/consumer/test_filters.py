@@ -12,7 +12,7 @@ from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.client.consumer.filters import check_brokers, check_version, make_subscription
 from rocketmq_py.client.consumer.push.consumer import PushConsumer
 from rocketmq_py.errors import BrokerError, ConfigError, SqlIllegal, SystemBusy
-from rocketmq_py.protocol.bodies.common import CheckClientConfig, SubscriptionData
+from rocketmq_py.protocol.bodies.client import CheckClientConfig, SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode as Code, Version
 from rocketmq_py.wire.command import Command
 from tests.unit.client.scripted import ScriptedNetwork, cluster
@@ -41,7 +41,7 @@ def test_an_expression_that_brokers_read_only_in_part_is_logged(caplog: pytest.L
     with caplog.at_level(logging.WARNING):
         make_subscription("T", None, "a LIKE 'x%'", 7)
     [record] = caplog.records
-    assert "brokers do not read the end of it, \"LIKE 'x%'\"" in record.getMessage()
+    assert "brokers ignore the end of it, \"LIKE 'x%'\"" in record.getMessage()
 
 
 def test_the_decorator_takes_sql_too() -> None:

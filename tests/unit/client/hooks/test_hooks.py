@@ -11,7 +11,7 @@ from rocketmq_py.client.consumer.dispatch.listeners import ConsumeRequest, make_
 from rocketmq_py.client.consumer.dispatch.orderly_listeners import OrderlyListener
 from rocketmq_py.client.hooks.hooks import ConsumeHook, SendHook, hooked
 from rocketmq_py.client.producer.producer import Producer
-from rocketmq_py.core.consumer.orderly import OrderedQueue, Run
+from rocketmq_py.core.consumer.orderly import OrderedQueue, OrderlyRun
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.errors import MessageIllegal, SystemBusy
 from rocketmq_py.model import ConsumeResult, Message, MessageExt, MessageQueue, OrderlyResult
@@ -98,7 +98,7 @@ def test_an_orderly_listener_has_hooks_too():
     hook = Log()
     results = iter([OrderlyResult.SUCCESS, OrderlyResult.SUSPEND])
     listener = OrderlyListener(hooked(lambda message: next(results), [hook], "g"), 1)
-    run = Run(OrderedQueue(QUEUE, 0.0, needs_lock=False), messages(2), 1, time.monotonic())
+    run = OrderlyRun(OrderedQueue(QUEUE, 0.0, needs_lock=False), messages(2), 1, time.monotonic())
     run.queue.put(messages(2))
     listener.consume(run)
     assert [about.succeeded for about in hook.after_calls] == [True, False]

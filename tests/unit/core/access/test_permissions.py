@@ -5,8 +5,18 @@ import json
 import msgspec
 import pytest
 
-from rocketmq_py.core.access.permissions import Acl, AclEntry, Action, Need, Resource, User, group, refusal, topic
-from rocketmq_py.core.access.required_permissions import _BY_FIELDS as BY_FIELDS, _SENDS as SENDS, needs
+from rocketmq_py.core.access.permissions import (
+    Acl,
+    AclEntry,
+    Action,
+    RequiredPermission,
+    Resource,
+    User,
+    denial_reason,
+    group,
+    topic,
+)
+from rocketmq_py.core.access.required_permissions import _BY_FIELDS as BY_FIELDS, _SENDS as SENDS, required_permissions
 from rocketmq_py.errors import BadHeader, ConfigError
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.requests import REQUEST_HEADERS
@@ -23,7 +33,7 @@ def acl(*entries, default=()):
 
 
 def may(rules, resource, action, ip="10.0.0.1"):
-    return refusal(WHO, rules, [Need(Resource.parse(resource), (Action(action),))], ip) is None
+    return denial_reason(WHO, rules, [RequiredPermission(Resource.parse(resource), (Action(action),))], ip) is None
 
 
 @pytest.mark.parametrize("text", ["*", "Topic:*", "Topic:orders", "Group:shop-*", "Cluster:DefaultCluster"])
@@ -33,7 +43,7 @@ def test_resources_are_read_and_written(text):
 
 @pytest.mark.parametrize("text", ["", "orders", "Topic:", "Queue:a", "Any:a"])
 def test_what_is_no_resource_is_refused(text):
-    with pytest.raises(ConfigError, match="is no resource"):
+    with pytest.raises(ConfigError, match="is not a resource"):
         Resource.parse(text)
 
 
@@ -75,24 +85,29 @@ def test_permissions_may_be_bound_to_addresses():
 
 
 def test_a_refusal_names_what_is_missing():
-    why = refusal(WHO, None, [Need(topic("orders"), (Action.PUB,))], "10.0.0.1")
+    why = denial_reason(WHO, None, [RequiredPermission(topic("orders"), (Action.PUB,))], "10.0.0.1")
     assert (
         why == "User:anna has no permission to access Topic:orders from 10.0.0.1 (Pub is needed), no matched policies."
     )
     denied = acl(entry("Topic:orders", ["All"], allow=False))
-    assert "the decision is deny." in refusal(WHO, denied, [Need(topic("orders"), (Action.PUB,))], "10.0.0.1")
+    assert "the decision is deny." in denial_reason(
+        WHO, denied, [RequiredPermission(topic("orders"), (Action.PUB,))], "10.0.0.1"
+    )
 
 
 def test_super_users_may_do_everything():
     assert (
-        refusal(User(name="root", password="p", is_super=True), None, [Need(topic("t"), (Action.PUB,))], "::1") is None
+        denial_reason(
+            User(name="root", password="p", is_super=True), None, [RequiredPermission(topic("t"), (Action.PUB,))], "::1"
+        )
+        is None
     )
 
 
 def test_every_need_has_to_be_met():
     rules = acl(entry("Topic:t", ["Sub"]))
-    both = [Need(topic("t"), (Action.SUB,)), Need(group("g"), (Action.SUB,))]
-    assert "Group:g" in refusal(WHO, rules, both, "::1")
+    both = [RequiredPermission(topic("t"), (Action.SUB,)), RequiredPermission(group("g"), (Action.SUB,))]
+    assert "Group:g" in denial_reason(WHO, rules, both, "::1")
 
 
 def test_passwords_are_not_shown():
@@ -102,7 +117,7 @@ def test_passwords_are_not_shown():
 def wanted(code, ext=None, body=b""):
     return [
         f"{'|'.join(action.value for action in need.actions)} {need.resource}"
-        for need in needs(code, ext or {}, body, "c")
+        for need in required_permissions(code, ext or {}, body, "c")
     ]
 
 
@@ -142,7 +157,7 @@ def test_what_requests_need_is_also_said_by_bodies():
 def test_bodies_nobody_understands_are_never_let_through_in_silence(code, body):
     """They need something, or are refused: that is what the server makes of BadHeader."""
     try:
-        found = needs(code, {}, body, "c")
+        found = required_permissions(code, {}, body, "c")
     except BadHeader:
         return
     assert found or code == Code.BATCH_ACK_MESSAGE, found
@@ -171,7 +186,10 @@ def test_an_empty_name_in_a_required_field_is_a_name():
     assert wanted(Code.PULL_MESSAGE, {"consumerGroup": "", "topic": ""}) == ["Sub Topic:", "Sub Group:"]
     assert wanted(Code.DELETE_TOPIC_IN_BROKER, {"topic": ""}) == ["Delete Topic:"]
     assert wanted(Code.UNREGISTER_CLIENT, {"clientID": "c", "consumerGroup": ""}) == []
-    assert refusal(WHO, None, needs(Code.DELETE_TOPIC_IN_BROKER, {"topic": ""}, b"", "c"), "::1") is not None
+    assert (
+        denial_reason(WHO, None, required_permissions(Code.DELETE_TOPIC_IN_BROKER, {"topic": ""}, b"", "c"), "::1")
+        is not None
+    )
 
 
 @pytest.mark.parametrize("code", [Code.HEART_BEAT, Code.LOCK_BATCH_MQ, Code.UPDATE_AND_CREATE_TOPIC_LIST])
@@ -179,6 +197,8 @@ def test_an_empty_name_in_a_required_field_is_a_name():
 def test_the_depth_of_a_body_raises_nothing_but_a_refusal(code, depth):
     body = b'{"clientID":"c","x":' + b"[" * depth + b"]" * depth + b"}"
     try:
-        assert needs(code, {}, body, "c") == ([Need(group(""), (Action.SUB,))] if code == Code.LOCK_BATCH_MQ else [])
+        assert required_permissions(code, {}, body, "c") == (
+            [RequiredPermission(group(""), (Action.SUB,))] if code == Code.LOCK_BATCH_MQ else []
+        )
     except BadHeader as e:
         assert "nested too deeply" in str(e)  # noqa: PT017 - either will do, depending on the interpreter

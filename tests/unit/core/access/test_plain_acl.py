@@ -2,7 +2,7 @@
 
 import pytest
 
-from rocketmq_py.core.access.permissions import Action, Need, Resource, group, refusal, topic
+from rocketmq_py.core.access.permissions import Action, RequiredPermission, Resource, denial_reason, group, topic
 from rocketmq_py.core.access.plain_acl import read_plain_acl
 from rocketmq_py.errors import ConfigError
 
@@ -38,7 +38,7 @@ def test_accounts_become_users_and_permissions():
     assert unsigned == ["10.10.103.*", "192.168.1.*"]
 
     def may(resource: Resource, action: Action) -> bool:
-        return refusal(first.user, first.acl, [Need(resource, (action,))], "::1") is None
+        return denial_reason(first.user, first.acl, [RequiredPermission(resource, (action,))], "::1") is None
 
     assert [may(topic(name), Action.PUB) for name in ("topicA", "topicB", "topicC", "other")] == [
         False,
@@ -62,7 +62,7 @@ def test_accounts_become_users_and_permissions():
         ("    secretkey: x", "line 7: unknown key 'secretkey'"),
         ("    admin: maybe", "line 7: admin is true or false"),
         ("    accessKey: again", "line 7: accessKey is there twice"),
-        ("    defaultTopicPerm: WRITE", "line 7: 'WRITE' is no permission"),
+        ("    defaultTopicPerm: WRITE", "line 7: 'WRITE' is not a permission"),
         ("    topicPerms: topicA=PUB", "line 7: a list is expected below topicPerms"),
         ("    - topicA=PUB", "line 7: .* below topicPerms or groupPerms is expected"),
         ("    # nothing", "line 6: the account that begins here has no secretKey"),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_py.core.broker.client_registry import ConsumerRegistry, ProducerRegistry, RegisteredClient
-from rocketmq_py.protocol.bodies.common import ConsumerData, SubscriptionData
+from rocketmq_py.protocol.bodies.client import ConsumerData, SubscriptionData
 
 
 @pytest.fixture

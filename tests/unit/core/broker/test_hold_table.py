@@ -13,8 +13,8 @@ def table() -> HoldTable[str]:
     return HoldTable()
 
 
-def hold(table: HoldTable[str], token: str, key: QueueKey = QUEUE, *, offset=5, deadline=100, accepts=None) -> None:
-    table.add(key, Held(offset, deadline, accepts, token))
+def hold(table: HoldTable[str], token: str, key: QueueKey = QUEUE, *, offset=5, deadline=100, tags_filter=None) -> None:
+    table.add(key, Held(offset, deadline, tags_filter, token))
 
 
 def test_an_arrival_takes_who_waits_for_that_queue(table: HoldTable[str]) -> None:
@@ -39,7 +39,7 @@ def test_an_arrival_before_the_wanted_offset_wakes_nobody(table: HoldTable[str])
 
 
 def test_an_unwanted_tag_wakes_nobody_until_time_is_up(table: HoldTable[str]) -> None:
-    hold(table, "a", accepts=ONLY_65)
+    hold(table, "a", tags_filter=ONLY_65)
     hold(table, "all")
     assert table.arrived(QUEUE, 6, [66]) == ["all"]
     assert table.expired(99) == []
@@ -57,17 +57,17 @@ def test_a_filter_of_records_is_asked_about_what_came_until_one_is_wanted(table:
 
 def test_records_are_read_only_for_who_filters_them(table: HoldTable[str]) -> None:
     hold(table, "all")
-    hold(table, "tagged", accepts=ONLY_65)
+    hold(table, "tagged", tags_filter=ONLY_65)
     assert table.arrived(QUEUE, 6, [66], lambda: pytest.fail("nobody asked")) == ["all"]
 
 
 def test_one_wanted_tag_among_many_wakes(table: HoldTable[str]) -> None:
-    hold(table, "a", accepts=ONLY_65)
+    hold(table, "a", tags_filter=ONLY_65)
     assert table.arrived(QUEUE, 8, (code for code in (1, 2, 65))) == ["a"]
 
 
 def test_a_sweep_finds_what_grew_unnoticed_whatever_its_tags(table: HoldTable[str]) -> None:
-    hold(table, "grown", accepts=ONLY_65)
+    hold(table, "grown", tags_filter=ONLY_65)
     hold(table, "still", OTHER)
     hold(table, "late", OTHER, deadline=50)
     ends = {QUEUE: 6, OTHER: 5}

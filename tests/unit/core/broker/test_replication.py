@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from rocketmq_py.core.broker.replication import Rate, Waits, acknowledged, first_offset, replicas_wanted
+from rocketmq_py.core.broker.replication import (
+    ReplicaWaits,
+    TransferRate,
+    acknowledged_offset,
+    first_offset,
+    required_replicas,
+)
 
 
 def test_a_slave_that_has_nothing_begins_with_the_newest_file() -> None:
@@ -17,11 +23,11 @@ def test_a_slave_that_has_nothing_begins_with_the_newest_file() -> None:
     ("ends", "slaves", "end"), [([], 1, -1), ([5], 1, 5), ([5], 2, -1), ([5, 9, 7], 1, 9), ([5, 9, 7], 3, 5)]
 )
 def test_what_so_many_slaves_have(ends: list[int], slaves: int, end: int) -> None:
-    assert acknowledged(ends, slaves) == end
+    assert acknowledged_offset(ends, slaves) == end
 
 
 def test_bytes_of_a_second() -> None:
-    rate = Rate(10_000)
+    rate = TransferRate(10_000)
     rate.add(60, 10_100)
     rate.add(30, 10_999)
     assert (rate.room(100, 10_999), rate.last_second(10_999)) == (10, 0)
@@ -35,7 +41,7 @@ def test_bytes_of_a_second() -> None:
 
 
 def test_who_waits_for_less_is_served_first() -> None:
-    waits: Waits[str] = Waits()
+    waits: ReplicaWaits[str] = ReplicaWaits()
     assert waits.first is None
     for end, waiter in ((20, "b"), (10, "a"), (30, "c"), (20, "b2")):
         waits.add(end, 1, waiter)
@@ -53,4 +59,4 @@ def test_who_waits_for_less_is_served_first() -> None:
     [(1, False, None), (2, False, None), (3, False, 3), (5, False, 3), (1, True, None), (2, True, 2), (4, True, 3)],
 )
 def test_as_many_as_were_asked_for_or_as_few_as_will_do(present: int, adapts: bool, wanted: int | None) -> None:
-    assert replicas_wanted(3, 2, present, adapts=adapts) == wanted
+    assert required_replicas(3, 2, present, adapts=adapts) == wanted

@@ -2,24 +2,24 @@ from __future__ import annotations
 
 import pytest
 
-from rocketmq_py.core.broker.topic_group_index import PairIndex
+from rocketmq_py.core.broker.topic_group_index import TopicGroupIndex
 
 
 @pytest.fixture
-def index() -> PairIndex[int]:
-    made: PairIndex[int] = PairIndex()
+def index() -> TopicGroupIndex[int]:
+    made: TopicGroupIndex[int] = TopicGroupIndex()
     for key, (topic, group) in enumerate([("a", "g"), ("a", "h"), ("b", "g"), ("a", "")]):
         made.add(key, topic, group)
     return made
 
 
-def test_keys_are_found_by_either(index: PairIndex[int]) -> None:
+def test_keys_are_found_by_either(index: TopicGroupIndex[int]) -> None:
     assert index.of_topic("a") == {0: "g", 1: "h", 3: ""}
     assert index.of_group("g") == {0: "a", 2: "b"}
     assert index.of_topic("c") == index.of_group("i") == index.of_group("") == {}
 
 
-def test_what_is_taken_is_gone_from_both_sides(index: PairIndex[int]) -> None:
+def test_what_is_taken_is_gone_from_both_sides(index: TopicGroupIndex[int]) -> None:
     assert index.take_topic("a") == {0: "g", 1: "h", 3: ""}
     assert index.of_topic("a") == index.of_group("h") == index.take_topic("a") == {}
     assert index.of_group("g") == {2: "b"}
@@ -27,7 +27,7 @@ def test_what_is_taken_is_gone_from_both_sides(index: PairIndex[int]) -> None:
     assert index.of_topic("b") == {}
 
 
-def test_a_key_may_be_added_twice_and_come_back(index: PairIndex[int]) -> None:
+def test_a_key_may_be_added_twice_and_come_back(index: TopicGroupIndex[int]) -> None:
     index.add(0, "a", "g")
     assert index.take_group("g") == {0: "a", 2: "b"}
     index.add(0, "a", "g")

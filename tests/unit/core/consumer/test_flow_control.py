@@ -1,7 +1,7 @@
 import pytest
 
 from rocketmq_py.core.consumer import flow_control
-from rocketmq_py.core.consumer.flow_control import FlowLimits, admit
+from rocketmq_py.core.consumer.flow_control import FlowLimits, decide_pull
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.errors import BrokerError, ConnectionLost
 from rocketmq_py.model import MessageQueue
@@ -15,52 +15,71 @@ def queue():
 
 
 def test_an_idle_queue_is_pulled(queue):
-    assert admit(queue, FlowLimits(), **OPEN) == flow_control.PULL
+    assert decide_pull(queue, FlowLimits(), **OPEN) == flow_control.PULL
 
 
 def test_the_checks_come_in_order(queue, messages):
     queue.put(messages(*range(5)))
     limits, state = FlowLimits(count=4), {"running": False, "suspended": True, "subscribed": False}
     queue.dropped = True
-    assert admit(queue, limits, **state) == flow_control.FORGET
+    assert decide_pull(queue, limits, **state) == flow_control.DROP
     queue.dropped = False
-    assert admit(queue, limits, **state) == flow_control.NOT_RUNNING
-    assert admit(queue, limits, **{**state, "running": True}) == flow_control.SUSPENDED
-    assert admit(queue, limits, **{**OPEN, "subscribed": False}) == flow_control.TOO_MANY
-    assert admit(queue, FlowLimits(), **{**OPEN, "subscribed": False}, usable=False) == flow_control.NOT_LOCKED
-    assert admit(queue, FlowLimits(), **{**OPEN, "subscribed": False}) == flow_control.NOT_SUBSCRIBED
+    assert decide_pull(queue, limits, **state) == flow_control.NOT_RUNNING
+    assert decide_pull(queue, limits, **{**state, "running": True}) == flow_control.SUSPENDED
+    assert decide_pull(queue, limits, **{**OPEN, "subscribed": False}) == flow_control.COUNT_EXCEEDED
+    assert decide_pull(queue, FlowLimits(), **{**OPEN, "subscribed": False}, usable=False) == flow_control.NOT_LOCKED
+    assert decide_pull(queue, FlowLimits(), **{**OPEN, "subscribed": False}) == flow_control.NOT_SUBSCRIBED
 
 
 def test_limits_are_strict(queue, messages):
     queue.put(messages(*range(1000)))
-    assert admit(queue, FlowLimits(), **OPEN) == flow_control.PULL
+    assert decide_pull(queue, FlowLimits(), **OPEN) == flow_control.PULL
     queue.put(messages(1000))
-    assert admit(queue, FlowLimits(), **OPEN) == flow_control.TOO_MANY
-    assert flow_control.TOO_MANY.delay == 0.05
+    assert decide_pull(queue, FlowLimits(), **OPEN) == flow_control.COUNT_EXCEEDED
+    assert flow_control.COUNT_EXCEEDED.delay == 0.05
 
 
 def test_what_is_on_its_way_counts_as_if_it_were_there(queue, messages):
     queue.put(messages(*range(990)))
-    assert admit(queue, FlowLimits(), **OPEN, coming=10) == flow_control.PULL
-    assert admit(queue, FlowLimits(), **OPEN, coming=11) == flow_control.TOO_MANY
-    assert admit(queue, FlowLimits(mebibytes=1), **OPEN, coming_bytes=2 * flow_control.MEBIBYTE) == flow_control.TOO_BIG
-    assert admit(queue, FlowLimits(span=1000), **OPEN, coming=10) == flow_control.PULL
-    assert admit(queue, FlowLimits(count=2000, span=1000), **OPEN, coming=12) == flow_control.TOO_WIDE
+    assert decide_pull(queue, FlowLimits(), **OPEN, coming=10) == flow_control.PULL
+    assert decide_pull(queue, FlowLimits(), **OPEN, coming=11) == flow_control.COUNT_EXCEEDED
+    assert (
+        decide_pull(queue, FlowLimits(mebibytes=1), **OPEN, coming_bytes=2 * flow_control.MEBIBYTE)
+        == flow_control.SIZE_EXCEEDED
+    )
+    assert decide_pull(queue, FlowLimits(span=1000), **OPEN, coming=10) == flow_control.PULL
+    assert decide_pull(queue, FlowLimits(count=2000, span=1000), **OPEN, coming=12) == flow_control.SPAN_EXCEEDED
 
 
 def test_size_counts_whole_mebibytes(queue, messages):
     queue.put(messages(0, 1, body=bytes(flow_control.MEBIBYTE - 1)))
-    assert admit(queue, FlowLimits(mebibytes=1), **OPEN) == flow_control.PULL
+    assert decide_pull(queue, FlowLimits(mebibytes=1), **OPEN) == flow_control.PULL
     queue.put(messages(2, body=b"xy"))
-    assert admit(queue, FlowLimits(mebibytes=1), **OPEN) == flow_control.TOO_BIG
+    assert decide_pull(queue, FlowLimits(mebibytes=1), **OPEN) == flow_control.SIZE_EXCEEDED
 
 
 def test_one_stuck_message_holds_the_queue_back_by_span(queue, messages):
     queue.put(messages(0, 2000))
-    assert admit(queue, FlowLimits(), **OPEN) == flow_control.PULL
+    assert decide_pull(queue, FlowLimits(), **OPEN) == flow_control.PULL
     queue.put(messages(2001))
-    assert admit(queue, FlowLimits(), **OPEN) == flow_control.TOO_WIDE
-    assert admit(queue, FlowLimits(span=None), **OPEN) == flow_control.PULL
+    assert decide_pull(queue, FlowLimits(), **OPEN) == flow_control.SPAN_EXCEEDED
+    assert decide_pull(queue, FlowLimits(span=None), **OPEN) == flow_control.PULL
+
+
+def test_a_stuck_message_beside_fast_ones_stops_pulling_at_the_limit(queue, messages):
+    """The others are acked at once, so that the stuck one is the only one held."""
+    pulled = messages(*range(2001))
+    queue.put(pulled)
+    queue.ack(pulled[1:])
+    assert queue.count == 1
+    assert decide_pull(queue, FlowLimits(), **OPEN) == flow_control.PULL
+    assert decide_pull(queue, FlowLimits(), **OPEN, coming=1) == flow_control.SPAN_EXCEEDED
+    last = messages(2001)
+    queue.put(last)
+    queue.ack(last)
+    assert decide_pull(queue, FlowLimits(), **OPEN) == flow_control.SPAN_EXCEEDED
+    queue.ack(pulled[:1])
+    assert decide_pull(queue, FlowLimits(), **OPEN) == flow_control.PULL
 
 
 def test_limits_of_a_topic_are_shared_by_its_queues():

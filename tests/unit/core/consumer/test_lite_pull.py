@@ -36,7 +36,7 @@ def b():
 
 
 def admitted(cache, process, **more):
-    return cache.admit(process, running=True, **more)
+    return cache.decide_pull(process, running=True, **more)
 
 
 def test_batches_come_out_whole_and_in_the_order_they_came_in(cache, a, b):
@@ -72,19 +72,19 @@ def test_a_queue_without_wanted_messages_moves_only_when_nothing_of_it_is_held(c
 def test_what_is_left_of_a_lent_batch_comes_next(cache, a, b):
     cache.put(a, messages(0, 3), 9)
     cache.put(b, messages(0, 1), 9)
-    lent = cache.lend()
+    lent = cache.borrow_batch()
     lent.at = 2
     assert cache.positions == {}
     cache.settle(lent)
     assert cache.positions == {A: 2}
     assert [offsets(cache.take()) for _ in range(2)] == [[2], [0]]
-    assert cache.lend() is None
+    assert cache.borrow_batch() is None
 
 
 def test_nothing_of_a_lost_queue_is_handed_out_or_counted(cache, a, b):
     cache.put(a, messages(0, 3), 9)
     cache.put(b, messages(0, 1), 9)
-    lent = cache.lend()
+    lent = cache.borrow_batch()
     a.dropped = True
     cache.forget(a)
     cache.settle(lent)
@@ -116,7 +116,7 @@ def test_moving_drops_what_is_held_and_stays_paused(cache, a):
 def test_pulling_waits_where_java_waits(a, b):
     cache = MessageCache(FlowLimits(count=5, span=100), 20, 10)
     assert admitted(cache, a).step is PullStep.PULL
-    assert cache.admit(a, running=False).reason == "not running"
+    assert cache.decide_pull(a, running=False).reason == "not running"
     cache.paused.add(A)
     assert (admitted(cache, a).reason, admitted(cache, b).step) == ("suspended", PullStep.PULL)
     cache.paused.clear()
@@ -128,7 +128,7 @@ def test_pulling_waits_where_java_waits(a, b):
     cache.take()
     assert admitted(cache, a).step is PullStep.PULL
     a.dropped = True
-    assert admitted(cache, a).step is PullStep.FORGET
+    assert admitted(cache, a).step is PullStep.DROP
 
 
 def test_the_flags_of_a_lite_pull_are_suspend_subscription_and_lite():

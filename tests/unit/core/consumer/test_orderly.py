@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rocketmq_py.core.consumer import orderly
-from rocketmq_py.core.consumer.orderly import End, OrderedQueue, Run, judge, pause_of, read_orderly_result
+from rocketmq_py.core.consumer.orderly import (
+    OrderedQueue,
+    OrderlyRun,
+    RunEnd,
+    decide_batch,
+    read_orderly_result,
+    suspend_seconds,
+)
 from rocketmq_py.model import ConsumeResult, MessageExt, MessageQueue, OrderlyResult
 
 QUEUE = MessageQueue("T", "broker-a", 0)
@@ -27,7 +34,7 @@ def queue_with(*offsets, now=0.0):
 
 
 def run_of(queue, size=1, now=0.0):
-    return Run(queue, queue.waiting(), size, now)
+    return OrderlyRun(queue, queue.waiting(), size, now)
 
 
 def offsets_of(messages):
@@ -82,8 +89,8 @@ def test_a_broadcasting_consumer_needs_no_lock():
     ],
 )
 def test_what_a_result_means_with_auto_commit_and_without(result, auto, by_hand):
-    assert judge(result, auto_commit=True).name == auto
-    assert judge(result, auto_commit=False).name == by_hand
+    assert decide_batch(result, auto_commit=True).name == auto
+    assert decide_batch(result, auto_commit=False).name == by_hand
 
 
 def test_what_listeners_may_return():
@@ -95,10 +102,10 @@ def test_what_listeners_may_return():
 
 
 def test_pauses_are_brought_into_range():
-    assert pause_of(None, 1.0) == 1.0
-    assert pause_of(5.0, 1.0) == 5.0
-    assert pause_of(0.0, 1.0) == 0.01
-    assert pause_of(3600.0, 1.0) == 30.0
+    assert suspend_seconds(None, 1.0) == 1.0
+    assert suspend_seconds(5.0, 1.0) == 5.0
+    assert suspend_seconds(0.0, 1.0) == 0.01
+    assert suspend_seconds(3600.0, 1.0) == 30.0
 
 
 # -- runs
@@ -112,7 +119,7 @@ def test_messages_come_in_order_and_move_the_offset():
     assert (queue.count, queue.size, queue.min_offset) == (1, 2, 7)
     assert consume(run, SUCCESS) == [[7]]
     assert run.next(0.0) is None
-    assert run.end is End.EMPTY
+    assert run.end is RunEnd.EMPTY
     assert run.settle() == (1, 8)
     assert run.settle() == (0, None)
     assert (queue.count, queue.size) == (0, 0)
@@ -134,7 +141,7 @@ def test_a_failed_batch_ends_the_run_and_comes_first_in_the_next():
     run = run_of(queue)
     consume(run, SUCCESS, SUSPEND)
     assert run.next(0.0) is None
-    assert (run.end, offsets_of(run.failed)) == (End.SUSPEND, [1])
+    assert (run.end, offsets_of(run.failed)) == (RunEnd.SUSPEND, [1])
     assert run.settle() == (1, 1)
     assert consume(run_of(queue), SUCCESS, SUCCESS) == [[1], [2]]
 
@@ -167,7 +174,7 @@ def test_a_rollback_has_everything_since_the_commit_consumed_again():
     queue = queue_with(0, 1, 2, 3)
     run = run_of(queue)
     consume(run, COMMIT, SUCCESS, ROLLBACK, auto_commit=False)
-    assert (run.next(0.0), run.end) == (None, End.ROLLBACK)
+    assert (run.next(0.0), run.end) == (None, RunEnd.ROLLBACK)
     assert run.settle() == (2, 1)
     queue.rollback()
     assert consume(run_of(queue), COMMIT, COMMIT, COMMIT) == [[1], [2], [3]]
@@ -180,19 +187,19 @@ def test_a_run_stops_when_the_queue_is_dropped_or_the_consumer_closes():
         run = run_of(queue)
         consume(run, SUCCESS)
         queue.dropped, run.stopped = stop == "dropped", stop == "closing"
-        assert (run.next(0.0), run.end) == (None, End.STOPPED)
+        assert (run.next(0.0), run.end) == (None, RunEnd.STOPPED)
 
 
 def test_a_run_stops_when_its_lock_expires_or_is_lost():
     queue = queue_with(0, 1, 2)
     run = run_of(queue)
     consume(run, SUCCESS, now=30.0)
-    assert (run.next(30.1), run.end) == (None, End.UNLOCKED)
+    assert (run.next(30.1), run.end) == (None, RunEnd.UNLOCKED)
     queue.lock(30.1)
     run = run_of(queue, now=30.1)
     consume(run, SUCCESS, now=30.2)
     queue.unlock()
-    assert (run.next(30.2), run.end) == (None, End.UNLOCKED)
+    assert (run.next(30.2), run.end) == (None, RunEnd.UNLOCKED)
 
 
 def test_a_run_lets_others_have_its_worker_after_a_minute():
@@ -202,7 +209,7 @@ def test_a_run_lets_others_have_its_worker_after_a_minute():
     queue.lock(60.0)
     consume(run, SUCCESS, now=60.0)
     queue.lock(61.0)
-    assert (run.next(61.0), run.end) == (None, End.TIME)
+    assert (run.next(61.0), run.end) == (None, RunEnd.TIME)
 
 
 def test_a_message_taken_out_of_the_way_makes_room_without_a_commit():
@@ -247,7 +254,7 @@ def test_whatever_listeners_say_nothing_is_left_out_and_nothing_overtakes(result
                 committed = run.settle()[1] or committed
             said = next(script, None)
         committed = run.settle()[1] or committed
-        if run.end is End.ROLLBACK:
+        if run.end is RunEnd.ROLLBACK:
             queue.rollback()
         expected = queue.waiting()[0].queue_offset if queue.waiting() else next_pull
         done_to = max(done_to, expected)

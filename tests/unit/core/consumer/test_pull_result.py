@@ -1,10 +1,10 @@
 from rocketmq_py.core.consumer.pull_result import (
-    annotate,
-    matching,
+    add_queue_bounds,
+    filter_by_tags,
     may_be_transactional,
     restore_topic,
     restore_transaction_ids,
-    shift,
+    shift_offsets,
     tag_of,
 )
 
@@ -20,14 +20,14 @@ def test_the_tag_is_found_wherever_it_stands(message):
 
 def test_hash_collisions_are_dropped(message):
     colliding = [message(0, properties=b"TAGS\x01Aa\x02"), message(1, properties=b"TAGS\x01BB\x02"), message(2)]
-    assert matching(colliding, {"Aa"}) == colliding[:1]
-    assert matching(colliding, set()) == colliding
+    assert filter_by_tags(colliding, {"Aa"}) == colliding[:1]
+    assert filter_by_tags(colliding, set()) == colliding
 
 
 def test_bounds_are_added_without_decoding(message):
     plain, looked_at = message(4, properties=b"UNIQ_KEY\x01U\x02"), message(6)
     assert looked_at.properties == {}
-    annotate([plain, looked_at], 1, 9)
+    add_queue_bounds([plain, looked_at], 1, 9)
     assert plain.properties == {"UNIQ_KEY": "U", "MIN_OFFSET": "1", "MAX_OFFSET": "9"}
     assert looked_at.properties == {"MIN_OFFSET": "1", "MAX_OFFSET": "9"}
     assert plain.raw_properties == b"UNIQ_KEY\x01U\x02"
@@ -44,7 +44,7 @@ def test_a_message_of_a_transaction_has_its_id(message):
 
 def test_a_static_topic_shifts_offsets(message):
     shifted = message(4)
-    shift([shifted], 100)
+    shift_offsets([shifted], 100)
     assert shifted.queue_offset == 104
 
 

@@ -2,7 +2,7 @@ import pytest
 
 from rocketmq_py.core.consumer.allocation import Average
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
-from rocketmq_py.core.consumer.rebalance import Ask, next_round, plan, starting_point
+from rocketmq_py.core.consumer.rebalance import OffsetQuery, initial_offset, plan_rebalance, rebalance_delay
 from rocketmq_py.model import ConsumeFromWhere, MessageQueue
 
 QUEUES = [MessageQueue("T", "broker-a", i) for i in range(4)]
@@ -14,35 +14,35 @@ def owned(*queues, at=0.0):
 
 
 def test_a_plan_is_the_difference():
-    change = plan(owned(*QUEUES[:2]), QUEUES[1:3], 1.0)
+    change = plan_rebalance(owned(*QUEUES[:2]), QUEUES[1:3], 1.0)
     assert change == ([QUEUES[0]], [QUEUES[2]])
     assert change.changes
-    assert not plan(owned(*QUEUES), QUEUES, 1.0).changes
+    assert not plan_rebalance(owned(*QUEUES), QUEUES, 1.0).changes
 
 
 def test_a_stuck_queue_is_let_go_and_taken_again():
-    assert plan(owned(*QUEUES[:1]), QUEUES[:1], 121.0) == (QUEUES[:1], QUEUES[:1])
+    assert plan_rebalance(owned(*QUEUES[:1]), QUEUES[:1], 121.0) == (QUEUES[:1], QUEUES[:1])
 
 
 @pytest.mark.parametrize(
     ("mode", "stored", "is_retry", "start"),
     [
         (LAST, 7, False, 7), (FIRST, 0, False, 0), (TIME, 9, True, 9),
-        (LAST, None, False, Ask.MAX_OFFSET), (LAST, None, True, 0),
+        (LAST, None, False, OffsetQuery.MAX_OFFSET), (LAST, None, True, 0),
         (FIRST, None, False, 0), (FIRST, None, True, 0),
-        (TIME, None, False, Ask.BY_TIMESTAMP), (TIME, None, True, Ask.MAX_OFFSET),
+        (TIME, None, False, OffsetQuery.BY_TIMESTAMP), (TIME, None, True, OffsetQuery.MAX_OFFSET),
     ],
 )  # fmt: skip
 def test_where_a_queue_starts(mode, stored, is_retry, start):
-    assert starting_point(mode, stored, is_retry=is_retry) == start
+    assert initial_offset(mode, stored, is_retry=is_retry) == start
 
 
 def test_rounds_come_every_20_seconds_every_second_while_uneven_and_never_more_often():
-    assert next_round(0.0, balanced=True, triggered=False) == 20.0
-    assert next_round(5.0, balanced=True, triggered=False) == 15.0
-    assert next_round(0.0, balanced=False, triggered=False) == 1.0
-    assert next_round(0.25, balanced=True, triggered=True) == 0.75
-    assert next_round(3.0, balanced=True, triggered=True) == 0.0
+    assert rebalance_delay(0.0, balanced=True, triggered=False) == 20.0
+    assert rebalance_delay(5.0, balanced=True, triggered=False) == 15.0
+    assert rebalance_delay(0.0, balanced=False, triggered=False) == 1.0
+    assert rebalance_delay(0.25, balanced=True, triggered=True) == 0.75
+    assert rebalance_delay(3.0, balanced=True, triggered=True) == 0.0
 
 
 class Group:
@@ -54,7 +54,7 @@ class Group:
 
     def rebalance(self, now):
         for name, held in self.members.items():
-            change = plan(held, Average().allocate(name, QUEUES, sorted(self.members)), now)
+            change = plan_rebalance(held, Average().allocate(name, QUEUES, sorted(self.members)), now)
             for queue in change.lost:
                 held.pop(queue).dropped = True
             for queue in change.gained:
@@ -79,7 +79,7 @@ def test_members_come_crash_and_hand_over(messages):
     group.rebalance(1.0)
     assert [group.owners()[queue] for queue in QUEUES] == ["a", "a", "b", "b"]
     assert first.dropped, "what the old owner's listeners still return does not count"
-    assert starting_point(LAST, group.offsets.get(QUEUES[3]), is_retry=False) == 1
+    assert initial_offset(LAST, group.offsets.get(QUEUES[3]), is_retry=False) == 1
 
     del group.members["a"]  # a crash: nobody drops anything, the others take over
     group.rebalance(2.0)

@@ -4,18 +4,18 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rocketmq_py.core.consumer.subscription import (
+    accepts_any,
     differences,
     is_tag_type,
     parse_subscription,
     sql_filter,
     tag_filter,
-    wants_any,
 )
 from rocketmq_py.core.sql92 import compile_sql
 from rocketmq_py.errors import BadHeader
 from rocketmq_py.model import RecordHead
 from rocketmq_py.properties import encode_properties
-from rocketmq_py.protocol.bodies.common import SubscriptionData
+from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.wire.java_hash import string_hash, tags_code
 from rocketmq_py.wire.record import encode_record
 
@@ -72,9 +72,9 @@ def test_expressions_are_asked_about_stored_properties() -> None:
 
 
 def test_new_messages_wake_when_any_of_them_is_wanted() -> None:
-    assert wants_any(None, [])
-    assert wants_any({65}.__contains__, [1, 65])
-    assert not wants_any({65}.__contains__, [1, 2])
+    assert accepts_any(None, [])
+    assert accepts_any({65}.__contains__, [1, 65])
+    assert not accepts_any({65}.__contains__, [1, 2])
 
 
 def test_members_agree_whatever_the_spelling_of_tags() -> None:

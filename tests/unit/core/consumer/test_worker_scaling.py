@@ -5,24 +5,24 @@ def test_an_unknown_or_fast_listener_gets_one_worker():
     width = WorkerScaling(20)
     assert width.wanted(0) == 0
     assert width.wanted(1000) == 1
-    width.learn(1000, 0.001)
+    width.record(1000, 0.001)
     assert width.wanted(1000) == 1
 
 
 def test_a_slow_listener_gets_a_worker_for_every_call_that_waits_up_to_the_limit():
     width = WorkerScaling(20)
-    width.learn(1, 0.1)
+    width.record(1, 0.1)
     assert width.wanted(5) == 5
     assert width.wanted(1000) == 20
 
 
 def test_the_width_follows_when_the_listener_gets_fast_again():
     width = WorkerScaling(20)
-    width.learn(1, 0.1)
+    width.record(1, 0.1)
     for _ in range(100):
-        width.learn(32, 32 * 1e-6)
+        width.record(32, 32 * 1e-6)
     assert width.wanted(32) == 1
-    width.learn(0, 5.0)
+    width.record(0, 5.0)
     assert width.wanted(32) == 1
 
 

@@ -2,7 +2,13 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from rocketmq_py.core.pop.inflight import REVIVE_AFTER_MS, TRY_AGAIN_SECONDS, InflightPops, is_tried_out, to_try_again
+from rocketmq_py.core.pop.inflight import (
+    REVIVE_AFTER_MS,
+    TRY_AGAIN_SECONDS,
+    InflightPops,
+    has_no_retries_left,
+    retry_check_point,
+)
 from rocketmq_py.protocol.pop_checkpoint import CheckPoint, decode_revive
 
 NOW = 1_700_000_000_000
@@ -108,8 +114,8 @@ def test_what_could_not_be_had_is_noted_again_for_later() -> None:
     now = NOW + 60_000 + LATE
     for number in range(1, len(TRY_AGAIN_SECONDS) + 3):
         [one] = ledger.take_due(now)
-        assert is_tried_out(one.check_point) == (number > len(TRY_AGAIN_SECONDS))
-        again = to_try_again(one, now)
+        assert has_no_retries_left(one.check_point) == (number > len(TRY_AGAIN_SECONDS))
+        again = retry_check_point(one, now)
         assert (again.key, again.tries, again.offsets) == (check_point().key, number, [101, 103])
         assert decode_revive("ck", again.encode()) == again
         ledger.add(again, 0, number)

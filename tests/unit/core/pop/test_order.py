@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_py.core.pop.order import OrderInfo, OrderKey, OrderTable
-from rocketmq_py.protocol.bodies.common import Body
+from rocketmq_py.protocol.bodies.base import Body
 
 KEY = OrderKey("T", "g", 0)
 NOW = 1_700_000_000_000

@@ -2,12 +2,12 @@ import pytest
 
 from rocketmq_py.core.pop.receipts import (
     BrokerClock,
-    Popped,
+    PoppedMessage,
     PopQueue,
+    are_retries_used_up,
+    attach_receipts,
     batch_acks,
-    hand_out,
     init_mode,
-    is_worn_out,
     retry_delay,
 )
 from rocketmq_py.errors import BadHeader
@@ -27,7 +27,7 @@ def answer(**more):
 
 
 def popped(*messages, **more):
-    return hand_out(messages, "T", "b", answer(**more), order=False)
+    return attach_receipts(messages, "T", "b", answer(**more), order=False)
 
 
 # -- when a failed message comes again
@@ -42,9 +42,9 @@ def test_delays_grow_with_the_deliveries_unless_the_listener_asks_for_one(times,
 
 
 def test_a_message_is_worn_out_after_its_last_delivery_or_when_the_listener_says_so():
-    assert not is_worn_out(15, 16, 0)
-    assert is_worn_out(16, 16, 0)
-    assert is_worn_out(0, 16, -1)
+    assert not are_retries_used_up(15, 16, 0)
+    assert are_retries_used_up(16, 16, 0)
+    assert are_retries_used_up(0, 16, -1)
 
 
 def test_where_a_new_group_begins():
@@ -89,10 +89,10 @@ def test_without_starts_each_queue_begins_at_its_first_message():
 def test_counts_of_an_orderly_pop_are_deliveries_of_the_message_or_else_of_its_queue():
     messages = [message(5, 0), message(6, 0), message(7, 1)]
     told = answer(start_offset_info="0 0 5;0 1 7", order_count_info="0 qo0%5 2;0 0 1")
-    hand_out(messages, "T", "b", told, order=True)
+    attach_receipts(messages, "T", "b", told, order=True)
     assert [m.reconsume_times for m in messages] == [2, 1, 0]
     unordered = message(5, 0)
-    hand_out([unordered], "T", "b", told, order=False)
+    attach_receipts([unordered], "T", "b", told, order=False)
     assert unordered.reconsume_times == 0
 
 
@@ -103,8 +103,8 @@ def test_an_answer_nobody_understands_is_refused():
 
 def test_acks_of_one_pop_of_a_queue_travel_together():
     one = popped(message(4, 0), message(7, 0), message(9, 1), start_offset_info="0 0 4;0 1 9")
-    later = hand_out([message(8, 0)], "T", "b", answer(start_offset_info="0 0 8"), order=False)
-    other_topic = [Popped(message(4, 0, topic="U"), one[0].receipt)]
+    later = attach_receipts([message(8, 0)], "T", "b", answer(start_offset_info="0 0 8"), order=False)
+    other_topic = [PoppedMessage(message(4, 0, topic="U"), one[0].receipt)]
     acks = batch_acks("g", [*one, *later, *other_topic])
     assert [(ack.topic, ack.queue_id, ack.start_offset, decode_bits(ack.bits)) for ack in acks] == [
         ("T", 0, 4, [0, 3]), ("T", 1, 9, [0]), ("T", 0, 8, [0]), ("U", 0, 4, [0]),
@@ -139,10 +139,10 @@ def test_a_broker_s_clock_that_was_set_back_is_noticed():
 # -- what is held
 
 
-def held(*messages, lapse=60.0):
+def held(*messages, visible_at=60.0):
     queue = PopQueue(ALL, 0.0)
     found = popped(*messages)
-    queue.take(found, lapse)
+    queue.take(found, visible_at)
     return queue, found
 
 
@@ -167,7 +167,7 @@ def test_what_is_done_is_to_be_acked_once_and_moves_no_offset():
 
 def test_a_message_is_ours_until_it_lapses_or_has_a_result():
     one = message(5)
-    queue, _ = held(one, lapse=10.0)
+    queue, _ = held(one, visible_at=10.0)
     assert queue.is_fresh(one, 9.9)
     assert not queue.is_fresh(one, 10.0)
     queue.ack([one])
@@ -176,7 +176,7 @@ def test_a_message_is_ours_until_it_lapses_or_has_a_result():
 
 def test_what_is_let_go_is_not_acked():
     one, other = message(5), message(6)
-    queue, found = held(one, other, lapse=10.0)
+    queue, found = held(one, other, visible_at=10.0)
     assert queue.release(one, 9.0) == found[0]
     assert queue.release(one, 9.0) is None
     assert queue.release(other, 10.0) is None

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from rocketmq_py.core.producer.latency_fault import BrokerFaults, LatencyFaultTolerance, TolerantTurn
+from rocketmq_py.core.producer.latency_fault import AvailableFirst, BrokerFaults, LatencyFaultTolerance
 from rocketmq_py.errors import BrokerError, ConfigError, ConnectError, NoRouteError, RequestTimeout, RocketMQError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.testing import ManualClock
@@ -18,7 +18,7 @@ def faults(**options: object) -> BrokerFaults:
     return BrokerFaults(LatencyFaultTolerance(**options))  # type: ignore[arg-type]
 
 
-def chosen(turn: TolerantTurn, avoid: str | None = None) -> set[str]:
+def chosen(turn: AvailableFirst, avoid: str | None = None) -> set[str]:
     return {turn.pick(QUEUES, avoid).broker_name for _ in range(24)}
 
 
@@ -79,7 +79,7 @@ def test_the_available_come_first_then_the_reachable_then_any() -> None:
         return hands.now_ms / 1000
 
     known = faults(start_detector_enable=True)
-    turn = TolerantTurn(known, clock)
+    turn = AvailableFirst(known, clock)
     assert chosen(turn) == {"a", "b", "c"}
     known.ended("a", 1.0, None, clock())
     assert chosen(turn) == {"b", "c"}
@@ -97,7 +97,7 @@ def test_the_available_come_first_then_the_reachable_then_any() -> None:
 def test_queues_of_the_available_take_turns() -> None:
     known = faults()
     known.ended("b", 1.0, None, 0.0)
-    turn = TolerantTurn(known, lambda: 0.0)
+    turn = AvailableFirst(known, lambda: 0.0)
     counts = Counter(turn.pick(QUEUES) for _ in range(40))
     assert set(counts) == {queue for queue in QUEUES if queue.broker_name != "b"}
     assert min(counts.values()) >= 8

@@ -12,7 +12,7 @@ from rocketmq_py.core.producer.outgoing_message import OutgoingMessage, Packer, 
 from rocketmq_py.errors import BrokerError, ConfigError, MessageIllegal, TopicNotExist
 from rocketmq_py.model import Message, MessageQueue, SendStatus
 from rocketmq_py.properties import decode_properties
-from rocketmq_py.protocol.headers.common import SendMessageV2
+from rocketmq_py.protocol.headers.send import SendMessageV2
 from rocketmq_py.wire.batch import decode_batch
 from rocketmq_py.wire.command import Command, decode_command
 from rocketmq_py.wire.compression import CompressionType, decompress

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from rocketmq_py.core.producer.request_futures import AwaitedReplies, Ended
+from rocketmq_py.core.producer.request_futures import Ended, RequestFutures
 
 
 def test_a_reply_is_taken_once() -> None:
-    awaited: AwaitedReplies[str] = AwaitedReplies()
+    awaited: RequestFutures[str] = RequestFutures()
     awaited.add("1", "t", "waiter")
     assert (awaited.take("2"), awaited.take("1"), awaited.take("1")) == (None, "waiter", None)
     awaited.end("1", 5.0)
@@ -12,7 +12,7 @@ def test_a_reply_is_taken_once() -> None:
 
 
 def test_a_late_reply_is_known_once() -> None:
-    awaited: AwaitedReplies[str] = AwaitedReplies()
+    awaited: RequestFutures[str] = RequestFutures()
     awaited.add("1", "t", "waiter")
     awaited.end("1", 5.0)
     assert awaited.take("1") is None
@@ -20,7 +20,7 @@ def test_a_late_reply_is_known_once() -> None:
 
 
 def test_only_the_latest_late_ones_are_remembered() -> None:
-    awaited: AwaitedReplies[None] = AwaitedReplies()
+    awaited: RequestFutures[None] = RequestFutures()
     for number in range(1025):
         awaited.add(str(number), "t", None)
         awaited.end(str(number), float(number))
@@ -29,7 +29,7 @@ def test_only_the_latest_late_ones_are_remembered() -> None:
 
 
 def test_all_who_wait_are_abandoned_together() -> None:
-    awaited: AwaitedReplies[str] = AwaitedReplies()
+    awaited: RequestFutures[str] = RequestFutures()
     awaited.add("1", "t", "a")
     awaited.add("2", "u", "b")
     assert len(awaited) == 2

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from rocketmq_py.core.producer.outgoing_message import OutgoingMessage
-from rocketmq_py.core.producer.send_attempts import Delivery, RoundRobin, is_retried, shard
+from rocketmq_py.core.producer.send_attempts import RoundRobin, SendAttempts, is_retried, select_by_hash
 from rocketmq_py.errors import BrokerError, ConnectError, MessageIllegal, NoRouteError, RequestTimeout, RocketMQError
 from rocketmq_py.model import MessageQueue
 
@@ -15,8 +15,8 @@ A = [MessageQueue("t", "a", i) for i in range(4)]
 B = [MessageQueue("t", "b", i) for i in range(4)]
 
 
-def delivery(deadline: float = 3.0, retries: int = 2, queue: MessageQueue | None = None) -> Delivery:
-    return Delivery(OutgoingMessage("t", "id", b"x", b""), deadline, retries, queue)
+def delivery(deadline: float = 3.0, retries: int = 2, queue: MessageQueue | None = None) -> SendAttempts:
+    return SendAttempts(OutgoingMessage("t", "id", b"x", b""), deadline, retries, queue)
 
 
 def test_queues_take_turns() -> None:
@@ -36,7 +36,7 @@ def test_a_failed_broker_is_avoided_while_there_is_another() -> None:
     [("a", 97 % 4), ("hello", 99162322 % 4), ("polygenelubricants", 0), (7, 3), (-7, 3)],
 )
 def test_a_key_has_its_queue(key: str | int, index: int) -> None:
-    assert shard(A, key) == A[index]
+    assert select_by_hash(A, key) == A[index]
 
 
 @pytest.mark.parametrize("code", [1, 2, 14, 16, 17, 204, 205, 1500])
@@ -85,7 +85,7 @@ def test_a_given_queue_is_the_only_one() -> None:
 
 def test_a_chosen_queue_is_chosen_once() -> None:
     asked = []
-    way = Delivery(OutgoingMessage("t", "id", b"x", b""), 3.0, choose=lambda queues: asked.append(1) or queues[1])
+    way = SendAttempts(OutgoingMessage("t", "id", b"x", b""), 3.0, choose=lambda queues: asked.append(1) or queues[1])
     assert way.next_queue(A, RoundRobin()) == A[1]
     assert way.next_queue(B, RoundRobin()) == A[1]
     assert asked == [1]

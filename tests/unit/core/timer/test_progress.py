@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from rocketmq_py.core.timer.progress import Late, Told, Untaken
+from rocketmq_py.core.timer.progress import DeliveryProgress, LateEntries, UndeliveredEntries
 from rocketmq_py.core.timer.timers import DEFAULT, TimerEntry
 
 WINDOW, PRECISION = 20, 1_000
 
 
-def covers(told: Told, queue_offset: int, out_ms: int, stored_ms: int = 0) -> bool:
+def covers(told: DeliveryProgress, queue_offset: int, out_ms: int, stored_ms: int = 0) -> bool:
     return told.covers(queue_offset, out_ms, stored_ms, WINDOW, PRECISION)
 
 
@@ -19,22 +19,22 @@ def covers(told: Told, queue_offset: int, out_ms: int, stored_ms: int = 0) -> bo
 )
 def test_a_word_covers_what_was_there_and_due(queue_offset: int, out_ms: int, *, covered: bool) -> None:
     """Neither messages the one who speaks has not seen, nor those it says are waiting."""
-    told = Told(5, 10_000, frozenset({3}))
+    told = DeliveryProgress(5, 10_000, frozenset({3}))
     assert covers(told, queue_offset, out_ms) is covered
 
 
 def test_who_has_acted_has_given_away_what_was_to_go_round_once_more() -> None:
     """A message of second 50 stored in second 0 goes round after 20 seconds, and is looked at then."""
-    assert not covers(Told(5, 30_000), 4, 50_000)
+    assert not covers(DeliveryProgress(5, 30_000), 4, 50_000)
     for acted_from, covered in ((20_000, True), (20_001, False)):
-        assert covers(Told(5, 30_000, frozenset(), acted_from), 4, 50_000) is covered
-    assert not covers(Told(5, 20_000, frozenset(), 0), 4, 50_000), "its slot is not over"
-    assert not covers(Told(5, 30_000, frozenset({4}), 0), 4, 50_000)
-    assert not covers(Told(4, 30_000, frozenset(), 0), 4, 50_000)
+        assert covers(DeliveryProgress(5, 30_000, frozenset(), acted_from), 4, 50_000) is covered
+    assert not covers(DeliveryProgress(5, 20_000, frozenset(), 0), 4, 50_000), "its slot is not over"
+    assert not covers(DeliveryProgress(5, 30_000, frozenset({4}), 0), 4, 50_000)
+    assert not covers(DeliveryProgress(4, 30_000, frozenset(), 0), 4, 50_000)
 
 
 def test_nothing_is_said_of_messages_that_came_late_until_their_slot_is_over() -> None:
-    late = Late()
+    late = LateEntries()
     assert late.limit(9, 50) == 9
     late.add(3, 60)
     late.add(5, 70)
@@ -49,7 +49,7 @@ def entry(position: int, slot: int) -> TimerEntry:
 
 
 def test_so_many_that_nobody_takes_are_kept_apart() -> None:
-    untaken = Untaken(most=2)
+    untaken = UndeliveredEntries(most=2)
     first, second, third = entry(1, 5_000), entry(2, 4_000), entry(3, 3_000)
     assert untaken.add(first, 70)
     assert untaken.add(second, 60)

@@ -15,11 +15,11 @@ from rocketmq_py.core.timer.timers import (
     Agenda,
     TimerEntry,
     TimerPosition,
-    asked_for,
     due_ms,
     is_timer,
-    place,
+    requested_time,
     slot_of,
+    wheel_position,
 )
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import Message
@@ -33,7 +33,7 @@ def test_a_slot_ends_with_the_time_it_is_named_by(deliver: int, slot: int) -> No
 @pytest.mark.parametrize("text", ["", "soon", "1.5", "0x10", "\u0661", "9" * 20, "--1"])
 def test_nonsense_is_no_time(text: str) -> None:
     with pytest.raises(ValueError, match="TIMER_DELIVER_MS is"):
-        asked_for({"TIMER_DELIVER_MS": text}, 0)
+        requested_time({"TIMER_DELIVER_MS": text}, 0)
 
 
 def test_what_has_waited_does_not_wait_again() -> None:
@@ -50,10 +50,10 @@ def test_due_to_the_millisecond_where_the_properties_tell() -> None:
 
 
 def test_far_away_goes_round_and_never_a_short_last_round() -> None:
-    assert place(59_000, 500, 60, 1_000) == TimerPosition(59_000, rolls=False)
-    assert place(60_000, 500, 60, 1_000) == TimerPosition(30_000, rolls=True)
-    assert place(79_000, 500, 60, 1_000) == TimerPosition(30_000, rolls=True)
-    assert place(80_000, 500, 60, 1_000) == TimerPosition(60_000, rolls=True)
+    assert wheel_position(59_000, 500, 60, 1_000) == TimerPosition(59_000, rolls=False)
+    assert wheel_position(60_000, 500, 60, 1_000) == TimerPosition(30_000, rolls=True)
+    assert wheel_position(79_000, 500, 60, 1_000) == TimerPosition(30_000, rolls=True)
+    assert wheel_position(80_000, 500, 60, 1_000) == TimerPosition(60_000, rolls=True)
 
 
 def entry(due: int, position: int, slot: int = 0, magic: int = DEFAULT) -> TimerEntry:

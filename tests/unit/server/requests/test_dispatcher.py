@@ -8,7 +8,7 @@ import pytest
 from rocketmq_py.errors import BrokerError, ConnectionLost, MessageIllegal, StoreNotWritable
 from rocketmq_py.protocol import requests as requests_module
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers.common import OffsetResponse
+from rocketmq_py.protocol.headers.offset import OffsetResponse
 from rocketmq_py.server import Hold, LaneLimit, Peer, Reply, Router, handles
 from rocketmq_py.server.requests import dispatcher as dispatch
 from rocketmq_py.server.requests.dispatcher import Dispatcher

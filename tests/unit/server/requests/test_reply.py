@@ -1,15 +1,20 @@
 """Answers become frames that a decoder reads back; header fields travel as strings."""
 
 import json
+import pkgutil
 import typing
+from importlib import import_module
 
 import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from rocketmq_py.protocol.headers import common
+from rocketmq_py.protocol import headers
 from rocketmq_py.protocol.headers.base import Header
-from rocketmq_py.protocol.headers.common import PullResponse, RegisterBrokerResponse, SendResponse
+from rocketmq_py.protocol.headers.namesrv import RegisterBrokerResponse
+from rocketmq_py.protocol.headers.offset import OffsetResponse
+from rocketmq_py.protocol.headers.pull import PullResponse
+from rocketmq_py.protocol.headers.send import SendResponse
 from rocketmq_py.server import Reply, encode_reply
 from rocketmq_py.server.requests.reply import reply_buffers
 from rocketmq_py.wire.command import decode_command
@@ -47,7 +52,7 @@ def test_a_header_of_which_nothing_is_set_leaves_an_empty_object():
 
 
 def test_fields_beyond_the_header_are_added():
-    header = common.OffsetResponse(offset=5)
+    header = OffsetResponse(offset=5)
     assert decoded(Reply(header=header, ext={"more": "x"})).ext == {"offset": "5", "more": "x"}
     assert decoded(Reply(ext={"only": "y"})).ext == {"only": "y"}
 
@@ -59,8 +64,10 @@ def test_text_is_escaped():
 
 
 def all_headers() -> list[type[Header]]:
-    kinds = vars(common).values()
-    return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Header) and kind is not Header]
+    modules = [import_module(f"{headers.__name__}.{found.name}") for found in pkgutil.iter_modules(headers.__path__)]
+    kinds = {kind for module in modules for kind in vars(module).values() if isinstance(kind, type)}
+    declared = [kind for kind in kinds if issubclass(kind, Header) and kind is not Header]
+    return sorted(declared, key=lambda kind: kind.__qualname__)
 
 
 def some(kind: typing.Any) -> typing.Any:

@@ -1,8 +1,7 @@
-"""Popped messages in order: the way of each queue's messages to a listener, and how they are kept ours meanwhile.
+"""Orderly delivery of popped messages: one after the other to a listener, and invisible to other members meanwhile.
 
-Brokers give out the next messages of a queue when all of the last pop are acked or visible again. So the messages of a
-run are acked as they are done, and the others kept invisible for as long as it takes. Refuses to know how listeners
-are run (``dispatch_orderly``) and how a pop is made.
+A broker hands out the next messages of a queue after all messages of the last pop are acked or visible again. So each
+message of a run is acked after its listener, and the invisible time of the others is extended.
 """
 
 from __future__ import annotations
@@ -17,31 +16,31 @@ from rocketmq_py.client.consumer.dispatch.orderly import OrderlyDispatcher
 from rocketmq_py.client.consumer.pop_calls import PopCalls
 from rocketmq_py.client.consumer.push.pop_strategy import PopAcks
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
-from rocketmq_py.core.pop.receipts import RENEW_AT, Popped, PopQueue, PopRun, runs_of
+from rocketmq_py.core.pop.receipts import RENEW_AT, PoppedMessage, PopQueue, PopRun, split_by_queue
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.model import MessageExt, MessageQueue
 
 _log = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT = 1.0
-"""Seconds to see to what is left when all listeners have ended that are waited for."""
+"""Seconds that close waits for runs to end after their listeners have ended."""
 
 
 class OrderlyPopDelivery:
-    """Popped messages are consumed one after the other, those of different queues side by side."""
+    """The popped messages of a queue are consumed one after the other; different queues concurrently."""
 
-    def __init__(self, group: ConsumerGroup, dispatcher: OrderlyDispatcher, calls: PopCalls, receipts: PopAcks) -> None:
+    def __init__(self, group: ConsumerGroup, dispatcher: OrderlyDispatcher, calls: PopCalls, acks: PopAcks) -> None:
         self._group = group
         self._dispatcher = dispatcher
         self._calls = calls
-        self._acks = receipts
+        self._acks = acks
         self._over: dict[PopRun, asyncio.Event] = {}
         self._latest: dict[MessageQueue, PopRun] = {}
         self._running: set[asyncio.Task[None]] = set()
 
-    def take(self, queue: PopQueue, popped: Sequence[Popped], lapse: float) -> None:
-        queue.take(popped, lapse)
-        for run in runs_of(queue, popped, self._group.now(), lapse):
+    def take(self, queue: PopQueue, popped: Sequence[PoppedMessage], visible_at: float) -> None:
+        queue.take(popped, visible_at)
+        for run in split_by_queue(queue, popped, self._group.now(), visible_at):
             self._over[run] = asyncio.Event()
             before, self._latest[run.queue] = self._latest.get(run.queue), run
             task = asyncio.ensure_future(self._consume(run, before))
@@ -68,15 +67,15 @@ class OrderlyPopDelivery:
             over.set()
         if self._running:
             _, stuck = await asyncio.wait(self._running, timeout=CLOSE_TIMEOUT)
-            for task in stuck:  # a listener that is not waited for
+            for task in stuck:  # its listener still runs after the close timeout
                 task.cancel()
 
     # -- one run
 
     async def _consume(self, run: PopRun, before: PopRun | None) -> None:
-        """Has a run consumed, and sees to what is left of it in the end."""
+        """Pass the messages of a run to their listener; return those to the broker that were not consumed."""
         try:
-            if before is not None:  # its time was over, but a listener may be at work on it still
+            if before is not None:  # its listener may still run although its invisible time has ended
                 await self._dispatcher.wait_idle(before)
             if not run.dropped:
                 self._dispatcher.submit(run, run.waiting())
@@ -91,7 +90,7 @@ class OrderlyPopDelivery:
         self._give_back(run)
 
     async def _keep_invisible(self, run: PopRun) -> None:
-        """Keeps the messages invisible to others until all are consumed, the run is dropped, or it does not work."""
+        """Extend the invisible time until all messages are consumed, the run is dropped, or the broker refuses."""
         invisible = self._group.options.pop_invisible_time
         while not self._over[run].is_set():
             with contextlib.suppress(TimeoutError):
@@ -101,18 +100,20 @@ class OrderlyPopDelivery:
                 return
             asked_at = self._group.now()
             if await self._extend(run, run.waiting(), asked_at + invisible):
-                run.lapse = asked_at + invisible
+                run.visible_at = asked_at + invisible
             elif not run.is_usable(self._group.now()):
-                _log.warning("%d messages of %s are delivered again: their time is over", run.count, run.queue)
+                _log.warning(
+                    "%d messages of %s are delivered again: their invisible time is over", run.count, run.queue
+                )
                 return
 
-    async def _extend(self, run: PopRun, messages: Sequence[MessageExt], lapse: float) -> bool:
+    async def _extend(self, run: PopRun, messages: Sequence[MessageExt], visible_at: float) -> bool:
         try:
             for one in run.owner.receipts(messages):
                 receipt = await self._calls.extend(one, self._group.options.pop_invisible_time)
-                run.owner.renew(one.message, receipt, lapse)
+                run.owner.renew(one.message, receipt, visible_at)
         except RocketMQError as e:
-            _log.warning("messages of %s cannot be kept for longer: %s", run.queue, e)
+            _log.warning("the invisible time of messages of %s cannot be extended: %s", run.queue, e)
             return False
         return True
 

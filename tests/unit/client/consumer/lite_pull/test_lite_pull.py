@@ -12,7 +12,7 @@ from rocketmq_py.client.consumer.lite_pull.consumer import LitePullConsumer
 from rocketmq_py.core.consumer import flow_control
 from rocketmq_py.errors import ConfigError, NetworkError
 from rocketmq_py.model import ConsumeFromWhere, MessageQueue, RecordHead
-from rocketmq_py.protocol.bodies.common import HeartbeatData
+from rocketmq_py.protocol.bodies.client import HeartbeatData
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.wire.command import Command, encode_command
 from rocketmq_py.wire.record import decode_record, encode_record

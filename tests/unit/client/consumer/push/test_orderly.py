@@ -7,7 +7,7 @@ import pytest
 
 from rocketmq_py.core.consumer import flow_control, rebalance
 from rocketmq_py.model import MessageModel, OrderlyResult
-from rocketmq_py.protocol.bodies.common import HeartbeatData
+from rocketmq_py.protocol.bodies.client import HeartbeatData
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.wire.command import Command
 from tests.unit.client.consumer.push.test_push import GROUP, QUEUE, RETRY, TOPIC, ask, pulled, record, scenario

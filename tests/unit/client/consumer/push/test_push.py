@@ -11,7 +11,8 @@ from rocketmq_py.client.consumer.push.consumer import PushConsumer
 from rocketmq_py.core.consumer import flow_control, rebalance
 from rocketmq_py.errors import NoRouteError
 from rocketmq_py.model import ConsumeFromWhere, MessageQueue, RecordHead
-from rocketmq_py.protocol.bodies.common import BrokerData, HeartbeatData, QueueData, TopicRouteData
+from rocketmq_py.protocol.bodies.client import HeartbeatData
+from rocketmq_py.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.wire.command import Command, encode_command
 from rocketmq_py.wire.record import encode_record

@@ -19,7 +19,7 @@ from rocketmq_py.errors import (
     SystemError_,
 )
 from rocketmq_py.model import ConsumeFromWhere, MessageExt
-from rocketmq_py.protocol.bodies.common import HeartbeatData
+from rocketmq_py.protocol.bodies.client import HeartbeatData
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.wire.command import Command
 from tests.unit.client.consumer.popbroker import GROUP, PATIENCE, TOPIC, PopBrokers, eventually, record, scenario
@@ -29,7 +29,7 @@ from tests.unit.client.consumer.popbroker import GROUP, PATIENCE, TOPIC, PopBrok
 def hurry(monkeypatch):
     """What takes a second takes a millisecond."""
     monkeypatch.setattr(flow_control, "STATE_DELAY", 0.001)
-    monkeypatch.setattr(sources, "LOOK_AGAIN", 0.001)
+    monkeypatch.setattr(sources, "REFRESH_INTERVAL", 0.001)
 
 
 def consumer(brokers: PopBrokers, topic=TOPIC, tags="*", **options):

@@ -1,0 +1,66 @@
+"""Base of JSON bodies, and the data version that several of them share.
+
+Names are those of Apache RocketMQ's body classes in snake_case. Decoding accepts fastjson's dialect; encoding is strict
+JSON, which every peer reads, unless a function says otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import msgspec
+
+from rocketmq_py.errors import BadHeader
+from rocketmq_py.wire import fastjson
+
+
+class Body(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=False):
+    """Base of all bodies; members that are None are left out, as in fastjson."""
+
+    def encode(self) -> bytes:
+        """Encode as strict compact JSON with sorted keys."""
+        return fastjson.dumps(without_nulls(msgspec.to_builtins(self, str_keys=True)))
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Decode JSON in either dialect; unknown members are ignored, null ones take their default.
+
+        :raises BadHeader: the data is not JSON or a member is of the wrong type.
+        """
+        try:
+            return cls.convert(fastjson.loads(data))
+        except ValueError as e:
+            raise BadHeader(f"body of {len(data)} bytes is no {cls.__name__}: {e}") from e
+        except RecursionError as e:
+            raise BadHeader(f"body of {len(data)} bytes is no {cls.__name__}: it is nested too deeply") from e
+
+    @classmethod
+    def convert(cls, tree: Any) -> Self:
+        """Build the body from a parsed value.
+
+        :raises BadHeader: a member is of the wrong type.
+        """
+        try:
+            return msgspec.convert(without_nulls(tree), cls, strict=False)
+        except msgspec.ValidationError as e:
+            raise BadHeader(f"{cls.__name__}: {e}") from e
+
+
+def without_nulls(value: Any) -> Any:
+    """Return the value without members that are null, at every depth."""
+    if isinstance(value, dict):
+        return {k: without_nulls(v) for k, v in value.items() if v is not None}
+    if isinstance(value, list):
+        return [without_nulls(v) for v in value]
+    return value
+
+
+class DataVersion(Body, kw_only=True):
+    """Version of a table that brokers share: it increases with every change and is compared as a whole."""
+
+    counter: int = 0
+    state_version: int = 0
+    timestamp: int = 0
+
+    def bump(self, now_ms: int) -> DataVersion:
+        return DataVersion(counter=self.counter + 1, state_version=self.state_version, timestamp=now_ms)

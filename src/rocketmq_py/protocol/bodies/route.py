@@ -1,0 +1,55 @@
+"""JSON bodies of routes, cluster membership and name server tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rocketmq_py.protocol.bodies.base import Body
+
+
+class QueueData(Body, kw_only=True):
+    broker_name: str
+    read_queue_nums: int
+    write_queue_nums: int
+    perm: int
+    topic_sys_flag: int = 0
+
+
+class BrokerData(Body, kw_only=True):
+    """The addresses of one broker name by broker id; 0 is the master."""
+
+    cluster: str = ""
+    broker_name: str
+    broker_addrs: dict[int, str] = {}
+    zone_name: str | None = None
+    enable_acting_master: bool = False
+
+
+class TopicRouteData(Body, kw_only=True):
+    """The brokers and queues of a topic."""
+
+    order_topic_conf: str | None = None
+    queue_datas: list[QueueData] = []
+    broker_datas: list[BrokerData] = []
+    filter_server_table: dict[str, list[str]] = {}
+    topic_queue_mapping_by_broker: dict[str, Any] | None = None
+
+
+class ClusterInfo(Body, kw_only=True):
+    broker_addr_table: dict[str, BrokerData] = {}
+    cluster_addr_table: dict[str, list[str]] = {}
+
+
+class BrokerMemberGroupData(Body, kw_only=True):
+    cluster: str
+    broker_name: str
+    broker_addrs: dict[int, str] = {}
+
+
+class TopicList(Body, kw_only=True):
+    topic_list: list[str] = []
+    broker_addr: str | None = None
+
+
+class KvTable(Body, kw_only=True):
+    table: dict[str, str] = {}

@@ -1,0 +1,41 @@
+"""JSON bodies of topic configurations, and of broker registration, which carries them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from rocketmq_py.protocol.bodies.base import Body, DataVersion
+
+
+class TopicConfig(Body, kw_only=True):
+    topic_name: str
+    read_queue_nums: int = 16
+    write_queue_nums: int = 16
+    perm: int = 6
+    topic_filter_type: str = "SINGLE_TAG"
+    topic_sys_flag: int = 0
+    order: bool = False
+    attributes: dict[str, str] = {}
+
+
+class TopicConfigList(Body, kw_only=True):
+    """Topics to create or change in one request (18)."""
+
+    topic_config_list: list[TopicConfig] = []
+
+
+class TopicConfigTable(Body, kw_only=True):
+    """All topics of a broker (TopicConfigAndMappingSerializeWrapper); also the layout of topics.json."""
+
+    topic_config_table: dict[str, TopicConfig] = {}
+    data_version: DataVersion = msgspec.field(default_factory=DataVersion)
+    topic_queue_mapping_detail_map: dict[str, Any] | None = None
+    topic_queue_mapping_info_map: dict[str, Any] | None = None
+    mapping_data_version: DataVersion | None = None
+
+
+class RegisterBrokerBody(Body, kw_only=True):
+    topic_config_serialize_wrapper: TopicConfigTable = msgspec.field(default_factory=TopicConfigTable)
+    filter_server_list: list[str] = []

@@ -1,0 +1,76 @@
+"""Headers of requests about consumer groups, producer groups and their clients."""
+
+from __future__ import annotations
+
+from rocketmq_py.protocol.headers.base import TopicHeader
+
+
+class UnregisterClient(TopicHeader, kw_only=True, rename={
+    "bname": "bname", "ns": "ns", "nsd": "nsd", "client_id": "clientID", "producer_group": "producerGroup",
+    "consumer_group": "consumerGroup",
+}):  # fmt: skip
+    client_id: str
+    producer_group: str | None = None
+    consumer_group: str | None = None
+
+
+class GroupHeader(TopicHeader, kw_only=True):
+    """A consumer group (38, 40, 203)."""
+
+    consumer_group: str
+
+
+class ProducerGroupHeader(TopicHeader, kw_only=True):
+    producer_group: str
+
+
+class GetConsumerRunningInfo(TopicHeader, kw_only=True):
+    consumer_group: str
+    client_id: str
+    jstack_enable: bool = False
+
+
+class ConsumeMessageDirectly(TopicHeader, kw_only=True):
+    consumer_group: str
+    client_id: str | None = None
+    msg_id: str | None = None
+    broker_name: str | None = None
+    topic: str | None = None
+    topic_sys_flag: int | None = None
+    group_sys_flag: int | None = None
+
+
+class ConsumerStatus(TopicHeader, kw_only=True):
+    topic: str
+    group: str
+    client_addr: str | None = None
+
+
+class DeleteGroup(TopicHeader, kw_only=True):
+    group_name: str
+    clean_offset: bool = False
+
+
+class GroupName(TopicHeader, kw_only=True):
+    group: str
+
+
+class GetConsumeStats(TopicHeader, kw_only=True):
+    consumer_group: str
+    topic: str | None = None
+    topic_list: str | None = None
+
+
+class GroupAndTopic(TopicHeader, kw_only=True):
+    """A group and one of its topics (345)."""
+
+    group: str
+    topic: str
+
+
+class GroupForbidden(TopicHeader, kw_only=True):
+    """Sets whether a group may read a topic (353); without ``readable`` it only queries."""
+
+    group: str
+    topic: str
+    readable: bool | None = None

@@ -1,0 +1,109 @@
+"""Headers of sends, of messages that consumers send back, of replies and of recalls."""
+
+from __future__ import annotations
+
+from rocketmq_py.protocol.headers.base import Header, TopicHeader
+
+
+class SendMessage(TopicHeader, kw_only=True):
+    """A message to store (10, 324)."""
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: int
+    queue_id: int
+    sys_flag: int
+    born_timestamp: int
+    flag: int
+    properties: str | None = None
+    reconsume_times: int | None = None
+    unit_mode: bool | None = None
+    batch: bool | None = None
+    max_reconsume_times: int | None = None
+
+
+class SendMessageV2(Header, kw_only=True, rename={
+    "producer_group": "a", "topic": "b", "default_topic": "c", "default_topic_queue_nums": "d", "queue_id": "e",
+    "sys_flag": "f", "born_timestamp": "g", "flag": "h", "properties": "i", "reconsume_times": "j", "unit_mode": "k",
+    "max_reconsume_times": "l", "batch": "m", "bname": "n",
+}):  # fmt: skip
+    """:class:`SendMessage` with one-letter names (310, 320, 325)."""
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: int
+    queue_id: int
+    sys_flag: int
+    born_timestamp: int
+    flag: int
+    properties: str | None = None
+    reconsume_times: int | None = None
+    unit_mode: bool | None = None
+    max_reconsume_times: int | None = None
+    batch: bool | None = None
+    bname: str | None = None
+
+
+class SendResponse(Header, kw_only=True, rename={
+    "msg_id": "msgId", "queue_id": "queueId", "queue_offset": "queueOffset", "transaction_id": "transactionId",
+    "batch_uniq_id": "batchUniqId", "recall_handle": "recallHandle", "msg_region": "MSG_REGION", "trace_on": "TRACE_ON",
+}):  # fmt: skip
+    """Position of a stored message; ``msg_id`` is the offset id (a comma list for a batch)."""
+
+    msg_id: str
+    queue_id: int
+    queue_offset: int
+    transaction_id: str | None = None
+    batch_uniq_id: str | None = None
+    recall_handle: str | None = None
+    msg_region: str | None = None
+    trace_on: str | None = None
+
+
+class ConsumerSendMsgBack(TopicHeader, kw_only=True):
+    """A message that a consumer failed to consume and sends back (36); ``offset`` is its commit log offset."""
+
+    offset: int
+    group: str
+    delay_level: int
+    origin_msg_id: str | None = None
+    origin_topic: str | None = None
+    unit_mode: bool | None = None
+    max_reconsume_times: int | None = None
+
+
+class PushReplyMessage(TopicHeader, kw_only=True):
+    """A reply that a broker passes on to the client that waits for it (326); hosts are ``ip:port``, IPv6 without
+    brackets.
+    """
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: int
+    queue_id: int
+    sys_flag: int
+    born_timestamp: int
+    flag: int
+    born_host: str
+    store_host: str
+    store_timestamp: int
+    properties: str | None = None
+    reconsume_times: int | None = None
+    unit_mode: bool | None = None
+
+
+class RecallMessage(TopicHeader, kw_only=True):
+    """Recalls a delayed message (370); ``recall_handle`` is from the response to its send."""
+
+    producer_group: str | None = None
+    topic: str
+    recall_handle: str
+
+
+class RecallMessageResponse(Header, kw_only=True):
+    """The unique key of the recalled message."""
+
+    msg_id: str

@@ -1,0 +1,47 @@
+import pytest
+
+from rocketmq_py.core.consumer import consume_result
+from rocketmq_py.core.consumer.consume_result import ACK_ALL
+from rocketmq_py.model import ConsumeResult
+from rocketmq_py.properties import Property
+
+OK, LATER = ConsumeResult.SUCCESS, ConsumeResult.RECONSUME_LATER
+
+
+@pytest.mark.parametrize(
+    ("result", "ack_index", "done"),
+    [(OK, ACK_ALL, 3), (OK, 1, 2), (OK, 0, 1), (OK, -1, 0), (OK, -9, 0), (OK, 7, 3), (LATER, ACK_ALL, 0),
+     (LATER, 1, 0)],
+)  # fmt: skip
+def test_a_batch_is_split_behind_its_ack_index(messages, result, ack_index, done):
+    batch = messages(5, 6, 7)
+    assert consume_result.split_batch(result, batch, ack_index) == (batch[:done], batch[done:])
+
+
+def test_nothing_returned_is_success_and_nonsense_is_nothing():
+    assert consume_result.read_result(None) is OK
+    assert consume_result.read_result(LATER) is LATER
+    assert consume_result.read_result("CONSUME_SUCCESS") is None
+    assert consume_result.read_result(True) is OK
+    assert consume_result.read_result(1) is None
+    assert consume_result.read_result(False) is None
+
+
+def test_the_retry_message_goes_on_counting(message):
+    failed = message(3, b"x", b"KEYS\x01k\x02TRAN_MSG\x01true\x02UNIQ_KEY\x01U1\x02WAIT\x01false\x02", times=2)
+    retry = consume_result.retry_message(failed, "g", 16)
+    assert (retry.topic, retry.body, retry.flag, retry.delay_level) == ("%RETRY%g", b"x", 7, 5)
+    assert retry.properties == {
+        "KEYS": "k", "UNIQ_KEY": "U1", "WAIT": "false", Property.RETRY_TOPIC: "T", Property.ORIGIN_MESSAGE_ID: "U1",
+        Property.RECONSUME_TIME: "3", Property.MAX_RECONSUME_TIMES: "16", Property.DELAY_LEVEL: "5",
+    }  # fmt: skip
+
+
+def test_the_origin_of_a_retried_message_stays_the_first_one(message):
+    failed = message(3, b"x", b"ORIGIN_MESSAGE_ID\x01first\x02UNIQ_KEY\x01U1\x02")
+    assert consume_result.retry_message(failed, "g", 16).properties[Property.ORIGIN_MESSAGE_ID] == "first"
+
+
+def test_without_a_setting_there_are_16_retries():
+    assert consume_result.max_reconsume_times(-1) == 16
+    assert consume_result.max_reconsume_times(3) == 3
