@@ -98,6 +98,7 @@ class Services:
     :param new_rpc_client: creates a client for requests to other servers.
     :param fs: the file system.
     :param tls: TLS settings, for replication.
+    :param store_ip: the address that stored messages hold; ``brokerIP1`` by default, which may be a name.
     """
 
     def __init__(
@@ -110,6 +111,8 @@ class Services:
         new_rpc_client: Callable[[], RpcClient] = RpcClient,
         fs: FileSystem | None = None,
         tls: TlsSettings | None = None,
+        *,
+        store_ip: str | None = None,
     ) -> None:
         self._config = config
         self._fs = fs or OsFileSystem()
@@ -119,7 +122,7 @@ class Services:
         self._call_soon = call_soon
         self.slices = SlicedWork(call_soon)
         self.address = f"[{config.broker_ip1}]:{port}" if ":" in config.broker_ip1 else f"{config.broker_ip1}:{port}"
-        self._store_host = pack_host(config.broker_ip1, port)
+        self._store_host = pack_host(store_ip or config.broker_ip1, port)
         self.store = MessageStore(
             config.store_root, store_config, store_host=self._store_host, fs=self._fs, clock=clock,
             is_batched=self._has_batch_queues, is_slave=config.is_slave,
