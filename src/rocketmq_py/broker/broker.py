@@ -123,7 +123,7 @@ class Broker:
         services.open()
         server = Server(
             services.router(AccessHandlers(access)), host=config.bind_address, port=self.port,
-            after_read=services.store.settle,
+            after_read=services.store.commit_pending,
             on_hold=services.keep_hold, on_disconnect=services.disconnected,
             idle_timeout=config.server_channel_max_idle_time_seconds, full_lanes=services.full_lanes,
             tls=self._tls, guard=self._guard(access, services),
@@ -215,7 +215,7 @@ class Broker:
             await self._ticker.stop()
             await services.slave_sync.stop()
             await services.membership.stop()
-            await services.remote_fetcher.stop()
+            await services.pop.remote_fetcher.stop()
             await services.acting.stop()
             await services.registration.stop()
             services.pull_request_hold.release()

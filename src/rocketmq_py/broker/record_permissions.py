@@ -76,7 +76,7 @@ class RecordPermissions:
         head = record.head
         # The offset may be inside the body of the client's own message, which may look like a record. Only the consume
         # queue shows that a record of this topic begins here.
-        if self._store.place(record.topic, head.queue_id, head.queue_offset) != offset:
+        if self._store.physical_offset(record.topic, head.queue_id, head.queue_offset) != offset:
             return self._unknown
         return topic(_real_topic(record))
 

@@ -12,16 +12,17 @@ from functools import partial
 from pathlib import Path
 
 from rocketmq_py.broker.acting.acting_master import ActingMaster
-from rocketmq_py.broker.acting.escape_bridge import EscapeBridge
+from rocketmq_py.broker.acting.timer_escape import TimerEscape
 from rocketmq_py.broker.cluster.assignment import QueueAssignments
 from rocketmq_py.broker.cluster.clients import Clients
+from rocketmq_py.broker.cluster.escape_bridge import EscapeBridge
 from rocketmq_py.broker.cluster.membership import Membership
 from rocketmq_py.broker.cluster.registration import Registration
+from rocketmq_py.broker.cluster.role import Master, Role
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.config.live_settings import LiveSettings
 from rocketmq_py.broker.ha.pre_online import take_back
 from rocketmq_py.broker.ha.replication import Replication
-from rocketmq_py.broker.ha.role import Master, Role
 from rocketmq_py.broker.ha.slave_sync import SlaveSync, Tables
 from rocketmq_py.broker.handlers.admin import AdminHandlers, BrokerHandlers
 from rocketmq_py.broker.handlers.clients import AssignmentHandlers, ClientHandlers
@@ -46,8 +47,6 @@ from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.metadata.request_modes import RequestModes
 from rocketmq_py.broker.metadata.topics import TopicConfigs
-from rocketmq_py.broker.pop.parts import PopParts
-from rocketmq_py.broker.pop.remote_fetch import RemoteFetcher
 from rocketmq_py.broker.pop.services import PopServices
 from rocketmq_py.broker.pop.slave import SlaveReviveLog
 from rocketmq_py.broker.pull.pull import PullService
@@ -64,13 +63,12 @@ from rocketmq_py.broker.send.send_message_back import SendBackService
 from rocketmq_py.broker.send.send_validation import SendTargets
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.broker.timer.delay_levels import DelayService
-from rocketmq_py.broker.timer.escape import TimerEscape
 from rocketmq_py.broker.timer.recall import RecallService
 from rocketmq_py.broker.timer.slave_timers import SlaveTimers
 from rocketmq_py.broker.timer.timer_metrics import TimerMetrics
 from rocketmq_py.broker.timer.timers import Timers
 from rocketmq_py.broker.transaction.check import TransactionCheck
-from rocketmq_py.broker.transaction.half_messages import RecentHalves
+from rocketmq_py.broker.transaction.half_messages import HalfMessageCache
 from rocketmq_py.broker.transaction.transactions import Transactions
 from rocketmq_py.core.broker.lock_table import LockTable
 from rocketmq_py.core.pop.long_polling import PollKey
@@ -177,10 +175,10 @@ class Services:
             config.region_id, config.trace_on, config.broker_cluster_name, lambda: keys.next(clock())
         )
         retries = RetryTopics(self.topics, self.groups, self.locks, clock)
-        self._halves = RecentHalves()
+        self._halves = HalfMessageCache()
         self._ack_waiter = AckWaiter.of(store, config, self.replication.slaves_wanted, clock)
-        self.waiting_sends = WaitingSends(store, config, clock, self.replication.master.acknowledged)
-        self.replication.master.on_progress = self.waiting_sends.release
+        self.waiting_sends = WaitingSends(store, config, clock, self.replication.master.acknowledged_offset)
+        self.replication.master.add_progress_listener(self.waiting_sends.release)
         self.sender = SendService(
             config, store, SendTargets(config, self.topics, clock), self.timers.redirect, property_writer, retries,
             self._halves, self._store_host, self._ack_waiter,
@@ -209,28 +207,25 @@ class Services:
         )
 
     def _make_pop(self) -> None:
-        parts = PopParts(
-            self._config, self.store, self.topics, self.groups, self.offsets, self.stats, self._store_host,
-            self._clock, self._ack_waiter,
+        self.escape = EscapeBridge(self._config, self._new_rpc_client(), self._clock)
+        self.pop = PopServices(
+            config=self._config, store=self.store, topics=self.topics, groups=self.groups, offsets=self.offsets,
+            stats=self.stats, store_host=self._store_host, clock=self._clock, ack_waiter=self._ack_waiter,
+            role=self.role, escape=self.escape, call_soon=self._call_soon, hold=self.keep_hold, save=self.saver.save,
         )  # fmt: skip
-        self.pop = PopServices(parts, self.offsets, self.role, self._call_soon, self.keep_hold, self.saver.save)
-        self.role.watch_acting(self.pop.acts)
+        self.role.add_acting_listener(self.pop.acting_changed)
 
     def _make_cluster(self) -> None:
         """The parts that send requests to other brokers and to name servers."""
         config, clock, register_again = self._config, self._clock, self.registration.renew
         self.route_client = self._new_rpc_client()
         self.membership = Membership(config, self.role, self._new_rpc_client(), self.address, register_again)
-        escape = EscapeBridge(config, self._new_rpc_client(), clock)
-        self.remote_fetcher = RemoteFetcher(config, escape, self.pop)
-        self.pop.reviver.elsewhere = self.remote_fetcher.take
         timers = None
-        if isinstance(self.timers, SlaveTimers) and isinstance(self.pop.log, SlaveReviveLog):
-            timers = TimerEscape(self.timers, escape, self.pop.log, clock)
+        if isinstance(self.timers, SlaveTimers) and isinstance(self.pop.revive_log, SlaveReviveLog):
+            timers = TimerEscape(self.timers, self.escape, self.pop.revive_log, clock)
         self.acting = ActingMaster(
-            config, escape, self.delay, self.transactions, self.transaction_check, self.pop, self.remote_fetcher,
-            timers, clock,
-        )  # fmt: skip
+            config, self.escape, self.delay, self.transactions, self.transaction_check, self.pop, timers, clock
+        )
         self.acting.watch(self.role)
         tables = Tables(self.topics, self.groups, self.offsets, self.delay, self.modes, self.timers)
         self.slave_sync = SlaveSync(config, self.role, tables, self._new_rpc_client(), self.address, register_again)
@@ -298,7 +293,7 @@ class Services:
             raise
         self.settings.on_change = self._settings_changed
         self.store.on_arrival = self._arrived_at_slave if self.role.is_slave else self._arrived
-        self.role.watch(self._master_is)
+        self.role.add_master_listener(self._master_is)
         self.replication.open()
 
     async def take_back(self) -> None:
@@ -307,7 +302,7 @@ class Services:
             return
         if await take_back(self.membership, self.route_client, self.offsets, self.delay, self.timers):
             self.transactions.load()
-            self.pop.log.reload()
+            self.pop.revive_log.reload()
 
     def tick_store(self) -> None:
         """Flush, write the index, and check transactions; called several times a second."""
@@ -372,7 +367,7 @@ class Services:
         if hold.key == ACK_WAIT:
             self.waiting_sends.keep(hold, responder)
         elif isinstance(hold.key, PollKey):
-            self.pop.keep(hold, responder)
+            self.pop.hold_request(hold, responder)
         else:
             self.pull_request_hold.keep(hold, responder)
 
@@ -383,7 +378,7 @@ class Services:
     def disconnected(self, peer: Peer) -> None:
         """Drop everything that belongs to a closed connection."""
         self.pull_request_hold.disconnected(peer)
-        self.pop.forget(peer)
+        self.pop.disconnected(peer)
         self.clients.disconnected(peer)
 
     def _topics_changed(self, changed: list[TopicConfig]) -> None:
@@ -392,7 +387,7 @@ class Services:
 
     def _offset_reset(self, group: str, topic: str, queue_id: int) -> None:
         self.pull_request_hold.reset(group, topic, queue_id)
-        self.pop.reset(group, topic, queue_id)
+        self.pop.offset_reset(group, topic, queue_id)
 
     def _master_is(self, master: Master) -> None:
         """Send the consumers on hold at a slave back to a master that is back."""
@@ -401,7 +396,7 @@ class Services:
 
     def _settings_changed(self, keys: frozenset[str]) -> None:
         """Apply changed settings; another permission is registered at the name servers at once."""
-        self.store.take_limits()
+        self.store.reload_limits()
         self.sender.apply_settings()
         if "brokerPermission" in keys:
             self.topics.announce_all()

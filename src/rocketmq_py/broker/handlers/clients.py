@@ -16,7 +16,7 @@ from rocketmq_py.core.broker.lock_table import LockTable
 from rocketmq_py.core.consumer.subscription import is_tag_type
 from rocketmq_py.errors import BrokerError, ConfigError
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies.client import (
+from rocketmq_py.protocol.bodies.client import (  # fmt: skip
     CheckClientConfig,
     ConnectionInfo,
     ConsumerConnection,

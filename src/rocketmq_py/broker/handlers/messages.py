@@ -114,7 +114,7 @@ class TransactionHandlers:
         """Commit or roll back a transaction; one still unknown to the producer is not answered."""
         del body
         if request.flag & ONEWAY_FLAG:
-            self._transactions.end_soon(request.header, peer.address)
+            self._transactions.end_oneway(request.header, peer.address)
             return None
         return Reply() if self._transactions.end(request.header, peer.address) else None
 

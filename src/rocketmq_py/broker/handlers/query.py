@@ -71,7 +71,7 @@ class QueryHandlers:
         if not first <= header.index < end:
             remark = f"Index {header.index} of {queue_id}@{topic} is not exist!"
             return Reply(remark=remark)
-        found = self._store.tags_entries(topic, queue_id, header.index, min(max(0, header.count), _MOST_ENTRIES))
+        found = self._store.queue_entries(topic, queue_id, header.index, min(max(0, header.count), _MOST_ENTRIES))
         answer["queueData"] = [
             {"eval": False, "physicOffset": offset, "physicSize": size, "tagsCode": code}
             for offset, size, code in found

@@ -1,7 +1,6 @@
-"""Who is connected: consumer groups with their members and subscriptions, and producer groups.
+"""Connected clients: consumer groups with their members and subscriptions, and producer groups.
 
-Knows what a heartbeat changes and whether the other members must hear of it. Refuses to know connections (a channel is
-any hashable token) and clocks (time is milliseconds, passed in).
+A channel is any hashable token. Times are milliseconds and passed in.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class RegisteredClient:
 
 @dataclass(slots=True)
 class ConsumerGroup:
-    """A group with at least one member; type, model and start are those of the latest heartbeat of any member."""
+    """A group with at least one member; consume type, message model and start are those of its latest heartbeat."""
 
     name: str
     consume_type: str = "CONSUME_PASSIVELY"
@@ -44,7 +43,7 @@ class ConsumerGroup:
         return [member.client_id for member in self.members.values()]
 
     def join(self, member: RegisteredClient) -> bool:
-        """Add or refresh a member; whether it is new."""
+        """Add or refresh a member; return True if it is new."""
         known = self.members.get(member.channel)
         if known is not None and known.client_id == member.client_id:
             known.last_seen_ms = member.last_seen_ms
@@ -53,7 +52,7 @@ class ConsumerGroup:
         return known is None
 
     def subscribe(self, wanted: Iterable[SubscriptionData]) -> bool:
-        """Replace subscriptions by newer ones and drop those of other topics; whether the set of topics changed."""
+        """Replace subscriptions with newer ones and drop other topics; return True if the set of topics changed."""
         news = {subscription.topic: subscription for subscription in wanted}
         changed = news.keys() != self.subscriptions.keys()
         for topic in self.subscriptions.keys() - news.keys():
@@ -66,7 +65,7 @@ class ConsumerGroup:
 
 
 class ConsumerRegistry:
-    """All consumer groups that have members."""
+    """All consumer groups with members."""
 
     def __init__(self) -> None:
         self.groups: dict[str, ConsumerGroup] = {}
@@ -74,7 +73,7 @@ class ConsumerRegistry:
         """The names of the groups of each channel."""
 
     def register(self, data: ConsumerData, member: RegisteredClient, *, keep_subscriptions: bool = False) -> bool:
-        """Take in one group of a heartbeat; whether members or topics of the group changed.
+        """Apply one group of a heartbeat; return True if members or topics of the group changed.
 
         :param keep_subscriptions: the heartbeat carries no subscriptions (version 2, unchanged).
         """
@@ -90,7 +89,7 @@ class ConsumerRegistry:
         return joined or changed
 
     def leave(self, group_name: str, channel: Hashable) -> ConsumerGroup | None:
-        """Take a member out; the group it was in, which may have no members left, or None."""
+        """Remove a member; return its group, which may be empty now, or None."""
         group = self.groups.get(group_name)
         if group is None or group.members.pop(channel, None) is None:
             return None
@@ -109,7 +108,7 @@ class ConsumerRegistry:
         return self._joined.get(channel, {}).keys()
 
     def expire(self, before_ms: int) -> list[tuple[str, RegisteredClient]]:
-        """Take out members last seen before a time."""
+        """Remove and return members last seen before a time."""
         late = [
             (name, member)
             for name, group in self.groups.items()
@@ -125,23 +124,23 @@ class ConsumerRegistry:
         return None if group is None else group.subscriptions.get(topic)
 
     def may_consume(self, group_name: str, topic: str) -> bool:
-        """Whether a group subscribes to a topic; one that has no subscriptions at all may consume anything."""
+        """True if a group subscribes to a topic, or has no subscriptions at all."""
         group = self.groups.get(group_name)
         return group is None or not group.subscriptions or topic in group.subscriptions
 
     def groups_of(self, topic: str) -> list[str]:
-        """Names of the groups that subscribe to a topic."""
+        """Return the names of the groups that subscribe to a topic."""
         return [name for name, group in self.groups.items() if topic in group.subscriptions]
 
     def find(self, group_name: str, client_id: str) -> RegisteredClient | None:
-        """The member of a group with that client id."""
+        """Return the member of a group with a client id."""
         group = self.groups.get(group_name)
         members = group.members.values() if group else ()
         return next((member for member in members if member.client_id == client_id), None)
 
 
 class ProducerRegistry:
-    """All producer groups that have members."""
+    """All producer groups with members."""
 
     def __init__(self) -> None:
         self.groups: dict[str, dict[Hashable, RegisteredClient]] = {}
@@ -171,7 +170,7 @@ class ProducerRegistry:
         return self._clients.get(channel, {}).keys()
 
     def find(self, client_id: str) -> Hashable | None:
-        """The connection of a client, the one it was last heard on."""
+        """Return the channel of a client's latest heartbeat."""
         return self._channels.get(client_id)
 
     def leave(self, group_name: str, channel: Hashable) -> None:
@@ -192,7 +191,7 @@ class ProducerRegistry:
             self.leave(name, channel)
 
     def expire(self, before_ms: int) -> None:
-        """Take out members last seen before a time."""
+        """Remove members last seen before a time."""
         for name, members in list(self.groups.items()):
             for member in [m for m in members.values() if m.last_seen_ms < before_ms]:
                 self.leave(name, member.channel)

@@ -1,4 +1,4 @@
-"""The table of pulls that wait for messages (long polling).
+"""The table of held pulls (long polling).
 
 It finds the pulls to answer when messages arrive, when pulls time out, when a queue grew without an arrival, and when a
 connection closes. A held pull is an opaque token. Times are milliseconds, passed in.
@@ -25,7 +25,7 @@ _STALE_DEADLINES = 1024
 
 
 class QueueKey(NamedTuple):
-    """What pulls wait for."""
+    """The queue a pull waits at."""
 
     topic: str
     queue_id: int
@@ -95,8 +95,8 @@ class HoldTable(Generic[T]):
     ) -> Iterator[T | None]:
         """Take the pulls that new messages satisfy.
 
-        :param max_offset: the end of the queue after the arrival.
-        :param tags_codes: of the new messages. A pull whose filter wants none of them stays where it is.
+        :param max_offset: the max offset of the queue after the arrival.
+        :param tags_codes: of the new messages. A pull whose filter matches none of them stays.
         :param records: reads the new messages; called only for pulls that filter records.
         """
         codes = list(tags_codes)

@@ -20,7 +20,7 @@ from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.store.config.config_files import ConfigFile
 from rocketmq_py.wire.command import Command
 from tests.unit.broker.harness import Client, InProcess, broker
-from tests.unit.broker.pop.poppers import make_topic
+from tests.unit.broker.pop.pop_client import make_topic
 
 
 class NameServer(RpcClient):
