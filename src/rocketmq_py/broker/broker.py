@@ -10,22 +10,23 @@ import logging
 import socket
 import time
 from collections.abc import Callable
-from functools import partial
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.config.lane_limits import lane_limits
 from rocketmq_py.broker.handlers.access import AccessHandlers
+from rocketmq_py.broker.handlers.body_limits import body_fault
 from rocketmq_py.broker.metadata.access_store import open_access
 from rocketmq_py.broker.services import Services
 from rocketmq_py.broker.ticker import Job, Ticker
 from rocketmq_py.errors import ClosedError, ConfigError
-from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.remoting.rpc_client import RpcClient
-from rocketmq_py.server import Server
+from rocketmq_py.server import Peer, Reply, Server
 from rocketmq_py.server.access_control import AccessControl, AccessSettings
 from rocketmq_py.server.requests.dispatcher import Guard
 from rocketmq_py.server.tls import TlsSettings
 from rocketmq_py.store import FileSystem, StoreConfig
+from rocketmq_py.wire.command import Command
 
 _log = logging.getLogger(__name__)
 
@@ -159,7 +160,14 @@ class Broker:
         """The check of every request; None without access control."""
         if not access.guards:
             return None
-        return partial(access.admit, record_permissions=services.record_permissions.required)
+
+        def guard(peer: Peer, request: Command) -> Reply | None:
+            fault = body_fault(request.code, request.body)  # permissions may depend on the body, which is decoded then
+            if fault is not None:
+                return Reply(ResponseCode.INVALID_PARAMETER, fault)
+            return access.admit(peer, request, services.record_permissions.required)
+
+        return guard
 
     def _limit(self, server: Server) -> None:
         """Apply the current limits of requests to the server."""
