@@ -109,8 +109,8 @@ class ClientInstance:
         self._intervals = (route_interval, heartbeat_interval, offset_interval)
         self._producers: dict[str, GroupMembership] = {}
         self._consumers: dict[str, GroupMembership] = {}
-        self.lost: set[str] = set()
-        """Names of brokers of which members have told that their queues cannot be reached."""
+        self.outages: dict[str, float] = {}
+        """When members last logged that a broker cannot be reached: monotonic seconds by broker name."""
         self._versions: dict[str, int] = {}
         self._untold: set[str] = set()
         """Brokers of which it was said that they do not hear us."""

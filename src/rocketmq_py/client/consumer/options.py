@@ -64,6 +64,12 @@ class PushOptions:
     :param first_pull_delay: pause before the first pull of a queue that another member may have owned, which gives that
         member time to store its offset. The only member of a group does not wait.
     :param post_subscription_when_pull: send the subscription with every pull.
+    :param rebalance_interval: time between two checks whether the shares of queues are up to date, 0.01 to 3600; a
+        change of members is noticed at once. (Java: ``rocketmq.client.rebalance.waitInterval``)
+    :param pull_delay_after_error: pause of a queue after a pull that failed, 0 to 3600. (Java:
+        ``pullTimeDelayMillsWhenException``; 3 s in Java's 4.x)
+    :param close_timeout: how long ``close()`` and the end of a ``with`` block wait for running listeners; None: without
+        limit.
     :param allocation: the strategy that shares queues among members; must be the same for all members.
     """
 
@@ -92,6 +98,9 @@ class PushOptions:
     local_offset_dir: str | os.PathLike[str] | None = None
     first_pull_delay: float = 0.5
     post_subscription_when_pull: bool = False
+    rebalance_interval: float = 20.0
+    pull_delay_after_error: float = 1.0
+    close_timeout: float | None = None
     allocation: Allocation = field(default_factory=Average)
 
     def __post_init__(self) -> None:
@@ -99,6 +108,8 @@ class PushOptions:
             value = getattr(self, name)
             if not low <= value <= high and not (value == -1 and name in _MAY_BE_UNSET):
                 raise ConfigError(f"{name}={value!r} is out of range: {low} to {high} is allowed")
+        if self.close_timeout is not None and not self.close_timeout >= 0:
+            raise ConfigError(f"close_timeout={self.close_timeout!r} must not be negative")
         if not isinstance(self.consume_from, ConsumeFromWhere):
             raise ConfigError(f"consume_from={self.consume_from!r} must be a ConsumeFromWhere")
         if not isinstance(self.message_model, MessageModel):
@@ -170,6 +181,9 @@ class PushSettings(ClientSettings, total=False):
     local_offset_dir: str | os.PathLike[str] | None
     first_pull_delay: float
     post_subscription_when_pull: bool
+    rebalance_interval: float
+    pull_delay_after_error: float
+    close_timeout: float | None
     allocation: Allocation
 
 
@@ -192,5 +206,7 @@ _ALLOWED: dict[str, tuple[float, float]] = {
     "pop_batch_size": (1, 32),
     "pop_threshold_for_queue": (1, 65535),
     "first_pull_delay": (0, 60),
+    "rebalance_interval": (0.01, 3600),
+    "pull_delay_after_error": (0, 3600),
 }
 _MAY_BE_UNSET = {"pull_threshold_for_topic", "pull_threshold_size_for_topic", "max_reconsume_times"}

@@ -41,6 +41,8 @@ class LitePullOptions:
     :param metadata_check_interval: pause between two checks of watched topics.
     :param first_pull_delay: pause before the first pull of a queue that another member may have owned, which gives that
         member time to store its offset. The only member of a group, and one with assigned queues, does not wait.
+    :param rebalance_interval: time between two checks whether the shares of queues are up to date, 0.01 to 3600.
+    :param pull_delay_after_error: pause of a queue after a pull that failed, 0 to 3600.
     :param allocation: the strategy that shares queues among members; must be the same for all members.
     """
 
@@ -59,6 +61,8 @@ class LitePullOptions:
     timeout_when_suspend: float = 30.0
     metadata_check_interval: float = 30.0
     first_pull_delay: float = 0.5
+    rebalance_interval: float = 20.0
+    pull_delay_after_error: float = 1.0
     allocation: Allocation = field(default_factory=Average)
 
     def __post_init__(self) -> None:
@@ -88,6 +92,8 @@ class LitePullOptions:
             pull_threshold_size_for_queue=self.pull_threshold_size_for_queue,
             consume_max_span=self.consume_max_span,
             first_pull_delay=self.first_pull_delay,
+            rebalance_interval=self.rebalance_interval,
+            pull_delay_after_error=self.pull_delay_after_error,
             allocation=self.allocation,
         )
 
@@ -110,6 +116,8 @@ class LitePullSettings(ClientSettings, total=False):
     timeout_when_suspend: float
     metadata_check_interval: float
     first_pull_delay: float
+    rebalance_interval: float
+    pull_delay_after_error: float
     allocation: Allocation
 
 

@@ -27,6 +27,7 @@ class PullOptions:
     :param broker_suspend_time: how long a broker may hold a pull with ``wait=True`` that finds nothing.
     :param timeout_when_suspend: how long to wait for the answer to such a pull.
     :param max_reconsume_times: how often a message may be sent back before it goes to the dead letters.
+    :param rebalance_interval: time between two checks whether the shares of queues are up to date, 0.01 to 3600.
     :param allocation: the strategy that shares queues among members; must be the same for all members.
     """
 
@@ -36,6 +37,7 @@ class PullOptions:
     broker_suspend_time: float = 20.0
     timeout_when_suspend: float = 30.0
     max_reconsume_times: int = DEFAULT_MAX_RECONSUME
+    rebalance_interval: float = 20.0
     allocation: Allocation = field(default_factory=Average)
 
     def __post_init__(self) -> None:
@@ -59,6 +61,7 @@ class PullOptions:
             message_model=self.message_model,
             local_offset_dir=self.local_offset_dir,
             max_reconsume_times=self.max_reconsume_times,
+            rebalance_interval=self.rebalance_interval,
             allocation=self.allocation,
         )
 
@@ -72,6 +75,7 @@ class PullSettings(ClientSettings, total=False):
     broker_suspend_time: float
     timeout_when_suspend: float
     max_reconsume_times: int
+    rebalance_interval: float
     allocation: Allocation
 
 

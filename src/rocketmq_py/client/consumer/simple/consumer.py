@@ -61,8 +61,9 @@ class SimpleHealth(Health):
 
     @property
     def ok(self) -> bool:
-        """True if the consumer runs and the last request to every broker succeeded."""
-        return self.state == ConsumerState.RUNNING.value and not any(source.trouble for source in self.sources)
+        """True if the consumer runs, all topics exist and the last request to every broker succeeded."""
+        failing = any(source.trouble for source in self.sources)
+        return self.state == ConsumerState.RUNNING.value and not failing and not self.problems
 
 
 class SimpleConsumer(GroupMember):
@@ -150,6 +151,7 @@ class SimpleConsumer(GroupMember):
         await self._group.announce()
         self._group.started_at = time()
         self._group.state = ConsumerState.RUNNING
+        await self._sources.refresh()
 
     async def close(self) -> None:
         """Leave the group. Messages that are not acked are delivered again after their invisible time.

@@ -24,12 +24,14 @@ class SimpleOptions:
     :param orderly: receive the messages of a queue in order: the next one is delivered after the last one is acked or
         visible again. Use the same value for all members of the group.
     :param poll_time: how long a broker may hold a notification request until a message comes.
+    :param pull_delay_after_error: pause of a broker after a request that failed, 0 to 3600.
     """
 
     consume_from: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET
     invisible_duration: float = 60.0
     orderly: bool = False
     poll_time: float = 15.0
+    pull_delay_after_error: float = 1.0
 
     def __post_init__(self) -> None:
         if self.consume_from not in (ConsumeFromWhere.FIRST_OFFSET, ConsumeFromWhere.LAST_OFFSET):
@@ -37,10 +39,11 @@ class SimpleOptions:
         check_invisible(self.invisible_duration)
         if not 0.1 <= self.poll_time <= 60:
             raise ConfigError(f"poll_time={self.poll_time!r} is out of range: 0.1 to 60 is allowed")
+        self.shared()
 
     def shared(self) -> PushOptions:
         """The options that this consumer has in common with a push consumer."""
-        return PushOptions(consume_from=self.consume_from)
+        return PushOptions(consume_from=self.consume_from, pull_delay_after_error=self.pull_delay_after_error)
 
 
 class SimpleSettings(ClientSettings, total=False):
@@ -50,6 +53,7 @@ class SimpleSettings(ClientSettings, total=False):
     invisible_duration: float
     orderly: bool
     poll_time: float
+    pull_delay_after_error: float
 
 
 def check_invisible(seconds: float) -> float:

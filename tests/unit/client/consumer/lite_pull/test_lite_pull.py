@@ -27,7 +27,7 @@ PATIENCE = 30.0
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch):
     """What takes seconds takes a millisecond."""
-    for module, name in ((flow_control, "STATE_DELAY"), (pull_loop, "STATE_DELAY"), (pull_loop, "START_DELAY")):
+    for module, name in ((flow_control, "STATE_DELAY"), (pull_loop, "START_DELAY")):
         monkeypatch.setattr(module, name, 0.001)
 
 
@@ -53,7 +53,7 @@ class Broker:
         self.network.carry(self.instance.connections)
 
     def consumer(self, **options):
-        return LitePullConsumer(GROUP, instance=self.instance, **options)
+        return LitePullConsumer(GROUP, instance=self.instance, **{"pull_delay_after_error": 0.001, **options})
 
     def assigned(self, **options):
         member = self.consumer(**options)

@@ -33,7 +33,7 @@ def hurry(monkeypatch):
 
 
 def consumer(brokers: PopBrokers, topic=TOPIC, tags="*", **options):
-    made = SimpleConsumer(GROUP, instance=brokers.instance, **options)
+    made = SimpleConsumer(GROUP, instance=brokers.instance, **{"pull_delay_after_error": 0.001, **options})
     made.subscribe(topic, tags)
     return made
 
