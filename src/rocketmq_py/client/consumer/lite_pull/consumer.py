@@ -331,7 +331,7 @@ class LitePullConsumer(PullMember):
         keys = keys or [("topic", topic) for topic in self.topics()]
         errors = [error for key in keys if isinstance(error := problems.get(key), RocketMQError)]
         if errors and len(errors) == len(keys):
-            raise errors[0]
+            raise errors[0].with_traceback(None)  # the same error may be raised many times
 
     def pause(self, queues: Collection[MessageQueue]) -> None:
         """Stop to pull these queues until :meth:`resume`; their cached messages are still polled.

@@ -285,10 +285,10 @@ class SimpleConsumer(GroupMember):
         """Raise the error of the sources if there are no messages because all sources fail."""
         sources = self._sources.all
         if not sources and self._sources.missing is not None:
-            raise self._sources.missing
+            raise self._sources.missing.with_traceback(None)  # the same error may be raised many times
         if sources and all(source.error is not None for source in sources):
             assert sources[0].error is not None
-            raise sources[0].error
+            raise sources[0].error.with_traceback(None)
 
     def __aiter__(self) -> Self:
         return self
