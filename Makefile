@@ -49,11 +49,12 @@ test-long: $(VENV)/.dev ## the tests that take minutes each: moves between broke
 	$(BIN)/python -m pytest -m long --durations 0
 
 .PHONY: check
-check: $(VENV)/.dev ## style, types, import layers, coverage of the pure packages by their own tests
+check: $(VENV)/.dev ## style, types, import layers, generated files, coverage of the pure packages by their own tests
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/make_blocking.py --check
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -q --hypothesis-profile quick $(addprefix tests/unit/,wire protocol core) \
 		$(addprefix tests/property/test_,allocation.py peer.py processqueue.py sql92.py trace.py)

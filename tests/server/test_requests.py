@@ -104,7 +104,7 @@ async def test_a_reply_that_is_late_is_told_and_kept(cluster, topic, group, capl
         assert "Does a consumer of the topic run" in str(caught.value)
         with caplog.at_level(logging.WARNING):
             replier.may.set()
-            await eventually(lambda: "after nobody waited for it any more" in caplog.text)
+            await eventually(lambda: "after the request had timed out" in caplog.text)
         assert correlation_id in caplog.text
         assert (await producer.request(Message(topic, "in time"), PATIENCE)).body == b"re: in time"
         assert replier.failures == []

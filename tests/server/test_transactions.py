@@ -113,7 +113,7 @@ async def delivered(cluster, topic, group, *bodies):
 def pending(cluster):
     """Half messages that are still open, and whether all ends are on disk."""
     services = cluster.brokers[0].services
-    ledger = services.transactions.ledger
+    ledger = services.transactions.table
     end = services.store.queue_range("RMQ_SYS_TRANS_HALF_TOPIC", 0)[1]
     return sum(ledger.outcome(half) == 0 for half in range(ledger.base, end))
 
@@ -213,7 +213,7 @@ async def test_a_block_commits_or_rolls_back(cluster, topic, group):
             tx.commit()
         with producer.transaction(Message(topic, "never")) as tx:
             tx.rollback()
-            with pytest.raises(ClosedError, match="has ended before: ROLLBACK"):
+            with pytest.raises(ClosedError, match="has already ended: ROLLBACK"):
                 tx.commit()
     await delivered(cluster, topic, group, "good", "early")
 
@@ -233,7 +233,7 @@ async def test_an_async_block_commits_or_rolls_back(cluster, topic, group):
             await tx.commit()
         async with producer.transaction(Message(topic, "never")) as tx:
             await tx.rollback()
-            with pytest.raises(ClosedError, match="has ended before: ROLLBACK"):
+            with pytest.raises(ClosedError, match="has already ended: ROLLBACK"):
                 await tx.leave_open()
         with pytest.raises(ClosedError, match="begun before"):
             await tx.__aenter__()
@@ -385,7 +385,7 @@ async def test_too_many_questions_are_dropped_and_asked_again(cluster, topic, gr
         for _ in range(4):
             async with producer.transaction(Message(topic, "x")) as tx:
                 await tx.leave_open()
-        await eventually(lambda: "is dropped, it will ask again" in caplog.text)
+        await eventually(lambda: "is dropped, the broker repeats it" in caplog.text)
         gate.set()
         await eventually(lambda: not pending(cluster))
 
@@ -395,7 +395,7 @@ async def test_a_question_for_a_group_without_a_producer(cluster, topic, group, 
     """Asked over a connection that serves another group as well."""
     async with aio.TransactionProducer(group, cluster.namesrv, check=unknown) as producer:
         await producer.send(Message(topic, "x"))
-        await producer.introduce()
+        await producer.register_with_brokers()
         peers = cluster.brokers[0].services.clients.producers.groups[group]
         ext = {"tranStateTableOffset": "0", "commitLogOffset": "0"}
         store = cluster.brokers[0].services.store

@@ -1,7 +1,6 @@
-"""The broker as a whole: started in order, ended in order.
+"""The broker as a whole: its listener, its periodic jobs, and the order of start and stop.
 
-Knows the listener and the timers around the services. Refuses to know how a request is served: its way is server,
-handler, service, store.
+How a request is served is in the layers below: server, handler, service, store.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.config.lane_limits import lane_limits
@@ -23,6 +23,7 @@ from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.server import Server
 from rocketmq_py.server.access_control import AccessControl, AccessSettings
+from rocketmq_py.server.requests.dispatcher import Guard
 from rocketmq_py.server.tls import TlsSettings
 from rocketmq_py.store import FileSystem, StoreConfig
 
@@ -37,7 +38,7 @@ _FIRST_CLEAN_MS = 60_000
 _LIMITS_MS = 1_000
 _CATCH_UP_MS = 1_000
 _LAST_SECONDS = 3.0
-"""So long an orderly end waits at most for slaves to have the last of the log. A Java broker sleeps as long."""
+"""How long an orderly stop waits for slaves to copy the rest of the log. A Java broker sleeps as long."""
 _SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
           RequestCode.SEND_HALF_MESSAGES)  # fmt: skip
 
@@ -50,15 +51,15 @@ def wall_clock() -> int:
 class Broker:
     """A broker in this process.
 
-    After :meth:`start` it serves and is known to its name servers; :meth:`stop` ends it with everything on disk. It may
-    be started again then, on the same port.
+    :meth:`start` serves and registers at the name servers; :meth:`stop` leaves everything on disk. A stopped broker can
+    be started again, on the same port.
 
     :param config: see :class:`BrokerConfig`; port 0 picks a free port.
     :param store_config: see :class:`~rocketmq_py.store.StoreConfig`.
     :param clock: the time in milliseconds.
-    :param tls: how it speaks TLS; without, it does not.
-    :param access: who may do what; without, everybody everything.
-    :param fs: where its files are; this machine's by default.
+    :param tls: TLS settings; None serves plain connections only.
+    :param access: authentication and permissions; None opens the access file of the store with both switched off.
+    :param fs: the file system; the operating system's by default.
     """
 
     def __init__(
@@ -85,23 +86,23 @@ class Broker:
     def services(self) -> Services:
         """The parts of the running broker.
 
-        :raises ClosedError: it does not run.
+        :raises ClosedError: the broker is not running.
         """
         if self._services is None:
-            raise ClosedError(f"broker {self.config.broker_name} does not run: start it first")
+            raise ClosedError(f"broker {self.config.broker_name} is not running: start it first")
         return self._services
 
     @property
     def address(self) -> str:
-        """``ip:port`` as clients are told."""
+        """``ip:port`` as it is announced to clients."""
         ip = self.config.broker_ip1
         return f"[{ip}]:{self.port}" if ":" in ip else f"{ip}:{self.port}"
 
     async def start(self) -> None:
-        """Open the store, listen, register at the name servers.
+        """Open the store, listen, and register at the name servers.
 
-        :raises ConfigError: the port cannot be listened on, or a certificate cannot be used.
-        :raises StoreLocked: another process has the store.
+        :raises ConfigError: the port is not free, or a certificate cannot be used.
+        :raises StoreLocked: another process uses the store.
         :raises StoreCorrupt: the store contradicts itself or the configuration.
         """
         config = self.config
@@ -121,10 +122,10 @@ class Broker:
         services.open()
         server = Server(
             services.router(AccessHandlers(access)), host=config.bind_address, port=self.port,
-            after_read=services.store.settle,
+            after_read=services.store.commit_pending,
             on_hold=services.keep_hold, on_disconnect=services.disconnected,
             idle_timeout=config.server_channel_max_idle_time_seconds, full_lanes=services.full_lanes,
-            tls=self._tls, guard=access.admit if access.guards else None,
+            tls=self._tls, guard=self._guard(access, services),
         )  # fmt: skip
         self._limit(server)
         try:
@@ -142,7 +143,7 @@ class Broker:
         self._ticker.start()
         try:
             await services.registration.start()
-        except BaseException:  # told to stop while a name server did not answer
+        except BaseException:  # cancelled while a name server did not answer
             await self.stop()
             raise
         if services.role.is_slave:
@@ -153,17 +154,23 @@ class Broker:
             _log.warning("settings of Apache RocketMQ that have no effect here: %s", given)
         _log.info("broker %s (%s) serves at %s", config.broker_name, config.broker_cluster_name, self.address)
 
+    def _guard(self, access: AccessControl, services: Services) -> Guard | None:
+        """The check of every request; None without access control."""
+        if not access.guards:
+            return None
+        return partial(access.admit, record_permissions=services.record_permissions.required)
+
     def _limit(self, server: Server) -> None:
-        """Hold requests to the limits as they are set now."""
+        """Apply the current limits of requests to the server."""
         server.limit(lane_limits(self.config), self.config.os_page_cache_busy_time_out_mills)
 
     async def _listen_fast(self, server: Server) -> None:
-        """Listen two ports below too: clients' VIP channels and slaves go there. A picked port may do without."""
+        """Listen two ports below, too, for clients' VIP channels and slaves; optional if the port was picked."""
         try:
             await server.listen(self.port - 2)
         except ConfigError as e:
             if self.config.listen_port:
-                raise ConfigError(f"the fast port, two below the broker's: {e}") from e
+                raise ConfigError(f"the fast port, two below the broker's port: {e}") from e
             _log.info("no fast port: %s", e)
 
     def _jobs(self, services: Services) -> list[Job]:
@@ -185,11 +192,11 @@ class Broker:
         ]
 
     async def stop(self) -> None:
-        """Unregister, answer everybody who waits, and put everything on disk. Harmless when stopped already.
+        """Unregister, answer every request on hold, and write everything to disk. Does nothing if stopped already.
 
-        Slaves that are not far behind get the rest of the log, if they take it within three seconds. With
-        ``enable_shutdown_gracefully``, name servers hear before that nobody may write here any more, producers are sent
-        away, and slaves have what remains of ``shutdown_wait_time_seconds``; consumers are served meanwhile.
+        Slaves get up to three seconds to copy the rest of the log. With ``enable_shutdown_gracefully`` the broker first
+        withdraws its write permission at the name servers, sends producers to other brokers, and gives slaves what
+        remains of ``shutdown_wait_time_seconds``. Consumers are served meanwhile.
         """
         services, self._services = self._services, None
         if services is None or self._server is None or self._ticker is None:
@@ -200,7 +207,7 @@ class Broker:
             await self._ticker.stop()
             await services.slave_sync.stop()
             await services.membership.stop()
-            await services.remote_fetcher.stop()
+            await services.pop.remote_fetcher.stop()
             await services.acting.stop()
             await services.registration.stop()
             services.pull_request_hold.release()
@@ -213,8 +220,8 @@ class Broker:
         _log.info("broker %s has stopped", self.config.broker_name)
 
     async def _go_away(self, server: Server, services: Services) -> None:
-        """Send producers away, then let slaves have what these have sent; both together take a bounded time."""
-        _log.info("broker %s sends its producers away", self.config.broker_name)
+        """Send producers to other brokers, then let slaves copy the rest, within ``shutdown_wait_time_seconds``."""
+        _log.info("broker %s sends its producers to other brokers", self.config.broker_name)
         loop, seconds = asyncio.get_running_loop(), self.config.shutdown_wait_time_seconds
         end = loop.time() + seconds
         await services.registration.refuse_writes()
@@ -223,7 +230,7 @@ class Broker:
 
 
 def _free_port(host: str) -> int:
-    """A port nobody listens on. Messages carry the port, so the store must know it before the broker may listen."""
+    """A free port. Stored messages carry the port, so the store needs it before the broker listens."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.bind((host, 0))
         return int(probe.getsockname()[1])

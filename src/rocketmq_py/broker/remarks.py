@@ -1,4 +1,4 @@
-"""The words a broker refuses with: those of Apache RocketMQ, which clients print and people search for."""
+"""Remarks of refused requests, in the words of Apache RocketMQ, which clients print and people search for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ RETRY_TOPIC_MAX_LENGTH = 255
 
 
 def message_illegal(max_message_size: int) -> str:
-    """A message or its properties too large, or no message at all."""
+    """The body or the properties are too large, or the body is empty."""
     return (
         "the message is illegal, maybe msg body or properties length not matched. "
         f"msg body length limit {max_message_size}B, msg properties length limit 32KB."
@@ -22,7 +22,7 @@ TIMER_NOT_ENABLED = "accurate timer message is not enabled, timerWheelEnable is 
 
 
 def timer_congested(most: int) -> str:
-    """A time slot has as many messages as it may have."""
+    """The time slot holds its maximum of messages."""
     return (
         f"timer message is under flow control, max num limit is {2 * most} or the current value is greater than {most} "
         f"and less than {2 * most}, trigger random flow control"
@@ -30,7 +30,7 @@ def timer_congested(most: int) -> str:
 
 
 def timer_illegal(longest_ms: int) -> str:
-    """A delivery time too far away, or none; or one that is over, of a message that is to take another one out."""
+    """The delivery time is missing or too far away; or it is past, for a message that deletes another one."""
     return (
         f"timer message illegal, the delay time should not be bigger than the max delay {longest_ms}ms; or if set del "
         "msg, the delay time should be bigger than the current time"
@@ -38,41 +38,41 @@ def timer_illegal(longest_ms: int) -> str:
 
 
 def sending_forbidden(broker_ip: str) -> str:
-    """The broker takes no messages."""
+    """The broker has no write permission."""
     return f"the broker[{broker_ip}] sending message is forbidden"
 
 
 def transactions_forbidden(broker_ip: str) -> str:
-    """The broker takes no transactional messages."""
+    """The broker rejects transactional messages."""
     return f"the broker[{broker_ip}] sending transaction message is forbidden"
 
 
 TOO_FEW_REPLICAS = "in-sync replicas not enough"
-"""Fewer brokers have the log than a message is to be at."""
+"""Fewer replicas are in sync than a message must have."""
 
 PREPARED_BY_HALF = "the message is illegal: its sysFlag says that it is of a transaction, its properties lack TRAN_MSG"
 
 
 def no_topic_to_send(topic: str) -> str:
-    """A send to a topic that is not there and may not be created."""
+    """A send to a topic that does not exist and may not be created."""
     return f"topic[{topic}] not exist, apply first please!{FAQ}"
 
 
 def no_topic(topic: str) -> str:
-    """A pull from a topic that is not there."""
+    """A pull from a topic that does not exist."""
     return f"topic[{topic}] not exist, apply first please! {FAQ}"
 
 
 def no_filter(expression_type: str) -> str:
-    """A filter by something other than tags, which this broker is not set up for."""
+    """A filter by expression while ``enablePropertyFilter`` is off."""
     return f"The broker {NO_FILTER} {expression_type}"
 
 
 def no_group(group: str) -> str:
-    """A group that is not there and may not be created."""
+    """A consumer group that does not exist and may not be created."""
     return f"subscription group not exist, {group} {FAQ}"
 
 
 def no_subscription_group(group: str) -> str:
-    """A pop for a group that is not there and may not be created."""
+    """A pop of a consumer group that does not exist and may not be created."""
     return f"subscription group [{group}] does not exist, {FAQ}"

@@ -1,6 +1,6 @@
-"""How the broker is doing, in the words of Apache RocketMQ's tools (GET_BROKER_RUNTIME_INFO).
+"""The table of the request GET_BROKER_RUNTIME_INFO, under the keys that Apache RocketMQ's tools read.
 
-Knows the keys its tools read. What this broker has no equivalent of reads as that of a broker at rest.
+Keys this broker has no equivalent of have the value of an idle broker.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 
+from rocketmq_py.broker.cluster.role import Role
 from rocketmq_py.broker.config.live_settings import LiveSettings
-from rocketmq_py.broker.ha.role import Role
 from rocketmq_py.broker.stats import Stats, three_rates
 from rocketmq_py.broker.timer.delay_levels import DelayService
 from rocketmq_py.broker.timer.timers import RATE_MS, Timers
@@ -30,11 +30,11 @@ _NOT_MEASURED = {
     "putLatency99": "0.00", "putLatency999": "0.00", "putMessageDistributeTime": "null",
     "remainTransientStoreBufferNumbs": str(2**31 - 1),
 }  # fmt: skip
-"""What this broker has no equivalent of: thread pools, locks of the page cache, a buffer pool (none of it is short)."""
+"""Keys without an equivalent here: thread pools, page cache locks, a buffer pool."""
 
 
 class RuntimeInfo:
-    """Collects the table.
+    """Builds the runtime table.
 
     :param clock: the time in milliseconds.
     """
@@ -55,7 +55,7 @@ class RuntimeInfo:
         self._log_at_start = store.max_physical_offset
 
     def table(self) -> dict[str, str]:
-        """Every key with its value as text."""
+        """All keys with their values as text."""
         return {
             **_NOT_MEASURED,
             **self._identity(),
@@ -68,7 +68,7 @@ class RuntimeInfo:
 
     def _identity(self) -> dict[str, str]:
         return {
-            "brokerActive": "true" if self._role.acts or not self._role.is_slave else "false",
+            "brokerActive": "true" if self._role.is_acting or not self._role.is_slave else "false",
             "brokerVersionDesc": version_name(VERSION),
             "bootTimestamp": str(self.started_ms),
             "startAcceptSendRequestTimeStamp": self._settings.table()["startAcceptSendRequestTimeStamp"],
@@ -122,7 +122,7 @@ class RuntimeInfo:
         return pools
 
     def _schedule(self) -> dict[str, str]:
-        """``delivered,stored`` of each delay level in use."""
+        """``delivered,stored`` offsets of each delay level in use."""
         return {
             f"scheduleMessageOffset_{level}": (
                 f"{offset},{self._store.queue_range(names.SCHEDULE_TOPIC, queue_of(level))[1]}"
@@ -131,7 +131,7 @@ class RuntimeInfo:
         }
 
     def _waiting(self) -> dict[str, str]:
-        """How the delivery of timed messages is doing: seconds and messages behind, how many wait, rates."""
+        """Timed messages: seconds and messages behind, how many wait, rates."""
         timers = self._timers
         return {
             "timerReadBehind": str(timers.behind_ms // 1000),

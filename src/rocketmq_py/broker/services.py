@@ -1,7 +1,6 @@
-"""The broker's services put together: who needs whom.
+"""The map of the broker's parts: which part is built from which others, and which events go where.
 
-Knows the parts and how they are joined, no sockets: a request handed to the handlers of
-:meth:`Services.router` goes the whole way to the store and back. Refuses to know how any part works.
+No sockets here: a request given to the handlers of :meth:`Services.router` goes all the way to the store and back.
 """
 
 from __future__ import annotations
@@ -13,48 +12,47 @@ from functools import partial
 from pathlib import Path
 
 from rocketmq_py.broker.acting.acting_master import ActingMaster
-from rocketmq_py.broker.acting.escape_bridge import EscapeBridge
+from rocketmq_py.broker.acting.timer_escape import TimerEscape
 from rocketmq_py.broker.cluster.assignment import QueueAssignments
 from rocketmq_py.broker.cluster.clients import Clients
+from rocketmq_py.broker.cluster.escape_bridge import EscapeBridge
 from rocketmq_py.broker.cluster.membership import Membership
 from rocketmq_py.broker.cluster.registration import Registration
+from rocketmq_py.broker.cluster.role import Master, Role
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.config.live_settings import LiveSettings
 from rocketmq_py.broker.ha.pre_online import take_back
 from rocketmq_py.broker.ha.replication import Replication
-from rocketmq_py.broker.ha.role import Master, Role
 from rocketmq_py.broker.ha.slave_sync import SlaveSync, Tables
-from rocketmq_py.broker.handlers.admin import AdminHandlers
-from rocketmq_py.broker.handlers.assignment import AssignmentHandlers
-from rocketmq_py.broker.handlers.brokers import BrokerHandlers
-from rocketmq_py.broker.handlers.clients import ClientHandlers
+from rocketmq_py.broker.handlers.admin import AdminHandlers, BrokerHandlers
+from rocketmq_py.broker.handlers.clients import AssignmentHandlers, ClientHandlers
 from rocketmq_py.broker.handlers.groups import GroupHandlers
-from rocketmq_py.broker.handlers.offsets import OffsetHandlers
+from rocketmq_py.broker.handlers.messages import (
+    PullHandlers,
+    ReplyHandlers,
+    SendHandlers,
+    SlaveSendHandlers,
+    TransactionHandlers,
+)
+from rocketmq_py.broker.handlers.offsets import OffsetHandlers, ResetHandlers
 from rocketmq_py.broker.handlers.pop import PopHandlers
-from rocketmq_py.broker.handlers.pull import PullHandlers
 from rocketmq_py.broker.handlers.query import QueryHandlers
 from rocketmq_py.broker.handlers.relay import RelayHandlers
-from rocketmq_py.broker.handlers.replies import ReplyHandlers
-from rocketmq_py.broker.handlers.resets import ResetHandlers
-from rocketmq_py.broker.handlers.send import SendHandlers
-from rocketmq_py.broker.handlers.slave import SlaveSendHandlers
 from rocketmq_py.broker.handlers.statistics import StatisticsHandlers
 from rocketmq_py.broker.handlers.timers import TimerHandlers
 from rocketmq_py.broker.handlers.topics import TopicHandlers
-from rocketmq_py.broker.handlers.transactions import TransactionHandlers
 from rocketmq_py.broker.metadata.file_saver import ConfigFileSaver
 from rocketmq_py.broker.metadata.filters import ConsumerFilters
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.metadata.request_modes import RequestModes
 from rocketmq_py.broker.metadata.topics import TopicConfigs
-from rocketmq_py.broker.pop.parts import PopParts
-from rocketmq_py.broker.pop.remote_fetch import RemoteFetcher
 from rocketmq_py.broker.pop.services import PopServices
 from rocketmq_py.broker.pop.slave import SlaveReviveLog
 from rocketmq_py.broker.pull.pull import PullService
 from rocketmq_py.broker.pull.pull_request_hold import PullRequestHoldService
 from rocketmq_py.broker.pull.slave_pull import SlavePullService
+from rocketmq_py.broker.record_permissions import RecordPermissions
 from rocketmq_py.broker.runtime_info import RuntimeInfo
 from rocketmq_py.broker.send.ack_waiter import ACK_WAIT, AckWaiter, WaitingSends
 from rocketmq_py.broker.send.message_properties import PropertyWriter
@@ -65,13 +63,12 @@ from rocketmq_py.broker.send.send_message_back import SendBackService
 from rocketmq_py.broker.send.send_validation import SendTargets
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.broker.timer.delay_levels import DelayService
-from rocketmq_py.broker.timer.escape import TimerEscape
 from rocketmq_py.broker.timer.recall import RecallService
 from rocketmq_py.broker.timer.slave_timers import SlaveTimers
 from rocketmq_py.broker.timer.timer_metrics import TimerMetrics
 from rocketmq_py.broker.timer.timers import Timers
 from rocketmq_py.broker.transaction.check import TransactionCheck
-from rocketmq_py.broker.transaction.half_messages import RecentHalves
+from rocketmq_py.broker.transaction.half_messages import HalfMessageCache
 from rocketmq_py.broker.transaction.transactions import Transactions
 from rocketmq_py.core.broker.lock_table import LockTable
 from rocketmq_py.core.pop.long_polling import PollKey
@@ -80,6 +77,7 @@ from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.pop_checkpoint import revive_topic
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.server import Hold, Peer, Responder, Router
+from rocketmq_py.server.sliced_work import SlicedWork
 from rocketmq_py.store import Arrival, FileSystem, MessageStore, OsFileSystem, StoreConfig
 from rocketmq_py.store.config.config_files import ConfigFile
 from rocketmq_py.store.config.config_journal import JournaledFile
@@ -87,15 +85,17 @@ from rocketmq_py.store.settings import delay_levels
 from rocketmq_py.wire.ids import UniqueKeys
 from rocketmq_py.wire.record import pack_host
 
+CallSoon = Callable[[Callable[[], None]], object]
+
 
 class Services:
-    """Everything of a broker but its listener and its timers.
+    """All parts of a broker except its listener and its periodic jobs.
 
-    :param port: where the broker listens; part of every message it stores.
+    :param port: the port that the broker listens on; it is part of every stored message.
     :param clock: the time in milliseconds.
     :param call_soon: runs a callback in the next turn of the event loop.
-    :param new_rpc_client: makes the connections to other servers.
-    :param fs: where its files are.
+    :param new_rpc_client: creates a client for requests to other servers.
+    :param fs: the file system.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Services:
         store_config: StoreConfig,
         port: int,
         clock: Callable[[], int],
-        call_soon: Callable[[Callable[[], None]], object],
+        call_soon: CallSoon,
         new_rpc_client: Callable[[], RpcClient] = RpcClient,
         fs: FileSystem | None = None,
     ) -> None:
@@ -113,18 +113,26 @@ class Services:
         self._new_rpc_client = new_rpc_client
         self._store_config = store_config
         self._clock = clock
+        self._call_soon = call_soon
+        self.slices = SlicedWork(call_soon)
         self.address = f"[{config.broker_ip1}]:{port}" if ":" in config.broker_ip1 else f"{config.broker_ip1}:{port}"
-        store_host = pack_host(config.broker_ip1, port)
+        self._store_host = pack_host(config.broker_ip1, port)
         self.store = MessageStore(
-            config.store_root, store_config, store_host=store_host, fs=self._fs, clock=clock,
+            config.store_root, store_config, store_host=self._store_host, fs=self._fs, clock=clock,
             is_batched=self._has_batch_queues, is_slave=config.is_slave,
         )  # fmt: skip
         self.saver = ConfigFileSaver()
         self.settings = LiveSettings(config, store_config, port, clock)
         self.role = Role(config, port)
         self.replication = Replication(config, self.store, self.role, self.address, clock)
+        self.record_permissions = RecordPermissions(self.store, config.broker_cluster_name)
         self._make_tables()
-        self._make_paths(store_host, call_soon)
+        self._make_timers()
+        self._make_send_path()
+        self._make_pull_path()
+        self._make_transactions()
+        self._make_pop()
+        self._make_cluster()
 
     def _has_batch_queues(self, topic: str) -> bool:
         return self.topics.has_batch_queues(topic)
@@ -136,89 +144,94 @@ class Services:
         return self._config.store_root / "config" / name
 
     def _make_tables(self) -> None:
-        config, clock = self._config, self._clock
-        self.topics = TopicConfigs(JournaledFile(self._path("topics.json"), self._fs), config, clock)
+        config, clock, save = self._config, self._clock, self.saver.save
+        topics = JournaledFile(self._path("topics.json"), self._fs)
+        self.topics = TopicConfigs(topics, config, clock, self._topics_changed)
         self.groups = SubscriptionGroups(JournaledFile(self._path("subscriptionGroup.json"), self._fs), config, clock)
         step = config.consumer_offset_update_version_step
-        self.offsets = ConsumerOffsets(self._file("consumerOffset.json"), step, clock, self.saver.save)
+        self.offsets = ConsumerOffsets(self._file("consumerOffset.json"), step, clock, save, self._offset_reset)
         keep_ms = config.filter_data_clean_time_span
-        self.filters = ConsumerFilters(self._file("consumerFilter.json"), keep_ms, clock, self.saver.save)
-        self.clients = Clients(config, self.topics, self.groups, self.filters, clock)
+        self.filters = ConsumerFilters(self._file("consumerFilter.json"), keep_ms, clock, save)
+        self.modes = RequestModes(self._file("messageRequestMode.json"), config, self.topics, self.groups)
+        self.clients = Clients(config, self.topics, self.groups, self.filters, clock, self.slices)
         self.locks = LockTable()
         self.stats = Stats(clock(), config.broker_cluster_name, self.topics.is_system)
         self.registration = Registration(config, self.topics, self._new_rpc_client(), self.address, self.role)
 
-    def _make_paths(self, store_host: bytes, call_soon: Callable[[Callable[[], None]], object]) -> None:
-        config, clock, store, topics, groups = self._config, self._clock, self.store, self.topics, self.groups
+    def _make_timers(self) -> None:
+        config, clock, store, save = self._config, self._clock, self.store, self.saver.save
         levels = DelayLevels(delay_levels(self._store_config.message_delay_level))
         step = config.delay_offset_update_version_step
-        self.delay = DelayService(store, levels, self._file("delayOffset.json"), step, clock, self.saver.save)
-        metrics = TimerMetrics(self._file("timermetrics"), clock, self.saver.save)
-        make_timers = SlaveTimers if self.role.is_slave else Timers
+        self.delay = DelayService(store, levels, self._file("delayOffset.json"), step, clock, save)
+        metrics = TimerMetrics(self._file("timermetrics"), clock, save)
+        make = SlaveTimers if self.role.is_slave else Timers
         revive = revive_topic(config.broker_cluster_name)
-        self.timers: Timers = make_timers(store, self.delay, metrics, revive, self._fs, clock)
-        keys = UniqueKeys(store_host[:-4], os.getpid(), random.getrandbits(32))
+        self.timers: Timers = make(store, self.delay, metrics, revive, self._fs, clock)
+
+    def _make_send_path(self) -> None:
+        config, clock, store = self._config, self._clock, self.store
+        keys = UniqueKeys(self._store_host[:-4], os.getpid(), random.getrandbits(32))
         property_writer = PropertyWriter(
             config.region_id, config.trace_on, config.broker_cluster_name, lambda: keys.next(clock())
         )
-        retries = RetryTopics(topics, groups, self.locks, clock)
-        halves = RecentHalves()
-        ack_waiter = AckWaiter.of(store, config, self.replication.slaves_wanted, clock)
-        targets = SendTargets(config, topics, clock)
+        retries = RetryTopics(self.topics, self.groups, self.locks, clock)
+        self._halves = HalfMessageCache()
+        self._ack_waiter = AckWaiter.of(store, config, self.replication.slaves_wanted, clock)
+        self.waiting_sends = WaitingSends(store, config, clock, self.replication.master.acknowledged_offset)
+        self.replication.master.add_progress_listener(self.waiting_sends.release)
         self.sender = SendService(
-            config, store, targets, self.timers.redirect, property_writer, retries, halves, store_host, ack_waiter
+            config, store, SendTargets(config, self.topics, clock), self.timers.redirect, property_writer, retries,
+            self._halves, self._store_host, self._ack_waiter,
+        )  # fmt: skip
+        self.reply_service = ReplyService(
+            config, store, self.sender, self.clients, self._store_host, self.address, clock, self._ack_waiter
         )
+
+    def _make_pull_path(self) -> None:
+        config, store = self._config, self.store
         make = partial(SlavePullService, self.role) if self.role.is_slave else PullService
         self.pull_service = make(
-            config, store, topics, groups, self.offsets, self.clients, self.filters, self.stats, clock
+            config, store, self.topics, self.groups, self.offsets, self.clients, self.filters, self.stats, self._clock
         )
         self.pull_request_hold = PullRequestHoldService(
-            self.pull_service, store, call_soon, lambda: config.pull_thread_pool_queue_capacity
-        )
-        self.waiting_sends = WaitingSends(store, config, clock, self.replication.master.acknowledged)
-        self.replication.master.on_progress = self.waiting_sends.release
-        self.reply_service = ReplyService(
-            config, store, self.sender, self.clients, store_host, self.address, clock, ack_waiter
-        )
-        self._make_transactions(store_host, halves, call_soon)
-        parts = PopParts(config, store, topics, groups, self.offsets, self.stats, store_host, clock, ack_waiter)
-        self.pop = PopServices(parts, self.offsets, self.role, call_soon, self.keep_hold, self.saver.save)
-        self.role.watch_acting(self.pop.acts)
-        self.modes = RequestModes(self._file("messageRequestMode.json"), config, topics, groups)
-        self.route_client = self._new_rpc_client()
-        tables = Tables(topics, groups, self.offsets, self.delay, self.modes, self.timers)
-        self.membership = Membership(config, self.role, self._new_rpc_client(), self.address, self.registration.renew)
-        self._make_acting()
-        self.slave_sync = SlaveSync(
-            config, self.role, tables, self._new_rpc_client(), self.address, self.registration.renew
+            self.pull_service, store, self.slices, lambda: config.pull_thread_pool_queue_capacity
         )
 
-    def _make_acting(self) -> None:
-        config, clock, timers = self._config, self._clock, None
-        escape = EscapeBridge(config, self._new_rpc_client(), clock)
-        self.remote_fetcher = RemoteFetcher(config, escape, self.pop)
-        self.pop.reviver.elsewhere = self.remote_fetcher.take
-        if isinstance(self.timers, SlaveTimers) and isinstance(self.pop.log, SlaveReviveLog):
-            timers = TimerEscape(self.timers, escape, self.pop.log, clock)
-        self.acting = ActingMaster(
-            config, escape, self.delay, self.transactions, self.transaction_check, self.pop, self.remote_fetcher,
-            timers, clock,
-        )  # fmt: skip
-        self.acting.watch(self.role)
-
-    def _make_transactions(
-        self, store_host: bytes, halves: RecentHalves, call_soon: Callable[[Callable[[], None]], object]
-    ) -> None:
+    def _make_transactions(self) -> None:
         config, store, clock = self._config, self.store, self._clock
         self.transactions = Transactions(
-            config, store, self.offsets, halves, self.timers.redirect, store_host, clock, call_soon
+            config, store, self.offsets, self._halves, self.timers.redirect, self._store_host, clock, self._call_soon
         )
         self.transaction_check = TransactionCheck(
-            config, store, self.topics, self.offsets, self.clients, self.transactions, store_host, clock
+            config, store, self.topics, self.offsets, self.clients, self.transactions, self._store_host, clock
         )
 
+    def _make_pop(self) -> None:
+        self.escape = EscapeBridge(self._config, self._new_rpc_client(), self._clock)
+        self.pop = PopServices(
+            config=self._config, store=self.store, topics=self.topics, groups=self.groups, offsets=self.offsets,
+            stats=self.stats, store_host=self._store_host, clock=self._clock, ack_waiter=self._ack_waiter,
+            role=self.role, escape=self.escape, call_soon=self._call_soon, hold=self.keep_hold, save=self.saver.save,
+        )  # fmt: skip
+        self.role.add_acting_listener(self.pop.acting_changed)
+
+    def _make_cluster(self) -> None:
+        """The parts that send requests to other brokers and to name servers."""
+        config, clock, register_again = self._config, self._clock, self.registration.renew
+        self.route_client = self._new_rpc_client()
+        self.membership = Membership(config, self.role, self._new_rpc_client(), self.address, register_again)
+        timers = None
+        if isinstance(self.timers, SlaveTimers) and isinstance(self.pop.revive_log, SlaveReviveLog):
+            timers = TimerEscape(self.timers, self.escape, self.pop.revive_log, clock)
+        self.acting = ActingMaster(
+            config, self.escape, self.delay, self.transactions, self.transaction_check, self.pop, timers, clock
+        )
+        self.acting.watch(self.role)
+        tables = Tables(self.topics, self.groups, self.offsets, self.delay, self.modes, self.timers)
+        self.slave_sync = SlaveSync(config, self.role, tables, self._new_rpc_client(), self.address, register_again)
+
     def router(self, *others: object) -> Router:
-        """The handlers of all requests this broker understands, ``others`` among them."""
+        """A router with the handlers of all requests of this broker, and with ``others``."""
         config, store, stats = self._config, self.store, self.stats
         runtime = RuntimeInfo(self.settings, self.role, store, stats, self.delay, self.timers, self._clock)
         return Router(
@@ -261,11 +274,12 @@ class Services:
     # -- life
 
     def open(self) -> None:
-        """Open the store and load what it holds.
+        """Open the store and load the tables.
 
-        :raises StoreLocked: another process has it. :raises StoreCorrupt: it contradicts itself or the configuration.
+        :raises StoreLocked: another process uses the store.
+        :raises StoreCorrupt: the store contradicts itself or the configuration.
         """
-        self.topics.read_file()  # recovery must know of which kind the queues of a topic are
+        self.topics.read_file()  # recovery needs the type of the queues of each topic
         self.store.open()
         messages_end = self.store.max_physical_offset
         try:
@@ -277,23 +291,21 @@ class Services:
         except BaseException:
             self.store.close()
             raise
-        self.topics.on_change = self._topics_changed
         self.settings.on_change = self._settings_changed
-        self.offsets.on_reset = self._reset
         self.store.on_arrival = self._arrived_at_slave if self.role.is_slave else self._arrived
-        self.role.watch(self._master_is)
+        self.role.add_master_listener(self._master_is)
         self.replication.open()
 
     async def take_back(self) -> None:
-        """A master that starts goes on where a slave that has acted for it has come to."""
+        """Continue, as a starting master, where the slave that acted for it has got to."""
         if self.role.is_slave or not self._config.enable_slave_acting_master:
             return
         if await take_back(self.membership, self.route_client, self.offsets, self.delay, self.timers):
             self.transactions.load()
-            self.pop.log.reload()
+            self.pop.revive_log.reload()
 
     def tick_store(self) -> None:
-        """Due several times a second: flushing, the index, transactions."""
+        """Flush, write the index, and check transactions; called several times a second."""
         now = self._clock()
         self.store.tick(now)
         if self.role.is_slave:
@@ -302,36 +314,37 @@ class Services:
         self.transaction_check.tick(now)
 
     def tick_delays(self) -> bool:
-        """Due several times a second: messages whose delay is over. Whether there are more."""
+        """Deliver messages whose delay level is due; True if there are more. Called several times a second."""
         return not self.role.is_slave and self.delay.deliver(self._clock())
 
     def tick_timers(self) -> bool:
-        """Due many times a second: messages whose time comes. Whether there are more."""
+        """Deliver timed messages that are due; True if there are more. Called many times a second."""
         return self.timers.tick(self._clock())
 
     def clean_store(self) -> None:
-        """Due every few seconds: expired files, and whether the disk has room."""
+        """Delete expired files and check the disk space; called every few seconds."""
         self.store.clean(self._clock())
         self.timers.clean()
 
     def catch_up(self) -> None:
-        """Due every second: tables that change in small steps, written as a whole when a burst of changes is over."""
+        """Write journaled tables as a whole after a burst of changes; called every second."""
         self.topics.catch_up()
         self.groups.catch_up()
 
     def tick_clients(self) -> None:
-        """Due several times a second: pulls whose time is up, samples of what went in and out."""
+        """Answer requests on hold that timed out, and sample the counters; called several times a second."""
         now = self._clock()
         self.pull_request_hold.expire(now)
+        self.clients.tick(now)
         self.pop.tick(now, revives=not self.role.is_slave)
         self.stats.tick(now)
 
     def sweep(self) -> None:
-        """Due every few seconds: pulls that missed an arrival."""
-        self.pull_request_hold.sweep(self._clock())
+        """Wake pulls that missed an arrival; called every few seconds."""
+        self.pull_request_hold.sweep()
 
     def close(self) -> None:
-        """Put everything on disk and close the store."""
+        """Write everything to disk and close the store."""
         try:
             self.transactions.close()
             self.transaction_check.close()
@@ -347,43 +360,43 @@ class Services:
             self.saver.close()
             self.store.close()
 
-    # -- who hears of what
+    # -- events
 
     def keep_hold(self, hold: Hold, responder: Responder) -> None:
-        """A handler wants to answer later."""
+        """Hold a request until it can be answered."""
         if hold.key == ACK_WAIT:
             self.waiting_sends.keep(hold, responder)
         elif isinstance(hold.key, PollKey):
-            self.pop.keep(hold, responder)
+            self.pop.hold_request(hold, responder)
         else:
             self.pull_request_hold.keep(hold, responder)
 
     def full_lanes(self) -> tuple[str, ...]:
-        """The kinds of request of which no more can be taken for now."""
+        """The lanes whose requests are refused for now, because too many wait."""
         return ("send",) if len(self.waiting_sends) >= self._config.send_thread_pool_queue_capacity else ()
 
     def disconnected(self, peer: Peer) -> None:
-        """A connection is gone."""
-        self.pull_request_hold.forget(peer)
-        self.pop.forget(peer)
+        """Drop everything that belongs to a closed connection."""
+        self.pull_request_hold.disconnected(peer)
+        self.pop.disconnected(peer)
         self.clients.disconnected(peer)
 
     def _topics_changed(self, changed: list[TopicConfig]) -> None:
         self.sender.targets.known.clear()
-        self.registration.changed(changed)
+        self.registration.topics_changed(changed)
 
-    def _reset(self, group: str, topic: str, queue_id: int) -> None:
+    def _offset_reset(self, group: str, topic: str, queue_id: int) -> None:
         self.pull_request_hold.reset(group, topic, queue_id)
-        self.pop.reset(group, topic, queue_id)
+        self.pop.offset_reset(group, topic, queue_id)
 
     def _master_is(self, master: Master) -> None:
-        """Readers who wait at a slave go back to a master that is there again."""
+        """Send the consumers on hold at a slave back to a master that is back."""
         if master.address is not None:
             self.pull_request_hold.wake_all()
 
     def _settings_changed(self, keys: frozenset[str]) -> None:
-        """Let what was remembered under the old settings go; name servers hear of another permission at once."""
-        self.store.take_limits()
+        """Apply changed settings; another permission is registered at the name servers at once."""
+        self.store.reload_limits()
         self.sender.apply_settings()
         if "brokerPermission" in keys:
             self.topics.announce_all()

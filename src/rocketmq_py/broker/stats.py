@@ -1,7 +1,7 @@
-"""How much goes in and out, for those who ask: totals and rates of the broker, its topics and groups.
+"""Counters of messages in and out: totals and rates of the broker, its topics and its consumer groups.
 
-Knows the names Apache RocketMQ gives its counters (BrokerStatsManager) and what each counts. Counting is cheap and does
-not touch the send path: what arrived is told by the store once per settle.
+Names and meanings of the counters are Apache RocketMQ's (BrokerStatsManager). The send path does not count: the store
+reports arrivals once per read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SENT_BACK_NUMS, SENT_BACK_TO_DLQ_TIMES = "SNDBCK_PUT_NUMS", "SNDBCK2DLQ_TIMES"
 
 
 class Meter:
-    """A growing count and its recent past."""
+    """A growing count with samples of its recent past."""
 
     __slots__ = ("_samples", "count")
 
@@ -40,7 +40,7 @@ class Meter:
         self._samples.append((now_ms, self.count))
 
     def rate(self, window_ms: int) -> float:
-        """Per second over the last ``window_ms``, as far as samples reach."""
+        """The rate per second over the last ``window_ms``, or over the time that samples cover."""
         if len(self._samples) < 2:
             return 0.0
         last_ms, last = self._samples[-1]
@@ -49,7 +49,7 @@ class Meter:
 
 
 class Day:
-    """A counter as it was at midnight, and at the midnight before."""
+    """A counter's values at the last two midnights."""
 
     def __init__(self, counter: StatsItem) -> None:
         self.yesterday_morning = 0
@@ -65,7 +65,7 @@ class Day:
 
 
 class _Flow(NamedTuple):
-    """The counters of messages on one way: how many, and how many bytes."""
+    """The counters of one direction: messages and bytes."""
 
     nums: StatsItem
     size: StatsItem
@@ -76,8 +76,8 @@ class Stats:
     """The broker's counters.
 
     :param now_ms: when the broker started.
-    :param cluster: its name is the key of the counters of the broker as a whole.
-    :param is_system: whether a topic belongs to the broker itself; totals of a day leave such topics out.
+    :param cluster: the cluster's name, which is the key of the broker's own counters.
+    :param is_system: whether a topic is a system topic; daily totals leave these out.
     """
 
     def __init__(self, now_ms: int, cluster: str, is_system: Callable[[str], bool]) -> None:
@@ -91,7 +91,7 @@ class Stats:
         self._clock = StatsClock(now_ms)
         self._items: dict[tuple[str, str], StatsItem] = {}
         self._keys: TopicGroupIndex[tuple[str, str]] = TopicGroupIndex()
-        """Those of the items that are about a topic or a group."""
+        """Keys of the items about a topic or a group."""
         self._puts: dict[str, _Flow] = {}
         self._gets: dict[tuple[str, str], _Flow] = {}
         self._all_puts, self._user_puts = self._totals(BROKER_PUT_NUMS, BROKER_PUT_NUMS_OF_USERS)
@@ -107,7 +107,7 @@ class Stats:
     # -- counting
 
     def arrived(self, arrivals: Iterable[Arrival]) -> None:
-        """Messages have been stored."""
+        """Count stored messages."""
         total = of_users = 0
         for arrival in arrivals:
             count = arrival.next_offset - arrival.queue_offset
@@ -126,7 +126,10 @@ class Stats:
         self._user_puts.times += 1
 
     def pulled(self, group: str, topic: str, count: int, size: int) -> None:
-        """A pull has been answered with messages."""
+        """Count a pull that was answered with messages.
+
+        :param size: bytes of the messages.
+        """
         flow = self._gets.get((group, topic)) or self._get_flow(group, topic)
         flow.nums.value += count
         flow.nums.times += 1
@@ -141,11 +144,14 @@ class Stats:
             self._user_gets.times += 1
 
     def missed(self) -> None:
-        """A pull has been answered without messages."""
+        """Count a pull that was answered without messages."""
         self.pulls_missed.count += 1
 
     def sent_back(self, group: str, topic: str, *, dead: bool) -> None:
-        """A consumer has given a message back; ``dead`` if it went to the dead letters."""
+        """Count a message that a consumer sent back.
+
+        :param dead: it went to the dead-letter topic.
+        """
         for name in (SENT_BACK_NUMS, SENT_BACK_TO_DLQ_TIMES) if dead else (SENT_BACK_NUMS,):
             item = self.item(name, f"{topic}@{group}")
             item.value += 1
@@ -162,7 +168,7 @@ class Stats:
         return flow
 
     def item(self, name: str, key: str) -> StatsItem:
-        """A counter, made when there is none yet."""
+        """The counter of a name and key, created when missing."""
         found = self._items.get((name, key))
         if found is None:
             found = self._items[name, key] = StatsItem(self._clock)
@@ -172,13 +178,13 @@ class Stats:
         return found
 
     def find(self, name: str, key: str) -> StatsItem | None:
-        """A counter, if anything has been counted under its name."""
+        """The counter of a name and key; None if nothing was counted."""
         return self._items.get((name, key))
 
     # -- time
 
     def tick(self, now_ms: int) -> None:
-        """Take samples when it is time to. Call it at least every second."""
+        """Take samples if a second has passed since the last ones. Call it at least every second."""
         if now_ms < self._next_sample:
             return
         self._next_sample = now_ms + _SAMPLE_MS
@@ -190,27 +196,27 @@ class Stats:
             self.put_day.begin()
             self.got_day.begin()
 
-    # -- asking
+    # -- queries
 
     def topic_rate(self, topic: str) -> float:
-        """Messages a second sent to a topic during the last minute."""
+        """Messages per second sent to a topic during the last minute."""
         item = self.find(TOPIC_PUT_NUMS, topic)
         return item.snapshot(MINUTE).tps if item else 0.0
 
     def group_rate(self, group: str, topic: str) -> float:
-        """Messages a second a group pulled from a topic during the last minute."""
+        """Messages per second that a group pulled from a topic during the last minute."""
         item = self.find(GROUP_GET_NUMS, f"{topic}@{group}")
         return item.snapshot(MINUTE).tps if item else 0.0
 
     def remove_topic(self, topic: str) -> None:
-        """A topic is gone."""
+        """Drop the counters of a deleted topic."""
         self._puts.pop(topic, None)
         for key, group in self._keys.take_topic(topic).items():
             del self._items[key]
             self._gets.pop((group, topic), None)
 
     def remove_group(self, group: str) -> None:
-        """A group is gone."""
+        """Drop the counters of a deleted group."""
         for key, topic in self._keys.take_group(group).items():
             del self._items[key]
             self._gets.pop((group, topic), None)

@@ -1,4 +1,4 @@
-"""Work that is due again and again, done in the event loop by one task."""
+"""Periodic jobs, run in the event loop by one task."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _log = logging.getLogger(__name__)
 
 
 class Job(NamedTuple):
-    """Something to do every so many milliseconds, first after ``first_ms`` if given; it must not block.
+    """A function to run every ``interval_ms``, first after ``first_ms`` if given. It must not block.
 
-    One that returns True has more to do, and goes on in the next turn of the loop.
+    If it returns True it has more to do and runs again in the next turn of the loop.
     """
 
     interval_ms: int
@@ -25,7 +25,7 @@ class Job(NamedTuple):
 
 
 class Ticker:
-    """Runs jobs. One that fails is logged, once until it works again, and runs again when it is due next."""
+    """Runs jobs. A failing job is logged once until it succeeds again, and keeps its interval."""
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self._jobs = jobs
@@ -33,11 +33,11 @@ class Ticker:
         self._failing: set[int] = set()
 
     def start(self) -> None:
-        """Begin; each job runs first when its interval or its ``first_ms`` has passed."""
+        """Start; each job first runs after its ``first_ms``, or else after its interval."""
         self._work.start(self._run())
 
     async def stop(self) -> None:
-        """End. Harmless when ended already."""
+        """Stop. Does nothing if stopped already."""
         await self._work.stop()
 
     async def _run(self) -> None:
@@ -54,15 +54,15 @@ class Ticker:
                         due[index] = now
 
     def _run_guarded(self, index: int, job: Job) -> bool:
-        """Runs a job; whether it has more to do."""
+        """Run a job; True if it has more to do."""
         name = getattr(job.run, "__qualname__", job.run)
         has_more = False
         try:
             has_more = job.run() is True
-        except Exception as e:  # noqa: BLE001 - the other jobs, and this one's next turn, must go on
+        except Exception as e:  # noqa: BLE001 - the other jobs, and the next run of this one, must go on
             if index not in self._failing:
                 self._failing.add(index)
-                fault = None if isinstance(e, OSError | RocketMQError) else e  # a disk that fails is no bug
+                fault = None if isinstance(e, OSError | RocketMQError) else e  # a failing disk needs no traceback
                 _log.error("the periodic job %s failed and is tried again: %s", name, e, exc_info=fault)
         else:
             if index in self._failing:

@@ -1,4 +1,4 @@
-"""A broker without sockets: frames go in where a connection would put them, answers come out as commands."""
+"""A broker without sockets: takes frames as from a connection, and returns answers as commands."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class InProcess:
         self.services = Services(settings, StoreConfig(**SMALL | (store or {})), 10911, self.clock, self._soon.append)
         self.services.open()
         self.dispatcher = Dispatcher(
-            self.services.router(), after_read=self.services.store.settle, on_hold=self.services.keep_hold
+            self.services.router(), after_read=self.services.store.commit_pending, on_hold=self.services.keep_hold
         )
         self._clients = 0
 

@@ -1,4 +1,4 @@
-"""Requests as tests make them: the fields that matter are given, the others are those of a plain client."""
+"""Builds requests: tests give the fields that matter, the others have a plain client's values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Disks that refuse, records that are damaged, jobs that fail: named, and survived."""
+"""Failing disks, damaged records and failing jobs are reported, and the broker goes on."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def refuse(*_: object) -> None:
     raise StoreNotWritable("the disk is full")
 
 
-def test_a_store_that_refuses_is_told_to_the_sender_and_reads_go_on(
+def test_a_store_that_refuses_writes_fails_sends_and_serves_reads(
     running: InProcess, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.ask(Code.SEND_MESSAGE_V2, send(), b"body")
@@ -50,7 +50,7 @@ def test_a_full_disk_refuses_messages_until_it_has_room(
     assert client.ask(Code.SEND_MESSAGE_V2, send(), b"body").code == 0
 
 
-def test_delayed_messages_wait_for_a_store_that_refuses(
+def test_delayed_messages_wait_while_the_store_refuses_writes(
     running: InProcess, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     client.ask(Code.SEND_MESSAGE_V2, send(properties={"DELAY": "1"}), b"body")
@@ -58,7 +58,7 @@ def test_delayed_messages_wait_for_a_store_that_refuses(
         patched.setattr(running.services.store, "append", refuse)
         running.turn(2_000)
         running.turn(100)
-    assert caplog.text.count("delayed messages wait, the store refuses them: the disk is full") == 1
+    assert caplog.text.count("delayed messages wait, the store refuses writes: the disk is full") == 1
     assert running.services.store.queue_range("t", 0) == (0, 0)
     running.turn(100)
     assert running.services.store.queue_range("t", 0) == (0, 1)
@@ -93,19 +93,17 @@ def test_a_delayed_message_without_a_real_topic_is_dropped(
     client.ask(Code.SEND_MESSAGE_V2, send(properties={"DELAY": "1"}), b"delayed")
     monkeypatch.setattr(running.services.store, "message_at", lambda *_: plain)
     running.turn(1_000)
-    assert "has no real topic and is dropped" in caplog.text
+    assert "has no valid real topic" in caplog.text
     assert _bodies(running) == [b"body"]
 
 
 @pytest.mark.parametrize("raw", [b"", b"short", bytes(200)])
-def test_what_is_no_record(raw: bytes) -> None:
+def test_bytes_that_are_no_record_are_refused(raw: bytes) -> None:
     with pytest.raises(CorruptRecord):
         read_stored(raw)
 
 
-def test_a_held_pull_that_breaks_the_broker_is_answered_all_the_same(
-    running: InProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_held_pull_that_raises_is_answered_with_an_error(running: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     clients = [running.connect() for _ in range(2)]
     clients[0].ask(Code.SEND_MESSAGE_V2, send(), b"body")
     for client in clients:
@@ -151,7 +149,7 @@ def test_a_job_that_fails_is_logged_and_runs_again(caplog: pytest.LogCaptureFixt
     assert caplog.records[0].exc_info
 
 
-def test_a_job_the_disk_keeps_from_working_is_told_without_a_traceback_and_when_it_works_again(
+def test_a_job_that_fails_on_the_disk_is_logged_without_a_traceback_until_it_works_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     turns: list[int] = []
@@ -178,7 +176,7 @@ def test_a_job_the_disk_keeps_from_working_is_told_without_a_traceback_and_when_
     assert second.getMessage().endswith("save works again")
 
 
-def test_a_job_may_have_a_first_turn_of_its_own() -> None:
+def test_a_job_may_have_its_own_first_interval() -> None:
     turns: list[str] = []
 
     async def scenario() -> None:
@@ -212,7 +210,7 @@ class Disk:
             raise OSError("no space")
 
 
-def test_a_file_that_cannot_be_written_is_told_once_and_when_it_can(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_file_that_cannot_be_written_is_logged_once_and_again_when_it_can(caplog: pytest.LogCaptureFixture) -> None:
     disk, saver = Disk(), ConfigFileSaver()
     for full in (False, True, True, False, False):
         saver.wait()

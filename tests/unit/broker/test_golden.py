@@ -1,4 +1,4 @@
-"""A Java broker's requests put to ours, on the Java broker's own store: the answers must be the Java broker's."""
+"""Recorded requests to a Java broker, repeated on a copy of its store, get the same answers."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_answers_without_a_body(java: InProcess, name: str) -> None:
     assert same_remark(ours, theirs)
 
 
-def test_a_pull_gives_the_very_bytes_java_gave(java: InProcess) -> None:
+def test_a_pull_returns_the_same_bytes_as_java(java: InProcess) -> None:
     client = java.connect()
     register(client)
     ours, theirs = replay(client, "pull_found")
@@ -92,7 +92,7 @@ def test_a_pull_gives_the_very_bytes_java_gave(java: InProcess) -> None:
 
 
 @pytest.mark.parametrize("name", ["topic_config", "consume_stats", "topic_stats", "delay_offset_all"])
-def test_tables_say_the_same(java: InProcess, name: str) -> None:
+def test_tables_equal_java_s(java: InProcess, name: str) -> None:
     ours, theirs = replay(java.connect(), name)
     mine, wanted = body(ours), body(theirs)
     for rates in ("topicPutTps", "consumeTps"):
@@ -155,7 +155,7 @@ def test_stored_properties_are_those_java_stores(java: InProcess) -> None:
     )  # fmt: skip
 
 
-def test_a_failed_message_takes_the_way_java_sends_it(java: InProcess) -> None:
+def test_a_failed_message_is_stored_as_java_stores_it(java: InProcess) -> None:
     """Sent back, it waits; delivered, its properties are those of the message Java delivered."""
     ours, theirs = replay(java.connect(), "send_back")
     assert (ours.code, ours.ext, ours.remark) == (theirs.code, theirs.ext, theirs.remark)

@@ -1,4 +1,4 @@
-"""What a broker takes at a time, under Java's keys."""
+"""Limits of concurrent requests, under Java's keys."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_limits_have_java_s_keys_and_defaults() -> None:
     assert lane_limits(config)["send"] == LaneLimit(9, 700)
 
 
-def test_without_fast_failure_requests_wait_as_long_as_it_takes() -> None:
+def test_without_fast_failure_requests_have_no_wait_limit() -> None:
     limits = lane_limits(BrokerConfig(broker_fast_failure_enable=False))
     assert {limit.wait_ms for limit in limits.values()} == {None}
     assert limits["send"].in_flight == 10_000
@@ -47,7 +47,7 @@ def test_every_handler_is_in_a_lane_that_has_limits(running: InProcess) -> None:
     assert {route.lane for route in routes} <= lane_limits(BrokerConfig()).keys()
 
 
-def test_pulls_beyond_the_limit_are_refused_and_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_pulls_beyond_the_limit_are_refused_and_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     with broker(tmp_path, pull_thread_pool_queue_capacity=2) as running:
         client, other = running.connect(), running.connect()
@@ -56,9 +56,10 @@ def test_pulls_beyond_the_limit_are_refused_and_told_once(tmp_path: Path, caplog
         assert held == [None] * 4
         assert [(answer.code, answer.remark) for answer in client.heard] == [(2, OVERLOAD)] * 2
         assert [record.getMessage() for record in caplog.records] == [
-            "2 pulls wait for messages (pullThreadPoolQueueCapacity): more are refused"
+            "2 pulls are on hold (pullThreadPoolQueueCapacity): more are refused"
         ]
         client.leave()
+        running.turn()
         assert len(running.services.pull_request_hold) == 0
         other.call(Code.PULL_MESSAGE, pull(offset=1, **WAIT))
         assert len(running.services.pull_request_hold) == 1
@@ -141,7 +142,7 @@ def test_sends_that_wait_for_the_disk_are_answered_together() -> None:
     asyncio.run(scenario())
 
 
-def test_sends_are_told_that_the_disk_has_failed() -> None:
+def test_sends_fail_when_the_flush_fails() -> None:
     async def scenario() -> None:
         waiting = Waiting()
         waiting.send(1, 2)
@@ -168,7 +169,7 @@ def test_sends_wait_for_disk_and_slaves() -> None:
     asyncio.run(scenario())
 
 
-def test_who_waited_too_long_hears_for_what() -> None:
+def test_a_timeout_names_what_the_send_waited_for() -> None:
     async def scenario() -> None:
         waiting = Waiting(broker_role=SYNC_MASTER, in_sync_replicas=2, slave_timeout=1, sync_flush_timeout=2)
         waiting.send(10, 20, 30)
@@ -183,7 +184,7 @@ def test_who_waited_too_long_hears_for_what() -> None:
     asyncio.run(scenario())
 
 
-def test_what_the_broker_has_stored_itself_is_answered_all_the_same() -> None:
+def test_records_of_the_broker_itself_are_answered_after_a_timeout_too() -> None:
     """A pop whose notes are not safe in time brings its messages: they were marked as popped."""
 
     async def scenario() -> None:

@@ -72,14 +72,14 @@ def test_help_does_not_import_what_it_does_not_need():
     ("args", "said"),
     [
         (("namesrv", "--port", "70000"), "listenPort is 70000: 0 to 65535 is expected"),
-        (("namesrv", "--set", "x"), "'x' is no setting: key=value is expected"),
+        (("namesrv", "--set", "x"), "'x' is not a setting: key=value is expected"),
         (("namesrv", "--set", "x=1"), "unknown setting 'x'"),
         (("namesrv", "-c", "no/such/file"), "does not exist"),
         (("serve", "--port", "70000"), "listenPort is 70000: 0 to 65535 is expected"),
         (("serve", "--set", "brokernam=x"), "unknown setting 'brokernam'; did you mean 'brokerName'?"),
         (("serve", "--set", "flushDiskType=NEVER"), "flushDiskType is 'NEVER'"),
         (("serve", "--name", "a b"), "brokerName is 'a b'"),
-        (("serve", "--namesrv", "nowhere"), "'nowhere' is no address"),
+        (("serve", "--namesrv", "nowhere"), "'nowhere' is not an address"),
         (("serve", "--namesrv-port", "-1"), "listenPort is -1"),
     ],
 )

@@ -64,6 +64,7 @@ class ScriptedNetwork:
         self.requests: list[tuple[str, Command]] = []
         self.asked = asyncio.Event()
         self.transports: dict[str, ScriptedTransport] = {}
+        self.connections: dict[str, Connection] = {}
         self.unreachable: set[str] = set()
 
     def carry(self, connections: ConnectionPool) -> None:
@@ -72,7 +73,8 @@ class ScriptedNetwork:
         async def connect(address: str) -> Connection:
             if address in self.unreachable:
                 raise connections.cannot_connect(address, "Connection refused")
-            connection = Connection(address, connections._pushed, connections._forget)
+            connection = Connection(address, connections._pushed, connections._lost, connections.credentials)
+            self.connections[address] = connection
             self.transports[address] = ScriptedTransport(connection, self)
             connection.connection_made(self.transports[address])
             connections._open[address] = connection

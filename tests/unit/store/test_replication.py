@@ -44,7 +44,7 @@ def replicate(master: MessageStore, slave: MessageStore, most: int = 32 * 1024, 
         view = master.log_view(offset, min(most, until - offset))
         assert view is not None
         replica.append(offset, view)
-        replica.show()
+        replica.dispatch()
         offset += len(view)
 
 
@@ -107,7 +107,7 @@ def test_a_slave_that_is_killed_again_and_again_ends_like_its_master(seed) -> No
     replicate(master, slave)
     for queue in master.queues():
         assert slave.queue_range(*queue) == master.queue_range(*queue)
-        assert slave.tags_entries(*queue, 0, 1000) == master.tags_entries(*queue, 0, 1000)
+        assert slave.queue_entries(*queue, 0, 1000) == master.queue_entries(*queue, 0, 1000)
         assert numbers(read_queue(slave, *queue)) == numbers(read_queue(master, *queue))
     assert files(slaves.fs, "commitlog") == files(masters.fs, "commitlog")
     masters.close()
@@ -227,7 +227,7 @@ def test_a_log_that_is_damaged_is_shown_up_to_there(masters, slaves, caplog) -> 
     broken = bytearray(master.log_view(0, 4096))
     broken[appended[2].physical_offset + 4] = 0xFF
     slave.replica.append(0, broken)
-    slave.replica.show()
+    slave.replica.dispatch()
     assert numbers(read_queue(slave)) == [0, 1]
     fill(master, 1)
     replicate(master, slave)

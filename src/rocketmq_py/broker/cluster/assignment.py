@@ -1,7 +1,7 @@
-"""Server-side assignment: which queues of a topic a client of a group gets, and how it is to ask for their messages.
+"""Server-side assignment: the queues of a topic that a client of a group gets, and its request mode.
 
-Knows Java's rules (QueryAssignmentProcessor). The queues are those of all brokers, so a name server is asked for them
-and its answer kept for a while; without a name server they are this broker's.
+The rules are Java's (QueryAssignmentProcessor). All brokers' queues are assigned: a name server returns
+them, and its answer is cached for a while. Without a name server only this broker's queues are assigned.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rocketmq_py.protocol.bodies.pop import (
     MessageRequestMode,
     QueryAssignmentRequest,
     QueryAssignmentResponse,
-)  # fmt: skip
+)
 from rocketmq_py.remoting.rpc_client import RpcClient
 
 _log = logging.getLogger(__name__)
@@ -34,8 +34,8 @@ _log = logging.getLogger(__name__)
 _RULES: dict[str | None, Allocation] = {rule.name: rule for rule in (Average(), Circle())}
 
 
-class _Known(NamedTuple):
-    """Queues of a topic as a name server told them, until when that holds, and how many of them were this broker's."""
+class _CachedQueues(NamedTuple):
+    """Cached queues of a topic, when they expire, and how many of them are this broker's."""
 
     queues: list[MessageQueue] | None
     until_ms: int
@@ -43,7 +43,7 @@ class _Known(NamedTuple):
 
 
 class QueueAssignments:
-    """Assigns queues.
+    """Assigns queues to the clients of groups.
 
     :param clock: the time in milliseconds.
     """
@@ -63,10 +63,10 @@ class QueueAssignments:
         self._modes = modes
         self._rpc_client = rpc_client
         self._clock = clock
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _CachedQueues] = {}
 
     async def query(self, request: QueryAssignmentRequest) -> QueryAssignmentResponse:
-        """What a client gets; no assignment at all means that it should keep what it has."""
+        """The assignment of a client. Without assignments in the response the client keeps its queues."""
         mode = self._modes.get(request.topic, request.consumer_group)
         queues = await self._queues(request.topic)
         mine = None if queues is None else self._share(request, mode, queues)
@@ -92,7 +92,7 @@ class QueueAssignments:
         group = self._clients.consumers.groups.get(request.consumer_group)
         rule = _RULES.get(request.strategy_name)
         if group is None or rule is None:
-            why = "it is not connected" if group is None else f"strategy {request.strategy_name!r} is not known"
+            why = "it has no members" if group is None else f"strategy {request.strategy_name!r} is unknown"
             _log.warning("group %s gets no queues of topic %s: %s", request.consumer_group, request.topic, why)
             return None
         clients = sorted(group.client_ids())
@@ -103,20 +103,20 @@ class QueueAssignments:
     # -- queues
 
     async def _queues(self, topic: str) -> list[MessageQueue] | None:
-        """All queues of a topic that can be read, sorted; None when there is no such topic."""
+        """All readable queues of a topic, sorted; None if the topic does not exist."""
         own = self._own(topic)
         known = self._known.get(topic)
         if not self._config.namesrv_addresses:
             return own or None
         if known is not None and known.own == len(own) and self._clock() < known.until_ms:
             return known.queues
-        told = await self._ask(topic)
-        if told is None:
+        found = await self._read_queues(topic)
+        if found is None:
             return known.queues if known is not None else own or None
-        queues = told or own or None
+        queues = found or own or None
         until = self._clock() + self._config.load_balance_poll_name_server_interval
-        if queues is not None:  # a topic that is not there may be there in a moment
-            self._known[topic] = _Known(queues, until, len(own))
+        if queues is not None:  # a missing topic is not cached: it may be created at any moment
+            self._known[topic] = _CachedQueues(queues, until, len(own))
         return queues
 
     def _own(self, topic: str) -> list[MessageQueue]:
@@ -125,7 +125,7 @@ class QueueAssignments:
             return []
         return [MessageQueue(topic, self._config.broker_name, queue) for queue in range(found.read_queue_nums)]
 
-    async def _ask(self, topic: str) -> list[MessageQueue] | None:
-        """What name servers tell: none for a topic they do not know; None when none answers."""
+    async def _read_queues(self, topic: str) -> list[MessageQueue] | None:
+        """The queues from the name servers; empty for an unknown topic, None if no name server answers."""
         route = await query_route(self._config, self._rpc_client, topic)
         return None if route is None else route.read_queues

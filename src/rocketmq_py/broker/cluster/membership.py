@@ -1,7 +1,7 @@
-"""Who else serves under this broker's name, and whether this one has the smallest id of them.
+"""The brokers of the same broker name, and which of them has the smallest id (``enableSlaveActingMaster``).
 
-Knows heartbeats to name servers, what those are asked and tell unasked, and how often (``enableSlaveActingMaster``).
-Refuses to know what follows from it: that is the business of those who watch the ``role``.
+Sends heartbeats to the name servers, queries the member group, and receives notifications. Consequences are drawn by
+the listeners of ``role``.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from rocketmq_py.broker.cluster.role import Role
 from rocketmq_py.broker.cluster.route_lookup import ask_name_servers
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.ha.role import Role
 from rocketmq_py.errors import BadHeader, RocketMQError
 from rocketmq_py.protocol.bodies.route import BrokerMemberGroupData
 from rocketmq_py.protocol.codes import RequestCode
@@ -27,10 +27,10 @@ _log = logging.getLogger(__name__)
 
 
 class Membership:
-    """Tells name servers every second that this broker is alive, and asks them every second who else is.
+    """Sends a heartbeat to the name servers every second, and queries the broker's member group every second.
 
-    :param address: of this broker, as it registers.
-    :param renew: has this broker register anew soon: the answer tells who the master is.
+    :param address: this broker's registered address.
+    :param renew: registers this broker again soon; the response contains the master's address.
     """
 
     def __init__(
@@ -45,30 +45,30 @@ class Membership:
         self._is_failing = False
 
     def start(self) -> None:
-        """Begin, if a slave may act as master here."""
+        """Start, if ``enableSlaveActingMaster`` is on."""
         if not self._config.enable_slave_acting_master:
             return
         self._work.start(
-            _every(self._config.broker_heartbeat_interval, self._beat),
-            _every(self._config.sync_broker_member_group_period, self._look),
+            _every(self._config.broker_heartbeat_interval, self._heartbeat),
+            _every(self._config.sync_broker_member_group_period, self._query_members),
         )
 
     async def stop(self) -> None:
-        """End. Harmless when ended already."""
+        """Stop. Does nothing if stopped already."""
         await self._work.stop()
         self._rpc_client.close()
 
     def notified(self, news: NotifyMinBrokerIdChange) -> None:
-        """A name server says that another broker of a name has the smallest id now."""
+        """Handle a name server's notification that another broker has the smallest id."""
         if news.broker_name == self._config.broker_name and news.min_broker_id is not None:
-            self._smallest_is(news.min_broker_id, news.min_broker_addr)
+            self._update_smallest_id(news.min_broker_id, news.min_broker_addr)
 
-    def _smallest_is(self, broker_id: int, address: str | None) -> None:
-        if self._role.smallest_is(broker_id, address):
+    def _update_smallest_id(self, broker_id: int, address: str | None) -> None:
+        if self._role.update_smallest_id(broker_id, address):
             self._renew()
 
     async def members(self) -> dict[int, str]:
-        """The addresses of this broker's name by id, from the first name server that answers; none if no one does."""
+        """Addresses of the brokers of this name by id, from the first name server that answers; empty if none does."""
         header = BrokerMemberGroup(cluster_name=self._config.broker_cluster_name, broker_name=self._config.broker_name)
         command = Command(RequestCode.GET_BROKER_MEMBER_GROUP, ext=header.to_ext())
         failures: list[RocketMQError] = []
@@ -82,40 +82,40 @@ class Membership:
             self._is_failing = False
         elif failures and not self._is_failing:
             self._is_failing = True
-            _log.warning("nobody tells who else is broker %s: %s", self._config.broker_name, failures[-1])
+            _log.warning("no name server returns the members of broker %s: %s", self._config.broker_name, failures[-1])
         return found or {}
 
     @property
     def _timeout(self) -> float:
         return self._config.send_heartbeat_timeout_millis / 1000
 
-    async def _look(self) -> None:
+    async def _query_members(self) -> None:
         members = await self.members()
         if members:
-            self._role.alive = len(members.keys() | {self._role.broker_id})
+            self._role.alive_replicas = len(members.keys() | {self._role.broker_id})
             smallest = min(members)
-            self._smallest_is(smallest, members[smallest])
+            self._update_smallest_id(smallest, members[smallest])
 
-    async def _beat(self) -> None:
+    async def _heartbeat(self) -> None:
         config = self._config
         header = BrokerHeartbeat(
             cluster_name=config.broker_cluster_name, broker_addr=self._address, broker_name=config.broker_name,
             broker_id=config.broker_id,
         )  # fmt: skip
         command = Command(RequestCode.BROKER_HEARTBEAT, ext=header.to_ext())
-        await asyncio.gather(*(self._beat_at(address, command) for address in config.namesrv_addresses))
+        await asyncio.gather(*(self._heartbeat_to(address, command) for address in config.namesrv_addresses))
 
-    async def _beat_at(self, address: str, command: Command) -> None:
+    async def _heartbeat_to(self, address: str, command: Command) -> None:
         try:
             await self._rpc_client.invoke(address, command, self._timeout)
         except RocketMQError as e:
-            _log.debug("name server %s does not hear that this broker is alive: %s", address, e)
+            _log.debug("name server %s did not receive the heartbeat of this broker: %s", address, e)
 
 
 def _members(body: bytes) -> dict[int, str]:
     group = load_object(body).get("brokerMemberGroup")
     if not isinstance(group, dict):
-        raise BadHeader(f"a brokerMemberGroup is expected, not {body[:40]!r}")
+        raise BadHeader(f"expected a brokerMemberGroup, not {body[:40]!r}")
     return BrokerMemberGroupData.convert(group).broker_addrs
 
 

@@ -1,7 +1,6 @@
-"""Making this broker known: at every name server, all its topics at the start and every 30 s, changed ones at once.
+"""Registration at the name servers: all topics at the start and every 30 s, changed topics at once.
 
-Knows what is registered and how often. Refuses to know what name servers do with it. A name server that is not there
-is tried again, sooner than the others are refreshed; the broker serves meanwhile.
+A failed registration is tried again every second; the broker serves meanwhile.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ import logging
 from collections.abc import Iterable
 from zlib import crc32
 
+from rocketmq_py.broker.cluster.role import Role
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.ha.role import Role
 from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.bodies.route import KvTable, QueueData, TopicRouteData
@@ -33,10 +32,10 @@ _UNREGISTER_SECONDS = 0.5
 
 
 class Registration:
-    """Keeps the name servers informed.
+    """Registers this broker and its topics at the name servers.
 
-    :param address: of this broker, as clients are told.
-    :param role: hears what name servers say of the master.
+    :param address: this broker's address for clients.
+    :param role: receives the master's address from the responses.
     """
 
     def __init__(
@@ -51,92 +50,92 @@ class Registration:
         self._changed: dict[str, TopicConfig] = {}
         self._wake = asyncio.Event()
         self._failing: set[str] = set()
-        self._told: set[str] = set()
-        self._keeping = Background()
+        self._logged_failures: set[str] = set()
+        self._work = Background()
         self._has_started = False
         self._next: asyncio.Task[None] | None = None
-        """Will tell of what has changed once those before it have been told."""
-        self._telling: set[asyncio.Task[None]] = set()
+        """Registers the topics changed since, once the request before it is answered."""
+        self._running: set[asyncio.Task[None]] = set()
         self._one_at_a_time = asyncio.Lock()
         rpc_client.on_lost = self._retry
 
     async def start(self) -> None:
-        """Register everywhere once, then keep doing so."""
+        """Register at every name server, then periodically."""
         await self._register(self._config.namesrv_addresses, self._topics.table.values(), _FLUSH_SECONDS)
         self._has_started = True
-        self._keeping.start(self._keep())
+        self._work.start(self._run())
 
     async def refuse_writes(self) -> None:
-        """Have clients hear that nobody may write here any more, for the time this broker has left."""
+        """Withdraw the write permission at the name servers, so that clients send to other brokers."""
         if self._role.is_slave:
-            return  # nobody does
+            return  # it has none
         self._leaving = True
         self._topics.announce_all()
         await self.flush()
 
     @property
-    def _told_permission(self) -> int:
+    def _registered_permission(self) -> int:
         return self._config.broker_permission & (~PERM_WRITE if self._leaving else PERM_RW)
 
     async def stop(self) -> None:
-        """Stop and take this broker back from the name servers, as far as they answer at once."""
+        """Stop, and unregister at the name servers that answer within half a second."""
         if self._has_started:
             self._has_started = False
-            await self._keeping.stop()
-            for telling in self._telling:
-                telling.cancel()
-            await asyncio.gather(*self._telling, return_exceptions=True)
+            await self._work.stop()
+            for request in self._running:
+                request.cancel()
+            await asyncio.gather(*self._running, return_exceptions=True)
             await asyncio.gather(*map(self._unregister, self._config.namesrv_addresses))
             if self._leaving:
                 self._topics.announce_all()  # name servers must see another version after the next start
         self._rpc_client.close()
 
-    def changed(self, topics: Iterable[TopicConfig]) -> None:
-        """Topics were created or changed; the name servers hear of it with the next turn of the event loop."""
+    def topics_changed(self, topics: Iterable[TopicConfig]) -> None:
+        """Register created or changed topics soon, in a later turn of the event loop."""
         self._changed |= {topic.topic_name: topic for topic in topics}
         self._wake.set()
 
     def renew(self) -> None:
-        """Register anew at all name servers within a second: what they answer may have changed."""
+        """Register again at all name servers within a second: their responses may have changed."""
         self._failing |= set(self._config.namesrv_addresses)
         self._wake.set()
 
     async def flush(self) -> None:
-        """Tell of changed topics and wait until the name servers have answered.
+        """Register changed topics and wait until the name servers have answered.
 
-        While they are being told of some, what changes is gathered; all of it is told with the next request.
+        Topics that change while a request is under way are collected and registered together with the next one.
         """
         if self._changed and self._next is None:
-            self._next = asyncio.create_task(self._tell())
-            self._telling.add(self._next)
-            self._next.add_done_callback(self._telling.discard)
-        await asyncio.gather(*map(asyncio.shield, self._telling))
+            self._next = asyncio.create_task(self._register_changed())
+            self._running.add(self._next)
+            self._next.add_done_callback(self._running.discard)
+        await asyncio.gather(*map(asyncio.shield, self._running))
 
-    async def _tell(self) -> None:
+    async def _register_changed(self) -> None:
         async with self._one_at_a_time:
             self._next = None
             topics, self._changed = self._changed, {}
-            await self._tell_of_all(topics)
+            await self._register_topics(topics)
 
-    async def _tell_of_all(self, topics: dict[str, TopicConfig]) -> None:
+    async def _register_topics(self, topics: dict[str, TopicConfig]) -> None:
         if self._config.enable_single_topic_register:
-            await asyncio.gather(*(self._tell_of(topic) for topic in topics.values()))
+            await asyncio.gather(*(self._register_topic(topic) for topic in topics.values()))
         else:
             await self._register(self._config.namesrv_addresses, topics.values(), _FLUSH_SECONDS)
 
-    async def _tell_of(self, topic: TopicConfig) -> None:
-        """Tell of one topic alone; a name server that does not know this broker yet hears of all topics later."""
-        told = masked(topic, self._told_permission)
+    async def _register_topic(self, topic: TopicConfig) -> None:
+        """Register one topic alone. A name server that does not know this broker yet gets all topics later."""
+        registered = masked(topic, self._registered_permission)
         queues = QueueData(
-            broker_name=self._config.broker_name, perm=told.perm, read_queue_nums=told.read_queue_nums,
-            write_queue_nums=told.write_queue_nums, topic_sys_flag=told.topic_sys_flag,
+            broker_name=self._config.broker_name, perm=registered.perm, read_queue_nums=registered.read_queue_nums,
+            write_queue_nums=registered.write_queue_nums, topic_sys_flag=registered.topic_sys_flag,
         )  # fmt: skip
         header, body = TopicName(topic=topic.topic_name), TopicRouteData(queue_datas=[queues], broker_datas=[])
         command = Command(RequestCode.REGISTER_TOPIC_IN_NAMESRV, ext=header.to_ext(), body=body.encode())
         names = self._config.namesrv_addresses
         await asyncio.gather(*(self._register_at(address, command, _FLUSH_SECONDS) for address in names))
 
-    async def _keep(self) -> None:
+    async def _run(self) -> None:
         full_every = self._config.register_name_server_period / 1000
         loop = asyncio.get_running_loop()
         next_full = loop.time() + full_every
@@ -164,7 +163,7 @@ class Registration:
         await asyncio.gather(*(self._register_at(address, command, timeout) for address in addresses))
 
     def _command(self, topics: Iterable[TopicConfig]) -> Command:
-        table = {topic.topic_name: masked(topic, self._told_permission) for topic in topics}
+        table = {topic.topic_name: masked(topic, self._registered_permission) for topic in topics}
         body = RegisterBrokerBody(
             topic_config_serialize_wrapper=TopicConfigTable(
                 topic_config_table=table, data_version=self._topics.version, mapping_data_version=self._topics.version,
@@ -184,12 +183,12 @@ class Registration:
     async def _register_at(self, address: str, command: Command, timeout: float) -> None:
         try:
             reply = await self._rpc_client.ask(address, command, timeout)
-            told = RegisterBrokerResponse.from_ext(reply.ext)
-            self._role.told(address, told.master_addr, told.ha_server_addr)
-            self._take_order(reply.body)
+            response = RegisterBrokerResponse.from_ext(reply.ext)
+            self._role.update_master(address, response.master_addr, response.ha_server_addr)
+            self._apply_order(reply.body)
         except RocketMQError as e:
-            if address not in self._told:
-                self._told.add(address)
+            if address not in self._logged_failures:
+                self._logged_failures.add(address)
                 _log.warning(
                     "cannot register at name server %s, clients will not find this broker there: %s; "
                     "trying again every %g s", address, e, _RETRY_SECONDS,
@@ -197,18 +196,18 @@ class Registration:
             if address not in self._failing:
                 self._retry(address)
             return
-        if address in self._told:
+        if address in self._logged_failures:
             _log.warning("registered at name server %s", address)
-            self._told.discard(address)
+            self._logged_failures.discard(address)
         self._failing.discard(address)
 
     def _retry(self, address: str) -> None:
-        """Register at a name server again soon: it is not there, or the connection to it broke."""
+        """Register at a name server again soon: it failed, or its connection broke."""
         self._failing.add(address)
         self._wake.set()
 
-    def _take_order(self, body: bytes) -> None:
-        """Name servers answer with the topics that are to be consumed in order."""
+    def _apply_order(self, body: bytes) -> None:
+        """Mark the order topics that a name server's response lists."""
         if body:
             self._topics.set_order_topics(KvTable.decode(body).table)
 
@@ -226,7 +225,7 @@ class Registration:
 
 
 def masked(topic: TopicConfig, permission: int) -> TopicConfig:
-    """A topic as name servers are told of it by a broker that may not do everything."""
+    """A topic with its permission reduced to the broker's."""
     if permission & PERM_RW == PERM_RW:
         return topic
     return TopicConfig(

@@ -1,7 +1,4 @@
-"""Asking name servers, one after the other, until one can tell; where the queues of a topic are, for one thing.
-
-Knows the order in which they are asked. Refuses to know what the answers are wanted for.
-"""
+"""Queries of the name servers, one after the other, until one answers; route queries among them."""
 
 from __future__ import annotations
 
@@ -28,24 +25,24 @@ _SECONDS = 3.0
 async def ask_name_servers(
     config: BrokerConfig, ask: Callable[[str], Awaitable[T | None]], failed: Callable[[str, RocketMQError], None]
 ) -> T | None:
-    """What the first name server tells that can; None when none can.
+    """The answer of the first name server that has one; None if none has.
 
-    :param ask: asks the one at an address; None if it does not know.
-    :param failed: hears of one that does not answer, refuses, or says what nobody understands.
+    :param ask: queries the name server at an address; returns None if it has no answer.
+    :param failed: called for a name server that does not answer, refuses, or answers with a malformed body.
     """
     for address in config.namesrv_addresses:
         try:
-            told = await ask(address)
+            answer = await ask(address)
         except RocketMQError as e:
             failed(address, e)
             continue
-        if told is not None:
-            return told
+        if answer is not None:
+            return answer
     return None
 
 
 async def query_route(config: BrokerConfig, rpc_client: RpcClient, topic: str) -> TopicRoute | None:
-    """The route of a topic, without queues if the name server that answers does not know it; None if none answers."""
+    """The route of a topic; without queues if the name server does not know the topic; None if none answers."""
     request = Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, ext=GetRouteInfo(topic=topic).to_ext())
 
     async def ask(address: str) -> TopicRoute:
@@ -56,6 +53,6 @@ async def query_route(config: BrokerConfig, rpc_client: RpcClient, topic: str) -
         return TopicRoute(topic, TopicRouteData.decode(bytes(reply.body)))
 
     def failed(address: str, error: RocketMQError) -> None:
-        _log.warning("name server %s does not tell the queues of topic %s: %s", address, topic, error)
+        _log.warning("name server %s did not return the route of topic %s: %s", address, topic, error)
 
     return await ask_name_servers(config, ask, failed)

@@ -1,1 +1,1 @@
-"""The broker's request handlers, by theme: thin methods that decode a body, ask a service and build an answer."""
+"""Request handlers by theme: thin methods that decode a body, call a service and build an answer."""

@@ -1,4 +1,4 @@
-"""Users and permissions: what administrators ask for and change."""
+"""Requests that list and change users and permissions."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from rocketmq_py.wire import fastjson
 
 
 class AccessHandlers:
-    """3001 to 3010."""
+    """Handlers of the codes 3001 to 3010."""
 
     def __init__(self, access: AccessControl) -> None:
         self._access = access
 
     @handles(Code.AUTH_CREATE_USER)
     def create_user(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Add a user; super users are made by super users only."""
+        """Create a user; only a super user may create super users."""
         del peer
         header: UserHeader = request.header
         user = user_of(UserInfo.decode(body))
@@ -34,7 +34,7 @@ class AccessHandlers:
 
     @handles(Code.AUTH_UPDATE_USER)
     def update_user(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Change password, type or status of a user."""
+        """Change the password, type or status of a user."""
         del peer
         header: UserHeader = request.header
         info = UserInfo.decode(body)
@@ -50,7 +50,7 @@ class AccessHandlers:
 
     @handles(Code.AUTH_DELETE_USER)
     def delete_user(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Remove a user with its permissions."""
+        """Delete a user and its permissions."""
         del peer, body
         header: UserHeader = request.header
         old = self._access.user(header.username)
@@ -61,21 +61,21 @@ class AccessHandlers:
 
     @handles(Code.AUTH_GET_USER)
     def user(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """One user; no body when there is none."""
+        """Return one user; without a body if it does not exist."""
         del peer, body
         found = self._access.user(_name(request.header))
         return Reply(body=info_of(found).encode() if found is not None else b"")
 
     @handles(Code.AUTH_LIST_USER)
     def users(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """All users."""
+        """List all users."""
         del peer, body
         header: ListUsers = request.header
         return Reply(body=_all([info_of(user) for user in self._access.users(header.filter or "")]))
 
     @handles(Code.AUTH_CREATE_ACL, Code.AUTH_UPDATE_ACL)
     def put_acl(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Add or replace permissions of a user."""
+        """Create or replace permissions of a user."""
         del peer
         header: SubjectHeader = request.header
         self._access.put_acl(header.subject, AclInfo.decode(body))
@@ -83,7 +83,7 @@ class AccessHandlers:
 
     @handles(Code.AUTH_DELETE_ACL)
     def delete_acl(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Remove permissions of a user."""
+        """Delete permissions of a user."""
         del peer, body
         header: DeleteAcl = request.header
         self._access.delete_acl(header.subject, header.policy_type, header.resource)
@@ -91,7 +91,7 @@ class AccessHandlers:
 
     @handles(Code.AUTH_GET_ACL)
     def acl(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """The permissions of a user; no body when it has none."""
+        """Return the permissions of a user; without a body if it has none."""
         del peer, body
         header: SubjectHeader = request.header
         found = self._access.acl(header.subject)
@@ -99,13 +99,13 @@ class AccessHandlers:
 
     @handles(Code.AUTH_LIST_ACL)
     def acls(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """The permissions of all users."""
+        """List the permissions of all users."""
         del peer, body
         header: ListAcls = request.header
         return Reply(body=_all(self._access.acls(header.subject_filter or "", header.resource_filter or "")))
 
     def _super_only(self, header: UserHeader, why: str) -> None:
-        """A request nobody has signed is of a server without access control, as in Java."""
+        """Refuse the request of a user who is no super user. Unsigned requests pass: access control is off then."""
         asker = self._access.user(header.access_key) if header.access_key else None
         if header.access_key and (asker is None or not asker.is_super):
             raise BrokerError.of(ResponseCode.SYSTEM_ERROR, why)

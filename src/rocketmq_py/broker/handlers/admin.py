@@ -1,11 +1,13 @@
-"""Requests about the broker as a whole: its configuration, how it is doing, cleaning up, what a slave asks for."""
+"""Requests about the broker as a whole, and requests of name servers and of other brokers of the same name."""
 
 from __future__ import annotations
 
 import logging
 
+from rocketmq_py.broker.cluster.membership import Membership
 from rocketmq_py.broker.cluster.registration import Registration
 from rocketmq_py.broker.config.live_settings import LiveSettings
+from rocketmq_py.broker.ha.replication import Replication
 from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.runtime_info import RuntimeInfo
 from rocketmq_py.broker.timer.delay_levels import DelayService
@@ -13,6 +15,7 @@ from rocketmq_py.core.java_config import escape_controls
 from rocketmq_py.protocol.bodies.route import KvTable
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.admin import VersionResponse
+from rocketmq_py.protocol.headers.cluster import ResetMasterFlushOffset
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.store import MessageStore
@@ -22,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class AdminHandlers:
-    """25, 26, 28, 45, 306, 316, 329."""
+    """Handlers of the codes 25, 26, 28, 45, 306, 316 and 329."""
 
     def __init__(
         self,
@@ -42,9 +45,9 @@ class AdminHandlers:
 
     @handles(Code.UPDATE_BROKER_CONFIG)
     async def update_config(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Change settings, given as ``key=value`` lines; answered when the name servers know what concerns them.
+        """Change settings given as ``key=value`` lines; answered after the name servers have the changes they need.
 
-        The remark says which of them wait for the next start.
+        The remark lists the settings that apply from the next start on.
         """
         del peer, request
         if not body:
@@ -55,7 +58,7 @@ class AdminHandlers:
 
     @handles(Code.GET_BROKER_CONFIG)
     def config(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Every setting as ``key=value`` lines."""
+        """Return all settings as ``key=value`` lines."""
         del peer, request, body
         header = VersionResponse(version=self._settings.version.encode().decode())
         table = self._settings.table()
@@ -66,38 +69,75 @@ class AdminHandlers:
 
     @handles(Code.GET_BROKER_RUNTIME_INFO)
     def runtime_info(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """How the broker is doing, under Java's keys."""
+        """Return the runtime table, under Java's keys."""
         del peer, request, body
         return Reply(body=KvTable(table=self._runtime.table()).encode())
 
     @handles(Code.GET_ALL_DELAY_OFFSET)
     def delay_offsets(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """How far delayed messages have been delivered, as a slave takes it over."""
+        """Return the delivered offsets of all delay levels, for slaves."""
         del peer, request, body
         return Reply(body=dumps_java(self._delay.tree()))
 
     @handles(Code.CLEAN_EXPIRED_CONSUMEQUEUE)
     def clean_queues(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Correct the smallest offset of every queue. The cleaner does that whenever the log loses a file."""
+        """Do nothing: the store corrects the minimum offset of every queue whenever it deletes a log file."""
         del request, body
-        _log.info("%s asked for expired consume queues to be cleaned", peer.address)
+        _log.info("%s requested the cleaning of expired consume queues", peer.address)
         return Reply()
 
     @handles(Code.DELETE_EXPIRED_COMMITLOG)
     def delete_expired(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Remove expired files of the log with the next passes of the cleaner, whatever the hour."""
+        """Delete expired commit log files with the next runs of the cleaner, at any hour."""
         del request, body
-        _log.info("%s asked for expired commit log files to be removed", peer.address)
+        _log.info("%s requested the deletion of expired commit log files", peer.address)
         self._store.delete_expired()
         return Reply()
 
     @handles(Code.CLEAN_UNUSED_TOPIC)
     def clean_unused(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Remove the queues of topics that are gone."""
+        """Delete the queues of topics that no longer exist."""
         del request, body
         stored = {topic for topic, _ in self._store.queues()}
         for topic in sorted(stored - self._topics.table.keys()):
             if not self._topics.is_system(topic):
-                _log.info("the queues of %s, a topic that is gone, are removed: %s asked for it", topic, peer.address)
+                _log.info(
+                    "deleting the queues of topic %s, which no longer exists, on request of %s", topic, peer.address
+                )
                 self._store.delete_topic(topic)
+        return Reply()
+
+
+class BrokerHandlers:
+    """Handlers of the codes 905 to 908, which name servers and other brokers send."""
+
+    def __init__(self, replication: Replication, membership: Membership) -> None:
+        self._replication = replication
+        self._membership = membership
+
+    @handles(Code.NOTIFY_MIN_BROKER_ID_CHANGE)
+    def min_broker_id(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Handle the news that another broker of this name has the smallest id now."""
+        del peer, body
+        self._membership.notified(request.header)
+        return Reply()
+
+    @handles(Code.EXCHANGE_BROKER_HA_INFO)
+    def exchange_ha_info(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Return the HA address of the master, or receive it from a broker of the same name."""
+        del peer, body
+        return Reply(header=self._replication.exchange(request.header))
+
+    @handles(Code.GET_BROKER_HA_STATUS)
+    def ha_status(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Return the state of replication."""
+        del peer, request, body
+        return Reply(body=dumps_java(self._replication.status()))
+
+    @handles(Code.RESET_MASTER_FLUSH_OFFSET)
+    def reset_master_flush_offset(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Receive the flushed offset of the master; ignored by a master."""
+        del peer, body
+        header: ResetMasterFlushOffset = request.header
+        self._replication.master_flushed(header.master_flush_offset)
         return Reply()

@@ -1,19 +1,21 @@
-"""Requests of clients about themselves and their group: heartbeats, membership, locks of queues."""
+"""Requests of clients about themselves and their group: heartbeats, membership, queue locks, queue assignment."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from rocketmq_py.broker import remarks
+from rocketmq_py.broker.cluster.assignment import QueueAssignments
 from rocketmq_py.broker.cluster.clients import Clients
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.filters import compile_filter
+from rocketmq_py.broker.metadata.request_modes import RequestModes
 from rocketmq_py.core.broker.client_registry import RegisteredClient
 from rocketmq_py.core.broker.lock_table import LockTable
 from rocketmq_py.core.consumer.subscription import is_tag_type
 from rocketmq_py.errors import BrokerError, ConfigError
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies.client import (
+from rocketmq_py.protocol.bodies.client import (  # fmt: skip
     CheckClientConfig,
     ConnectionInfo,
     ConsumerConnection,
@@ -24,6 +26,7 @@ from rocketmq_py.protocol.bodies.client import (
     MessageQueueBody,
     ProducerConnection,
 )
+from rocketmq_py.protocol.bodies.pop import MessageRequestMode, QueryAssignmentRequest
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
@@ -31,7 +34,7 @@ from rocketmq_py.wire.fastjson import dumps_java
 
 
 class ClientHandlers:
-    """34, 35, 38, 41, 42, 46, 203, 204, 328."""
+    """Handlers of the codes 34, 35, 38, 41, 42, 46, 203, 204 and 328."""
 
     def __init__(self, config: BrokerConfig, clients: Clients, locks: LockTable, clock: Callable[[], int]) -> None:
         self._config = config
@@ -41,20 +44,20 @@ class ClientHandlers:
 
     @handles(Code.HEART_BEAT, lane="heartbeat")
     def heartbeat(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """A client says that it is there, what it produces for and what it subscribes to."""
+        """Register a client: its producer groups, its consumer groups and their subscriptions."""
         changed = self._clients.heartbeat(peer, request, HeartbeatData.decode(body))
         return Reply(ext={"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true" if changed else "false"})
 
     @handles(Code.UNREGISTER_CLIENT, lane="client")
     def unregister(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """A client leaves."""
+        """Unregister a client."""
         del body
         self._clients.unregister(peer, request.header.consumer_group, request.header.producer_group)
         return Reply()
 
     @handles(Code.CHECK_CLIENT_CONFIG, lane="client")
     def check_config(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Whether this broker can filter as the client wants."""
+        """Check that this broker can evaluate the filter of a subscription."""
         del peer, request
         wanted = CheckClientConfig.decode(body).subscription_data
         if is_tag_type(wanted.expression_type):
@@ -69,7 +72,7 @@ class ClientHandlers:
 
     @handles(Code.GET_CONSUMER_LIST_BY_GROUP, lane="consumer")
     def consumer_list(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Client ids of a group's members, which share the queues among themselves."""
+        """List the client ids of a group's members, which share the queues."""
         del peer, body
         name = request.header.consumer_group
         group = self._clients.consumers.groups.get(name)
@@ -79,7 +82,7 @@ class ClientHandlers:
 
     @handles(Code.LOCK_BATCH_MQ)
     def lock(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """A client takes or renews locks of queues it consumes in order; the answer lists those it holds."""
+        """Lock queues for orderly consumption, or renew locks; the answer lists the queues that the client holds."""
         del peer, request
         wanted = LockBatchRequest.decode(body)
         queues = [MessageQueue(mq.topic, mq.broker_name, mq.queue_id) for mq in wanted.mq_set]
@@ -89,7 +92,7 @@ class ClientHandlers:
 
     @handles(Code.UNLOCK_BATCH_MQ)
     def unlock(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """A client gives locks of queues back."""
+        """Release locks of queues."""
         del peer, request
         given = LockBatchRequest.decode(body)
         queues = [MessageQueue(mq.topic, mq.broker_name, mq.queue_id) for mq in given.mq_set]
@@ -98,7 +101,7 @@ class ClientHandlers:
 
     @handles(Code.GET_CONSUMER_CONNECTION_LIST)
     def consumer_connections(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """The members of a consumer group and what they subscribe to."""
+        """List the members of a consumer group and their subscriptions."""
         del peer, body
         name = request.header.consumer_group
         group = self._clients.consumers.groups.get(name)
@@ -113,7 +116,7 @@ class ClientHandlers:
 
     @handles(Code.GET_PRODUCER_CONNECTION_LIST)
     def producer_connections(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """The members of a producer group."""
+        """List the members of a producer group."""
         del peer, body
         name = request.header.producer_group
         members = self._clients.producers.groups.get(name)
@@ -123,7 +126,7 @@ class ClientHandlers:
 
     @handles(Code.GET_ALL_PRODUCER_INFO)
     def all_producers(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """The members of every producer group."""
+        """List the members of all producer groups."""
         del peer, request, body
         groups = self._clients.producers.groups.items()
         data = {name: [_producer(member) for member in members.values()] for name, members in sorted(groups)}
@@ -143,3 +146,30 @@ def _connection(member: RegisteredClient) -> ConnectionInfo:
     return ConnectionInfo(
         client_id=member.client_id, client_addr=address, language=member.language, version=member.version
     )
+
+
+class AssignmentHandlers:
+    """Handlers of the codes 400, 401 and 402."""
+
+    def __init__(self, assignments: QueueAssignments, modes: RequestModes) -> None:
+        self._assignments = assignments
+        self._modes = modes
+
+    @handles(Code.QUERY_ASSIGNMENT, lane="consumer")
+    async def query(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Return the queues assigned to a client, and their request mode."""
+        del peer, request
+        return Reply(body=(await self._assignments.query(QueryAssignmentRequest.decode(body))).encode())
+
+    @handles(Code.SET_MESSAGE_REQUEST_MODE)
+    def set_mode(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Set the request mode, PULL or POP, of a group for a topic."""
+        del peer, request
+        self._modes.set(MessageRequestMode.decode(body))
+        return Reply()
+
+    @handles(Code.GET_ALL_MESSAGE_REQUEST_MODE)
+    def list_modes(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Return all request modes, for slaves."""
+        del peer, request, body
+        return Reply(body=self._modes.modes.encode())

@@ -1,4 +1,4 @@
-"""Requests that create, change, delete and list consumer groups, and tell how far they have come."""
+"""Requests that create, change, delete and list consumer groups, and return their progress."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from rocketmq_py.wire.fastjson import dumps_java
 
 
 class GroupHandlers:
-    """200, 201, 207, 208, 225, 300, 314, 343, 345, 352, 353.
+    """Handlers of the codes 200, 201, 207, 208, 225, 300, 314, 343, 345, 352 and 353.
 
-    :param address: of this broker, as clients are told.
+    :param address: this broker's address for clients.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class GroupHandlers:
 
     @handles(Code.DELETE_SUBSCRIPTIONGROUP)
     def delete(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Forget a group, and its offsets when asked to."""
+        """Delete a group, and its offsets if requested."""
         del peer, body
         self._groups.delete(request.header.group_name)
         if request.header.clean_offset:
@@ -84,7 +84,7 @@ class GroupHandlers:
 
     @handles(Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
     def list_all(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Every group, or some after the other, as a slave takes them over."""
+        """Return all groups or a page of them, for slaves."""
         del peer, body
         groups, header = self._groups, request.header
         asked = header.group_seq, header.max_group_num, header.data_version
@@ -98,7 +98,7 @@ class GroupHandlers:
 
     @handles(Code.GET_SUBSCRIPTIONGROUP_CONFIG)
     def get(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """One group."""
+        """Return one group."""
         del peer, body
         group = self._groups.find(request.header.group)
         if group is None:
@@ -107,7 +107,7 @@ class GroupHandlers:
 
     @handles(Code.GET_CONSUME_STATS)
     def consume_stats(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """How far a group has come in each queue of its topics."""
+        """Return the progress of a group in each queue of its topics."""
         del peer, body
         header: GetConsumeStats = request.header
         group, table, rate = header.consumer_group, {}, 0.0
@@ -138,7 +138,7 @@ class GroupHandlers:
 
     @handles(Code.CLONE_GROUP_OFFSET)
     def clone_offsets(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Give one group the offsets another has, in one topic or in all of them."""
+        """Copy the offsets of one group to another, for one topic or for all."""
         del peer, body
         header: CloneGroupOffset = request.header
         topics = [header.topic] if header.topic else self._offsets.topics_of(header.src_group)
@@ -150,7 +150,7 @@ class GroupHandlers:
 
     @handles(Code.UPDATE_AND_GET_GROUP_FORBIDDEN)
     def forbid(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Keep a group from reading a topic, let it again, or tell which of the two holds."""
+        """Forbid a group to read a topic, allow it again, or return which of the two holds."""
         del peer, body
         header: GroupForbidden = request.header
         if header.readable is not None:
@@ -161,7 +161,7 @@ class GroupHandlers:
 
     @handles(Code.QUERY_SUBSCRIPTION_BY_CONSUMER)
     def subscription(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """What the members of a group want of a topic; nothing when they do not subscribe to it."""
+        """Return the subscription of a group to a topic; null if it has none."""
         del peer, body
         header: GroupAndTopic = request.header
         found = self._clients.consumers.subscription(header.group, header.topic)
@@ -170,7 +170,7 @@ class GroupHandlers:
 
     @handles(Code.QUERY_TOPIC_CONSUME_BY_WHO)
     def groups_of_topic(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """The groups that consume a topic now or have consumed it."""
+        """List the groups that consume a topic now or have consumed it."""
         del peer, body
         topic = request.header.topic
         found = {*self._clients.consumers.groups_of(topic), *self._offsets.groups_of(topic)}
@@ -178,7 +178,7 @@ class GroupHandlers:
 
     @handles(Code.QUERY_TOPICS_BY_CONSUMER)
     def topics_of_group(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """The topics a group has committed offsets of."""
+        """List the topics that a group has committed offsets for."""
         del peer, body
         topics = sorted(self._offsets.topics_of(request.header.group))
         return Reply(body=TopicList(topic_list=topics, broker_addr=self._address).encode())

@@ -1,18 +1,27 @@
-"""Requests about consumer offsets and the range of queues."""
+"""Requests about consumer offsets, the offset ranges of queues, and offset resets."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from typing import Any
+
+from rocketmq_py.broker.cluster.clients import Clients
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.metadata.topics import TopicConfigs
-from rocketmq_py.errors import BrokerError
+from rocketmq_py.core.broker.client_registry import RegisteredClient
+from rocketmq_py.errors import BadHeader, BrokerError, NetworkError
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.admin import QueryCorrectionOffset
+from rocketmq_py.protocol.headers.group import ConsumerStatus
 from rocketmq_py.protocol.headers.offset import (
     OffsetResponse,
     QueryConsumerOffset,
     QueueHeader,
+    ResetOffset,
     SearchOffset,
     TimestampResponse,
     UpdateConsumerOffset,
@@ -20,14 +29,21 @@ from rocketmq_py.protocol.headers.offset import (
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.store import Boundary, MessageStore
-from rocketmq_py.wire.fastjson import BareKey, dumps_java
+from rocketmq_py.wire.command import Command, language_name
+from rocketmq_py.wire.fastjson import BareKey, dumps_java, loads
 
+_log = logging.getLogger(__name__)
+
+_SECONDS = 5.0
+"""The timeout for a consumer's answer."""
+
+Queue = tuple[tuple[str, object], ...]
 _LARGEST = 2**63 - 1
-"""Stands for an offset nobody has reached (Long.MAX_VALUE)."""
+"""The offset of a queue in which the compared group is behind (Long.MAX_VALUE)."""
 
 
 class OffsetHandlers:
-    """14, 15, 29-32, 43, 308."""
+    """Handlers of the codes 14, 15, 29 to 32, 43 and 308."""
 
     def __init__(
         self,
@@ -45,7 +61,7 @@ class OffsetHandlers:
 
     @handles(Code.QUERY_CONSUMER_OFFSET, lane="consumer")
     def query(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Where a group stands. A group new to a small young queue stands at its beginning."""
+        """Return the offset of a group. A new group of a small young queue gets its beginning."""
         del peer, body
         header: QueryConsumerOffset = request.header
         offset = self._offsets.query(header.consumer_group, header.topic, header.queue_id)
@@ -54,19 +70,19 @@ class OffsetHandlers:
         return Reply(header=OffsetResponse(offset=offset))
 
     def _first(self, header: QueryConsumerOffset) -> int:
-        """0 when message 0 is there and recent enough to be in memory, else the group has no offset."""
+        """0 if message 0 is stored and recent enough to be in memory, else QUERY_NOT_FOUND."""
         if header.set_zero_if_not_found is False:
-            said = "Not found, do not set to zero, maybe this group boot first"
-            raise BrokerError.of(ResponseCode.QUERY_NOT_FOUND, said)
+            remark = "Not found, do not set to zero, maybe this group boot first"
+            raise BrokerError.of(ResponseCode.QUERY_NOT_FOUND, remark)
         smallest, _ = self._store.queue_range(header.topic, header.queue_id)
         if smallest > 0 or not self._store.in_memory(header.topic, header.queue_id, 0):
-            said = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
-            raise BrokerError.of(ResponseCode.QUERY_NOT_FOUND, said)
+            remark = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
+            raise BrokerError.of(ResponseCode.QUERY_NOT_FOUND, remark)
         return 0
 
     @handles(Code.UPDATE_CONSUMER_OFFSET, lane="consumer")
     def update(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Commit an offset; ignored while a reset waits to be fetched."""
+        """Commit an offset; ignored while a reset is pending."""
         del body
         header: UpdateConsumerOffset = request.header
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
@@ -81,21 +97,21 @@ class OffsetHandlers:
 
     @handles(Code.GET_MAX_OFFSET)
     def max_offset(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """The offset the next message of a queue gets."""
+        """Return the offset of the next message of a queue."""
         del peer, body
         header: QueueHeader = request.header
         return Reply(header=OffsetResponse(offset=self._store.queue_range(header.topic, header.queue_id)[1]))
 
     @handles(Code.GET_MIN_OFFSET)
     def min_offset(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """The offset of the oldest message of a queue."""
+        """Return the offset of the oldest message of a queue."""
         del peer, body
         header: QueueHeader = request.header
         return Reply(header=OffsetResponse(offset=self._store.queue_range(header.topic, header.queue_id)[0]))
 
     @handles(Code.SEARCH_OFFSET_BY_TIMESTAMP)
     def search(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """The offset that belongs to a store time."""
+        """Return the offset of a store time."""
         del peer, body
         header: SearchOffset = request.header
         boundary = Boundary.UPPER if (header.boundary_type or "").lower() == "upper" else Boundary.LOWER
@@ -104,23 +120,23 @@ class OffsetHandlers:
 
     @handles(Code.GET_EARLIEST_MSG_STORETIME)
     def earliest(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """When the oldest message of a queue was stored; -1 when there is none."""
+        """Return the store time of the oldest message of a queue; -1 if it is empty."""
         del peer, body
         header: QueueHeader = request.header
         return Reply(header=TimestampResponse(timestamp=self._store.earliest_store_time(header.topic, header.queue_id)))
 
     @handles(Code.GET_ALL_CONSUMER_OFFSET)
     def all_offsets(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Every offset, as a slave takes it over."""
+        """Return all offsets, for slaves."""
         del peer, request, body
         return Reply(body=dumps_java(self._offsets.tree()))
 
     @handles(Code.QUERY_CORRECTION_OFFSET)
     def corrections(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """The smallest offset groups have committed in each queue of a topic.
+        """Return the smallest offset that groups have committed in each queue of a topic.
 
-        Where the compared group is behind it, that is the largest number there is. Unlike Java's broker this one only
-        leaves the filtered groups out; it does not forget their offsets.
+        A queue in which the compared group is behind it has Long.MAX_VALUE. Unlike Java's broker, this one does not
+        delete the offsets of the filtered groups, but only leaves them out.
         """
         del peer, body
         header: QueryCorrectionOffset = request.header
@@ -134,3 +150,149 @@ class OffsetHandlers:
         behind = {queue_id for queue_id, offset in compared.items() if smallest.get(queue_id, 0) > offset}
         table = {BareKey(q): _LARGEST if q in behind else smallest[q] for q in sorted(smallest)}
         return Reply(body=dumps_java({"correctionOffsets": table}))
+
+
+class ResetHandlers:
+    """Handlers of the codes 222 and 223."""
+
+    def __init__(
+        self, config: BrokerConfig, store: MessageStore, topics: TopicConfigs, groups: SubscriptionGroups,
+        offsets: ConsumerOffsets,
+        clients: Clients,
+    ) -> None:  # fmt: skip
+        self._config = config
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._clients = clients
+
+    @handles(Code.INVOKE_BROKER_TO_RESET_OFFSET)
+    def reset(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Reset the offsets of a group to a time or an offset.
+
+        With ``useServerSideResetOffset`` the next pull of a member, or one on hold, is answered with the new offset;
+        otherwise the broker sends the new offsets to the members.
+        """
+        del peer, body
+        header: ResetOffset = request.header
+        topic = self._topics.get(header.topic)
+        if not self._config.use_server_side_reset_offset:
+            return self._reset_members(header, topic, in_c=language_name(request.language) == "CPP")
+        if self._config.is_slave:
+            raise BrokerError.of(ResponseCode.SYSTEM_ERROR, "Can not reset offset in slave broker")
+        if topic is None:
+            raise BrokerError.of(ResponseCode.TOPIC_NOT_EXIST, f"Topic {header.topic} does not exist")
+        if self._groups.get(header.group) is None:
+            remark = f"Group {header.group} does not exist"
+            raise BrokerError.of(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+        wanted = self._wanted(header, topic)
+        for queue_id, offset in wanted.items():
+            self._offsets.reset(header.group, header.topic, queue_id, offset)
+        return Reply(body=dumps_java({"offsetTable": self._table(header.topic, wanted)}))
+
+    def _wanted(self, header: ResetOffset, topic: TopicConfig) -> dict[int, int]:
+        if header.queue_id < 0:
+            return {q: self._at(header.topic, q, header.timestamp) for q in range(topic.read_queue_nums)}
+        if header.offset is None or header.offset == -1:
+            return {header.queue_id: self._at(header.topic, header.queue_id, header.timestamp)}
+        first, end = self._store.queue_range(header.topic, header.queue_id)
+        if not first <= header.offset <= end + 1:
+            remark = f"Target offset {header.offset} not in consume queue range [{first}-{end}]"
+            raise BrokerError.of(ResponseCode.SYSTEM_ERROR, remark)
+        return {header.queue_id: header.offset}
+
+    def _at(self, topic: str, queue_id: int, timestamp: int) -> int:
+        """The offset of a time; the end of the queue for a negative time."""
+        if timestamp < 0:
+            return self._store.queue_range(topic, queue_id)[1]
+        return self._store.offset_by_time(topic, queue_id, timestamp)
+
+    def _table(self, topic: str, offsets: dict[int, int]) -> dict[Queue, int]:
+        name = self._config.broker_name
+        return {(("brokerName", name), ("queueId", q), ("topic", topic)): offset for q, offset in offsets.items()}
+
+    # -- resets that members apply
+
+    def _reset_members(self, header: ResetOffset, topic: TopicConfig | None, *, in_c: bool) -> Reply:
+        if topic is None:
+            remark = f"[reset-offset] reset offset failed, no topic in this broker. topic={header.topic}"
+            raise BrokerError.of(ResponseCode.TOPIC_NOT_EXIST, remark)
+        wanted = self._moved(header, topic)
+        table = dumps_java({"offsetTable": self._table(header.topic, wanted)})
+        listed = [
+            {"brokerName": self._config.broker_name, "offset": offset, "queueId": queue_id, "topic": header.topic}
+            for queue_id, offset in wanted.items()
+        ]
+        offsets = dumps_java({"offsetTable": listed}) if in_c else table
+        ext = {"topic": header.topic, "group": header.group, "timestamp": str(header.timestamp), "isForce": "false"}
+        command = Command(Code.RESET_CONSUMER_CLIENT_OFFSET, ext=ext, body=offsets)
+        members = self._members(header.group)
+        if not members:
+            remark = (
+                f"Consumer not online, so can not reset offset, Group: {header.group} Topic: {header.topic} "
+                f"Timestamp: {header.timestamp}"
+            )
+            raise BrokerError.of(ResponseCode.CONSUMER_NOT_ONLINE, remark)
+        for _, channel in members:
+            channel.send(command)
+        return Reply(body=table)
+
+    def _moved(self, header: ResetOffset, topic: TopicConfig) -> dict[int, int]:
+        """The new offset of each queue; larger than the committed one only if forced."""
+        moved = {}
+        for queue_id in range(topic.write_queue_nums):
+            consumed = self._offsets.query(header.group, header.topic, queue_id)
+            if consumed < 0:
+                raise BrokerError.of(ResponseCode.SYSTEM_ERROR, f"THe consumer group <{header.group}> not exist")
+            offset = max(0, self._at(header.topic, queue_id, header.timestamp))
+            moved[queue_id] = offset if header.is_force or offset < consumed else consumed
+        return moved
+
+    # -- offsets of members
+
+    @handles(Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS)
+    async def status(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Return the offsets of all members of a group, or of one; members that do not answer are left out."""
+        del peer, body
+        header: ConsumerStatus = request.header
+        members = self._members(header.group)
+        if not members:
+            remark = f"No Any Consumer online in the consumer group: [{header.group}]"
+            raise BrokerError.of(ResponseCode.SYSTEM_ERROR, remark)
+        asked = [pair for pair in members if not header.client_addr or pair[0].client_id == header.client_addr]
+        ext = {"topic": header.topic, "group": header.group}
+        command = Command(Code.GET_CONSUMER_STATUS_FROM_CLIENT, ext=ext)
+        answers = await asyncio.gather(*(self._ask(member, channel, command) for member, channel in asked))
+        found = {
+            member.client_id: table for (member, _), table in zip(asked, answers, strict=True) if table is not None
+        }
+        return Reply(body=dumps_java({"consumerTable": found, "messageQueueTable": {}}))
+
+    async def _ask(self, member: RegisteredClient, channel: Peer, command: Command) -> dict[Queue, Any] | None:
+        try:
+            answer = await channel.invoke(command, _SECONDS)
+            if answer.code != ResponseCode.SUCCESS or not answer.body:
+                return None
+            return _offsets_of(bytes(answer.body))
+        except (NetworkError, BadHeader) as e:
+            _log.warning("consumer %s did not return its offsets: %s", member.client_id, e)
+            return None
+
+    def _members(self, group: str) -> list[tuple[RegisteredClient, Peer]]:
+        found = self._clients.consumers.groups.get(group)
+        members = found.members.values() if found else ()
+        return [(member, member.channel) for member in members if isinstance(member.channel, Peer)]
+
+
+def _offsets_of(body: bytes) -> dict[Queue, Any]:
+    """The offsets by queue of a consumer's answer.
+
+    :raises BadHeader: the answer has another form.
+    """
+    try:
+        tree = loads(body)
+        table = tree.get("messageQueueTable") or {}
+        return {tuple(sorted(loads(key).items())): offset for key, offset in table.items()}
+    except (ValueError, AttributeError) as e:
+        raise BadHeader(f"expected offsets by queue: {e}") from e

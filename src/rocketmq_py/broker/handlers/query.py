@@ -1,9 +1,10 @@
-"""Requests that look messages up: by key, by their id, and by their place in a queue."""
+"""Requests that look up messages by key, by message id, and by queue offset."""
 
 from __future__ import annotations
 
 from rocketmq_py.broker.cluster.clients import Clients
 from rocketmq_py.broker.metadata.java_files import bean
+from rocketmq_py.broker.send.stored_record import read_stored
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.admin import QueryConsumeQueue
@@ -12,15 +13,18 @@ from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.store import MessageStore
 from rocketmq_py.wire.fastjson import dumps_java
+from rocketmq_py.wire.record import record_sizes
 
 _BY_UNIQUE_KEY = 32
-"""How many messages a search by unique key looks at (defaultQueryMaxNum)."""
+"""The maximum number of messages of a search by unique key (defaultQueryMaxNum)."""
+_MOST_ENTRIES = 1024
+"""The maximum number of consume queue entries in an answer."""
 _BY_TAG = "T"
-"""The kind of key that is a tag (INDEX_TAG_TYPE)."""
+"""The index type of tags (INDEX_TAG_TYPE)."""
 
 
 class QueryHandlers:
-    """12, 33 and 321."""
+    """Handlers of the codes 12, 33 and 321."""
 
     def __init__(self, store: MessageStore, clients: Clients) -> None:
         self._store = store
@@ -28,7 +32,7 @@ class QueryHandlers:
 
     @handles(Code.QUERY_MESSAGE, lane="query")
     def by_key(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Messages filed under a key or with a tag; the client sorts out what another of the same hash brought in."""
+        """Return the messages of a key or a tag, and of other keys of the topic with the same hash."""
         del peer, body
         header: QueryMessage = request.header
         limit = _BY_UNIQUE_KEY if header.unique_key_query else header.max_num
@@ -38,24 +42,25 @@ class QueryHandlers:
             index_last_update_timestamp=found.index_last_update_timestamp,
             index_last_update_phyoffset=found.index_last_update_phyoffset,
         )
-        if not found.count:
-            said = "can not find message, maybe time range not correct"
-            return Reply(ResponseCode.QUERY_NOT_FOUND, said, answer)
-        return Reply(header=answer, body=found.body)
+        body = _of_topic(found.body, header.topic)
+        if not body:
+            remark = "can not find message, maybe time range not correct"
+            return Reply(ResponseCode.QUERY_NOT_FOUND, remark, answer)
+        return Reply(header=answer, body=body)
 
     @handles(Code.VIEW_MESSAGE_BY_ID, lane="query")
     def by_offset(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """One message by its offset in the commit log, which its id holds."""
+        """Return one message by its commit log offset, which the message id contains."""
         del peer, body
         record = self._store.message_at(request.header.offset)
         if record is None:
-            said = f"can not find message by the offset, {request.header.offset}"
-            raise BrokerError.of(ResponseCode.SYSTEM_ERROR, said)
+            remark = f"can not find message by the offset, {request.header.offset}"
+            raise BrokerError.of(ResponseCode.SYSTEM_ERROR, remark)
         return Reply(body=record)
 
     @handles(Code.QUERY_CONSUME_QUEUE)
     def entries(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Entries of a consume queue as they are on disk, for who looks for what is wrong."""
+        """Return entries of a consume queue as they are on disk, for diagnosis."""
         del peer, body
         header: QueryConsumeQueue = request.header
         topic, queue_id = header.topic, header.queue_id
@@ -64,9 +69,9 @@ class QueryHandlers:
         first, end = self._store.queue_range(topic, queue_id)
         answer: dict[str, object] = {"maxQueueIndex": end, "minQueueIndex": first} | self._filter(header)
         if not first <= header.index < end:
-            said = f"Index {header.index} of {queue_id}@{topic} is not exist!"
-            return Reply(remark=said)
-        found = self._store.tags_entries(topic, queue_id, header.index, max(0, header.count))
+            remark = f"Index {header.index} of {queue_id}@{topic} is not exist!"
+            return Reply(remark=remark)
+        found = self._store.queue_entries(topic, queue_id, header.index, min(max(0, header.count), _MOST_ENTRIES))
         answer["queueData"] = [
             {"eval": False, "physicOffset": offset, "physicSize": size, "tagsCode": code}
             for offset, size, code in found
@@ -74,10 +79,17 @@ class QueryHandlers:
         return Reply(body=dumps_java(answer))
 
     def _filter(self, header: QueryConsumeQueue) -> dict[str, object]:
-        """What a group subscribes to; SQL filters leave no marks in queues here, so there is nothing more to tell."""
+        """The subscription of a group. Queues have no bit maps of SQL filters here, so none are returned."""
         if header.consumer_group is None:
             return {}
         found = self._clients.consumers.subscription(header.consumer_group, header.topic)
         if found is None:
             return {"filterData": f"{header.consumer_group}@{header.topic} is not online!"}
         return {"filterData": "null", "subscriptionData": bean(found)}
+
+
+def _of_topic(records: bytes, topic: str) -> bytes:
+    """The records of one topic: the index finds those of another topic, too, if their keys have the same hash."""
+    found = [records[at : at + size] for at, size in record_sizes(records)]
+    kept = [record for record in found if read_stored(record).topic == topic]
+    return records if len(kept) == len(found) else b"".join(kept)

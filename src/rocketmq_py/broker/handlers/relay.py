@@ -1,4 +1,4 @@
-"""Requests of administrators that a consumer answers: the broker passes them on over the consumer's connection."""
+"""Requests of administrators that the broker forwards to a consumer over the consumer's connection."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.ids import parse_offset_msg_id
 
 _SECONDS = 10.0
-"""How long a consumer may take to answer."""
+"""The timeout for a consumer's answer."""
 
 
 class RelayHandlers:
-    """307 and 309."""
+    """Handlers of the codes 307 and 309."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class RelayHandlers:
 
     @handles(Code.GET_CONSUMER_RUNNING_INFO)
     async def running_info(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """What a consumer says of itself."""
+        """Return the running info of a consumer."""
         del peer, body
         header: GetConsumerRunningInfo = request.header
         command = Command(Code.GET_CONSUMER_RUNNING_INFO, ext=header.to_ext())
@@ -46,7 +46,7 @@ class RelayHandlers:
 
     @handles(Code.CONSUME_MESSAGE_DIRECTLY)
     async def consume_directly(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Let a consumer consume one message now, and tell what came of it."""
+        """Have a consumer consume one message now, and return the result."""
         del peer, body
         header: ConsumeMessageDirectly = request.header
         header.broker_name = self._config.broker_name

@@ -1,4 +1,4 @@
-"""Requests for figures: counters, how old what is consumed is, how far every group has come."""
+"""Requests for statistics: counters, consume time spans, progress of all groups."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Queue = tuple[tuple[str, object], ...]
 
 
 class StatisticsHandlers:
-    """303, 315, 317.
+    """Handlers of the codes 303, 315 and 317.
 
-    :param address: of this broker, as clients are told.
+    :param address: this broker's address for clients.
     :param clock: the time in milliseconds.
     """
 
@@ -50,19 +50,19 @@ class StatisticsHandlers:
 
     @handles(Code.VIEW_BROKER_STATS_DATA)
     def counter(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """One counter over the last minute, hour and day."""
+        """Return one counter over the last minute, hour and day."""
         del peer, body
         header: ViewBrokerStats = request.header
         item = self._stats.find(header.stats_name, header.stats_key)
         if item is None:
-            said = f"The stats <{header.stats_name}> <{header.stats_key}> not exist"
-            raise BrokerError.of(ResponseCode.SYSTEM_ERROR, said)
+            remark = f"The stats <{header.stats_name}> <{header.stats_key}> not exist"
+            raise BrokerError.of(ResponseCode.SYSTEM_ERROR, remark)
         windows = {"statsMinute": MINUTE, "statsHour": HOUR, "statsDay": DAY}
         return Reply(body=dumps_java({name: item.snapshot(span)._asdict() for name, span in sorted(windows.items())}))
 
     @handles(Code.QUERY_CONSUME_TIME_SPAN)
     def time_span(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """When the oldest, the newest and the last consumed message of each queue were stored."""
+        """Return the store times of the oldest, the newest and the last consumed message of each queue."""
         del peer, body
         header: QueryConsumeTimeSpan = request.header
         topic = self._topics.get(header.topic)
@@ -92,7 +92,7 @@ class StatisticsHandlers:
 
     @handles(Code.GET_BROKER_CONSUME_STATS)
     def all_progress(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """How far every group has come in every topic it has offsets of and still subscribes to."""
+        """Return the progress of every group in every topic that it has offsets for and still subscribes to."""
         del peer, body
         header: BrokerConsumeStats = request.header
         listed = [{group: self._group(group, header.is_order)} for group in sorted(self._groups.table)]
@@ -126,7 +126,7 @@ class StatisticsHandlers:
 
 
 def _local(time_ms: int) -> str:
-    """A time as Java's tools print it."""
+    """A time in the format of Java's tools."""
     local = datetime.datetime.fromtimestamp(time_ms // 1000).astimezone()
     return f"{local:%Y-%m-%d#%H:%M:%S}:{time_ms % 1000:03}"
 

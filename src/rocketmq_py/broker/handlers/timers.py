@@ -1,4 +1,4 @@
-"""Requests about messages delivered at a time of their own: taking them back, and what a slave asks for."""
+"""Requests about timed messages: recalls, and the state that slaves fetch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rocketmq_py.wire.fastjson import dumps_java
 
 
 class TimerHandlers:
-    """60, 61 and 370."""
+    """Handlers of the codes 60, 61 and 370."""
 
     def __init__(self, timers: Timers, recalls: RecallService, region: str) -> None:
         self._timers, self._recalls = timers, recalls
@@ -21,7 +21,7 @@ class TimerHandlers:
 
     @handles(Code.RECALL_MESSAGE, lane="send")
     def recall(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Take back a message that waits for its time."""
+        """Recall a timed message."""
         del body
         try:
             key = self._recalls.recall(request.header, peer.host)
@@ -31,16 +31,16 @@ class TimerHandlers:
 
     @handles(Code.GET_TIMER_CHECK_POINT)
     def checkpoint(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """How far timed messages have been delivered, as the bytes of the file."""
+        """Return the timer checkpoint, as the bytes of its file."""
         del peer, request, body
         found = self._timers.checkpoint()
         if found is None:
             raise BrokerError.of(ResponseCode.SYSTEM_ERROR, "The checkpoint is null")
-        return Reply(header=self._timers.more_of_checkpoint(), body=found)
+        return Reply(header=self._timers.checkpoint_extension(), body=found)
 
     @handles(Code.GET_TIMER_METRICS)
     def metrics(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """How many messages of each topic wait for their time."""
+        """Return how many timed messages of each topic wait."""
         del peer, request, body
         if not self._timers.is_enabled:
             raise BrokerError.of(ResponseCode.SYSTEM_ERROR, "The timer message store is null")

@@ -27,7 +27,7 @@ from rocketmq_py.wire.fastjson import dumps_java
 
 
 class TopicHandlers:
-    """17, 18, 21, 202, 215, 305, 351."""
+    """Handlers of the codes 17, 18, 21, 202, 215, 305 and 351."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class TopicHandlers:
 
     @handles(Code.UPDATE_AND_CREATE_TOPIC)
     async def create(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Create or change a topic; answered when the name servers know of it."""
+        """Create or change a topic; answered after the name servers have it."""
         del peer, body
         header: CreateTopic = request.header
         self._check_name(header.topic)
@@ -64,7 +64,7 @@ class TopicHandlers:
 
     @handles(Code.UPDATE_AND_CREATE_TOPIC_LIST)
     async def create_many(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Create or change several topics; their attributes are changes, their names behind a ``+`` or ``-``."""
+        """Create or change several topics; their attributes are changes, named with a ``+`` or ``-``."""
         del peer, request
         wanted = TopicConfigList.decode(body).topic_config_list
         for topic in wanted:
@@ -78,7 +78,7 @@ class TopicHandlers:
 
     @handles(Code.DELETE_TOPIC_IN_BROKER)
     async def delete(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Forget a topic, its queues and the offsets of its groups, and where these groups' POP retries of it went."""
+        """Delete a topic, its queues, its consumer offsets and its POP retry topics."""
         del peer, body
         topic: str = request.header.topic
         fault = folder_fault(topic)
@@ -95,7 +95,7 @@ class TopicHandlers:
 
     @handles(Code.GET_ALL_TOPIC_CONFIG)
     def list_all(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Every topic, or some after the other, as a slave takes them over."""
+        """Return all topics or a page of them, for slaves."""
         del peer, body
         topics, header = self._topics, request.header
         asked = header.topic_seq, header.max_topic_num, header.data_version
@@ -110,17 +110,17 @@ class TopicHandlers:
 
     @handles(Code.GET_TOPIC_CONFIG)
     def get(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """One topic."""
+        """Return one topic."""
         del peer, body
         topic = self._topics.get(request.header.topic)
         if topic is None:
-            said = f"No topic in this broker. topic: {request.header.topic}"
-            raise BrokerError.of(ResponseCode.TOPIC_NOT_EXIST, said)
+            remark = f"No topic in this broker. topic: {request.header.topic}"
+            raise BrokerError.of(ResponseCode.TOPIC_NOT_EXIST, remark)
         return Reply(body=topic.encode())
 
     @handles(Code.GET_TOPIC_STATS_INFO)
     def stats(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """The range of each queue of a topic and when it last grew."""
+        """Return the offset range of each queue of a topic and its last store time."""
         del peer, body
         topic = self._topics.get(request.header.topic)
         if topic is None:
@@ -131,7 +131,7 @@ class TopicHandlers:
 
     @handles(Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
     def system_topics(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """The topics that belong to the broker itself."""
+        """List the system topics."""
         del peer, request, body
         return Reply(body=TopicList(topic_list=sorted(self._topics.reserved | names.SYSTEM_TOPICS)).encode())
 
@@ -150,8 +150,8 @@ class TopicHandlers:
 
     def _check_system(self, topic: str) -> None:
         if self._config.validate_system_topic_when_update_topic and self._topics.is_system(topic):
-            said = f"The topic[{topic}] is conflict with system topic."
-            raise BrokerError.of(ResponseCode.INVALID_PARAMETER, said)
+            remark = f"The topic[{topic}] is conflict with system topic."
+            raise BrokerError.of(ResponseCode.INVALID_PARAMETER, remark)
 
     def _attributes(self, topic: str) -> dict[str, str] | None:
         found = self._topics.get(topic)

@@ -1,4 +1,4 @@
-"""Writing configuration files without keeping the event loop waiting for the disk."""
+"""Writes configuration files in a thread, so that the event loop does not wait for the disk."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _log = logging.getLogger(__name__)
 
 
 class ConfigFileSaver:
-    """Saves files one after the other in a thread of its own.
+    """Saves files one after the other in one thread.
 
-    A disk that fails is logged, once for each file until it can be written again; the next save tries.
+    A failed write is logged once per file until a later save succeeds.
     """
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rocketmq-config")
         self._last: Future[None] | None = None
         self._failing: set[Path] = set()
-        """Files that could not be written; the thread's own."""
+        """Files that could not be written; used by the thread only."""
 
     def save(self, file: ConfigFile, value: Any) -> None:
-        """Write ``value`` to a file soon; it must not change any more."""
+        """Write ``value`` to a file soon. The caller must not change ``value`` afterwards."""
         self._last = self._thread.submit(self._save, file, value)
 
     def wait(self) -> None:
@@ -34,7 +34,7 @@ class ConfigFileSaver:
             self._last.result()
 
     def close(self) -> None:
-        """Wait until everything is written and end the thread."""
+        """Wait until everything is written, then end the thread."""
         self._thread.shutdown(wait=True)
 
     def _save(self, file: ConfigFile, value: Any) -> None:
@@ -43,7 +43,7 @@ class ConfigFileSaver:
         except OSError as e:
             if file.path not in self._failing:
                 self._failing.add(file.path)
-                _log.error("%s cannot be written, what it holds is older than what the broker knows: %s", file.path, e)
+                _log.error("%s cannot be written, so it is older than the broker's state: %s", file.path, e)
         else:
             if file.path in self._failing:
                 self._failing.discard(file.path)

@@ -1,10 +1,10 @@
-"""Consumer groups that filter by expression: what each asks for in each topic, and ``consumerFilter.json``.
+"""Filter expressions of consumer groups by topic, and the file ``consumerFilter.json``.
 
-Knows Java's rules (ConsumerFilterManager): a group's expression is replaced by newer ones only, stays for a day after
-the group has gone, and is forgotten when a newer one does not compile. Refuses to know tags, and to filter by bloom
-filters: expressions are asked about the messages themselves. A group's bits are in the file for Java brokers, which
-throw a file without them away. Unlike there, an expression is compiled when the first pull needs it, and not by the
-heartbeat or the start that brings it: neither takes longer for what many groups ask for.
+The rules are Java's (ConsumerFilterManager): a newer expression replaces an older one; an expression stays for a day
+after its group has left; it is dropped when a newer one is illegal. Tag filters are not kept here. Bloom filters are
+not used: expressions are evaluated on the messages. The bits of a group are written to the file nevertheless, because
+Java brokers discard a file without them. Unlike Java, an expression is compiled by the first pull that needs it, not by
+the heartbeat or the start that brings it, so that neither slows down with the number of groups.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _log = logging.getLogger(__name__)
 _INT = 0xFFFFFFFF
 _COST_OF_A_CHARACTER = 2
 _ABSENT_MS = 30_000
-"""How long before a start its groups are taken to have gone."""
+"""Groups loaded from the file count as gone since this long before the start."""
 _BLOOM_BITS, _BLOOM_HASHES = 112, 3
-"""What 32 groups (expectConsumerNumUseFilter) and 20 % of errors (maxErrorRateOfBloomFilter) come to."""
+"""The sizes for 32 groups (expectConsumerNumUseFilter) and 20 % errors (maxErrorRateOfBloomFilter)."""
 
 
 class FilterData(Body, kw_only=True):
-    """What one group asks for in one topic; an entry of ``consumerFilter.json``.
+    """The expression of one group for one topic; an entry of ``consumerFilter.json``.
 
-    ``dead_time`` is when the group left, 0 while it is there; ``client_version`` that of the subscription.
+    ``dead_time`` is when the group left, 0 while it is online; ``client_version`` is the subscription's version.
     """
 
     topic: str
@@ -53,23 +53,26 @@ class FilterData(Body, kw_only=True):
 
 
 def compile_filter(expression_type: str, expression: str) -> SqlFilter:
-    """The filter of an expression of any type but tags.
+    """Compile an expression of any type but tags.
 
-    :raises ConfigError: the type is not known, or the expression is illegal.
+    :raises ConfigError: the type is unknown or the expression is illegal.
     """
     _check(expression_type, expression)
     return compile_sql(expression)
 
 
 def _check(expression_type: str, expression: str) -> None:
-    """Refuses what can be refused without reading the expression."""
+    """Check type and length, without parsing the expression.
+
+    :raises ConfigError: the type is unknown or the expression is too long.
+    """
     if expression_type != SQL92:
         raise ConfigError(f"expression type {shortened(expression_type)!r} is not known; TAG and SQL92 are")
     check_length(expression)
 
 
 def bloom_data(group: str, topic: str) -> dict[str, Any]:
-    """The bits of a group in Java's bloom filter of a topic (BloomFilter.generate)."""
+    """The bits of a group in Java's Bloom filter of a topic (BloomFilter.generate)."""
     found = murmur3_64(f"{group}#{topic}".encode())
     low, high = found & _INT, found >> 32
     places = [(low + i * high) & _INT for i in range(1, _BLOOM_HASHES + 1)]
@@ -81,9 +84,9 @@ class ConsumerFilters:
     """Filter data by topic and group.
 
     :param file: ``consumerFilter.json``.
-    :param keep_ms: how long a group's data is kept after it has gone (filterDataCleanTimeSpan).
+    :param keep_ms: how long expressions are kept after their group has left (filterDataCleanTimeSpan).
     :param clock: the time in milliseconds.
-    :param save: writes the file; called every few seconds, so it should not wait for the disk.
+    :param save: writes the file. It is called every few seconds and should not wait for the disk.
     """
 
     def __init__(
@@ -98,12 +101,15 @@ class ConsumerFilters:
         self._clock = clock
         self._save = save
         self._saved: dict[str, Any] = {}
+        self._topics: dict[str, set[str]] = {}
+        """The topics of each group."""
+        self._changed = False
         self.table: dict[str, dict[str, FilterData]] = {}
 
     # -- the file
 
     def load(self) -> None:
-        """Take over what the file holds; all groups in it have gone."""
+        """Load the file; all groups in it count as gone."""
         self._saved = self._file.load() or {}
         for topic, groups in (self._saved.get("filterDataByTopic") or {}).items():
             for group, entry in ((groups or {}).get("groupFilterData") or {}).items():
@@ -114,15 +120,18 @@ class ConsumerFilters:
             data = FilterData.convert(entry)
             _check(data.expression_type, data.expression)
         except (BadHeader, ConfigError) as e:
-            _log.warning("what group %s filters in topic %s is not taken over: %s", group, topic, e)
+            _log.warning("the filter of group %s for topic %s is not loaded: %s", group, topic, e)
             return
         if not data.dead_time:
             data.dead_time = max(self._clock() - _ABSENT_MS, data.born_time)
-        self.table.setdefault(topic, {})[group] = data
+        self._store(topic, group, data)
 
     def persist(self) -> None:
-        """Forget who left long ago, and write the file when anything changed."""
+        """Drop expired entries, and write the file if anything changed."""
         self._clean()
+        if not self._changed:
+            return
+        self._changed = False
         tree = self.tree()
         if tree != self._saved and (self.table or self._saved):
             self._saved = tree
@@ -142,20 +151,18 @@ class ConsumerFilters:
         for topic, groups in list(self.table.items()):
             for group, data in list(groups.items()):
                 if data.is_dead and data.dead_time <= before:
-                    del groups[group]
-            if not groups:
-                del self.table[topic]
+                    self._remove(topic, group)
 
-    # -- who asks for what
+    # -- queries and changes
 
     def get(self, topic: str, group: str) -> FilterData | None:
-        """What a group asks for in a topic; None when it filters by tag or its expression is known to be illegal."""
+        """The expression of a group for a topic; None if it filters by tag or its expression is known to be illegal."""
         return self.table.get(topic, {}).get(group)
 
     def compiled(self, topic: str, group: str) -> SqlFilter | None:
-        """The filter of what a group asks for in a topic; None when it filters by tag.
+        """The compiled filter of a group for a topic; None if it filters by tag.
 
-        An illegal expression is forgotten, as Java's brokers forget it when they hear of it.
+        An illegal expression is dropped; a Java broker drops it when the heartbeat brings it.
         """
         data = self.get(topic, group)
         if data is None:
@@ -164,16 +171,16 @@ class ConsumerFilters:
             return compile_filter(data.expression_type, data.expression)
         except ConfigError as e:
             _log.warning("group %s cannot filter topic %s: %s", group, topic, e)
-            del self.table[topic][group]
+            self._remove(topic, group)
             return None
 
     def highest_cost(self, group: str) -> int:
-        """The most an expression of a group may cost, whichever of its topics it is of, from the longest text."""
-        found = (groups[group] for groups in self.table.values() if group in groups)
+        """The highest cost of the group's expressions over all topics, estimated from the longest text."""
+        found = (self.table[topic][group] for topic in self._topics.get(group, ()))
         return max((_COST_OF_A_CHARACTER * len(data.expression) for data in found), default=1)
 
     def register(self, group: str, subscriptions: Iterable[SubscriptionData]) -> None:
-        """Take in the subscriptions of a heartbeat, which are all the group has."""
+        """Register the subscriptions of a heartbeat, which are all subscriptions of the group."""
         topics = set()
         for subscription in subscriptions:
             topics.add(subscription.topic)
@@ -182,7 +189,7 @@ class ConsumerFilters:
         self._mark_dead(group, but=topics)
 
     def unregister(self, group: str) -> None:
-        """The last member of a group has gone."""
+        """Mark the expressions of a group as dead: its last member has left."""
         self._mark_dead(group, but=set())
 
     def _register(self, group: str, wanted: SubscriptionData) -> None:
@@ -192,9 +199,11 @@ class ConsumerFilters:
         elif wanted.sub_version < known.client_version:
             return
         elif wanted.sub_version == known.client_version:
+            self._changed |= known.dead_time != 0
             known.dead_time = 0
         elif (wanted.sub_string, wanted.expression_type) == (known.expression, known.expression_type):
             known.client_version, known.dead_time = wanted.sub_version, 0
+            self._changed = True
         else:
             self._put(group, wanted)
 
@@ -204,19 +213,38 @@ class ConsumerFilters:
             _check(wanted.expression_type, wanted.sub_string)
         except ConfigError as e:
             _log.warning("group %s cannot filter topic %s: %s", group, topic, e)
-            self.table.get(topic, {}).pop(group, None)
+            self._remove(topic, group)
             return
         _log.info("group %s filters topic %s by %s", group, topic, shortened(wanted.sub_string))
-        self.table.setdefault(topic, {})[group] = FilterData(
+        data = FilterData(
             topic=topic, consumer_group=group, expression=wanted.sub_string, expression_type=wanted.expression_type,
             client_version=wanted.sub_version, born_time=self._clock(), bloom_filter_data=bloom_data(group, topic),
         )  # fmt: skip
+        self._store(topic, group, data)
+
+    def _store(self, topic: str, group: str, data: FilterData) -> None:
+        self.table.setdefault(topic, {})[group] = data
+        self._topics.setdefault(group, set()).add(topic)
+        self._changed = True
+
+    def _remove(self, topic: str, group: str) -> None:
+        groups = self.table.get(topic, {})
+        if groups.pop(group, None) is None:
+            return
+        if not groups:
+            del self.table[topic]
+        topics = self._topics[group]
+        topics.discard(topic)
+        if not topics:
+            del self._topics[group]
+        self._changed = True
 
     def _mark_dead(self, group: str, but: set[str]) -> None:
-        for topic, groups in self.table.items():
-            data = groups.get(group)
-            if data is not None and topic not in but and not data.is_dead:
+        for topic in self._topics.get(group, ()):
+            data = self.table[topic][group]
+            if topic not in but and not data.is_dead:
                 data.dead_time = self._clock()
+                self._changed = True
 
 
 def _entry(data: FilterData) -> dict[str, Any]:

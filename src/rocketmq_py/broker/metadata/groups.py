@@ -1,6 +1,6 @@
-"""The consumer groups this broker knows by configuration, and ``subscriptionGroup.json``.
+"""The configuration of consumer groups, and the file ``subscriptionGroup.json``.
 
-Knows Java's rules (SubscriptionGroupManager). Refuses to know who is connected (``clients``).
+The rules are Java's (SubscriptionGroupManager). Connected members are in ``cluster.clients``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.java_files import bean, version_of
 from rocketmq_py.broker.metadata.name_validator import without_unsafe
 from rocketmq_py.core.queue_limits import clamp_queue_number, retry_queues_fault
-from rocketmq_py.errors import ConfigError
+from rocketmq_py.errors import ConfigError, shortened
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies.base import DataVersion
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig, SubscriptionGroupTable
@@ -48,7 +48,7 @@ class SubscriptionGroups:
         self.forbidden: dict[str, dict[str, int]] = {}
 
     def load(self) -> None:
-        """Take over what the file holds."""
+        """Load the file, and write it if there is none."""
         tree = self._file.load()
         if tree is None:
             self.persist()
@@ -65,7 +65,7 @@ class SubscriptionGroups:
         self._file.save(self._tree)
 
     def catch_up(self) -> None:
-        """Write the file as a whole if it lacks changes and it is time to."""
+        """Write the file as a whole if it lacks changes and the last whole write is long enough ago."""
         self._file.catch_up(self._tree)
 
     def _tree(self) -> dict[str, object]:
@@ -79,18 +79,26 @@ class SubscriptionGroups:
         return self.table.get(group)
 
     def find(self, group: str) -> SubscriptionGroupConfig | None:
-        """The configuration of a group, created when it is absent and may be."""
-        found = self.table.get(group)
-        if found is not None:
-            return found
+        """The configuration of a group, created if it does not exist and may be created; otherwise None."""
+        return self.find_all([group]).get(group)
+
+    def find_all(self, groups: Iterable[str]) -> dict[str, SubscriptionGroupConfig]:
+        """As :meth:`find` for many groups by name; all new groups are written together."""
+        wanted = dict.fromkeys(groups)
+        new = [group for group in wanted if group not in self.table and self._may_be_created(group)]
+        if new:
+            _log.info("consumer groups created: %s", shortened(", ".join(new)))
+            self.put(SubscriptionGroupConfig(group_name=group) for group in new)
+        return {group: self.table[group] for group in wanted if group in self.table}
+
+    def _may_be_created(self, group: str) -> bool:
         if not self._config.auto_create_subscription_group and not group.startswith(names.SYSTEM_GROUP_PREFIX):
-            return None
+            return False
         try:
             names.check_group(group)
         except ConfigError:
-            return None
-        _log.info("consumer group %s created", group)
-        return self.put([SubscriptionGroupConfig(group_name=group)])[0]
+            return False
+        return True
 
     def put(self, groups: Iterable[SubscriptionGroupConfig]) -> list[SubscriptionGroupConfig]:
         """Create or replace groups, written to disk."""
@@ -99,16 +107,16 @@ class SubscriptionGroups:
         self._changed({_TABLE: {group.group_name: bean(group) for group in changed}})
         return changed
 
-    def take_over(self, told: SubscriptionGroupTable) -> None:
-        """Have what a master has, if that is another version; what it has not is gone. Written to disk."""
-        if told.data_version != self.version:
-            table = without_unsafe("groups of the master", told.subscription_group_table)
-            self.version, self.table = told.data_version, _within_limits(table, "the master")
-            self.forbidden = told.forbidden_table
+    def take_over(self, master: SubscriptionGroupTable) -> None:
+        """Replace all groups with the master's if its version differs, and write the file."""
+        if master.data_version != self.version:
+            table = without_unsafe("groups of the master", master.subscription_group_table)
+            self.version, self.table = master.data_version, _within_limits(table, "the master")
+            self.forbidden = master.forbidden_table
             self.persist()
 
     def delete(self, group: str) -> bool:
-        """Forget a group; whether there was one."""
+        """Delete a group; False if it does not exist."""
         if self.table.pop(group, None) is None:
             return False
         self.forbidden.pop(group, None)
@@ -116,11 +124,11 @@ class SubscriptionGroups:
         return True
 
     def is_read_forbidden(self, group: str, topic: str) -> bool:
-        """Whether a group is kept from reading a topic."""
+        """Whether a group is forbidden to read a topic."""
         return bool(self.forbidden and self.forbidden.get(group, {}).get(topic, 0) & READ_FORBIDDEN)
 
     def set_read_forbidden(self, group: str, topic: str, forbidden: bool) -> None:
-        """Keep a group from reading a topic, or let it again."""
+        """Forbid a group to read a topic, or allow it again."""
         topics = self.forbidden.setdefault(group, {})
         topics[topic] = topics.get(topic, 0) & ~READ_FORBIDDEN | (READ_FORBIDDEN if forbidden else 0)
         self._changed({_FORBIDDEN: {group: topics}})
@@ -131,10 +139,10 @@ class SubscriptionGroups:
 
 
 def _within_limits(table: dict[str, SubscriptionGroupConfig], teller: str) -> dict[str, SubscriptionGroupConfig]:
-    """The groups somebody tells of, none with more retry queues than a topic may have."""
+    """The groups of a file or a master, their numbers of retry queues reduced to the limit."""
     for name, group in table.items():
         fault = retry_queues_fault(name, group.retry_queue_nums)
         if fault is not None:
             group.retry_queue_nums = clamp_queue_number(group.retry_queue_nums)
-            _log.warning("%s says that %s; the broker goes on with %d", teller, fault, group.retry_queue_nums)
+            _log.warning("%s says that %s; the broker uses %d", teller, fault, group.retry_queue_nums)
     return table

@@ -1,7 +1,4 @@
-"""How the broker's tables look in the files under ``config/``: members sorted, null ones left out, as Java writes them.
-
-Knows shapes. Refuses to know what the tables mean.
-"""
+"""The JSON shape of the broker's tables in the files under ``config/``: members sorted, nulls left out, as in Java."""
 
 from __future__ import annotations
 
@@ -28,11 +25,11 @@ def _sorted(value: Any) -> Any:
 
 
 def version_of(tree: Any, otherwise: DataVersion) -> DataVersion:
-    """The ``dataVersion`` of a file's content, or another when it has none."""
+    """The ``dataVersion`` of a file's content, or ``otherwise`` if it has none."""
     found = tree.get("dataVersion") if isinstance(tree, dict) else None
     return DataVersion.convert(found) if found else otherwise
 
 
 def int_keys(table: Any) -> dict[int, int]:
-    """A map of integers to integers; keys of a read file are strings."""
+    """A map of integers to integers, from a file's map with string keys."""
     return {int(key): int(value) for key, value in (table or {}).items()}

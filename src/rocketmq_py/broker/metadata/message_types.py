@@ -1,6 +1,6 @@
-"""Types of messages, and whether a topic takes one: a check a Java broker leaves to the proxy in front of it.
+"""Message types, and whether a topic accepts them; Java leaves this check to its proxy.
 
-Knows the rules and words of Apache RocketMQ (TopicMessageType, DefaultTopicMessageTypeValidator). Pure.
+Rules and remarks are Apache RocketMQ's (TopicMessageType, DefaultTopicMessageTypeValidator).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _DELAYS = (Property.DELAY_LEVEL, Property.TIMER_DELIVER_MS, Property.TIMER_DELAY
 
 
 def message_type(properties: Mapping[str, str]) -> str:
-    """What a message is by its properties."""
+    """The type of a message, from its properties."""
     if properties.get(Property.TRANSACTION_PREPARED) == "true":
         return "TRANSACTION"
     if any(name in properties for name in _DELAYS):
@@ -25,9 +25,9 @@ def message_type(properties: Mapping[str, str]) -> str:
 
 
 def type_fault(topic: TopicConfig, properties: Mapping[str, str]) -> str | None:
-    """Why a topic does not take a message, or None. A topic that says nothing takes normal ones.
+    """Why a topic does not accept a message, or None. A topic without the attribute accepts normal messages.
 
-    What belongs to a group (retries, dead letters) is not looked at.
+    Retry and dead-letter topics accept every type.
     """
     wanted = topic.attributes.get(MESSAGE_TYPE, "NORMAL")
     if wanted == MIXED or topic.topic_name.startswith((names.RETRY_PREFIX, names.DLQ_PREFIX)):

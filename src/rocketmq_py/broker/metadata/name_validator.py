@@ -1,4 +1,4 @@
-"""Names of topics and groups a broker refuses, in Java's words (TopicValidator) where Java refuses them."""
+"""Checks of topic and group names; remarks are Java's (TopicValidator) where Java refuses a name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def topic_fault(topic: str) -> str | None:
-    """What is wrong with a topic's name, or None."""
+    """What is wrong with the name of a topic, or None."""
     if not topic or topic.isspace():
         return "The specified topic is blank."
     if not names.is_legal(topic):
@@ -33,10 +33,10 @@ def topic_fault(topic: str) -> str | None:
 
 
 def folder_fault(topic: str) -> str | None:
-    """Why a topic cannot be one of this broker whatever it is called in Java's words, or None.
+    """Why a name cannot be the folder of a topic, or None.
 
-    A Java broker deletes a topic of any name. Names that are no topics by its rules may be there nevertheless: those of
-    brokers and clusters.
+    A Java broker deletes topics of any name, and topics named after brokers and clusters may break its own rules for
+    new topics, so requests to delete check no more than this.
     """
     if not topic or topic.isspace():
         return "The specified topic is blank."
@@ -47,20 +47,20 @@ def folder_fault(topic: str) -> str | None:
 
 
 def without_unsafe(names_of: str, table: dict[str, T]) -> dict[str, T]:
-    """The entries of a table whose names can be those of folders; one warning tells of the others.
+    """The entries of a table whose names can be folder names. One warning counts the others.
 
-    :param names_of: what the names are, for the warning.
+    :param names_of: a description of the names, for the warning.
     """
     unsafe = [name for name in table if component_fault(name) is not None]
     if not unsafe:
         return table
-    _log.warning("%d %s with names that cannot be those of folders are ignored, %s among them",
+    _log.warning("%d %s with names that cannot be folder names are ignored, for example %s",
                  len(unsafe), names_of, quoted_name(unsafe[0]))  # fmt: skip
     return {name: entry for name, entry in table.items() if component_fault(name) is None}
 
 
 def group_fault(group: str) -> str | None:
-    """What is wrong with a group's name, or None."""
+    """What is wrong with the name of a consumer group, or None."""
     if not group or group.isspace():
         return "The specified group is blank."
     if not names.is_legal(group):

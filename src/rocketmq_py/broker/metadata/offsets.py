@@ -1,7 +1,7 @@
-"""How far each consumer group has come in each queue, and ``consumerOffset.json``.
+"""Consumer offsets of each group in each queue, and the file ``consumerOffset.json``.
 
-Knows committed offsets, those of the last pull, and resets ordered by an administrator (ConsumerOffsetManager). Refuses
-to know messages: an offset is what a client says.
+Keeps committed offsets, the offset after the last pull, and resets that an administrator ordered
+(ConsumerOffsetManager). Offsets are not checked against the queues: they are what clients commit.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ class ConsumerOffsets:
     """Offsets by topic, group and queue.
 
     :param file: ``consumerOffset.json``.
-    :param save: writes the file; called every few seconds, so it should not wait for the disk.
-    :param version_step: the version of the table goes up every so many commits (consumerOffsetUpdateVersionStep).
+    :param save: writes the file. It is called every few seconds and should not wait for the disk.
+    :param version_step: commits per increment of the table's version (consumerOffsetUpdateVersionStep).
     :param clock: the time in milliseconds, for the version.
+    :param on_reset: called after a reset with the group, the topic and the queue id.
     """
 
     def __init__(
@@ -39,9 +40,11 @@ class ConsumerOffsets:
         version_step: int,
         clock: Callable[[], int],
         save: Callable[[ConfigFile, Any], None] = ConfigFile.save,
+        on_reset: Callable[[str, str, int], None] = lambda *_: None,
     ) -> None:
         self._file = file
         self._save = save
+        self._on_reset = on_reset
         self._version_step = version_step
         self._clock = clock
         self._commits = 0
@@ -51,42 +54,40 @@ class ConsumerOffsets:
         self._pulled: Table = {}
         self._resets: Table = {}
         self._keys: TopicGroupIndex[str] = TopicGroupIndex()
-        """Those of the three tables."""
-        self.on_reset: Callable[[str, str, int], None] = lambda *_: None
-        """Hears of a reset: the group, the topic and the queue."""
+        """The keys of all three tables."""
 
     def load(self) -> None:
-        """Take over what the file holds."""
+        """Load the file."""
         tree = self._file.load() or {}
         self.version = version_of(tree, self.version)
         self.table = {key: int_keys(queues) for key, queues in (tree.get("offsetTable") or {}).items()}
         for key in self.table:
-            self._know(key)
+            self._index(key)
 
     def persist(self) -> None:
-        """Write the file when anything changed since the last time."""
+        """Write the file if anything changed since the last write."""
         if self._changed:
             self._changed = False
             self._save(self._file, self.tree())
 
     def take_over(self, tree: Any, *, keeps_larger: bool) -> None:
-        """Have what a master has of each topic and group; what it has nothing of stays.
+        """Replace the offsets of the topics and groups that the master has; others stay.
 
-        :param tree: its answer, which looks as the file does.
-        :param keeps_larger: an offset that is ahead of the master's stays, too.
+        :param tree: the master's answer, which has the shape of the file.
+        :param keeps_larger: keep an offset that is larger than the master's.
         """
-        for key, told in (tree.get("offsetTable") or {}).items():
-            queues, known = int_keys(told), self.table.get(key)
+        for key, given in (tree.get("offsetTable") or {}).items():
+            queues, known = int_keys(given), self.table.get(key)
             if keeps_larger and known:
                 queues = known | {queue: max(offset, known.get(queue, 0)) for queue, offset in queues.items()}
             if queues != known:
                 self.table[key] = queues
-                self._know(key)
+                self._index(key)
                 self._changed = True
         self.version = version_of(tree, self.version)
 
     def tree(self) -> dict[str, object]:
-        """The content of the file, which is also what a slave asks for."""
+        """The content of the file, which is also the answer to a slave."""
         return {
             "dataVersion": bean(self.version),
             "groupTopicMap": self._topics_by_group(),
@@ -103,7 +104,10 @@ class ConsumerOffsets:
         return groups
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int, client: str) -> None:
-        """Store an offset, even one that goes back."""
+        """Store an offset, even one smaller than before.
+
+        :param client: who commits, for the log.
+        """
         key = f"{topic}@{group}"
         queues = self.table.get(key)
         if queues is None:
@@ -112,7 +116,14 @@ class ConsumerOffsets:
         before = queues.get(queue_id, NOT_FOUND)
         if before != offset:
             if offset < before:
-                _log.warning("%s sets %s queue %d back from %d to %d", client, key, queue_id, before, offset)
+                _log.warning(
+                    "%s commits a smaller offset for %s queue %d: %d before, %d now",
+                    client,
+                    key,
+                    queue_id,
+                    before,
+                    offset,
+                )
             queues[queue_id] = offset
             self._changed = True
         self._commits += 1
@@ -120,13 +131,13 @@ class ConsumerOffsets:
             self.version = self.version.bump(self._clock())
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
-        """The offset a reset ordered, else the committed one, else -1."""
+        """The offset of a pending reset, else the committed one, else -1."""
         key = f"{topic}@{group}"
         reset = self._resets.get(key, {}).get(queue_id)
         return self.table.get(key, {}).get(queue_id, NOT_FOUND) if reset is None else reset
 
     def pulled(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Remember how far a group has pulled, for statistics."""
+        """Store the offset a group has pulled up to, for statistics."""
         key = f"{topic}@{group}"
         queues = self._pulled.get(key)
         if queues is None:
@@ -135,21 +146,21 @@ class ConsumerOffsets:
         queues[queue_id] = offset
 
     def query_pulled(self, group: str, topic: str, queue_id: int) -> int:
-        """How far a group has pulled; its offset when it has not."""
+        """The offset a group has pulled up to; its committed offset if it has not pulled."""
         found = self._pulled.get(f"{topic}@{group}", {}).get(queue_id)
         return self.query(group, topic, queue_id) if found is None else found
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Order a reset: the next pull is answered with it, and commits are ignored until then."""
+        """Reset the offset of a group: the next pull is answered with it, and commits are ignored until then."""
         self._resets.setdefault(f"{topic}@{group}", {})[queue_id] = offset
         self.commit(group, topic, queue_id, offset, "a reset")
-        self.on_reset(group, topic, queue_id)
+        self._on_reset(group, topic, queue_id)
 
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
         return bool(self._resets) and queue_id in self._resets.get(f"{topic}@{group}", {})
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """The offset a reset ordered, which is then done; None when there is none."""
+        """Remove a pending reset and return its offset; None if there is none."""
         if not self._resets:
             return None
         key = f"{topic}@{group}"
@@ -160,15 +171,15 @@ class ConsumerOffsets:
         return offset
 
     def topics_of(self, group: str) -> list[str]:
-        """Topics a group has committed offsets of."""
+        """Topics that a group has committed offsets for."""
         return [topic for key, topic in self._keys.of_group(group).items() if key in self.table]
 
     def groups_of(self, topic: str) -> list[str]:
-        """Groups that have committed offsets of a topic."""
+        """Groups that have committed offsets for a topic."""
         return [group for key, group in self._keys.of_topic(topic).items() if key in self.table]
 
     def committed(self, topic: str, without: Collection[str] = ()) -> dict[int, list[int]]:
-        """The offsets of each queue of a topic that groups have committed, those of some groups left out."""
+        """Committed offsets of each queue of a topic, without those of the groups ``without``."""
         found: dict[int, list[int]] = {}
         for key, group in self._keys.of_topic(topic).items():
             if group not in without:
@@ -177,7 +188,7 @@ class ConsumerOffsets:
         return found
 
     def clone(self, source: str, target: str, topic: str) -> None:
-        """Give one group the offsets another has in a topic."""
+        """Copy the offsets of one group for a topic to another group."""
         queues = self.table.get(f"{topic}@{source}")
         if queues is not None:
             self.table[f"{topic}@{target}"] = dict(queues)
@@ -195,6 +206,6 @@ class ConsumerOffsets:
             for table in (self.table, self._pulled, self._resets):
                 self._changed |= table.pop(key, None) is not None
 
-    def _know(self, key: str) -> None:
+    def _index(self, key: str) -> None:
         topic, _, group = key.partition("@")
         self._keys.add(key, topic, group)

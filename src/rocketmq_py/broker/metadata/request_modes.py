@@ -1,6 +1,6 @@
-"""How each group asks for the messages of each topic, pulling or popping, and ``messageRequestMode.json``.
+"""The request mode, PULL or POP, of each group for each topic, and the file ``messageRequestMode.json``.
 
-Knows Java's rules (MessageRequestModeManager, QueryAssignmentProcessor). Refuses to know queues.
+The rules are Java's (MessageRequestModeManager, QueryAssignmentProcessor).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rocketmq_py.store.config.config_files import ConfigFile
 
 
 class RequestModes:
-    """Modes by topic and group.
+    """Request modes by topic and group.
 
     :param file: ``messageRequestMode.json``.
     """
@@ -32,11 +32,11 @@ class RequestModes:
         self.modes = MessageRequestModes()
 
     def load(self) -> None:
-        """Take over what the file holds."""
+        """Load the file."""
         self.modes = MessageRequestModes.convert(self._file.load() or {})
 
     def get(self, topic: str, group: str) -> MessageRequestMode:
-        """How a group asks; where nobody said so, as the broker is set up, and retry topics are pulled."""
+        """The mode of a group; the configured default if none was set, and PULL for retry topics."""
         found = self.modes.message_request_mode_map.get(topic, {}).get(group)
         if found is not None:
             return found
@@ -45,9 +45,9 @@ class RequestModes:
         return MessageRequestMode(topic=topic, consumer_group=group, mode=mode, pop_share_queue_num=share)
 
     def set(self, mode: MessageRequestMode) -> None:
-        """Say how a group asks from now on.
+        """Set the mode of a group.
 
-        :raises BrokerError: the topic is a retry topic, or topic or group do not exist.
+        :raises BrokerError: the topic is a retry topic, the mode is unknown, or topic or group do not exist.
         """
         if is_retry_topic(mode.topic):
             raise BrokerError.of(Code.NO_PERMISSION, "retry topic is not allowed to set mode")
@@ -56,12 +56,12 @@ class RequestModes:
         if self._groups.find(mode.consumer_group) is None:
             raise BrokerError.of(Code.SUBSCRIPTION_GROUP_NOT_EXIST, "subscription group does not exist")
         if mode.mode not in (PULL, POP):
-            raise BrokerError.of(Code.INVALID_PARAMETER, f"mode {mode.mode!r} is not known; PULL and POP are")
+            raise BrokerError.of(Code.INVALID_PARAMETER, f"mode {mode.mode!r} is unknown; use PULL or POP")
         self.modes.message_request_mode_map.setdefault(mode.topic, {})[mode.consumer_group] = mode
         self._file.save(bean(self.modes))
 
     def take_over(self, modes: MessageRequestModes) -> None:
-        """Have what a master has. Written to disk."""
+        """Replace all modes with the master's, and write the file."""
         if modes != self.modes:
             self.modes = modes
             self._file.save(bean(self.modes))

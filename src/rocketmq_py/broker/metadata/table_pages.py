@@ -1,7 +1,4 @@
-"""Tables told a part at a time, so that a slave of a broker with many topics gets them in answers of a sane size.
-
-Knows Java's rules (TopicConfigManager.subTopicConfigTable). Refuses to know what the tables hold.
-"""
+"""Pages of large tables, which slaves fetch a part at a time (TopicConfigManager.subTopicConfigTable)."""
 
 from __future__ import annotations
 
@@ -18,10 +15,12 @@ def page(
     table: Mapping[str, T], version: DataVersion, config: BrokerConfig, seq: int | None, most: int | None,
     known_version: str | None,
 ) -> Mapping[str, T]:  # fmt: skip
-    """The part of a table that is asked for; all of it when the caller asks in the old way.
+    """The requested page of a table; the whole table for callers that do not page.
 
-    :param seq: from which entry on, in the order of names. :param most: the caller wants no more.
-    :param known_version: what the caller's parts are of, as JSON; if they are of another version it has to begin anew.
+    :param seq: the first entry's position in the order of names.
+    :param most: the maximum number of entries.
+    :param known_version: the version of the pages the caller has, as JSON. If the table has another version, the first
+        page is returned.
     """
     if not config.enable_split_metadata or (seq, most, known_version) == (None, None, None):
         return table

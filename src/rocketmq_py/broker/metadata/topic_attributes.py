@@ -1,7 +1,7 @@
-"""Topic attributes: which there are, which values they take, and what a request to change them leaves.
+"""Topic attributes: their names, their values, and the effect of changes.
 
-Knows the rules and words of Apache RocketMQ (TopicAttributes, AttributeParser, AttributeUtil). A kind of topic this
-broker cannot store is refused in words of our own.
+Rules and remarks are Apache RocketMQ's (TopicAttributes, AttributeParser, AttributeUtil). Values this broker cannot
+store are refused with remarks of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _VALUES: dict[str, tuple[str, ...]] = {
     "cleanup.policy": ("COMPACTION", "DELETE"),
     MESSAGE_TYPE: ("UNSPECIFIED", MIXED, "TRANSACTION", "PRIORITY", "FIFO", "DELAY", "LITE", "NORMAL"),
 }
-"""In the order a Java broker lists them."""
+"""Allowed values, in the order a Java broker lists them."""
 _ELSEWHERE = {
     "cleanup.policy": ("COMPACTION",),
     MESSAGE_TYPE: ("PRIORITY", "LITE"),
@@ -31,13 +31,13 @@ _FIXED = ("queue.type", "cleanup.policy")
 _LARGEST = 2**63 - 1
 
 Changes = Mapping[str, str]
-"""Values by attribute, its name behind a ``+`` (set it) or a ``-`` (remove it)."""
+"""Values by attribute name, prefixed with ``+`` (set) or ``-`` (remove)."""
 
 
 def parse_changes(text: str | None) -> dict[str, str]:
-    """The changes of a text such as ``+message.type=FIFO,-reserve.time``.
+    """Parse changes such as ``+message.type=FIFO,-reserve.time``.
 
-    :raises BrokerError: it has another form, or names an attribute twice.
+    :raises BrokerError: the text has another form, or names an attribute twice.
     """
     changes: dict[str, str] = {}
     for entry in filter(None, (text or "").split(",")):
@@ -53,12 +53,12 @@ def parse_changes(text: str | None) -> dict[str, str]:
 
 
 def has_batch_queues(attributes: Mapping[str, str]) -> bool:
-    """Whether a topic has batch consume queues, in which a batch stays one record."""
+    """Whether a topic has batch consume queues, which store a batch as one record."""
     return attributes.get(_QUEUE_TYPE) == _BATCH_QUEUE
 
 
 def refuse_mixed(changes: Changes, *, allowed: bool) -> None:
-    """Refuse topics for messages of all types, unless ``enableMixedMessageType`` allows them.
+    """Refuse the message type MIXED, unless ``enableMixedMessageType`` allows it.
 
     :raises BrokerError: INVALID_PARAMETER.
     """
@@ -69,8 +69,8 @@ def refuse_mixed(changes: Changes, *, allowed: bool) -> None:
 def alter(current: Mapping[str, str] | None, changes: Changes) -> dict[str, str]:
     """The attributes after changes.
 
-    :param current: attributes of the topic as it is; None when it is new.
-    :raises BrokerError: an unknown attribute, a value it cannot take, or one that cannot be changed any more.
+    :param current: the topic's attributes; None for a new topic.
+    :raises BrokerError: an unknown attribute, an illegal value, or an attribute that cannot be changed.
     """
     _check_keys(changes)
     attributes = dict(current or {})

@@ -1,13 +1,13 @@
-"""The topics of this broker: their configuration, how they come into being, and ``topics.json``.
+"""The topics of this broker: their configuration, their creation, and the file ``topics.json``.
 
-Knows Java's rules (TopicConfigManager). Refuses to know messages, routes and who asks: whoever wants to hear of changes
-sets :attr:`TopicConfigs.on_change`.
+The rules are Java's (TopicConfigManager).
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.java_files import bean, version_of
@@ -29,32 +29,48 @@ UNIT_SUB_FLAG = 0x2
 _TABLE = "topicConfigTable"
 
 
+class GroupTopic(NamedTuple):
+    """A retry or dead-letter topic to create; see :meth:`TopicConfigs.create_for_group`."""
+
+    topic: str
+    queues: int
+    sys_flag: int = 0
+    order: bool | None = None
+
+
 class TopicConfigs:
     """The table of topics.
 
     :param file: ``topics.json``.
     :param clock: the time in milliseconds, for the version of the table.
+    :param on_change: called with created, changed and re-announced topics.
     """
 
-    def __init__(self, file: JournaledFile, config: BrokerConfig, clock: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        file: JournaledFile,
+        config: BrokerConfig,
+        clock: Callable[[], int],
+        on_change: Callable[[list[TopicConfig]], None] = lambda _: None,
+    ) -> None:
         self._file = file
         self._config = config
         self._clock = clock
         self.version = DataVersion(timestamp=clock())
         self.table: dict[str, TopicConfig] = {topic.topic_name: topic for topic in initial_topics(config)}
-        self.on_change: Callable[[list[TopicConfig]], None] = lambda _: None
+        self._on_change = on_change
         self.reserved = frozenset(self.table)
-        """Names that belong to the broker: those it creates itself."""
+        """Names of the topics that the broker creates itself."""
 
     def load(self) -> None:
-        """Take over what the file holds; topics the broker creates itself keep what the file says of them."""
+        """Load the file, and write it if there is none. Its entries replace the initial topics of the same names."""
         if not self.read_file():
             self.persist()
             return
         self.catch_up()
 
     def read_file(self) -> bool:
-        """As :meth:`load`, but the file is only read; whether there is one."""
+        """As :meth:`load`, without writing anything; False if there is no file."""
         tree = self._file.load()
         if tree is None:
             return False
@@ -74,7 +90,7 @@ class TopicConfigs:
         self._file.save(self._tree)
 
     def catch_up(self) -> None:
-        """Write the file as a whole if it lacks changes and it is time to."""
+        """Write the file as a whole if it lacks changes and the last whole write is long enough ago."""
         self._file.catch_up(self._tree)
 
     def _tree(self) -> dict[str, object]:
@@ -91,7 +107,7 @@ class TopicConfigs:
         return topic in self.reserved or names.is_system_topic(topic)
 
     def create_by_send(self, topic: str, default_topic: str, queues: int, sys_flag: int) -> TopicConfig | None:
-        """Create a topic because somebody sends to it, after the model of a default topic that allows it."""
+        """Create the topic of a send from a default topic; None if the default topic does not allow it."""
         model = self.table.get(default_topic)
         if model is None or not model.perm & PERM_INHERIT:
             return None
@@ -102,48 +118,52 @@ class TopicConfigs:
             topic_name=topic, read_queue_nums=queues, write_queue_nums=queues, perm=model.perm & ~PERM_INHERIT,
             topic_sys_flag=sys_flag, topic_filter_type=model.topic_filter_type,
         )  # fmt: skip
-        _log.info("topic %s created with %d queues after %s", topic, queues, default_topic)
+        _log.info("topic %s created with %d queues from %s", topic, queues, default_topic)
         return self.put([created])[0]
 
     def create_for_group(self, topic: str, queues: int, sys_flag: int = 0, *, order: bool | None = None) -> TopicConfig:
-        """The retry or dead-letter topic of a group, created when it is absent.
+        """The retry or dead-letter topic of a group, created if it does not exist.
 
-        :param order: whether the group consumes in order; None leaves a topic that is there as it is.
+        :param order: whether the group consumes in order; None leaves an existing topic as it is.
         """
-        found = self.table.get(topic)
-        if found is not None and order in (None, found.order):
-            return found
-        if found is not None and order is not None:
-            found.order = order
-            return self.put([found])[0]
-        return self.put(
-            [
-                TopicConfig(
-                    topic_name=topic, read_queue_nums=queues, write_queue_nums=queues, perm=PERM_RW,
+        self.create_for_groups([GroupTopic(topic, queues, sys_flag, order)])
+        return self.table[topic]
+
+    def create_for_groups(self, topics: Iterable[GroupTopic]) -> None:
+        """As :meth:`create_for_group` for many topics, which are written and registered together."""
+        changed: dict[str, TopicConfig] = {}
+        for name, queues, sys_flag, order in topics:
+            found = changed.get(name) or self.table.get(name)
+            if found is None:
+                changed[name] = TopicConfig(
+                    topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=PERM_RW,
                     topic_sys_flag=sys_flag, order=bool(order),
-                )
-            ]
-        )[0]  # fmt: skip
+                )  # fmt: skip
+            elif order is not None and order is not found.order:
+                found.order = order
+                changed[name] = found
+        if changed:
+            self.put(changed.values())
 
     def put(self, topics: Iterable[TopicConfig]) -> list[TopicConfig]:
-        """Create or replace topics; written to disk and told to whoever listens."""
+        """Create or replace topics, write them to disk, and notify the listener."""
         changed = list(topics)
         self.table |= {topic.topic_name: topic for topic in changed}
         self._changed(changed)
         return changed
 
     def take_over(self, version: DataVersion, table: dict[str, TopicConfig]) -> None:
-        """Have what a master has, if that is another version; what it has not is gone. Written to disk."""
+        """Replace all topics with the master's if its version differs, and write the file."""
         if version == self.version:
             return
         table = _within_limits(without_unsafe("topics of the master", table), "the master")
         changed = [topic for name, topic in table.items() if self.table.get(name) != topic]
         self.version, self.table = version, dict(table)
         self.persist()
-        self.on_change(changed)
+        self._on_change(changed)
 
     def delete(self, topic: str) -> bool:
-        """Forget a topic; whether there was one."""
+        """Delete a topic; False if it does not exist."""
         found = self.table.pop(topic, None)
         if found is None:
             return False
@@ -151,7 +171,7 @@ class TopicConfigs:
         return True
 
     def set_order_topics(self, topics: Iterable[str]) -> None:
-        """Mark the topics as order topics that have an order configuration at the name server."""
+        """Mark topics as order topics: those with an order configuration at the name server."""
         found = [self.table[name] for name in topics if name in self.table and not self.table[name].order]
         for topic in found:
             topic.order = True
@@ -159,7 +179,7 @@ class TopicConfigs:
             self._changed(found)
 
     def announce_all(self) -> None:
-        """All topics are to be told anew to whoever listens, though none has changed itself."""
+        """Increment the version and notify the listener of all topics, though none has changed."""
         self._changed(list(self.table.values()))
 
     def _changed(self, topics: list[TopicConfig], deleted: str | None = None) -> None:
@@ -168,18 +188,18 @@ class TopicConfigs:
         if deleted is not None:
             step[deleted] = None
         self._file.change(bean(self.version), {_TABLE: step}, self._tree)
-        self.on_change(topics)
+        self._on_change(topics)
 
 
 def _within_limits(table: dict[str, TopicConfig], teller: str) -> dict[str, TopicConfig]:
-    """The topics somebody tells of, none with more queues than a topic may have: nobody is there to refuse them to."""
+    """The topics of a file or a master, with queue numbers reduced to the limit."""
     for name, topic in table.items():
         fault = topic_queues_fault(name, topic.read_queue_nums, topic.write_queue_nums)
         if fault is not None:
             topic.read_queue_nums = clamp_queue_number(topic.read_queue_nums)
             topic.write_queue_nums = clamp_queue_number(topic.write_queue_nums)
             _log.warning(
-                "%s says that %s; the broker goes on with %d to read and %d to write", teller, fault,
+                "%s says that %s; the broker uses %d read queues and %d write queues", teller, fault,
                 topic.read_queue_nums, topic.write_queue_nums,
             )  # fmt: skip
     return table

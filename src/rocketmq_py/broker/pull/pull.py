@@ -1,7 +1,6 @@
-"""The pull path: from a pull request to its messages, or to a place in the hold table.
+"""The pull path: from a pull request to its messages, or to a hold.
 
-Knows Java's checks, their order and words, and what each way a read can end is answered with (PullMessageProcessor,
-DefaultPullMessageResultHandler). Refuses to know how messages are stored and how held pulls are woken.
+Checks, remarks and response codes are Java's (PullMessageProcessor, DefaultPullMessageResultHandler).
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ _NO_QUEUE = (GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE)
 _RESET = "OFFSET_RESET"
 
 BROKER_FORBIDDEN, GROUP_FORBIDDEN, TOPIC_FORBIDDEN, BROADCASTING_FORBIDDEN, SUBSCRIPTION_FORBIDDEN = "12345"
-"""What a refused pull names as the reason (ForbiddenType)."""
+"""Values of the field ``forbiddenType`` of refused pulls (ForbiddenType)."""
 
 
 class Refused(Exception):
@@ -67,7 +66,7 @@ class Refused(Exception):
 
 
 class Admitted(NamedTuple):
-    """A pull that may read."""
+    """The checked parts of a pull that may read."""
 
     group: SubscriptionGroupConfig
     topic: TopicConfig
@@ -76,7 +75,7 @@ class Admitted(NamedTuple):
 
 
 class HeldPull(NamedTuple):
-    """What is needed to run a held pull again."""
+    """The arguments to run a held pull again."""
 
     peer: Peer
     request: Request
@@ -111,7 +110,7 @@ class PullService:
         self._clock = clock
 
     def pull(self, peer: Peer, request: Request, *, may_hold: bool = True) -> Reply | Hold:
-        """Answer a pull, or hold it when nothing is there yet and both sides allow it."""
+        """Answer a pull, or hold it if there is no message yet and both sides allow it."""
         header: PullMessage = request.header
         try:
             admitted = self._admit(peer, request.code, header)
@@ -122,7 +121,7 @@ class PullService:
             return self._reset_reply(header, admitted, reset)
         found = self._store.get(
             header.topic, header.queue_id, header.queue_offset, header.max_msg_nums,
-            accepts=admitted.tags_filter, message_filter=admitted.record_filter, may_lend=True,
+            accepts=admitted.tags_filter, message_filter=admitted.record_filter, allow_view=True,
             bulk=header.bulk is True,
         )  # fmt: skip
         reply = self._reply(header, admitted, found)
@@ -135,20 +134,20 @@ class PullService:
             self._stats.missed()
         return reply
 
-    # -- may it read?
+    # -- checks
 
     def _admit(self, peer: Peer, code: int, header: PullMessage) -> Admitted:
-        """The checks, in Java's order.
+        """Check a pull, in Java's order.
 
         :raises Refused: one of them failed.
         """
         config = self._config
         if not is_readable(config.broker_permission):
-            said = f"the broker[{config.broker_ip1}] pulling message is forbidden"
-            raise Refused(Code.NO_PERMISSION, said, BROKER_FORBIDDEN)
+            remark = f"the broker[{config.broker_ip1}] pulling message is forbidden"
+            raise Refused(Code.NO_PERMISSION, remark, BROKER_FORBIDDEN)
         if code == RequestCode.LITE_PULL_MESSAGE and not config.lite_pull_message_enable:
-            said = f"the broker[{config.broker_ip1}] for lite pull consumer is forbidden"
-            raise Refused(Code.NO_PERMISSION, said, BROKER_FORBIDDEN)
+            remark = f"the broker[{config.broker_ip1}] for lite pull consumer is forbidden"
+            raise Refused(Code.NO_PERMISSION, remark, BROKER_FORBIDDEN)
         group = self._check_group(header.consumer_group)
         topic = self._check_topic(peer, header)
         subscription = self._subscription(header, group)
@@ -159,8 +158,8 @@ class PullService:
     def _check_group(self, name: str) -> SubscriptionGroupConfig:
         group = self._groups.find(name)
         if group is None:
-            said = f"subscription group [{name}] does not exist, {FAQ}"
-            raise Refused(Code.SUBSCRIPTION_GROUP_NOT_EXIST, said)
+            remark = f"subscription group [{name}] does not exist, {FAQ}"
+            raise Refused(Code.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
         if not group.consume_enable:
             raise Refused(Code.NO_PERMISSION, f"subscription group no permission, {name}", GROUP_FORBIDDEN)
         return group
@@ -170,14 +169,14 @@ class PullService:
         if topic is None:
             raise Refused(Code.TOPIC_NOT_EXIST, remarks.no_topic(header.topic))
         if not is_readable(topic.perm):
-            said = f"the topic[{header.topic}] pulling message is forbidden"
-            raise Refused(Code.NO_PERMISSION, said, TOPIC_FORBIDDEN)
+            remark = f"the topic[{header.topic}] pulling message is forbidden"
+            raise Refused(Code.NO_PERMISSION, remark, TOPIC_FORBIDDEN)
         if not 0 <= header.queue_id < topic.read_queue_nums:
-            said = (
+            remark = (
                 f"queueId[{header.queue_id}] is illegal, topic:[{header.topic}] "
                 f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[/{peer.address}]"
             )
-            raise Refused(Code.INVALID_PARAMETER, said)
+            raise Refused(Code.INVALID_PARAMETER, remark)
         return topic
 
     def _subscription(self, header: PullMessage, group: SubscriptionGroupConfig) -> SubscriptionData:
@@ -189,17 +188,17 @@ class PullService:
         return self._registered(header, group)
 
     def _registered(self, header: PullMessage, group: SubscriptionGroupConfig) -> SubscriptionData:
-        """The subscription the group's heartbeats told of."""
+        """The subscription from the group's heartbeats."""
         name = header.consumer_group
         members = self._clients.consumers.groups.get(name)
         if members is None:
             raise Refused(Code.SUBSCRIPTION_NOT_EXIST, f"the consumer's group info not exist{FAQ}")
         if members.is_broadcasting and not group.consume_broadcast_enable:
-            said = f"the consumer group[{name}] can not consume by broadcast way"
-            raise Refused(Code.NO_PERMISSION, said, BROADCASTING_FORBIDDEN)
+            remark = f"the consumer group[{name}] can not consume by broadcast way"
+            raise Refused(Code.NO_PERMISSION, remark, BROADCASTING_FORBIDDEN)
         if self._groups.is_read_forbidden(name, header.topic):
-            said = f"the consumer group[{name}] is forbidden for topic[{header.topic}]"
-            raise Refused(Code.NO_PERMISSION, said, SUBSCRIPTION_FORBIDDEN)
+            remark = f"the consumer group[{name}] is forbidden for topic[{header.topic}]"
+            raise Refused(Code.NO_PERMISSION, remark, SUBSCRIPTION_FORBIDDEN)
         subscription = members.subscriptions.get(header.topic)
         if subscription is None:
             raise Refused(Code.SUBSCRIPTION_NOT_EXIST, f"the consumer's subscription not exist{FAQ}")
@@ -228,23 +227,23 @@ class PullService:
         return sql_filter(lambda _: compiled, compiled.cost)
 
     def _compiled(self, header: PullMessage, expression: str, kind: str) -> SqlFilter:
-        """What the pull brings along, or what its group has registered."""
+        """The filter of the pull's own expression, or of the expression that its group registered."""
         if header.sys_flag & PULL_SUBSCRIPTION:
             try:
                 return compile_filter(kind, expression)
             except ConfigError as e:
-                said = f"parse the consumer's subscription failed: {e}"
-                raise Refused(Code.SUBSCRIPTION_PARSE_FAILED, said) from None
+                remark = f"parse the consumer's subscription failed: {e}"
+                raise Refused(Code.SUBSCRIPTION_PARSE_FAILED, remark) from None
         compiled = self._filters.compiled(header.topic, header.consumer_group)
         if compiled is None:
             raise Refused(Code.FILTER_DATA_NOT_EXIST, remarks.NO_FILTER_DATA)
         return compiled
 
     def _of_first_topic(self, group: str, properties: Mapping[str, str]) -> SqlFilter | None:
-        """What a group asks for in the topic a retried message was first sent to."""
+        """The filter of a group for the original topic of a retried message."""
         return self._filters.compiled(properties.get(Property.RETRY_TOPIC, ""), group)
 
-    # -- what is answered
+    # -- answers
 
     def _reply(self, header: PullMessage, admitted: Admitted, found: GetResult) -> Reply:
         status = found.status
@@ -286,7 +285,7 @@ class PullService:
 
 
 def answer_fields(suggested: int, next_offset: int, first: int, end: int, admitted: Admitted) -> dict[str, str]:
-    """The header of an answer."""
+    """The header fields of an answer."""
     return {
         "suggestWhichBrokerId": str(suggested),
         "nextBeginOffset": str(next_offset),

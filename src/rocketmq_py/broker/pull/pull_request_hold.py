@@ -1,6 +1,6 @@
-"""Pulls that wait for messages: kept, woken, and answered when their time is up.
+"""Long polling: pulls on hold, run again when messages arrive, and answered when they time out.
 
-Brings the hold table (``core.broker.hold_table``) together with those who wait. Refuses to know how a pull is run.
+The table of held pulls is in ``core.broker.hold_table``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from rocketmq_py.broker.pull.pull import HeldPull, PullService
 from rocketmq_py.core.broker.hold_table import Held, HoldTable, QueueKey
 from rocketmq_py.server import Hold, Peer, Reply, Responder
 from rocketmq_py.server.requests.failures import failure, overloaded
+from rocketmq_py.server.sliced_work import SlicedWork
 from rocketmq_py.store import Arrival, MessageStore
 
 _log = logging.getLogger(__name__)
@@ -29,47 +30,50 @@ class Waiting(NamedTuple):
 class PullRequestHoldService:
     """The broker's held pulls.
 
-    :param limit: how many may wait at a time, looked at for each.
-    :param call_soon: runs a callback in the next turn of the event loop. The store reports arrivals while it is busy,
-        and a pull that runs again reads from it.
+    :param slices: runs held pulls again. The store reports arrivals while it is busy, and a pull that runs again reads
+        from it; and any number of pulls may wait for one message.
+    :param limit: the current maximum number of held pulls.
     """
 
     def __init__(
         self,
         pull_service: PullService,
         store: MessageStore,
-        call_soon: Callable[[Callable[[], None]], object],
+        slices: SlicedWork,
         limit: Callable[[], int] = lambda: 100_000,
     ) -> None:
         self._limit = limit
         self._full = False
         self._pull_service = pull_service
         self._store = store
-        self._call_soon = call_soon
+        self._slices = slices
         self._table: HoldTable[Waiting] = HoldTable()
-        self._woken: list[Waiting] = []
 
     def __len__(self) -> int:
         return len(self._table)
 
     def keep(self, hold: Hold, responder: Responder) -> None:
-        """Hold a pull until one of the methods below takes it; refuse it as busy when too many wait already."""
+        """Hold a pull until one of the methods below takes it; answer it as busy if too many are on hold."""
         if len(self._table) >= self._limit():
-            self._tell_full()
+            self._log_full()
             responder.reply(overloaded())
             return
         self._full = False
         held: Held[HeldPull] = hold.payload
         assert isinstance(hold.key, QueueKey)
-        self._table.add(hold.key, held._replace(token=Waiting(held.token, responder)))  # type: ignore[arg-type]
+        waiting = Waiting(held.token, responder)
+        self._table.add(
+            hold.key,
+            Held(held.offset, held.deadline_ms, held.tags_filter, waiting, held.record_filter, responder.peer),
+        )
 
-    def _tell_full(self) -> None:
+    def _log_full(self) -> None:
         if not self._full:
             self._full = True
-            _log.warning("%d pulls wait for messages (pullThreadPoolQueueCapacity): more are refused", len(self._table))
+            _log.warning("%d pulls are on hold (pullThreadPoolQueueCapacity): more are refused", len(self._table))
 
     def arrived(self, arrivals: Iterable[Arrival]) -> None:
-        """Messages have become readable."""
+        """Wake the pulls that new messages satisfy."""
         if not self._table:
             return
         for arrival in arrivals:
@@ -85,52 +89,47 @@ class PullRequestHoldService:
                 yield record
 
     def reset(self, group: str, topic: str, queue_id: int) -> None:
-        """A group is to go on elsewhere in a queue: its pulls that wait there hear of it."""
+        """Wake a group's pulls of a queue after an offset reset."""
         key = QueueKey(topic, queue_id)
         found = self._table.take(key, lambda waiting: waiting.pull.request.header.consumer_group == group)
-        self._wake(found[::-1])  # who runs first gets it; who came last has the queue now
+        self._wake(reversed(found))  # the first to run gets the reset; the latest pull is of the queue's owner
 
-    def sweep(self, now_ms: int) -> None:
-        """Look for pulls whose queue has grown unnoticed."""
-        self._wake(self._table.sweep(now_ms, lambda topic, queue: self._store.queue_range(topic, queue)[1]))
+    def sweep(self) -> None:
+        """Wake pulls whose queue grew without an arrival."""
+        self._wake(self._table.sweep(lambda topic, queue: self._store.queue_range(topic, queue)[1]))
 
     def expire(self, now_ms: int) -> None:
-        """Answer pulls whose time is up."""
-        self._wake(self._table.expired(now_ms))
+        """Answer pulls that timed out."""
+        if self._table.is_due(now_ms):
+            self._wake(self._table.expired(now_ms))
 
     def wake_all(self) -> None:
-        """Run all pulls again: something has changed that concerns each of them."""
-        self._wake(self._table.drain())
+        """Wake all pulls."""
+        self._wake(iter(self._table.drain()))
 
-    def forget(self, peer: Peer) -> None:
-        """A connection is gone: nobody waits on it any more."""
-        self._table.drain(lambda waiting: waiting.responder.peer is peer)
+    def disconnected(self, peer: Peer) -> None:
+        """Drop the pulls of a closed connection."""
+        self._slices.add(self._table.remove(peer))
 
     def release(self) -> None:
-        """Answer everybody now: the broker stops."""
-        self._answer(self._table.drain() + self._take_woken())
+        """Answer all pulls now, because the broker stops."""
+        self._slices.finish()
+        for _ in self._answer(iter(self._table.drain())):
+            pass
 
-    def _wake(self, waiting: list[Waiting]) -> None:
-        if not waiting:
-            return
-        if not self._woken:
-            self._call_soon(lambda: self._answer(self._take_woken()))
-        self._woken += waiting
+    def _wake(self, waiting: Iterator[Waiting | None]) -> None:
+        self._slices.add(self._answer(waiting))
 
-    def _take_woken(self) -> list[Waiting]:
-        woken, self._woken = self._woken, []
-        return woken
-
-    def _answer(self, waiting: list[Waiting]) -> None:
-        for pull, responder in waiting:
-            if not responder.alive:
-                continue
-            responder.reply(self._run(pull))
+    def _answer(self, waiting: Iterator[Waiting | None]) -> Iterator[None]:
+        for one in waiting:
+            if one is not None and one.responder.alive:
+                one.responder.reply(self._run(one.pull))
+            yield
 
     def _run(self, pull: HeldPull) -> Reply:
         try:
             outcome = self._pull_service.pull(pull.peer, pull.request, may_hold=False)
-        except Exception as e:  # noqa: BLE001 - one pull that fails must not leave the others without an answer
+        except Exception as e:  # noqa: BLE001 - a failing pull must not leave the others without an answer
             return failure(e, "a held pull", pull.peer.address)
         assert isinstance(outcome, Reply)
         return outcome

@@ -1,13 +1,13 @@
-"""The pull path of a slave: refused unless slaveReadEnable says otherwise.
+"""The pull path of a slave: pulls are refused unless ``slaveReadEnable`` is on.
 
-Knows where a slave's answers differ from a master's. Refuses to know the rules behind it (``core.broker.slave_read``).
+The rules by which a slave's answers differ from a master's are in ``core.broker.slave_read``.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from rocketmq_py.broker.ha.role import Role
+from rocketmq_py.broker.cluster.role import Role
 from rocketmq_py.broker.pull.pull import Admitted, PullService, answer_fields
 from rocketmq_py.core.broker.slave_read import slave_answer
 from rocketmq_py.protocol.headers.pull import PullMessage
@@ -22,7 +22,8 @@ _INSIDE = (GetStatus.FOUND, GetStatus.NO_MATCHED_MESSAGE, GetStatus.MESSAGE_WAS_
 class SlavePullService(PullService):
     """Answers pulls of a slave.
 
-    :param role: knows whether the master is there. :param parts: see :class:`PullService`.
+    :param role: has the master's address.
+    :param parts: see :class:`PullService`.
     """
 
     def __init__(self, role: Role, *parts: Any) -> None:
@@ -30,13 +31,13 @@ class SlavePullService(PullService):
         self._role = role
 
     def pull(self, peer: Peer, request: Request, *, may_hold: bool = True) -> Reply | Hold:
-        """As a master answers, but refused as busy while slaves are not to be read from."""
+        """Answer as a master does, or as busy while ``slaveReadEnable`` is off."""
         if not self._config.slave_read_enable:
             return rejected()
         return super().pull(peer, request, may_hold=may_hold)
 
     def _reply(self, header: PullMessage, admitted: Admitted, found: GetResult) -> Reply:
-        """By default a reader stays at an offset this slave does not have: it may lag."""
+        """As a master, but by default a consumer keeps an offset that this slave lacks, since the slave may lag."""
         reply = super()._reply(header, admitted, found)
         group, corrects = admitted.group, self._config.offset_check_in_slave
         code, broker_id = slave_answer(

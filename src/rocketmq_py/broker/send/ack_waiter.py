@@ -1,8 +1,7 @@
-"""Answering a send only when its message is safe: on disk (SYNC_FLUSH), with enough slaves (SYNC_MASTER).
+"""Acknowledges a send only when its message is safe: on disk (SYNC_FLUSH), and on enough slaves (SYNC_MASTER).
 
-Knows how long to wait, which messages do not want to, and what is answered to those that waited too long, or that too
-few brokers are there for. One watch of the disk and one timer serve all who wait. Refuses to know how flushing and
-replication are done, and how many slaves are wanted.
+Decides which sends wait and how long, and what is answered after a timeout or with too few replicas. One flush future
+and one timer serve all waiting sends.
 """
 
 from __future__ import annotations
@@ -22,28 +21,28 @@ from rocketmq_py.store import MessageStore
 from rocketmq_py.store.settings import SYNC_FLUSH
 
 ACK_WAIT = "ack wait"
-"""The key of what is held here."""
+"""The hold key of waiting sends."""
 
 
 _LOOK_SECONDS = 1.0
-"""At least so often it is looked who has waited too long: settings may have changed."""
+"""The longest interval between two checks for timeouts, since the timeout settings may change."""
 
 
 class WaitingSend(NamedTuple):
-    """An answer that waits, since ``since_ms``, for the log to be safe up to ``end``, with so many slaves."""
+    """An answer that waits since ``since_ms`` until the log is safe up to ``end``, on ``slaves`` slaves."""
 
     reply: Reply
     end: int
     since_ms: int
     slaves: int
     late: Reply | None = None
-    """What is answered when the wait was too long; None for the code of what was waited for."""
+    """The answer after a timeout; None for the timeout code of the disk or the slaves."""
 
 
 class AckWaiter:
-    """Tells which answers have to wait, and which messages are not to be stored at all.
+    """Decides which answers wait, and refuses messages for lack of replicas.
 
-    :param slaves_wanted: how many slaves are to have a message; None where too few brokers are there to take it.
+    :param slaves_wanted: how many slaves must have a message; None if too few are in sync.
     :param clock: the time in milliseconds.
     """
 
@@ -61,24 +60,24 @@ class AckWaiter:
         cls, store: MessageStore, config: BrokerConfig, slaves_wanted: Callable[[], int | None],
         clock: Callable[[], int],
     ) -> AckWaiter | None:  # fmt: skip
-        """None where messages are flushed and replicated later anyway."""
+        """An ack waiter; None if messages are flushed and replicated asynchronously."""
         is_needed = flushes(store) or config.broker_role == SYNC_MASTER
         return cls(store, config, slaves_wanted, clock) if is_needed else None
 
     def check(self, properties: str | None) -> None:
-        """Before a message is stored: whether there are brokers enough to have it.
+        """Check, before a message is stored, that enough replicas are in sync.
 
-        :raises BrokerError: there are not, and the message wants to wait for them.
+        :raises BrokerError: too few are, and the message waits for them.
         """
-        if self._slaves_wanted() is None and not _is_hurried(properties):
+        if self._slaves_wanted() is None and not _skips_wait(properties):
             raise BrokerError.of(Code.SYSTEM_ERROR, remarks.TOO_FEW_REPLICAS)
 
     def answer(self, reply: Reply, end: int, properties: str | None) -> Reply | Hold:
-        """The answer itself for a message that does not wait (property WAIT=false), else a hold of it."""
-        return reply if _is_hurried(properties) else self._hold(reply, end, None)
+        """The answer itself for a message that does not wait (property WAIT=false), else a hold."""
+        return reply if _skips_wait(properties) else self._hold(reply, end, None)
 
     def answer_regardless(self, reply: Reply, end: int) -> Reply | Hold:
-        """As :meth:`answer` for what the broker itself has stored: whoever waited too long gets the same answer."""
+        """As :meth:`answer`, but a timeout gives the same answer; for records that the broker itself stored."""
         return self._hold(reply, end, reply)
 
     def _hold(self, reply: Reply, end: int, late: Reply | None) -> Reply | Hold:
@@ -92,11 +91,11 @@ class AckWaiter:
 
 
 def flushes(store: MessageStore) -> bool:
-    """Whether messages are to be on disk before they are answered."""
+    """Whether sends are answered only after the flush to disk."""
     return store.config.flush_disk_type == SYNC_FLUSH
 
 
-def _is_hurried(properties: str | None) -> bool:
+def _skips_wait(properties: str | None) -> bool:
     return properties is not None and "WAIT\x01false" in properties
 
 
@@ -104,9 +103,9 @@ _Waiter = tuple[Responder, WaitingSend]
 
 
 class WaitingSends:
-    """The answers that wait.
+    """The sends whose answers wait.
 
-    :param acknowledged: up to where at least so many slaves have the log.
+    :param acknowledged: the log offset that at least this many slaves have reached.
     """
 
     def __init__(
@@ -118,7 +117,7 @@ class WaitingSends:
         self._acknowledged = acknowledged
         self._flushes = flushes(store)
         self._waits: dict[int, ReplicaWaits[_Waiter]] = {}
-        """By how many slaves are waited for."""
+        """Keyed by the number of slaves that must have the message."""
         self._flushing: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -130,19 +129,19 @@ class WaitingSends:
         return max((waits.furthest for waits in self._waits.values()), default=0)
 
     def keep(self, hold: Hold, responder: Responder) -> None:
-        """Answer a held send when its message is safe."""
+        """Hold the answer of a send until its message is safe."""
         waiting: WaitingSend = hold.payload
         waits = self._waits.get(waiting.slaves)
         if waits is None:
             waits = self._waits[waiting.slaves] = ReplicaWaits()
         waits.add(waiting.end, waiting.since_ms, (responder, waiting))
         if self._flushes and self._flushing is None:
-            self._watch_disk()
+            self._await_flush()
         if self._timer is None:
             self._set_timer()
 
     def release(self) -> None:
-        """More of the log has become safe: answer those who waited for it."""
+        """Answer the sends whose messages have become safe."""
         for slaves, waits in self._waits.items():
             if waits:
                 reached = waits.reached(self._safe_end(slaves, waits.furthest))
@@ -156,8 +155,8 @@ class WaitingSends:
 
     # -- the disk
 
-    def _watch_disk(self) -> None:
-        """Hear of the next flush that brings something new."""
+    def _await_flush(self) -> None:
+        """ReplicaWait for the next flush."""
         self._flushing = self._store.flushed(self._furthest)
         if self._flushing is not None:
             self._flushing.add_done_callback(self._flushed)
@@ -173,12 +172,12 @@ class WaitingSends:
             refused = [waiter for waits in self._waits.values() for waiter in waits.reached(waits.furthest)]
             answer_all((responder, _late(one, Code.FLUSH_DISK_TIMEOUT, str(error))) for responder, one in refused)
         if len(self) and self._furthest > self._store.flushed_offset:
-            self._watch_disk()
+            self._await_flush()
 
     # -- time
 
     def _deadline(self, wait: ReplicaWait[_Waiter]) -> int:
-        """Until when somebody waits: as long as for the disk, or for slaves once only they are missing."""
+        """When a send times out: by the flush timeout, or by the slave timeout once only slaves are missing."""
         config = self._config
         slaves, disk = wait.since_ms + config.slave_timeout, wait.since_ms + config.sync_flush_timeout
         if self._flushes and wait.end > self._store.flushed_offset:
@@ -201,12 +200,12 @@ class WaitingSends:
         for waits in self._waits.values():
             while (first := waits.first) is not None and self._deadline(first) <= now:
                 responder, waiting = waits.pop()
-                late.append((responder, _late(waiting, self._lateness(waiting))))
+                late.append((responder, _late(waiting, self._timeout_code(waiting))))
         answer_all(late)
         self._set_timer()
 
-    def _lateness(self, waiting: WaitingSend) -> Code:
-        """What a message is told that is stored and not safe in time."""
+    def _timeout_code(self, waiting: WaitingSend) -> Code:
+        """The response code of a send that timed out: its message is stored, but not safe."""
         slaves = waiting.slaves
         if slaves and self._acknowledged(slaves) < waiting.end:
             return Code.FLUSH_SLAVE_TIMEOUT
@@ -214,5 +213,5 @@ class WaitingSends:
 
 
 def _late(waiting: WaitingSend, code: Code, remark: str | None = None) -> Reply:
-    """The answer for a message that is stored, but not known to be safe."""
+    """The answer of a send that timed out."""
     return waiting.late or Reply(code, remark, ext=waiting.reply.ext)

@@ -1,7 +1,4 @@
-"""Replies: passed on to the client that waits for one, and stored.
-
-Knows whom a reply is for and what its sender is told (ReplyMessageProcessor). Refuses to know what clients do with it.
-"""
+"""Reply messages: pushed to the requesting client, and stored (ReplyMessageProcessor)."""
 
 from __future__ import annotations
 
@@ -28,13 +25,14 @@ from rocketmq_py.wire.ids import offset_msg_id
 _log = logging.getLogger(__name__)
 
 _SECONDS = 10.0
-"""How long a client may take to accept a reply."""
+"""The timeout for a client's acknowledgement of a pushed reply."""
 
 
 class ReplyService:
-    """Passes replies on.
+    """Pushes replies to clients.
 
-    :param store_host: this broker's packed address, part of every message id; ``address`` the same as text.
+    :param store_host: this broker's packed address, part of every message id.
+    :param address: the same address as text.
     :param clock: the time in milliseconds.
     """
 
@@ -59,24 +57,28 @@ class ReplyService:
         self._ack_waiter = ack_waiter
 
     async def take(self, peer: Peer, header: SendHeader, body: bytes) -> Reply | Hold:
-        """Pass a reply on, then store it, whether it found its client or not.
+        """Push a reply to its client, then store it, whether the push succeeded or not.
 
-        :raises BrokerError: the topic takes no messages.
+        :raises BrokerError: the topic accepts no messages.
         """
         target = self._sender.target(header, peer)
         fault = await self._push(peer, header, body)
         reply = Reply(ResponseCode.SUCCESS, ext=self._sender.extra)
         if fault is not None:
-            _log.warning("a reply of group %s at %s reached nobody: %s", header.producer_group, peer.address, fault)
+            _log.warning(
+                "a reply of group %s at %s did not reach its client: %s", header.producer_group, peer.address, fault
+            )
             reply = Reply(ResponseCode.SYSTEM_ERROR, fault, ext=self._sender.extra)
         else:
             reply.header = SendResponse(msg_id="0", queue_id=target.queue_id, queue_offset=0)
-        return self._keep(reply, peer, header, target, body) if self._config.store_reply_message_enable else reply
+        return (
+            self._store_reply(reply, peer, header, target, body) if self._config.store_reply_message_enable else reply
+        )
 
-    # -- to the client that waits
+    # -- to the requesting client
 
     async def _push(self, peer: Peer, header: SendHeader, body: bytes) -> str | None:
-        """Why a reply did not reach its client; None if it did."""
+        """Push a reply; why it did not reach its client, or None if it did."""
         properties = decode(header.properties or "")
         client_id = properties.get(Property.REPLY_TO_CLIENT)
         if client_id is None:
@@ -105,11 +107,13 @@ class ReplyService:
 
     # -- to the store
 
-    def _keep(self, reply: Reply, peer: Peer, header: SendHeader, target: SendTarget, body: bytes) -> Reply | Hold:
-        """The answer to the sender of a reply, stored with the properties it came with.
+    def _store_reply(
+        self, reply: Reply, peer: Peer, header: SendHeader, target: SendTarget, body: bytes
+    ) -> Reply | Hold:
+        """Store a reply with the properties it came with; the answer to its sender.
 
-        That it cannot be stored is only logged, as in Java: it was for the one who waits. The stored record says how
-        its body is compressed, which Java forgets.
+        A failure to store is only logged, as in Java, since the client has the reply. The stored record keeps the
+        compression flags, which Java drops.
         """
         properties = decode(header.properties or "")
         record = NewRecord(

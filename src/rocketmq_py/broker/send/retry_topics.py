@@ -1,6 +1,6 @@
-"""Messages a client itself sends to its group's retry topic: whether they go there, or to the dead letters.
+"""Messages that a client sends to its group's retry topic: stored there, or in the dead-letter topic.
 
-Knows Java's rule (SendMessageProcessor.handleRetryAndDLQ), which is not quite the one for messages sent back.
+The rule is Java's (SendMessageProcessor.handleRetryAndDLQ); it differs from the rule for messages sent back.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _DEAD_LETTER_QUEUES = 1
 
 
 class RetryTopics:
-    """Decides about sends to retry topics."""
+    """Decides where sends to retry topics are stored."""
 
     def __init__(
         self, topics: TopicConfigs, groups: SubscriptionGroups, locks: LockTable, clock: Callable[[], int]
@@ -31,9 +31,9 @@ class RetryTopics:
         self._clock = clock
 
     def is_dead(self, header: SendHeader, version: int) -> bool:
-        """Whether a message has used up its retries; a group that consumes in order retries on its own before.
+        """Whether a message has used up its retries. Orderly consumers retry locally before they send.
 
-        :param version: of the client; old ones do not say how many retries they want.
+        :param version: the client's version; old clients do not send ``maxReconsumeTimes``.
         """
         name = header.topic.removeprefix(names.RETRY_PREFIX)
         group = self._groups.find(name)
@@ -45,6 +45,6 @@ class RetryTopics:
         return (header.reconsume_times or 0) > limit or self._locks.is_ordered(name, self._clock())
 
     def dead_letters(self, retry_topic: str) -> str:
-        """The dead-letter topic of the group of a retry topic, created when it is absent."""
+        """The dead-letter topic of a retry topic's group, created if it does not exist."""
         topic = names.dlq_topic(retry_topic.removeprefix(names.RETRY_PREFIX))
         return self._topics.create_for_group(topic, _DEAD_LETTER_QUEUES).topic_name

@@ -1,7 +1,6 @@
-"""The send path: from a checked request to a stored message and its answer.
+"""The send path: from a decoded request to a stored message and its answer.
 
-Knows Java's rules of what is refused, what is added and where a message really goes (SendMessageProcessor, HookUtils).
-Refuses to know how requests are decoded and how records are laid out.
+The rules of what is refused, what is added and where a message is stored are Java's (SendMessageProcessor, HookUtils).
 """
 
 from __future__ import annotations
@@ -17,7 +16,12 @@ from rocketmq_py.broker.send.message_properties import PropertyWriter, decode, w
 from rocketmq_py.broker.send.retry_topics import RetryTopics
 from rocketmq_py.broker.send.send_validation import SendHeader, SendTarget, SendTargets
 from rocketmq_py.broker.transaction.half_batches import half_batch
-from rocketmq_py.broker.transaction.half_messages import RecentHalf, RecentHalves, halve, prepare
+from rocketmq_py.broker.transaction.half_messages import (
+    CachedHalfMessage,
+    HalfMessageCache,
+    make_half_message,
+    to_half_message,
+)
 from rocketmq_py.errors import BrokerError, CorruptRecord, MessageIllegal
 from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.protocol.half_messages import encode_offsets
@@ -26,7 +30,7 @@ from rocketmq_py.protocol.recall_handle import RecallHandle
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.protocol.sys_flag import HOSTS_V6, INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED
 from rocketmq_py.server import Hold, Peer, Reply
-from rocketmq_py.store import MessageStore, NewAlike, NewBatch, NewRecord, same_shape
+from rocketmq_py.store import MessageStore, NewBatch, NewRecord, UniformBatch, uniform_messages
 from rocketmq_py.wire.batch import decode_batch
 from rocketmq_py.wire.ids import offset_msg_ids
 
@@ -38,12 +42,12 @@ Redirect = Callable[[NewRecord, dict[str, str]], None]
 
 
 class SendService:
-    """Stores what clients send.
+    """Stores the messages that clients send.
 
-    :param redirect: makes a record wait whose properties ask for a delay or a time.
-    :param halves: keeps half messages until their transactions end.
-    :param store_host: this broker's packed address, the beginning of every message id.
-    :param ack_waiter: tells which sends wait until their message is safe; None when none does.
+    :param redirect: changes a record whose properties ask for a delay or a delivery time, so that it waits.
+    :param halves: caches half messages until their transactions end.
+    :param store_host: this broker's packed address, the prefix of every message id.
+    :param ack_waiter: decides which sends wait until their message is safe; None if none waits.
     """
 
     def __init__(
@@ -54,7 +58,7 @@ class SendService:
         redirect: Redirect,
         property_writer: PropertyWriter,
         retries: RetryTopics,
-        halves: RecentHalves,
+        halves: HalfMessageCache,
         store_host: bytes,
         ack_waiter: AckWaiter | None,
     ) -> None:
@@ -70,62 +74,62 @@ class SendService:
         self._region = config.region_id
         self._trace_on = "true" if config.trace_on else "false"
         self.extra = {"MSG_REGION": self._region, "TRACE_ON": self._trace_on}
-        """What every answer to a send carries."""
+        """Fields of every answer to a send."""
         self._ack_waiter = ack_waiter
         self.targets = targets
         self.apply_settings()
         self._known = self.targets.known.get
 
     def apply_settings(self) -> None:
-        """Take over settings that may have changed."""
+        """Apply settings that may have changed."""
         self._max_body = self._store.config.max_message_size
         self.targets.known.clear()
 
     # -- one message
 
     def send(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
-        """Store one message. What is common takes the short way, everything else the careful one."""
+        """Store one message: a common one on a fast path, any other with all checks."""
         header: SendHeader = request.header
         target = self._known((header.topic, header.queue_id))
         if target is None or header.sys_flag & _UNCOMMON_FLAGS or not 0 < len(body) <= self._max_body:
             half = self._half(peer, header, target, body) if target is not None else None
             if target is not None and half is not None:
                 return self._append(half.record, target.queue_text, header.properties, half=half)
-            return self._send_carefully(peer, request, body)
+            return self._send_checked(peer, request, body)
         marked = self._write_common(header.properties or "")
         if marked is None or target.is_retry:
-            return self._send_carefully(peer, request, body)
+            return self._send_checked(peer, request, body)
         text, code, keys, uniq_key, _ = marked
         properties = text.encode()
         if len(properties) > MAX_PROPERTIES:
-            return self._send_carefully(peer, request, body)
+            return self._send_checked(peer, request, body)
         record = NewRecord(
             target.topic, target.queue_id, body, properties, code, header.sys_flag | target.sys_flag, header.flag,
             header.born_timestamp, peer.host, header.reconsume_times or 0, 0, uniq_key, keys,
         )  # fmt: skip
         return self._append(record, target.queue_text, header.properties)
 
-    def _half(self, peer: Peer, header: SendHeader, target: SendTarget, body: bytes) -> RecentHalf | None:
-        """A message that is common but for asking for a transaction; None for any other."""
+    def _half(self, peer: Peer, header: SendHeader, target: SendTarget, body: bytes) -> CachedHalfMessage | None:
+        """A half message that is otherwise common; None for any other message."""
         is_prepared = header.sys_flag & _UNCOMMON_FLAGS == TRANSACTION_PREPARED
         if not is_prepared or target.is_retry or not 0 < len(body) <= self._max_body:
             return None
         marked = self._write_common(header.properties or "", is_half=True)
         if marked is None or self._config.reject_transaction_message:
             return None
-        half = halve(marked, target, header, body, peer.host)
+        half = make_half_message(marked, target, header, body, peer.host)
         return half if half is not None and len(half.record.properties) <= MAX_PROPERTIES else None
 
     def _append(
         self, record: NewRecord, queue_text: str, sent_properties: str | None, handle: str | None = None,
-        inner: int = 0, half: RecentHalf | None = None,
+        inner: int = 0, half: CachedHalfMessage | None = None,
     ) -> Reply | Hold:  # fmt: skip
-        """Store a record, which is one of a batch of ``inner`` messages unless that is 0."""
+        """Store a record; with ``inner`` above 0 it is an inner batch of that many messages."""
         if self._ack_waiter is not None:
             self._ack_waiter.check(sent_properties)
         appended = self._store.append_inner_batch(record, inner) if inner else self._store.append(record)
-        if half is not None and self._ack_waiter is None:  # otherwise its end may come before it is safe
-            self._halves.keep(half, appended)
+        if half is not None and self._ack_waiter is None:  # its transaction must not end before it is safe
+            self._halves.add(half, appended)
         ext = {
             "msgId": f"{self._host_hex}{appended.physical_offset:016X}",
             "queueId": queue_text,
@@ -143,8 +147,8 @@ class SendService:
             return reply
         return self._ack_waiter.answer(reply, appended.physical_offset + appended.size, sent_properties)
 
-    def _send_carefully(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
-        """Every check in Java's order; refusals carry the region and the trace switch, as Java's do."""
+    def _send_checked(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
+        """Store one message after every check, in Java's order; refusals carry region and trace switch, as in Java."""
         try:
             target = self.target(request.header, peer)
             if not 0 < len(body) <= self._max_body:
@@ -158,7 +162,7 @@ class SendService:
             return Reply(e.code, e.remark, ext=self.extra)
 
     def _handle(self, record: NewRecord) -> str | None:
-        """How a message that waits for its time can be recalled; not for one that is delivered again."""
+        """The recall handle of a timed message; None for a retry."""
         properties = decode(record.properties.decode())
         topic, out_ms = properties.get("REAL_TOPIC", ""), properties.get("TIMER_OUT_MS", "")
         if not topic or not out_ms.isdecimal() or is_retry_topic(topic):
@@ -166,7 +170,7 @@ class SendService:
         return RecallHandle(topic, self._config.broker_name, int(out_ms) + 1, record.uniq_key or "").encode()
 
     def _record(self, peer: Peer, request: Request, target: SendTarget, body: bytes) -> NewRecord:
-        """What is stored of any message: perhaps elsewhere, perhaps later."""
+        """The record of any message; retries, half messages and timed messages go to other topics."""
         header: SendHeader = request.header
         properties = self._property_writer.parse(header.properties or "")
         topic, queue_id = target.topic, target.queue_id
@@ -184,17 +188,20 @@ class SendService:
             header.reconsume_times or 0, 0, uniq_key, keys,
         )  # fmt: skip
         if _is_prepared(header, properties):
-            prepare(record, properties)
+            to_half_message(record, properties)
         else:
             self._redirect(record, properties)
         return record
 
     def _refuse_unsupported(self, header: SendHeader, properties: dict[str, str], sys_flag: int) -> None:
-        """What this broker cannot do it refuses in words, before anything is stored."""
+        """Refuse messages that this broker cannot store.
+
+        :raises BrokerError: with the reason.
+        """
         prepared = _is_prepared(header, properties)
         if prepared and self._config.reject_transaction_message:
             raise BrokerError.of(Code.NO_PERMISSION, remarks.transactions_forbidden(self._config.broker_ip1))
-        if sys_flag & TRANSACTION_PREPARED and not prepared:  # nobody could ever consume or end it
+        if sys_flag & TRANSACTION_PREPARED and not prepared:  # it could never be consumed or ended
             raise BrokerError.of(Code.MESSAGE_ILLEGAL, remarks.PREPARED_BY_HALF)
         if sys_flag & INNER_BATCH or "INNER_NUM" in properties:
             raise self._illegal()
@@ -228,7 +235,7 @@ class SendService:
             raise self._illegal()
 
     def _store_inner(self, peer: Peer, header: SendHeader, target: SendTarget, body: bytes) -> Reply | Hold:
-        """Store a batch that stays one record, since the queues of its topic are made for that."""
+        """Store a batch as one record in a topic with batch consume queues."""
         text, code, keys, uniq_key, _ = written(self._property_writer.parse(header.properties or ""))
         record = NewRecord(
             target.topic, target.queue_id, body, text.encode(), code, header.sys_flag & ~HOSTS_V6 | target.sys_flag,
@@ -265,9 +272,9 @@ class SendService:
     # -- half messages
 
     def send_halves(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
-        """Store the messages of a batch body as half messages, all of them or none.
+        """Store the messages of a batch body as half messages, all or none.
 
-        The answer says at which offset of the half topic they begin, and where in the log they are.
+        The answer has their first offset in the half topic, and their offsets in the log.
         """
         header: SendHeader = request.header
         try:
@@ -288,10 +295,10 @@ class SendService:
     def _store_halves(
         self, peer: Peer, request: Request, target: SendTarget, body: bytes
     ) -> tuple[Sequence[int], int, int]:
-        """Where they are in the log, where in the half topic they begin, and where in the log they end."""
+        """Their offsets in the log, their first offset in the half topic, and the end of the last in the log."""
         batch = self._half_batch(peer, request.header, target, body)
         if batch is not None:
-            together = self._store.append_alike(batch)
+            together = self._store.append_uniform(batch)
             places = together.physical_offsets
             return places, together.queue_offset, places[0] + together.size
         found = [self._one_half(peer, request, target, *message) for message in decode_batch(body)]
@@ -301,16 +308,16 @@ class SendService:
         if self._ack_waiter is None:
             for (half, _), appended in zip(found, stored, strict=True):
                 if half is not None:
-                    self._halves.keep(half, appended)
+                    self._halves.add(half, appended)
         last = stored[-1]
         return [one.physical_offset for one in stored], stored[0].queue_offset, last.physical_offset + last.size
 
-    def _half_batch(self, peer: Peer, header: SendHeader, target: SendTarget, body: bytes) -> NewAlike | None:
-        """The half messages of a batch of common messages that are alike; None for any other."""
+    def _half_batch(self, peer: Peer, header: SendHeader, target: SendTarget, body: bytes) -> UniformBatch | None:
+        """The half messages of a batch of common messages of the same shape; None for any other batch."""
         is_prepared = header.sys_flag & _UNCOMMON_FLAGS == TRANSACTION_PREPARED
         if not is_prepared or target.is_retry or self._config.reject_transaction_message:
             return None
-        shape = same_shape(body)
+        shape = uniform_messages(body)
         if shape is None or not 0 < len(shape.bodies[0]) <= self._max_body:
             return None
         batch = half_batch(shape, self._property_writer, target, header, peer.host)
@@ -318,8 +325,8 @@ class SendService:
 
     def _one_half(
         self, peer: Peer, request: Request, target: SendTarget, flag: int, body: bytes, own: bytes
-    ) -> tuple[RecentHalf | None, NewRecord]:
-        """One message of a batch of half messages: the common kind, or just its record."""
+    ) -> tuple[CachedHalfMessage | None, NewRecord]:
+        """One message of a batch of half messages: its record, and the half message if it is a common one."""
         header = msgspec.structs.replace(request.header, properties=own.decode("utf-8", "replace"), flag=flag)
         half = self._half(peer, header, target, body)
         if half is not None:
@@ -327,16 +334,16 @@ class SendService:
         if not 0 < len(body) <= self._max_body:
             raise self._illegal()
         record = self._record(peer, msgspec.structs.replace(request, header=header), target, body)
-        if record.topic != HALF_TOPIC:  # it does not ask for a transaction
+        if record.topic != HALF_TOPIC:  # it is no half message
             raise self._illegal()
         return None, record
 
     # -- both
 
     def target(self, header: SendHeader, peer: Peer) -> SendTarget:
-        """Where a send goes.
+        """The target of a send.
 
-        :raises BrokerError: it is refused.
+        :raises BrokerError: the send is refused.
         """
         known = self._known((header.topic, header.queue_id))
         return known if known is not None else self.targets.find(header, peer.address)
@@ -346,13 +353,13 @@ class SendService:
 
 
 def _is_prepared(header: SendHeader, properties: dict[str, str]) -> bool:
-    """Whether a message waits for the end of a transaction; what old consumers send back does not."""
+    """Whether a message is a half message; one that an old consumer sends back is not."""
     if properties.get("TRAN_MSG", "").lower() != "true":
         return False
     return not (header.reconsume_times and _level(properties) > 0)
 
 
 def _level(properties: dict[str, str]) -> int:
-    """The delay level properties ask for; 0 for none or nonsense."""
+    """The delay level of properties; 0 if missing or malformed."""
     text = properties.get("DELAY", "0")
     return int(text) if text.lstrip("-").isdecimal() else 0

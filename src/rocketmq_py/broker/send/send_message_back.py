@@ -1,6 +1,6 @@
-"""Messages a consumer failed on: into the retry ladder of its group, and at its end to the dead letters.
+"""Messages that consumers send back: stored in the group's retry topic, and finally in its dead-letter topic.
 
-Knows Java's rules (AbstractSendMessageProcessor.consumerSendMsgBack). Refuses to know delays and the store's layout.
+The rules are Java's (AbstractSendMessageProcessor.consumerSendMsgBack).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DEAD_LETTER_QUEUES = 1
 
 
 class SendBackService:
-    """Takes failed messages back."""
+    """Stores messages that consumers send back."""
 
     def __init__(
         self, config: BrokerConfig, store: MessageStore, topics: TopicConfigs, groups: SubscriptionGroups,
@@ -46,10 +46,10 @@ class SendBackService:
         self._stats = stats
 
     def take(self, header: ConsumerSendMsgBack, version: int) -> None:
-        """Store a failed message again, one step further.
+        """Store a failed message again, with one more retry counted.
 
-        :param version: of the client; old ones do not say how many retries they want.
-        :raises BrokerError: it is refused.
+        :param version: the client's version; old clients do not send ``maxReconsumeTimes``.
+        :raises BrokerError: the request is refused.
         """
         group = self._groups.find(header.group)
         if group is None:

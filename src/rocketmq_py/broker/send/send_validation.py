@@ -1,6 +1,6 @@
-"""Where a send goes: the checks that depend only on topic and queue, done once and remembered until topics change.
+"""Targets of sends: checks that depend only on topic and queue, cached until topics change.
 
-Knows Java's order of checks and its words (AbstractSendMessageProcessor.msgCheck). Refuses to know messages.
+Order and remarks of the checks are Java's (AbstractSendMessageProcessor.msgCheck).
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ SendHeader = SendMessage | SendMessageV2
 
 
 class SendTarget(msgspec.Struct, frozen=True, gc=False):
-    """A queue messages may be sent to.
+    """A queue that messages may be sent to.
 
-    ``queue_text`` is the queue id as answers carry it, ``sys_flag`` what the topic adds to a message's, ``is_retry``
-    tells the topic of a group's failed messages, ``is_batched`` one with batch consume queues.
+    ``queue_text`` is the queue id as text for answers, ``sys_flag`` the flags that the topic adds to a message,
+    ``is_retry`` marks a retry topic, ``is_batched`` a topic with batch consume queues.
     """
 
     topic: str
@@ -53,12 +53,12 @@ class SendTargets:
         self._topics = topics
         self._clock = clock
         self.known: dict[tuple[str, int], SendTarget] = {}
-        """Targets found before; cleared when topics change."""
+        """Cached targets; cleared when topics or settings change."""
 
     def find(self, header: SendHeader, address: str) -> SendTarget:
-        """The target of a send, its topic created when it may be.
+        """The target of a send; its topic is created if it does not exist and may be created.
 
-        :param address: who sends, for the remark of a refusal.
+        :param address: the client's address, for the remark of a refusal.
         :raises BrokerError: the send is refused.
         """
         self._check(header.topic)
@@ -66,8 +66,8 @@ class SendTargets:
         queues = max(topic.write_queue_nums, topic.read_queue_nums)
         queue_id = header.queue_id
         if queue_id >= queues:
-            said = f"request queueId[{queue_id}] is illegal, {topic_text(topic)} Producer: {address}"
-            raise BrokerError.of(Code.INVALID_PARAMETER, said)
+            remark = f"request queueId[{queue_id}] is illegal, {topic_text(topic)} Producer: {address}"
+            raise BrokerError.of(Code.INVALID_PARAMETER, remark)
         chosen = queue_id if queue_id >= 0 else random.randrange(max(1, topic.write_queue_nums))
         target = SendTarget(
             topic.topic_name, chosen, str(chosen), MULTI_TAGS if topic.topic_filter_type == "MULTI_TAG" else 0,
@@ -92,7 +92,7 @@ class SendTargets:
             raise BrokerError.of(Code.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden.")
 
     def _check_type(self, topic: TopicConfig, header: SendHeader) -> None:
-        """Depends on the message: with this check on, targets are not remembered."""
+        """Check the message type. The result depends on the message, so with this check on targets are not cached."""
         fault = type_fault(topic, decode(header.properties or ""))
         if fault is not None:
             raise BrokerError.of(Code.MESSAGE_ILLEGAL, fault)

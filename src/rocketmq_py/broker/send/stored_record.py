@@ -1,4 +1,4 @@
-"""A stored record taken apart without touching its body: what is stored again elsewhere must stay as it was sent."""
+"""Splits a stored record into its parts without decompressing the body, so that it can be stored again unchanged."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rocketmq_py.wire.record import MAGIC_V1, MAGIC_V2, SYS_FLAG_AT, head_struct
 
 _sys_flag = Struct(">i").unpack_from
 _record_head = tuple.__new__
-"""As RecordHead._make, without counting what a layout gives: very many records may be read at once."""
+"""As RecordHead._make without its length check, for speed: very many records may be read at once."""
 
 
 class StoredRecord(NamedTuple):
-    """The parts of a record; the body may be compressed, as the head's sysFlag says."""
+    """The parts of a record; the sysFlag of the head tells whether the body is compressed."""
 
     head: RecordHead
     topic: str
@@ -26,7 +26,7 @@ class StoredRecord(NamedTuple):
 def read_stored(raw: bytes) -> StoredRecord:
     """The parts of one record.
 
-    :raises CorruptRecord: the bytes are none.
+    :raises CorruptRecord: the bytes are not a record.
     """
     try:
         layout = head_struct(_sys_flag(raw, SYS_FLAG_AT)[0])

@@ -88,7 +88,7 @@ def assigned(assignments: Iterable[str]) -> dict[str, str]:
     for text in assignments:
         key, separator, value = (part.strip() for part in text.partition("="))
         if not separator or not key:
-            raise click.BadParameter(f"{text!r} is no setting: key=value is expected", param_hint="'--set'")
+            raise click.BadParameter(f"{text!r} is not a setting: key=value is expected", param_hint="'--set'")
         found[key] = value
     return found
 

@@ -17,7 +17,7 @@ from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.pull import PullMessage, PullResponse
-from rocketmq_py.remoting.connection import Connection, settler
+from rocketmq_py.remoting.connection import Connection, answer_callback
 
 FOUND, OFFSET_MOVED = ResponseCode.SUCCESS, ResponseCode.PULL_OFFSET_MOVED
 ANSWERS = frozenset({FOUND, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY, OFFSET_MOVED})
@@ -77,7 +77,7 @@ def begin_pull(
     """
     answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
     now = monotonic()
-    connection.request(code, header, b"", settler(answer), now + timeout)
+    connection.request(code, header, b"", answer_callback(answer), now + timeout)
     return PendingPull(header.queue_offset, now, subscription, connection, is_master, answer)
 
 

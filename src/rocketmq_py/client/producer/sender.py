@@ -32,7 +32,7 @@ from rocketmq_py.errors import ClosedError, ConfigError, NetworkError, NoRouteEr
 from rocketmq_py.model import Message, MessageQueue, SendResult
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.codes import ResponseCode
-from rocketmq_py.remoting.connection import Connection, settler
+from rocketmq_py.remoting.connection import Connection, answer_callback
 from rocketmq_py.wire.compression import CompressionType
 from rocketmq_py.wire.ids import UniqueKeys
 
@@ -245,7 +245,7 @@ class Sender:
     async def _attempt(self, delivery: SendAttempts, target: Target, connection: Connection) -> SendResult:
         future: asyncio.Future[Reply] = self._loop.create_future()
         began = time.monotonic()
-        opaque = connection.expect(settler(future), delivery.until)
+        opaque = connection.expect(answer_callback(future), delivery.until)
         connection.write(delivery.outgoing.frame(target.head, opaque))
         answer: Reply | NetworkError
         try:

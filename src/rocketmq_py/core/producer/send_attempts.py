@@ -1,7 +1,6 @@
-"""The way of one message to some broker: which queue next, whether to try again, how long there is.
+"""The attempts to send one message: the next queue, whether to retry, and the remaining time.
 
-Knows Java's rules (DefaultMQProducerImpl.sendDefaultImpl, MQFaultStrategy, TopicPublishInfo). Refuses to know how a
-request travels; the time is an argument.
+Java's rules: DefaultMQProducerImpl.sendDefaultImpl, MQFaultStrategy, TopicPublishInfo. Times are passed in.
 """
 
 from __future__ import annotations
@@ -37,20 +36,20 @@ RETRY_CODES = frozenset(
         ResponseCode.GO_AWAY,
     }
 )
-"""Answers after which another broker may take the message (DefaultMQProducer.retryResponseCodes)."""
+"""Response codes after which another broker is tried (DefaultMQProducer.retryResponseCodes)."""
 
 
 def is_retried(error: RocketMQError) -> bool:
-    """Whether a send that failed so is tried again."""
+    """True if a send that failed with this error is retried."""
     if isinstance(error, BrokerError):
         return error.code in RETRY_CODES or isinstance(error, FlushTimeout)
     return isinstance(error, NetworkError | NoRouteError)
 
 
 class RoundRobin:
-    """Takes the queues of a topic in turn. Safe to use from several threads.
+    """Returns the queues of a topic in turn. Thread-safe.
 
-    :param start: where to begin; random in Java, so that producers do not all begin with the same queue.
+    :param start: the first index; random in Java, so that producers do not all start with the same queue.
     """
 
     __slots__ = ("_turn",)
@@ -59,7 +58,7 @@ class RoundRobin:
         self._turn = itertools.count(start)
 
     def pick(self, queues: Sequence[MessageQueue], avoid: str | None = None) -> MessageQueue:
-        """The next of ``queues``, not on broker ``avoid`` if there is another; ``queues`` is not empty."""
+        """Return the next of ``queues``, not on broker ``avoid`` if there is another; ``queues`` is not empty."""
         if avoid is not None:
             for _ in queues:
                 queue = queues[next(self._turn) % len(queues)]
@@ -69,41 +68,41 @@ class RoundRobin:
 
 
 QueueChooser = Callable[[Sequence[MessageQueue]], MessageQueue]
-"""Picks one of the writable queues of a topic."""
+"""Chooses one of a topic's writable queues."""
 
 
 def select_by_hash(queues: Sequence[MessageQueue], key: str | int) -> MessageQueue:
-    """The queue of a sharding key, the same that Java's SelectMessageQueueByHash picks for that String or Integer."""
+    """Return the queue of a sharding key, as Java's SelectMessageQueueByHash does for that String or Integer."""
     return queues[abs(key if isinstance(key, int) else string_hash(key)) % len(queues)]
 
 
 class SendAttempts(msgspec.Struct, gc=False, eq=False):
-    """One message's way to a broker, over as many attempts as it may take."""
+    """The attempts to send one message."""
 
     outgoing: OutgoingMessage
     deadline: float
-    """When to give up, on the clock the caller uses throughout."""
+    """When to give up, on the caller's clock."""
     retries: int = 0
-    """Attempts that may follow; none where the queue matters."""
+    """Remaining retries; none if the queue is fixed."""
     queue: MessageQueue | None = None
-    """The queue of the current attempt; the only one, if it is given."""
+    """The queue of the current attempt, or the fixed queue."""
     choose: QueueChooser | None = None
-    """Picks that only queue once the queues are known."""
+    """Chooses the fixed queue once the route is known."""
     tried: tuple[str, ...] = ()
-    """The brokers of attempts that failed."""
+    """The brokers of failed attempts."""
     got_go_away: bool = False
-    """Whether a broker that shuts down has refused it."""
+    """True after a broker that shuts down refused the message."""
     attempt_seconds: float = math.inf
-    """How long an attempt may take that is not the last one."""
+    """Timeout of an attempt that is not the last one."""
     until: float = math.inf
-    """When the current attempt ends at the latest; the deadline if that is earlier."""
+    """End of the current attempt; the deadline if that is earlier."""
     retry_not_stored_safely: bool = False
-    """Whether a broker that has stored it, but does not know it to be safe, is not the last to get it."""
+    """Retry on another broker if a broker stored the message without flush or replication."""
     stored: SendResult | None = None
-    """How such an attempt ended; what the whole ends with if no other does better."""
+    """Result of such an attempt, which is final if no later one does better."""
 
     def next_queue(self, queues: Sequence[MessageQueue], turn: RoundRobin) -> MessageQueue:
-        """The queue of the next attempt, off the broker the last one failed at if there is a choice."""
+        """Return the queue of the next attempt, on another broker than the last one if possible."""
         if self.queue is None:
             if self.choose is not None:
                 self.queue = self.choose(queues)
@@ -112,18 +111,18 @@ class SendAttempts(msgspec.Struct, gc=False, eq=False):
         return self.queue
 
     def begin(self, now: float) -> None:
-        """An attempt begins; it leaves time for another one if there may be one."""
+        """Begin an attempt; it leaves time for another one if a retry remains."""
         self.until = min(self.deadline, now + self.attempt_seconds) if self.retries else self.deadline
 
     def not_stored_safely(self, result: SendResult, address: str) -> FlushTimeout | None:
-        """What is against a broker's answer, if a message that is merely stored ``retry_not_stored_safely`` on more."""
+        """Return an error if the message is stored without flush or replication and must be retried then."""
         if result.status is SendStatus.SEND_OK:
             return None
         self.stored = result
         return FlushTimeout(int(result.status.value), f"stored, but {result.status.name}", address)
 
     def remaining(self, now: float) -> float:
-        """Seconds that are left.
+        """Return the remaining seconds.
 
         :raises RequestTimeout: there are none.
         """
@@ -133,7 +132,7 @@ class SendAttempts(msgspec.Struct, gc=False, eq=False):
         return left
 
     def failed(self, error: RocketMQError, now: float) -> None:
-        """An attempt ended with ``error``. Returns when another may follow, raises ``error`` otherwise."""
+        """Record a failed attempt. Returns if another one may follow, else raises ``error``."""
         if isinstance(error, BrokerError) and error.code == ResponseCode.GO_AWAY and not self.got_go_away:
             self.got_go_away = True  # it took nothing; over a new connection it, or who follows it, may
             self.begin(now)

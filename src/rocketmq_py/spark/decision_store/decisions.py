@@ -23,7 +23,7 @@ from typing import Any
 
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.properties import Property
-from rocketmq_py.spark.decision_store.stores import DecisionStore, place
+from rocketmq_py.spark.decision_store.stores import DecisionStore, store_at
 from rocketmq_py.spark.sink.rows import ATTEMPT, BATCH_ID, QUERY_ID, ROW_KEY
 
 _log = logging.getLogger(__name__)
@@ -100,18 +100,18 @@ class Decision:
             raise DecisionError(f"it is no decision record: {e!r}") from e
 
 
-def verdict(properties: Mapping[str, str], latest: Decision | None, settled: int | None = None) -> Verdict:
+def verdict(properties: Mapping[str, str], latest: Decision | None, completed: int | None = None) -> Verdict:
     """What is to become of a half message that a broker asks about.
 
     :param latest: the latest decision of this query.
-    :param settled: the number of a micro-batch all of whose transactions have ended, if that is known.
+    :param completed: the number of a micro-batch all of whose transactions have ended, if that is known.
     """
     batch = properties.get(BATCH_ID, "")
     if latest is None or properties.get(QUERY_ID) != latest.query_id or not batch.isdecimal():
         return Verdict.UNKNOWN
     if int(batch) > latest.batch_id:
         return Verdict.UNKNOWN
-    if latest.counts(properties) and settled != latest.batch_id:
+    if latest.counts(properties) and completed != latest.batch_id:
         return Verdict.COMMIT
     return Verdict.ROLLBACK
 
@@ -129,27 +129,27 @@ class Decisions:
     :param location: where they lie, for messages.
     """
 
-    def __init__(self, location: str, where: DecisionStore) -> None:
+    def __init__(self, location: str, store: DecisionStore) -> None:
         self._location = location
-        self._where = where
+        self._store = store
 
     @staticmethod
-    def at(location: str, beside: str | None = None) -> Decisions:
+    def at(location: str, sibling: str | None = None) -> Decisions:
         """Those in a directory; it need not exist yet.
 
-        :param beside: as of :func:`~rocketmq_py.spark.decision_store.stores.place`.
+        :param sibling: as of :func:`~rocketmq_py.spark.decision_store.stores.store_at`.
         :raises ConfigError: it cannot be reached from Python.
         """
-        return Decisions(location, place(location, os.environ, beside))
+        return Decisions(location, store_at(location, os.environ, sibling))
 
     def latest(self) -> Decision | None:
         """The last decision that was made.
 
         :raises DecisionError: it cannot be read.
         """
-        with self._told("read"):
+        with self._errors_named("read"):
             numbers = self._numbers()
-            return Decision.decode(self._where.read(_name(numbers[-1]))) if numbers else None
+            return Decision.decode(self._store.read(_name(numbers[-1]))) if numbers else None
 
     def make(self, decision: Decision) -> None:
         """Make a decision; it is durable when this returns.
@@ -157,7 +157,7 @@ class Decisions:
         :raises DecisionError: it cannot be written, or one about this micro-batch or a later one is there. If it cannot
             be written, it may be there nevertheless, or come to be there yet.
         """
-        with self._told("written"):
+        with self._errors_named("written"):
             numbers = self._numbers()
             _check_is_next(decision, numbers)
             self._create(_name(decision.batch_id), decision.encode())
@@ -166,25 +166,25 @@ class Decisions:
 
     def _create(self, name: str, content: bytes) -> None:
         try:
-            self._where.create(name, content)
+            self._store.create(name, content)
         except FileExistsError:
             # An answer got lost, and the client of the store has asked again: no two decisions are the same.
-            if self._where.read(name) != content:
+            if self._store.read(name) != content:
                 raise
 
     def _sweep(self, numbers: list[int]) -> None:
         """Remove old records; they are in nobody's way, so that a decision does not fail with it."""
         try:
             for number in numbers:
-                self._where.remove(_name(number))
+                self._store.remove(_name(number))
         except OSError as e:
             _log.warning("old decision records in %s cannot be removed: %s", self._location, e)
 
     def _numbers(self) -> list[int]:
-        return sorted(int(match[1]) for match in map(_NAME.fullmatch, self._where.names()) if match)
+        return sorted(int(match[1]) for match in map(_NAME.fullmatch, self._store.names()) if match)
 
     @contextlib.contextmanager
-    def _told(self, what: str) -> Iterator[None]:
+    def _errors_named(self, what: str) -> Iterator[None]:
         try:
             yield
         except (OSError, DecisionError) as e:

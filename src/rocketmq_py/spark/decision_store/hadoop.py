@@ -29,7 +29,7 @@ from rocketmq_py.core.paths import component
 
 _JAVA_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 """A JVM that starts fast and lives for a second."""
-_TOLD = 2000
+_MESSAGE_CHARACTERS = 2000
 
 
 class HadoopDecisionStore:
@@ -128,8 +128,8 @@ def start_jvm(classes: str, environ: Mapping[str, str]) -> JavaGateway:
         if not port.isdecimal() or not token:
             process.communicate()
             log.seek(0)
-            said = log.read()[-_TOLD:].decode()
-            raise OSError(f"the JVM that speaks with Hadoop has not started: {said}")
+            output = log.read()[-_MESSAGE_CHARACTERS:].decode()
+            raise OSError(f"the JVM that speaks with Hadoop has not started: {output}")
         client = GatewayClient(gateway_parameters=GatewayParameters(port=int(port), auth_token=token))
         gateway = JavaGateway(gateway_client=client, gateway_parameters=client.gateway_parameters)
         weakref.finalize(gateway, _end, client, process, stack.pop_all())
@@ -172,6 +172,6 @@ def _java(environ: Mapping[str, str]) -> str:
 def _file_error(error: Py4JJavaError) -> OSError:
     """What Java says as what Python says of files."""
     java = error.java_exception
-    kind, told = java.getClass().getSimpleName(), str(java.toString()).partition("\n\tat ")[0]
+    kind, message = java.getClass().getSimpleName(), str(java.toString()).partition("\n\tat ")[0]
     kinds = {"FileAlreadyExistsException": FileExistsError, "FileNotFoundException": FileNotFoundError}
-    return kinds.get(kind, OSError)(told[:_TOLD])
+    return kinds.get(kind, OSError)(message[:_MESSAGE_CHARACTERS])

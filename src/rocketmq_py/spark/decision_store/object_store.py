@@ -41,24 +41,24 @@ class ObjectDecisionStore:
             raise ConfigError(f"{location}: {e}") from e
 
     def names(self) -> list[str]:
-        with _told():
+        with _file_errors():
             return [found["path"].rpartition("/")[2] for found in obstore.list_with_delimiter(self._store)["objects"]]
 
     def read(self, name: str) -> bytes:
-        with _told():
+        with _file_errors():
             return bytes(obstore.get(self._store, component(name)).bytes())
 
     def create(self, name: str, content: bytes) -> None:
-        with _told():
+        with _file_errors():
             obstore.put(self._store, component(name), content, mode="create")
 
     def remove(self, name: str) -> None:
-        with _told(), contextlib.suppress(FileNotFoundError):
+        with _file_errors(), contextlib.suppress(FileNotFoundError):
             obstore.delete(self._store, component(name))
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def _file_errors() -> Iterator[None]:
     """The errors of obstore as those of files."""
     try:
         yield

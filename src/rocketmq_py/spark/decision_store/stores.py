@@ -54,17 +54,17 @@ class DecisionStore(Protocol):
 class LocalDecisionStore:
     """A directory of this machine, or one that is mounted.
 
-    :param beside: a file that is there before anything is written, or else this is not the right machine.
+    :param sibling: a file that is there before anything is written, or else this is not the right machine.
     """
 
-    def __init__(self, path: Path, beside: Path | None = None) -> None:
+    def __init__(self, path: Path, sibling: Path | None = None) -> None:
         self._path = path
-        self._beside = beside
+        self._sibling = sibling
 
     def names(self) -> list[str]:
-        if self._beside is not None and not self._beside.is_file():
+        if self._sibling is not None and not self._sibling.is_file():
             raise FileNotFoundError(
-                f"Spark's own part of the checkpoint, {self._beside}, is not on this machine. Spark takes a path"
+                f"Spark's own part of the checkpoint, {self._sibling}, is not on this machine. Spark takes a path"
                 " without a scheme as one of its default file system (fs.defaultFS): write the whole URI (hdfs://…, s3a://…)"
             )
         return [entry.name for entry in self._path.iterdir()] if self._path.is_dir() else []
@@ -112,10 +112,10 @@ def check(location: str, environ: Mapping[str, str]) -> None:
         )
 
 
-def place(location: str, environ: Mapping[str, str], beside: str | None = None) -> DecisionStore:
+def store_at(location: str, environ: Mapping[str, str], sibling: str | None = None) -> DecisionStore:
     """The place a location names, as Spark reads checkpoint locations.
 
-    :param beside: name of a file next to the directory that Spark has written before, if it must be there.
+    :param sibling: name of a file next to the directory that Spark has written before, if it must be there.
     :raises ConfigError: it cannot be reached from Python.
     """
     check(location, environ)
@@ -128,7 +128,7 @@ def place(location: str, environ: Mapping[str, str], beside: str | None = None) 
         from rocketmq_py.spark.decision_store.hadoop import HadoopDecisionStore
 
         return HadoopDecisionStore(location, environ)
-    return LocalDecisionStore(Path(path), Path(path).parent / beside if beside else None)
+    return LocalDecisionStore(Path(path), Path(path).parent / sibling if sibling else None)
 
 
 def split(location: str, environ: Mapping[str, str]) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Bad records: rows no broker would take, messages that cannot be decoded. What a query does about them.
+"""BadRecordPolicy records: rows no broker would take, messages that cannot be decoded. What a query does about them.
 
 Pure. A dead letter says where the record was to go or came from, what was wrong with it, and which query met it as
 which row; ``rocketmq dlq`` shows it and sends it again.
@@ -72,7 +72,7 @@ def _plain(text: str) -> str:
     return text.replace("\x01", " ").replace("\x02", " ")
 
 
-class Bad:
+class BadRecordPolicy:
     """What one task does about its bad records.
 
     :param where: the topic of dead letters; for ``DLQ`` only.
@@ -85,7 +85,7 @@ class Bad:
         self._fate = f"goes to {where}" if mode is Mode.DLQ else otherwise
         self.count = 0
 
-    def is_kept(self, error: RocketMQError) -> bool:
+    def is_dead_letter(self, error: RocketMQError) -> bool:
         """Whether a dead letter is to be sent; otherwise the record is left out, and logged.
 
         :raises RocketMQError: ``error`` itself, with ``FAILFAST``.

@@ -75,13 +75,13 @@ class CompiledDecoder:
         self._stored = tuple(stored if "tags" in stored or not tags else [*stored, "tags"])
         self._broker_name = broker_name
 
-    def decode(self, pieces: Sequence[FetchedChunk]) -> Any | None:
-        """One batch of all messages within the offsets of ``pieces``; None if there are none.
+    def decode(self, chunks: Sequence[FetchedChunk]) -> Any | None:
+        """One batch of all messages within the offsets of ``chunks``; None if there are none.
 
         :raises Irregular: it does not decode these.
         :raises UnicodeDecodeError: the topic is not UTF-8.
         """
-        found = self._decode([piece.body for piece in pieces], pieces[0].start, pieces[-1].stop, self._stored)
+        found = self._decode([chunk.body for chunk in chunks], chunks[0].start, chunks[-1].stop, self._stored)
         if found is None:
             raise Irregular("for the compiled decoder")
         count, columns = found

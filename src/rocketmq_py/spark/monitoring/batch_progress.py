@@ -22,7 +22,7 @@ from rocketmq_py.spark.monitoring.terminal import Line, duration
 from rocketmq_py.spark.options.options import Use, read_options
 from rocketmq_py.spark.source.reader import BatchReader, QueuePartition
 
-_LOOK_EVERY_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 
 
 class Reading(NamedTuple):
@@ -97,7 +97,7 @@ def describe_reading(reading: Reading, total: int, seconds: float) -> str:
 def _watch(look: Callable[[], Reading | None], total: int, line: Line, over: Event) -> None:
     began = time.monotonic()
     while True:
-        last = over.wait(_LOOK_EVERY_SECONDS)
+        last = over.wait(_POLL_SECONDS)
         reading = look()
         if reading is not None:
             line.show(describe_reading(reading, total, time.monotonic() - began))

@@ -64,7 +64,7 @@ class ProgressListener(StreamingQueryListener):
             _log.exception("a progress report of Spark was not understood: %s", report)
             return
         for watcher in self._watchers:
-            self._tell(watcher.batch, progress, report)
+            self._notify(watcher.batch, progress, report)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Nothing new to read: nothing to tell."""
@@ -72,9 +72,9 @@ class ProgressListener(StreamingQueryListener):
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """A query has ended."""
         for watcher in self._watchers:
-            self._tell(watcher.ended, str(event.id))
+            self._notify(watcher.ended, str(event.id))
 
-    def _tell(self, what: Any, *about: Any) -> None:
+    def _notify(self, what: Any, *about: Any) -> None:
         try:
             what(*about)
         except Exception:  # noqa: BLE001 - whatever a watcher raises

@@ -59,15 +59,15 @@ class Line:
         self._every = every
         self._clock = clock
         self._in_place = self._stream.isatty()
-        self._told_at = float("-inf")
+        self._written_at = float("-inf")
         self._waiting: str | None = None
 
     def show(self, text: str) -> None:
         """What stands there from now on."""
         if self._in_place:
             self._write(f"{_CLEAR}{text}")
-        elif self._clock() - self._told_at >= self._every:
-            self._told_at, self._waiting = self._clock(), None
+        elif self._clock() - self._written_at >= self._every:
+            self._written_at, self._waiting = self._clock(), None
             self._write(f"{text}\n")
         else:
             self._waiting = text

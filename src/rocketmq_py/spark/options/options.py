@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.spark.decode.bad_records import Mode
 from rocketmq_py.spark.options.offsets import Boundary
-from rocketmq_py.spark.options.read import BATCH_ONLY, READ, STREAM_ONLY, ReadOptions, settle_read
+from rocketmq_py.spark.options.read import BATCH_ONLY, READ, STREAM_ONLY, ReadOptions, resolve_read
 from rocketmq_py.spark.options.shared import SECRETS, check_dlq_topic, take_security
 from rocketmq_py.spark.options.values import Parse
 from rocketmq_py.spark.options.write import WRITE, Guarantee, WriteOptions, take_checkpoint
@@ -66,7 +66,7 @@ def read_options(options: Mapping[str, str], use: Use) -> ReadOptions:
     for name in _FORBIDDEN.get(use, ()):
         if _snake(name) in given:
             raise ConfigError(f"option {name} is not for {use.value}")
-    settle_read(given, use.value)
+    resolve_read(given, use.value)
     if use is Use.READ_STREAM:
         given.setdefault("mode", Mode.PERMISSIVE)
     built = _build(ReadOptions, given, use)

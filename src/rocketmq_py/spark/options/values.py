@@ -186,7 +186,7 @@ def mode(text: str) -> Mode:
         raise ConfigError("PERMISSIVE, FAILFAST or DLQ is expected") from None
 
 
-def way(text: str) -> DecoderChoice:
+def decoder_choice(text: str) -> DecoderChoice:
     """Who decodes."""
     try:
         return DecoderChoice(text.strip().lower())

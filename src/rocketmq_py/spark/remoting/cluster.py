@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
+from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, RocketMQError, TopicNotExist
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies.route import ClusterInfo, QueueData, TopicList, TopicRouteData
@@ -31,8 +32,7 @@ from rocketmq_py.spark.options.security import OPEN, Security
 from rocketmq_py.spark.options.selection import Assigned, Matching, Selection
 from rocketmq_py.spark.remoting.connection import BlockingConnections
 from rocketmq_py.spark.remoting.queues import Addresses, QueueRoutes, of_route, readable_number, writable_number
-from rocketmq_py.spark.remoting.retry import Retry
-from rocketmq_py.wire.command import Command
+from rocketmq_py.spark.remoting.retry import new_retry
 
 AUTO_CREATE_QUEUES = 4
 """Queues a topic gets that its first message creates, as Java's producer asks for."""
@@ -143,10 +143,10 @@ class Cluster:
         answer = self._call_namesrv(f"looking up topic {topic}", RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
         return TopicRouteData.decode(answer.body)
 
-    def _call_namesrv(self, what: str, code: RequestCode, header: Header) -> Command:
-        return Retry(self._retries, what).call(lambda: self._ask_namesrv(code, header))
+    def _call_namesrv(self, what: str, code: RequestCode, header: Header) -> Reply:
+        return new_retry(self._retries, what).call(lambda: self._ask_namesrv(code, header))
 
-    def _ask_namesrv(self, code: RequestCode, header: Header) -> Command:
+    def _ask_namesrv(self, code: RequestCode, header: Header) -> Reply:
         """The answer of the first name server that gives one."""
         failures: list[RocketMQError] = []
         for address in self._namesrv:
@@ -240,31 +240,38 @@ class Cluster:
 
     def _each(
         self, queues: QueueRoutes, code: RequestCode, header: Callable[[MessageQueue], Header]
-    ) -> dict[MessageQueue, tuple[Command, str]]:
+    ) -> dict[MessageQueue, tuple[Reply, str]]:
         """One answer per queue and who gave it; the brokers are asked in turn, all queues of one at once."""
-        answers: dict[MessageQueue, tuple[Command, str]] = {}
+        answers: dict[MessageQueue, tuple[Reply, str]] = {}
         for at, members in queues.by_address().items():
             requests = [(code, header(queue).to_ext(), b"") for queue in members]
-            given, address = self._ask_one_of(at.all, requests)
+            given, address = self._ask_one_of(at, requests)
             answers.update((queue, (answer, address)) for queue, answer in zip(members, given, strict=True))
         return answers
 
     def _ask_one_of(
-        self, addresses: tuple[str, ...], requests: list[tuple[RequestCode, dict[str, str], bytes]]
-    ) -> tuple[list[Command], str]:
+        self, addresses: Addresses, requests: list[tuple[RequestCode, dict[str, str], bytes]]
+    ) -> tuple[list[Reply], str]:
         """The answers of a broker, from another of its addresses where one cannot be reached."""
         now = time.monotonic()
-        order = sorted(addresses, key=lambda a: now - self._failed_at.get(a, float("-inf")) < _AVOIDED_SECONDS)
-        retry = Retry(self._retries + len(order) - 1, f"asking {', '.join(order)}")
+        order = sorted(addresses.all, key=lambda a: now - self._failed_at.get(a, float("-inf")) < _AVOIDED_SECONDS)
+        retry = new_retry(self._retries + len(order) - 1, f"asking {', '.join(order)}")
         while True:
             try:
-                return self._ask(order[0], requests), order[0]
+                is_slave = order[0] != addresses.master
+                return self._ask(order[0], requests, is_slave=is_slave), order[0]
             except RocketMQError as e:
                 self._failed_at[order[0]] = time.monotonic()
                 retry.failed(e)
                 order = [*order[1:], order[0]]
 
-    def _ask(self, address: str, requests: list[tuple[RequestCode, dict[str, str], bytes]]) -> list[Command]:
+    def _ask(
+        self, address: str, requests: list[tuple[RequestCode, dict[str, str], bytes]], *, is_slave: bool = False
+    ) -> list[Reply]:
+        """The answers of one broker.
+
+        :param is_slave: it may not have a topic that its master has.
+        """
         try:
             connection = self._connections.to(address)
             opaques = connection.send(requests)
@@ -274,7 +281,8 @@ class Cluster:
             raise
         for answer in answers.values():
             error = BrokerError.of(answer.code, answer.remark, address)
-            if answer.code != ResponseCode.SUCCESS and error.retryable and not isinstance(error, TopicNotExist):
+            is_final = isinstance(error, TopicNotExist) and not is_slave
+            if answer.code != ResponseCode.SUCCESS and error.retryable and not is_final:
                 raise error
         return [answers[opaque] for opaque in opaques]
 
@@ -283,14 +291,14 @@ class _NoTopic(NoRouteError):
     retryable = False
 
 
-def _check(answer: Command, address: str) -> None:
+def _check(answer: Reply, address: str) -> None:
     if answer.code != ResponseCode.SUCCESS:
         raise BrokerError.of(answer.code, answer.remark, address)
 
 
-def _offset_of(answer: Command, address: str) -> int:
+def _offset_of(answer: Reply, address: str) -> int:
     _check(answer, address)
-    return OffsetResponse.from_ext(answer.ext).offset
+    return answer.header(OffsetResponse).offset
 
 
 def _min_offset(queue: MessageQueue) -> Header:

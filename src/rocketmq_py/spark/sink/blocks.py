@@ -21,13 +21,13 @@ from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import Property, encode_properties
 from rocketmq_py.protocol.names import MAX_MESSAGE_SIZE, topic_fault
 from rocketmq_py.spark.decode.arrays import Ints, constant, fixed, numbers
-from rocketmq_py.spark.decode.bad_records import Bad
+from rocketmq_py.spark.decode.bad_records import BadRecordPolicy
 from rocketmq_py.spark.sink.numerals import Chars, decimals, hexadecimals
 from rocketmq_py.spark.sink.rows import DELAYS, NOT_COPIED, ROW_KEY, ROW_KEY_DIGITS, RowMessage, RowWriter
 from rocketmq_py.wire.batch import MAX_PROPERTIES
 
 _HEAD = np.dtype([("size", ">i4"), ("magic", ">i4"), ("crc", ">i4"), ("flag", ">i4"), ("body", ">i4")])
-_BESIDE = _HEAD.itemsize + 2
+_OVERHEAD = _HEAD.itemsize + 2
 _MOST_ROWS, _MOST_BYTES = 1 << 16, 32 << 20
 """So much of a record batch is encoded at once; of so many rows no two get the same key."""
 _TEXTS = {"tags": Property.TAGS, "keys": Property.KEYS, "shardingKey": Property.SHARDING_KEY}
@@ -83,7 +83,7 @@ class BlockWriter:
         self._unique_keys = unique_keys
         self._prefix = prefix
 
-    def messages(self, batch: Any, bad: Bad, bound: Bound) -> Iterator[Block | RowMessage]:
+    def messages(self, batch: Any, bad: BadRecordPolicy, bound: Bound) -> Iterator[Block | RowMessage]:
         """The messages of a record batch; of each queue, and of the free ones, in the order of the rows.
 
         :param bound: the queue for a topic, a sharding key and a queue id.
@@ -93,7 +93,7 @@ class BlockWriter:
         for begin in range(0, batch.num_rows, at_once):
             yield from self._messages(batch.slice(begin, at_once), bad, bound)
 
-    def _messages(self, batch: Any, bad: Bad, bound: Bound) -> Iterator[Block | RowMessage]:
+    def _messages(self, batch: Any, bad: BadRecordPolicy, bound: Bound) -> Iterator[Block | RowMessage]:
         properties, uncommon = self._properties(batch)
         bodies = batch.column(self._at["body"]).cast(pa.binary())
         uncommon |= self._uncommon(batch, bodies, _lengths(properties))
@@ -101,9 +101,11 @@ class BlockWriter:
         groups = self._groups(batch, ~uncommon, bound)
         begin = 0
         for end in [*np.flatnonzero(uncommon).tolist(), batch.num_rows]:
-            for topic, queue, places in groups:
+            for topic, queue, positions in groups:
                 chosen = (
-                    encoded.slice(begin, end - begin) if places is None else encoded.take(_between(places, begin, end))
+                    encoded.slice(begin, end - begin)
+                    if positions is None
+                    else encoded.take(_between(positions, begin, end))
                 )
                 if len(chosen):
                     yield Block(topic, queue, memoryview(chosen.buffers()[2]), _bounds(chosen))
@@ -150,14 +152,14 @@ class BlockWriter:
             codes += of_topic * len(keys)
         if of_key is not None:
             codes += of_key
-        used, places = np.unique(codes[common], return_inverse=True)
+        used, positions = np.unique(codes[common], return_inverse=True)
         numbers: dict[tuple[str, MessageQueue | None], int] = {}
         targets = []
         for code in used.tolist():
             topic, key = topics[code // len(keys)], keys[code % len(keys)]
             queue = bound(topic, None, key) if name == "queueId" else bound(topic, key, None)
             targets.append(numbers.setdefault((topic, queue), len(numbers)))
-        target = np.array(targets, np.int64)[places]
+        target = np.array(targets, np.int64)[positions]
         rows = np.flatnonzero(common)
         return [(topic, queue, rows[target == number]) for (topic, queue), number in numbers.items()]
 
@@ -189,12 +191,12 @@ class BlockWriter:
         first = self._rows.count
         before = f"{Property.UNIQUE_KEY}\x01{stem}".encode()
         between = b"\x02" + encode_properties(self._rows.stamp) + f"{ROW_KEY}\x01{self._rows.partition}-".encode()
-        pieces: list[bytes | Chars] = [before, hexadecimals(keys), between]
-        pieces += [decimals(np.arange(first, first + count), ROW_KEY_DIGITS), b"\x02"]
-        widths = [len(piece) if isinstance(piece, bytes) else piece.shape[1] for piece in pieces]
+        parts: list[bytes | Chars] = [before, hexadecimals(keys), between]
+        parts += [decimals(np.arange(first, first + count), ROW_KEY_DIGITS), b"\x02"]
+        widths = [len(part) if isinstance(part, bytes) else part.shape[1] for part in parts]
         matrix, at = np.empty((count, sum(widths)), np.uint8), 0
-        for piece, width in zip(pieces, widths, strict=True):
-            matrix[:, at : at + width] = np.frombuffer(piece, np.uint8) if isinstance(piece, bytes) else piece
+        for part, width in zip(parts, widths, strict=True):
+            matrix[:, at : at + width] = np.frombuffer(part, np.uint8) if isinstance(part, bytes) else part
             at += width
         return _fixed_width(matrix, at)
 
@@ -229,7 +231,7 @@ def _encoded(bodies: Any, properties: Any) -> Any:
     """The messages; nothing of those without a body."""
     lengths, own = _lengths(bodies), _lengths(properties)
     heads = np.zeros(len(lengths), _HEAD)
-    heads["size"], heads["body"] = lengths + own + _BESIDE, lengths
+    heads["size"], heads["body"] = lengths + own + _OVERHEAD, lengths
     sizes = np.minimum(own, MAX_PROPERTIES).astype(">u2")
     return _join(_fixed_width(heads, _HEAD.itemsize), bodies, _fixed_width(sizes, 2), properties)
 
@@ -260,9 +262,9 @@ def _flags(column: Any) -> Bools:
     return numbers(column.fill_null(_FALSE)).astype(np.bool_)
 
 
-def _between(places: Ints, begin: int, end: int) -> Any:
-    first, last = np.searchsorted(places, (begin, end))
-    return fixed(places[first:last], pa.int64())
+def _between(positions: Ints, begin: int, end: int) -> Any:
+    first, last = np.searchsorted(positions, (begin, end))
+    return fixed(positions[first:last], pa.int64())
 
 
 def _bounds(column: Any) -> Ints:

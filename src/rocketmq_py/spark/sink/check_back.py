@@ -24,61 +24,61 @@ from rocketmq_py.spark.sink.targets import SendSettings
 
 _log = logging.getLogger(__name__)
 
-_LOOK_EVERY = 0.5
+_POLL_SECONDS = 0.5
 """Seconds between two looks at what is still open: brokers do not tell."""
 
 
-class UnsettledError(RocketMQError):
-    """Transactions of a decided micro-batch are still open when the patience is at its end."""
+class OpenTransactionsError(RocketMQError):
+    """Transactions of a decided micro-batch are still open when the timeout is at its end."""
 
 
 class CheckBack:
     """Settles what is open of a decided micro-batch.
 
-    :param patience: seconds to wait for brokers to ask.
+    :param timeout: seconds to wait for brokers to ask.
     """
 
-    def __init__(self, settings: SendSettings, decision: Decision, patience: float) -> None:
+    def __init__(self, settings: SendSettings, decision: Decision, timeout: float) -> None:
         self._settings = settings
         self._decision = decision
-        self._patience = patience
+        self._timeout = timeout
         self._resumed: set[str] = set()
 
     def run(self) -> None:
         """Returns when every row that counts is delivered.
 
-        :raises UnsettledError: it takes longer than the patience allows.
+        :raises OpenTransactionsError: it takes longer than the timeout allows.
         :raises RocketMQError: the cluster cannot be asked, for another reason than that a broker is away.
         """
         namesrv, security = list(self._settings.namesrv), self._settings.security
-        deadline = time.monotonic() + self._patience
+        deadline = time.monotonic() + self._timeout
         with Admin(namesrv, tls=security.tls, credentials=security.credentials) as admin:
-            if not self._left(admin):
+            if not self._pending(admin):
                 return
             self._admin = admin
             group, topics = self._settings.producer_group, self._decision.topics
             with TransactionProducer(
                 group, namesrv, check=self._check, topics=topics, tls=security.tls, credentials=security.credentials
             ):
-                while left := self._left(admin):
+                while left := self._pending(admin):
                     if time.monotonic() > deadline:
-                        raise UnsettledError(self._told(left))
-                    time.sleep(_LOOK_EVERY)
+                        raise OpenTransactionsError(self._timeout_message(left))
+                    time.sleep(_POLL_SECONDS)
 
     def _check(self, message: MessageExt) -> TransactionState:
         """The answer to a broker's question."""
-        said = verdict(message.properties, self._decision)
-        if said is Verdict.COMMIT and self._is_delivered(message):
+        answer = verdict(message.properties, self._decision)
+        if answer is Verdict.COMMIT and self._is_delivered(message):
             _log.info("the message of transaction %s is in its topic already", message.transaction_id)
-            said = Verdict.ROLLBACK
-        return TransactionState[said.name]
+            answer = Verdict.ROLLBACK
+        return TransactionState[answer.name]
 
     def _is_delivered(self, message: MessageExt) -> bool:
         """Whether a broker that forgot the end of a transaction has stored its message."""
         key = message.properties.get(Property.UNIQUE_KEY, "")
         return bool(self._admin.messages_by_key(message.topic, key, unique=True, max_messages=1))
 
-    def _left(self, admin: Admin) -> str:
+    def _pending(self, admin: Admin) -> str:
         """What keeps the micro-batch from being settled, if anything does; a broker that is away may hold open ones."""
         try:
             there = {queue.broker_name for queue in admin.queues(names.HALF_TOPIC)}
@@ -94,14 +94,14 @@ class CheckBack:
 
     def _open(self, admin: Admin) -> list[MessageExt]:
         """The half messages that count and are not ended; some may have been, a moment ago."""
-        open_ = self._of_ours(admin.open_transactions())
-        for given_up in self._of_ours(admin.given_up_transactions()):
+        open_ = self._of_this_query(admin.open_transactions())
+        for given_up in self._of_this_query(admin.given_up_transactions()):
             if not admin.messages_by_key(_topic(given_up), _key(given_up), unique=True, max_messages=1):
                 open_.append(given_up)
                 self._resume(admin, given_up)
         return open_
 
-    def _of_ours(self, halves: Iterable[MessageExt]) -> list[MessageExt]:
+    def _of_this_query(self, halves: Iterable[MessageExt]) -> list[MessageExt]:
         group = self._settings.producer_group
         return [half for half in halves if _group(half.properties) == group and self._decision.counts(half.properties)]
 
@@ -112,10 +112,10 @@ class CheckBack:
             admin.resume_transaction(msg_id)
             self._resumed.add(msg_id)
 
-    def _told(self, left: str) -> str:
+    def _timeout_message(self, left: str) -> str:
         which = f"micro-batch {self._decision.batch_id} (group {self._settings.producer_group})"
         return (
-            f"{which} is decided, and not delivered within {self._patience:.0f} s: {left}. Nothing is lost: start the"
+            f"{which} is decided, and not delivered within {self._timeout:.0f} s: {left}. Nothing is lost: start the"
             " query again when the brokers are well, it goes on here"
         )
 

@@ -15,11 +15,11 @@ from typing import Any
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 from rocketmq_py.spark.decision_store.decisions import Decision, DecisionError, Decisions
-from rocketmq_py.spark.decode.bad_records import Bad
+from rocketmq_py.spark.decode.bad_records import BadRecordPolicy
 from rocketmq_py.spark.remoting.cluster import Cluster
 from rocketmq_py.spark.sink.blocks import Block, BlockWriter, Keys
 from rocketmq_py.spark.sink.end_transactions import TransactionEnds
-from rocketmq_py.spark.sink.half_sender import HalfSender, Halves
+from rocketmq_py.spark.sink.half_sender import HalfMessages, HalfSender
 from rocketmq_py.spark.sink.rows import ATTEMPT, RowStamp, RowWriter
 from rocketmq_py.spark.sink.targets import SendSettings
 
@@ -32,7 +32,7 @@ class Prepared:
 
     query_id: str
     attempt: str
-    halves: Halves = field(default_factory=Halves)
+    halves: HalfMessages = field(default_factory=HalfMessages)
     resent: dict[str, str] = field(default_factory=dict)
     topics: tuple[str, ...] = ()
 
@@ -58,7 +58,7 @@ class Preparation:
         settings: SendSettings,
         unique_key: Callable[[], str],
         unique_keys: Keys,
-        bad: Bad,
+        bad: BadRecordPolicy,
     ) -> None:
         self._columns = columns
         self._topic = topic
@@ -111,19 +111,19 @@ class Committer:
     """Phase two, on the driver.
 
     :param settings: ``producer_group`` without the query's id.
-    :param patience: seconds to wait for brokers to ask about what they may not have heard.
+    :param timeout: seconds to wait for brokers to ask about what they may not have heard.
     """
 
-    def __init__(self, settings: SendSettings, decisions: Decisions, patience: float) -> None:
+    def __init__(self, settings: SendSettings, decisions: Decisions, timeout: float) -> None:
         self._settings = settings
         self._decisions = decisions
-        self._patience = patience
+        self._timeout = timeout
 
     def commit(self, prepared: list[Prepared], batch_id: int) -> None:
         """Deliver a micro-batch; returns when every row of it is.
 
         :raises DecisionError: the decision cannot be written or read: nothing is delivered.
-        :raises UnsettledError: it is decided, but not all is delivered yet.
+        :raises OpenTransactionsError: it is decided, but not all is delivered yet.
         """
         if not prepared:
             return
@@ -136,19 +136,19 @@ class Committer:
         decision = Decision(
             prepared[0].query_id, batch_id, frozenset(one.attempt for one in prepared),
             {row: key for one in prepared for row, key in one.resent.items()}, _topics(prepared),
-            tuple(sorted({broker for one in prepared for broker, _ in one.halves.runs})),
+            tuple(sorted({broker for one in prepared for broker, _ in one.halves.ranges})),
         )  # fmt: skip
         self.decide(decision)
         if len(self.end(prepared, TRANSACTION_COMMIT)):
-            self._settle(decision)
+            self._check_back(decision)
 
     def decide(self, decision: Decision) -> None:
         """The point of no return."""
         self._decisions.make(decision)
 
-    def end(self, prepared: list[Prepared], outcome: int) -> Halves:
+    def end(self, prepared: list[Prepared], outcome: int) -> HalfMessages:
         """Tell the brokers; those of which it is not known whether they have heard."""
-        halves = Halves()
+        halves = HalfMessages()
         if not prepared:
             return halves
         for one in prepared:
@@ -168,7 +168,7 @@ class Committer:
                 f"micro-batch {batch_id} is written again, although {made.batch_id} is decided: the checkpoint is older"
                 " than the decisions. Restore both from the same moment, or start a query with a new checkpoint"
             )
-        self._settle(made)
+        self._check_back(made)
 
     def abort(self, prepared: list[Prepared], batch_id: int, *, complete: bool) -> None:
         """Roll back what is not decided; Spark calls this also when :meth:`commit` fails.
@@ -182,11 +182,11 @@ class Committer:
         attempts = made.attempts if made is not None and made.batch_id == batch_id else frozenset()
         self.end([one for one in prepared if one.attempt not in attempts], TRANSACTION_ROLLBACK)
 
-    def _settle(self, decision: Decision) -> None:
+    def _check_back(self, decision: Decision) -> None:
         # Few micro-batches need it, and it brings a producer along: every process of a query would import that.
         from rocketmq_py.spark.sink.check_back import CheckBack
 
-        CheckBack(self._of_query(decision.query_id), decision, self._patience).run()
+        CheckBack(self._of_query(decision.query_id), decision, self._timeout).run()
 
     def _of_query(self, query_id: str) -> SendSettings:
         return replace(self._settings, producer_group=group_of(self._settings.producer_group, query_id))
@@ -196,7 +196,7 @@ def _topics(prepared: list[Prepared]) -> tuple[str, ...]:
     return tuple(sorted({topic for one in prepared for topic in one.topics}))
 
 
-def _roll_back(settings: SendSettings, halves: Halves, topics: tuple[str, ...]) -> None:
+def _roll_back(settings: SendSettings, halves: HalfMessages, topics: tuple[str, ...]) -> None:
     """As far as possible: what stays open is rolled back when its broker asks, or gives up."""
     try:
         _end(settings, halves, topics, TRANSACTION_ROLLBACK)
@@ -204,9 +204,9 @@ def _roll_back(settings: SendSettings, halves: Halves, topics: tuple[str, ...]) 
         _log.warning("%d half messages of a failed task are not rolled back yet: %s", len(halves), e)
 
 
-def _end(settings: SendSettings, halves: Halves, topics: tuple[str, ...], outcome: int) -> Halves:
+def _end(settings: SendSettings, halves: HalfMessages, topics: tuple[str, ...], outcome: int) -> HalfMessages:
     if not len(halves):
-        return Halves()
+        return HalfMessages()
     cluster = Cluster(settings.namesrv, settings.timeout, settings.retries, settings.security)
     ends = TransactionEnds(settings, {})
     try:

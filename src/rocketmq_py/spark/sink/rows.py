@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from rocketmq_py.errors import ConfigError, MessageIllegal
 from rocketmq_py.properties import Property, encode_properties
 from rocketmq_py.protocol.names import MAX_MESSAGE_SIZE, topic_fault
-from rocketmq_py.spark.decode.bad_records import Bad, dead_letter
+from rocketmq_py.spark.decode.bad_records import BadRecordPolicy, dead_letter
 from rocketmq_py.wire.batch import MAX_PROPERTIES
 
 COLUMNS = ("topic", "body", "tags", "keys", "properties", "shardingKey", "queueId", "delayLevel", "deliverAt")
@@ -101,7 +101,7 @@ class RowWriter:
         """Number so many rows whose messages somebody else makes."""
         self.count += rows
 
-    def messages(self, rows: Iterable[Sequence[Any]], bad: Bad) -> Iterator[RowMessage]:
+    def messages(self, rows: Iterable[Sequence[Any]], bad: BadRecordPolicy) -> Iterator[RowMessage]:
         """The messages of rows, or dead letters of those that no broker would take.
 
         :raises MessageIllegal: there is such a row, and ``bad`` says that this is an error.
@@ -110,7 +110,7 @@ class RowWriter:
             try:
                 message = self.message(row)
             except MessageIllegal as e:
-                if bad.is_kept(e):
+                if bad.is_dead_letter(e):
                     yield self.dead_letter(row, str(e), bad.where)
             else:
                 yield message

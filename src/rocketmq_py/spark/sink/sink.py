@@ -28,7 +28,7 @@ from rocketmq_py.protocol.names import dlq_topic
 from rocketmq_py.spark.decision_store import stores
 from rocketmq_py.spark.decision_store.decisions import Decisions
 from rocketmq_py.spark.decode.arrays import Ints
-from rocketmq_py.spark.decode.bad_records import Bad
+from rocketmq_py.spark.decode.bad_records import BadRecordPolicy
 from rocketmq_py.spark.options.write import Guarantee, WriteOptions
 from rocketmq_py.spark.runtime.workers import keep_imports
 from rocketmq_py.spark.sink.blocks import Block, BlockWriter
@@ -82,7 +82,7 @@ def check_schema(schema: StructType, options: WriteOptions) -> None:
 
 
 @dataclass
-class Half(WriterCommitMessage):
+class PreparedTask(WriterCommitMessage):
     """What a task of an exactly-once stream reports to the driver."""
 
     prepared: Prepared
@@ -121,13 +121,13 @@ class TaskWriter:
                         written += 1
         return Written(written)
 
-    def prepare(self, rows: Iterable[Sequence[Any]]) -> Half:
+    def prepare(self, rows: Iterable[Sequence[Any]]) -> PreparedTask:
         """Store a half message for every row."""
-        return Half(self._preparation().rows(rows))
+        return PreparedTask(self._preparation().rows(rows))
 
-    def prepare_batches(self, batches: Iterable[Any]) -> Half:
+    def prepare_batches(self, batches: Iterable[Any]) -> PreparedTask:
         """As :meth:`prepare`, for the rows of Arrow record batches."""
-        return Half(self._preparation().batches(batches))
+        return PreparedTask(self._preparation().batches(batches))
 
     def _preparation(self) -> Preparation:
         keep_imports()
@@ -136,7 +136,7 @@ class TaskWriter:
         return Preparation(self._columns, options.topic, self._stamp(), settings, keys.one, keys.reserve, bad)
 
     @contextmanager
-    def _sending(self, keys: _Keys) -> Iterator[tuple[RowWriter, Bad, BatchSender]]:
+    def _sending(self, keys: _Keys) -> Iterator[tuple[RowWriter, BadRecordPolicy, BatchSender]]:
         """What sends rows; at the end of the block all is stored."""
         keep_imports()
         bad = bad_records(self._options)
@@ -175,9 +175,9 @@ def send_settings(options: WriteOptions) -> SendSettings:
     )
 
 
-def bad_records(options: WriteOptions) -> Bad:
+def bad_records(options: WriteOptions) -> BadRecordPolicy:
     """What to do about bad rows, of the options of a write."""
-    return Bad(options.mode, options.dlq_topic or dlq_topic(options.producer_group))
+    return BadRecordPolicy(options.mode, options.dlq_topic or dlq_topic(options.producer_group))
 
 
 class _Keys:
@@ -247,21 +247,21 @@ class _StreamWriter:
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """What is not decided is rolled back. At least once, what is stored stays; the micro-batch is written again."""
         if self._is_exact:
-            complete = all(isinstance(message, Half) for message in messages)
+            complete = all(isinstance(message, PreparedTask) for message in messages)
             self.committer().abort(_prepared(messages), batchId, complete=complete)
 
     def committer(self) -> Committer:
         """Who carries out the second phase."""
         options = self._options
         assert options.transactions_location is not None  # every exactly-once query has one
-        beside = "metadata" if options.in_checkpoint else None  # Spark writes it when a query is started first
-        decisions = Decisions.at(options.transactions_location, beside)
+        sibling = "metadata" if options.in_checkpoint else None  # Spark writes it when a query is started first
+        decisions = Decisions.at(options.transactions_location, sibling)
         return Committer(send_settings(options), decisions, options.commit_timeout_ms / 1000)
 
 
 def _prepared(messages: Iterable[WriterCommitMessage | None]) -> list[Prepared]:
     """What tasks reported; a failed one reports nothing."""
-    return [message.prepared for message in messages if isinstance(message, Half)]
+    return [message.prepared for message in messages if isinstance(message, PreparedTask)]
 
 
 class RowStreamWriter(_StreamWriter, DataSourceStreamWriter):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import BrokerError, ConfigError, NoRouteError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.codes import ResponseCode
@@ -14,7 +15,6 @@ from rocketmq_py.spark.options.security import OPEN, Security
 from rocketmq_py.spark.remoting.cluster import Cluster
 from rocketmq_py.spark.remoting.connection import BlockingConnections
 from rocketmq_py.spark.remoting.queues import QueueRoutes
-from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.java_hash import string_hash
 
 
@@ -25,7 +25,7 @@ class NoSuchQueue(BrokerError):
     refresh_route = True
 
 
-def refusal(answer: Command, address: str) -> BrokerError:
+def refusal(answer: Reply, address: str) -> BrokerError:
     """The error of a send that was answered otherwise than as stored.
 
     Of a send, brokers call only the queue an invalid parameter, and an illegal message illegal: rows know no queues
@@ -54,7 +54,7 @@ class TopicQueues:
     def __init__(self, queues: QueueRoutes) -> None:
         self._masters = {queue: addresses.master for queue, addresses in queues.addresses.items()}
         self._queues = sorted(self._masters)
-        self._turn = 0
+        self._next = 0
 
     def address(self, queue: MessageQueue) -> str:
         """Where the master of ``queue`` is.
@@ -83,33 +83,33 @@ class TopicQueues:
     def next(self, avoid: MessageQueue | None) -> MessageQueue:
         """The queues in turn, without those of the broker that failed last where there is another."""
         for _ in self._queues:
-            self._turn = (self._turn + 1) % len(self._queues)
-            queue = self._queues[self._turn]
+            self._next = (self._next + 1) % len(self._queues)
+            queue = self._queues[self._next]
             if avoid is None or queue.broker_name != avoid.broker_name:
                 return queue
-        return self._queues[self._turn]
+        return self._queues[self._next]
 
 
-class Room:
+class InflightLimit:
     """How much may be under way: half as much when a broker is busy, a little more for everything it takes.
 
     :param most: what is allowed when all is well.
     """
 
     def __init__(self, most: int) -> None:
-        self._most = most
-        self._now = float(most)
+        self._maximum = most
+        self._current = float(most)
 
     def __int__(self) -> int:
-        return int(self._now)
+        return int(self._current)
 
     def taken(self) -> None:
         """A broker took something."""
-        self._now = min(self._most, self._now + 1 / self._now)
+        self._current = min(self._maximum, self._current + 1 / self._current)
 
     def busy(self) -> None:
         """A broker refused something because it is busy."""
-        self._now = max(1.0, self._now / 2)
+        self._current = max(1.0, self._current / 2)
 
 
 class Targets:

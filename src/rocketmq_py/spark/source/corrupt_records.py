@@ -19,7 +19,7 @@ from rocketmq_py.errors import CorruptRecord
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.spark.decode import Decoder
-from rocketmq_py.spark.decode.bad_records import CORRUPT_REASON, CORRUPT_RECORD, Bad, Mode, dead_letter
+from rocketmq_py.spark.decode.bad_records import CORRUPT_REASON, CORRUPT_RECORD, BadRecordPolicy, Mode, dead_letter
 from rocketmq_py.spark.options.read import ReadOptions
 from rocketmq_py.spark.remoting.fetch import Fetcher, FetchSettings
 from rocketmq_py.spark.remoting.fetched import FetchedChunk
@@ -54,51 +54,54 @@ class CorruptRecords:
         self._options = options
         self._gives_rows = options.mode is Mode.PERMISSIVE and bool({CORRUPT_RECORD, CORRUPT_REASON} & {*schema.names})
         fate = f"becomes a row with a {CORRUPT_REASON}" if self._gives_rows else "is left out"
-        self._bad = Bad(options.mode, options.dlq_topic or "", fate)
+        self.left_out = 0
+        """Messages that gave no row."""
+        self._bad = BadRecordPolicy(options.mode, options.dlq_topic or "", fate)
 
-    def rescue(self, pieces: Sequence[FetchedChunk], _: CorruptRecord) -> Iterator[Any]:
+    def rescue(self, chunks: Sequence[FetchedChunk], _: CorruptRecord) -> Iterator[Any]:
         """The batches of what decodes after all, in the order of offsets; bad messages are dealt with on the way.
 
         :raises CorruptRecord: there is a bad message, and the mode is ``FAILFAST``.
         """
-        return self._within(pieces[0].start, pieces[-1].stop)
+        return self._within(chunks[0].start, chunks[-1].stop)
 
     def _within(self, start: int, stop: int) -> Iterator[Any]:
-        pieces = self._fetch(start, stop, self._settings)
-        return self._decoder.decode(pieces, lambda _, error: self._narrow(start, stop, pieces, error))
+        chunks = self._fetch(start, stop, self._settings)
+        return self._decoder.decode(chunks, lambda _, error: self._narrow(start, stop, chunks, error))
 
-    def _narrow(self, start: int, stop: int, pieces: Sequence[FetchedChunk], error: CorruptRecord) -> Iterator[Any]:
+    def _narrow(self, start: int, stop: int, chunks: Sequence[FetchedChunk], error: CorruptRecord) -> Iterator[Any]:
         if stop - start > 1:
             middle = (start + stop) // 2
             yield from self._within(start, middle)
             yield from self._within(middle, stop)
         elif self._settings.wanted.takes_all:
-            yield from self._deal(start, pieces, error)
+            yield from self._handle_bad_record(start, chunks, error)
         else:
             yield from self._unfiltered(start)
 
     def _unfiltered(self, offset: int) -> Iterator[Any]:
         """Under a filter a broker may answer with a later message: look whether the bad one is at ``offset``."""
-        pieces = self._fetch(offset, offset + 1, replace(self._settings, wanted=EVERYTHING))
+        chunks = self._fetch(offset, offset + 1, replace(self._settings, wanted=EVERYTHING))
         try:
-            list(self._decoder.decode(pieces))
+            list(self._decoder.decode(chunks))
         except CorruptRecord as e:
-            yield from self._deal(offset, pieces, e)
+            yield from self._handle_bad_record(offset, chunks, e)
 
     def _fetch(self, start: int, stop: int, settings: FetchSettings) -> list[FetchedChunk]:
         with closing(Fetcher(QueueRange(self._queue, start, stop), self._addresses, settings)) as fetcher:
-            found = [piece for pieces in fetcher.pieces() for piece in pieces]
+            found = [chunk for chunks in fetcher.chunks() for chunk in chunks]
         return found or [FetchedChunk(b"", start, stop)]
 
-    def _deal(self, offset: int, pieces: Sequence[FetchedChunk], error: CorruptRecord) -> Iterator[Any]:
+    def _handle_bad_record(self, offset: int, chunks: Sequence[FetchedChunk], error: CorruptRecord) -> Iterator[Any]:
         """What becomes of the bad message at ``offset``.
 
         :raises CorruptRecord: the query is to fail; says which message it is.
         """
-        record = whole_record(b"".join(piece.body for piece in pieces))
+        record = whole_record(b"".join(chunk.body for chunk in chunks))
         what = CorruptRecord(f"offset {offset} of {self._queue} cannot be decoded: {error}")
         what.add_note("to go on without such messages, set option mode=PERMISSIVE, or mode=DLQ to keep them apart")
-        if self._bad.is_kept(what):
+        self.left_out += not self._gives_rows
+        if self._bad.is_dead_letter(what):
             self._send(dead_letter_of(record, self._queue, offset, str(error), self._bad.where))
         elif self._gives_rows:
             yield self._row(offset, record, str(error))

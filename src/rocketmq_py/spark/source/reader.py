@@ -14,10 +14,11 @@ from typing import Any, TypeGuard
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from rocketmq_py.errors import NoRouteError
 from rocketmq_py.spark.options.offsets import Boundary, Offsets
 from rocketmq_py.spark.options.options import ReadOptions
 from rocketmq_py.spark.remoting.cluster import Cluster
-from rocketmq_py.spark.remoting.fetch import READ_GROUP, Fetcher, FetchSettings, begun
+from rocketmq_py.spark.remoting.fetch import READ_GROUP, Fetcher, FetchSettings, prefetched
 from rocketmq_py.spark.remoting.fetched import FetchedChunk
 from rocketmq_py.spark.remoting.filters import message_filter
 from rocketmq_py.spark.remoting.queues import Addresses, QueueRoutes
@@ -95,10 +96,12 @@ class QueueRanges:
         settings = self._settings()
         ranges = [partition for partition in partitions if _is_range(partition)]
         short: list[QueueRange] = []
-        with closing(begun([Fetcher(one.range, one.addresses, settings) for one in ranges], _AT_ONCE)) as fetchers:
+        with closing(prefetched([Fetcher(one.range, one.addresses, settings) for one in ranges], _AT_ONCE)) as fetchers:
             for one, fetcher in zip(ranges, fetchers, strict=True):
-                rows = yield from self._read_range(one, fetcher, settings)
-                if rows < one.range.size:
+                missing = yield from self._read_range(one, fetcher, settings)
+                if missing and settings.wanted.takes_all:
+                    self._check_whole(one.range, fetcher, missing)
+                elif missing:
                     short.append(one.range)
         if short:
             self._check_retention(short)
@@ -106,7 +109,7 @@ class QueueRanges:
     def _read_range(
         self, partition: QueuePartition, fetcher: Fetcher, settings: FetchSettings
     ) -> Generator[Any, None, int]:
-        """The record batches of one queue; returns how many rows they have."""
+        """The record batches of one queue; returns how many offsets gave no row and are not reported as lost."""
         # Arrow and NumPy take long to import, and planners do without.
         from rocketmq_py.spark.decode import Decoder
         from rocketmq_py.spark.source.corrupt_records import CorruptRecords
@@ -115,24 +118,40 @@ class QueueRanges:
         wanted, rows = partition.range, 0
         options, schema = self.options, arrow_schema(self._schema)
         name, crc = wanted.queue.broker_name, options.check_crc
-        decoder = Decoder(schema, name, options.tags, check_crc=crc, way=options.decoder)
-        rescue = CorruptRecords(wanted.queue, partition.addresses, settings, decoder, schema, options).rescue
-        for pieces in coalesce(fetcher.pieces(), _DECODE_BYTES):
-            for batch in decoder.decode(pieces, rescue):
+        decoder = Decoder(schema, name, options.tags, check_crc=crc, choice=options.decoder)
+        corrupt = CorruptRecords(wanted.queue, partition.addresses, settings, decoder, schema, options)
+        for chunks in coalesce(fetcher.chunks(), _DECODE_BYTES):
+            for batch in decoder.decode(chunks, corrupt.rescue):
                 rows += batch.num_rows
                 yield batch
-        return rows
+        return wanted.size - rows - corrupt.left_out - fetcher.skipped
+
+    def _check_whole(self, wanted: QueueRange, fetcher: Fetcher, missing: int) -> None:
+        """Without a filter every offset holds a message, except in a compacted topic.
+
+        :raises DataLossError: messages are missing, and the query must fail for them.
+        """
+        if not fetcher.is_compacted():
+            offsets = f"offsets {wanted.start} to {wanted.stop - 1} of {wanted.queue}"
+            self.report([f"{missing} of {offsets} hold no messages: a file of the broker's log is missing"])
 
     def _check_retention(self, short: Sequence[QueueRange]) -> None:
-        """Fewer messages than offsets: fine for a filter or a compacted topic, not if they were removed meanwhile."""
+        """Fewer messages than offsets: as a filter wants it, unless some were removed meanwhile.
+
+        :raises DataLossError: some were, and the query must fail for them.
+        :raises NoRouteError: no broker says where one of the queues begins.
+        """
         with closing(self.cluster()) as cluster:
             queues = cluster.readable(sorted({one.queue.topic for one in short}))
             earliest = cluster.earliest(queues.only(one.queue for one in short))
+        unknown = [one.queue for one in short if one.queue not in earliest]
+        if unknown:
+            raise NoRouteError(f"no broker serves {unknown[0]} now, so whether retention removed messages is not known")
         self.report(
             [
                 f"offsets of {one.queue} below {earliest[one.queue]} have been removed by retention while being read"
                 for one in short
-                if earliest.get(one.queue, 0) > one.start
+                if earliest[one.queue] > one.start
             ]
         )
 
@@ -163,13 +182,13 @@ def _is_range(partition: InputPartition) -> TypeGuard[QueuePartition]:
     return False
 
 
-def coalesce(pieces: Iterable[list[FetchedChunk]], size: int) -> Iterator[list[FetchedChunk]]:
-    """Adjacent pieces collected into lists of at least ``size`` bytes; the last one may be shorter."""
+def coalesce(chunks: Iterable[list[FetchedChunk]], size: int) -> Iterator[list[FetchedChunk]]:
+    """Adjacent chunks collected into lists of at least ``size`` bytes; the last one may be shorter."""
     collected: list[FetchedChunk] = []
     weight = 0
-    for more in pieces:
+    for more in chunks:
         collected += more
-        weight += sum(len(piece.body) for piece in more)
+        weight += sum(len(chunk.body) for chunk in more)
         if weight >= size:
             yield collected
             collected, weight = [], 0

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.spark.options.offsets import Boundary, Offsets, from_document, to_document
+from rocketmq_py.spark.options.offsets import START, Boundary, Offsets, from_document, start_of_document, to_document
 from rocketmq_py.spark.options.options import ReadOptions
 from rocketmq_py.spark.source.group_offsets import GroupFollower
 from rocketmq_py.spark.source.plan import admit, backlog, carry, repeated_first_plan, stream_plan
@@ -76,13 +76,15 @@ class StreamReaderBase(DataSourceStreamReader):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The messages between ``start`` and ``end``, cut as the options say; else small ranges share a task."""
         first, last = self._resume(start), self._checked(end)
+        recorded = start_of_document(end)
+        if recorded is not None:  # "latest" may have moved since the first micro-batch was planned
+            first = self._selected(recorded)
         if first == last:
             return []
         ends = self._ends
         earliest = ends.ask(ends.cluster.earliest)
-        plan = (
-            repeated_first_plan(first, last, earliest) if first == self._initial else stream_plan(first, last, earliest)
-        )
+        is_unrecorded = recorded is None and first == self._initial
+        plan = (repeated_first_plan if is_unrecorded else stream_plan)(first, last, earliest)
         partitions = self._ranges.partitions(plan, ends.queues())
         cut = self._options.min_partitions or self._options.max_records_per_partition
         return partitions if cut else share(partitions)
@@ -128,18 +130,32 @@ class StreamReaderBase(DataSourceStreamReader):
         :raises ConfigError: it was written by a query of other topics.
         """
         offsets = from_document(document, 0, empty=True)
-        selection = self._options.selection
-        wanted = {queue: offset for queue, offset in offsets.items() if selection.wants(queue)}
+        wanted = self._selected(offsets)
         if offsets and not wanted:
             topics = sorted({queue.topic for queue in offsets})
             raise ConfigError(
-                f"the checkpoint stands in topics {', '.join(topics)}, {selection}: use another checkpointLocation for"
-                " another query"
+                f"the checkpoint stands in topics {', '.join(topics)}, {self._options.selection}: use another"
+                " checkpointLocation for another query"
             )
         if len(wanted) < len(offsets) and not self._resumed:
             dropped = min(offsets.keys() - wanted.keys())
             _log.warning("%s is in the checkpoint and not selected any more: it is left out from here on", dropped)
         return wanted
+
+    def _selected(self, offsets: Offsets) -> Offsets:
+        selection = self._options.selection
+        return {queue: offset for queue, offset in offsets.items() if selection.wants(queue)}
+
+    def _end_document(self, first: Offsets, end: Offsets) -> dict[str, Any]:
+        """The document of the end of a micro-batch that begins at ``first``.
+
+        That of the first micro-batch says where the query began, too: Spark does not keep that, and asks anew when it
+        repeats the micro-batch.
+        """
+        document: dict[str, Any] = {**to_document(end)}
+        if first == self._initial and end != first:
+            document[START] = to_document(first)
+        return document
 
     def _remaining(self, first: Offsets, latest: Offsets) -> Offsets:
         """``latest``, with queues that cannot be asked now where the query stands, and without those that are gone."""
@@ -163,7 +179,7 @@ class LegacyStreamReader(StreamReaderBase):
                 raise ConfigError(f"option {name} needs PySpark 4.2 or later")
         super().__init__(options, schema)
         self._stands: Offsets = {}
-        self._planned: Offsets | None = None
+        self._planned: dict[str, Any] | None = None
 
     def initialOffset(self) -> dict[str, Any]:
         document = super().initialOffset()
@@ -173,13 +189,16 @@ class LegacyStreamReader(StreamReaderBase):
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
         """The end of the next micro-batch: of everything."""
         if self._planned is not None:
-            self._done(self._planned)
+            self._done(self._checked(self._planned))
         self._stands = self._remaining(self._stands, self._ends.latest(self._stands))
-        return to_document(self._stands)
+        if self._planned is not None:
+            same = self._checked(self._planned) == self._stands  # Spark compares documents
+            return self._planned if same else to_document(self._stands)
+        return to_document(self._stands) if self._initial is None else self._end_document(self._initial, self._stands)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        self._planned = self._checked(end)
-        self._stands = carry(self._planned, self._stands)
+        self._planned = end
+        self._stands = carry(self._checked(end), self._stands)
         return super().partitions(start, end)
 
 
@@ -218,7 +237,7 @@ if SUPPORTS_ADMISSION:
             self._batch_at = time.monotonic()
             if isinstance(limit, ReadMaxRows):
                 latest = admit(begin, latest, limit.max_rows)
-            return to_document(latest)
+            return self._end_document(first, latest)
 
         def _wait(self, there: int) -> bool:
             """Whether it is too early for so few messages."""

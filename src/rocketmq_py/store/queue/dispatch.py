@@ -29,17 +29,17 @@ _MOST_NAMED = 16
 class RecordDispatch:
     """Puts entries into queues and keys into the index; both wait there to be settled.
 
-    :param settle: makes everything readable that is pending, the queues in ``touched``: needed before a gap in a queue.
+    :param commit_pending: makes pending entries of the queues in ``touched`` readable; called before a gap in a queue.
     :param indexed_to: up to this offset of the log the index knows the messages already.
     """
 
     def __init__(
-        self, config: StoreConfig, queues: QueueTable, index: MessageIndex, settle: Callable[[], None],
+        self, config: StoreConfig, queues: QueueTable, index: MessageIndex, commit_pending: Callable[[], None],
         indexed_to: int = 0,
     ) -> None:  # fmt: skip
         self._queues = queues
         self._index = index
-        self._settle = settle
+        self._commit_pending = commit_pending
         self._indexed_to = indexed_to
         self._delays = delay_levels(config.message_delay_level)
         self.touched: list[ConsumeQueue] = []
@@ -86,7 +86,7 @@ class RecordDispatch:
         if found.queue_offset != queue.next_offset:
             if found.queue_offset < queue.next_offset and not queue.is_empty:
                 return
-            self._settle()
+            self._commit_pending()
             queue.skip_to(found.queue_offset)
         if not queue.pending:
             self.touched.append(queue)

@@ -1,4 +1,4 @@
-"""Who gets which queues when the broker decides, and how groups are told to ask for messages."""
+"""Server-side assignment of queues, and request modes."""
 
 from __future__ import annotations
 
@@ -13,18 +13,14 @@ from rocketmq_py.broker.metadata.request_modes import RequestModes
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import ConnectError
 from rocketmq_py.protocol.bodies.client import ConsumerData, HeartbeatData, SubscriptionData
-from rocketmq_py.protocol.bodies.pop import (
-    MessageRequestMode,
-    MessageRequestModes,
-    QueryAssignmentRequest,
-)  # fmt: skip
+from rocketmq_py.protocol.bodies.pop import MessageRequestMode, MessageRequestModes, QueryAssignmentRequest
 from rocketmq_py.protocol.bodies.route import QueueData, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.store.config.config_files import ConfigFile
 from rocketmq_py.wire.command import Command
 from tests.unit.broker.harness import Client, InProcess, broker
-from tests.unit.broker.pop.poppers import make_topic
+from tests.unit.broker.pop.pop_client import make_topic
 
 
 class NameServer(RpcClient):
@@ -87,7 +83,7 @@ def test_queues_are_shared_out(running: InProcess) -> None:
     assert assigned(running, "a", model="BROADCASTING") == [f"PULL broker-a {queue}" for queue in range(3)]
 
 
-def test_who_cannot_be_told_anything(running: InProcess) -> None:
+def test_clients_without_an_assignment(running: InProcess) -> None:
     assert assigned(running, "a", model="BROADCASTING") is None, "no such topic"
     make_topic(running)
     assert assigned(running, "a") is None, "the group is not connected"
@@ -170,7 +166,7 @@ def test_modes_are_kept(running: InProcess, client: Client) -> None:
         ({"topic": "%RETRY%g"}, 16, "retry topic is not allowed to set mode"),
         ({"topic": "no"}, 17, "topic[no] not exist"),
         ({"group": "a b"}, 26, "subscription group does not exist"),
-        ({"mode": "PUSH"}, 29, "mode 'PUSH' is not known; PULL and POP are"),
+        ({"mode": "PUSH"}, 29, "mode 'PUSH' is unknown; use PULL or POP"),
     ],
 )
 def test_modes_that_are_refused(
@@ -180,7 +176,7 @@ def test_modes_that_are_refused(
     assert set_mode(client, **change) == (code, remark)
 
 
-def test_the_mode_of_a_group_nobody_spoke_of(tmp_path: Path) -> None:
+def test_the_default_mode_of_a_group(tmp_path: Path) -> None:
     with broker(tmp_path / "store", default_message_request_mode="POP", default_pop_share_queue_num=4) as running:
         mode = running.services.modes.get("t", "g")
         assert (mode.mode, mode.pop_share_queue_num) == ("POP", 4)

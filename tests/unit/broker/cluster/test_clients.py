@@ -1,4 +1,4 @@
-"""Heartbeats, membership, and who is told of changes."""
+"""Heartbeats, membership, and notifications of changes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rocketmq_py.broker.cluster.member_notifier import INTERVAL_MS
 from rocketmq_py.protocol.bodies.client import (
     CheckClientConfig,
     ConsumerConnection,
@@ -32,14 +33,15 @@ def beat(client: Client, client_id: str, group: str | None = "g", **topics: str)
 
 
 def told(client: Client) -> list[str]:
-    """The groups a client was told of, and forget them."""
+    """The groups that a client was notified of since the last call."""
+    client._broker.turn(INTERVAL_MS)
     groups = [said.ext["consumerGroup"] for said in client.heard]
     assert all(said.code == Code.NOTIFY_CONSUMER_IDS_CHANGED and said.is_oneway for said in client.heard)
     client.heard.clear()
     return groups
 
 
-def test_every_member_is_told_when_one_joins(running: InProcess) -> None:
+def test_every_member_is_notified_when_one_joins(running: InProcess) -> None:
     first, second = running.connect(), running.connect()
     assert beat(first, "one") == {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true"}
     assert told(first) == ["g"]
@@ -65,7 +67,7 @@ def test_a_heartbeat_of_a_group_that_may_not_be_created_is_answered_and_ignored(
 
 
 @pytest.mark.parametrize("leaving", ["unregisters", "disconnects", "is silent"])
-def test_the_others_are_told_when_one_leaves(running: InProcess, leaving: str) -> None:
+def test_the_others_are_notified_when_one_leaves(running: InProcess, leaving: str) -> None:
     first, second = running.connect(), running.connect()
     beat(first, "one")
     beat(second, "two")
@@ -83,13 +85,13 @@ def test_the_others_are_told_when_one_leaves(running: InProcess, leaving: str) -
     assert ConsumerIdList.decode(answer.body).consumer_id_list == ["one"]
 
 
-def test_broadcasting_groups_are_not_told(running: InProcess, client: Client) -> None:
+def test_broadcasting_groups_are_not_notified(running: InProcess, client: Client) -> None:
     data = HeartbeatData(client_id="c", consumer_data_set=[ConsumerData(group_name="g", message_model="BROADCASTING")])
     client.ask(Code.HEART_BEAT, body=data.encode())
     assert told(client) == []
 
 
-def test_a_group_can_be_kept_from_being_told(running: InProcess, client: Client) -> None:
+def test_notifications_of_a_group_can_be_switched_off(running: InProcess, client: Client) -> None:
     running.services.groups.put([SubscriptionGroupConfig(group_name="g", notify_consumer_ids_changed_enable=False)])
     beat(client, "one")
     assert told(client) == []
@@ -100,7 +102,7 @@ def test_the_list_of_a_group_without_members_is_an_error(client: Client) -> None
     assert (answer.code, answer.remark) == (1, "no consumer for this group, g")
 
 
-def test_a_second_version_heartbeat_says_when_subscriptions_are_wanted(running: InProcess, client: Client) -> None:
+def test_a_version_2_heartbeat_answer_says_when_to_send_subscriptions(running: InProcess, client: Client) -> None:
     def second_version(fingerprint: int, without_sub: bool) -> str:
         subscriptions = [] if without_sub else [SubscriptionData.parse("t", "A", 1)]
         data = HeartbeatData(

@@ -1,4 +1,4 @@
-"""Who a broker takes for the smallest of its name, from name servers that may be gone or know nothing."""
+"""The members of a broker name and the smallest id, with name servers that are gone or have no answer."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from rocketmq_py.broker.cluster.membership import Membership
+from rocketmq_py.broker.cluster.role import Role
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.ha.role import Role
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import ConnectError
 from rocketmq_py.protocol.headers.cluster import NotifyMinBrokerIdChange
@@ -45,41 +45,41 @@ def membership(outward: RpcClient, renewed: list[int] | None = None) -> tuple[Me
     return Membership(config, role, outward, "s:1", lambda: heard.append(1)), role
 
 
-def test_the_first_that_knows_somebody_is_believed() -> None:
+def test_the_first_name_server_with_members_is_used() -> None:
     servers = NameServers(two=NOBODY, three=BOTH)
     assert asyncio.run(membership(servers)[0].members()) == {0: "m:1", 1: "s:1"}
     assert servers.asked == ["one:1", "two:1", "three:1"]
 
 
-def test_when_nobody_answers_nobody_is_known_and_it_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_an_answer_there_are_no_members_and_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     group, role = membership(NameServers())
     for _ in range(3):
         assert asyncio.run(group.members()) == {}
-    assert len([record for record in caplog.records if "nobody tells who else is broker" in record.message]) == 1
-    assert not role.acts
+    assert caplog.text.count("no name server returns the members of broker") == 1
+    assert not role.is_acting
 
 
-def test_an_answer_nobody_understands_is_none() -> None:
+def test_a_malformed_answer_is_ignored() -> None:
     servers = NameServers(one=b"[]", two=b'{"brokerMemberGroup":null}', three=BOTH)
     assert asyncio.run(membership(servers)[0].members())
 
 
-def test_news_of_its_own_name_count_once() -> None:
+def test_notifications_of_its_own_name_count_once() -> None:
     renewed: list[int] = []
     group, role = membership(NameServers(), renewed)
     group.notified(NotifyMinBrokerIdChange(min_broker_id=1, broker_name="broker-b", min_broker_addr="x:1"))
     group.notified(NotifyMinBrokerIdChange(broker_name="broker-a"))
-    assert not role.acts
+    assert not role.is_acting
     for _ in range(2):
         group.notified(NotifyMinBrokerIdChange(min_broker_id=1, broker_name="broker-a", min_broker_addr="s:1"))
-    assert role.acts
+    assert role.is_acting
     assert renewed == [1]
 
 
 @pytest.mark.parametrize(("answer", "alive"), [(BOTH, 2), (BOTH.replace(b'1:"s:1"', b'2:"s:2"'), 3), (NOBODY, 5)])
-def test_who_is_alive_is_counted_this_one_always(answer: bytes, alive: int) -> None:
+def test_members_are_counted_this_one_always(answer: bytes, alive: int) -> None:
     """As many as there are to be are taken to be there, as long as nobody has told."""
     group, role = membership(NameServers(one=answer))
-    role.alive = 5
-    asyncio.run(group._look())
-    assert role.alive == alive
+    role.alive_replicas = 5
+    asyncio.run(group._query_members())
+    assert role.alive_replicas == alive

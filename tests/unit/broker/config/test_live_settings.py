@@ -14,6 +14,7 @@ from rocketmq_py.core.java_config import PATH_KEYS, read_properties, split_lines
 from rocketmq_py.namesrv import java_keys as namesrv
 from rocketmq_py.namesrv.config import NamesrvConfig
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.server import tls
 from rocketmq_py.store import StoreConfig
@@ -133,12 +134,14 @@ def test_a_broker_that_may_not_be_read(running: InProcess, client: Client) -> No
     assert client.ask(Code.PULL_MESSAGE, pull()).code == 0
 
 
-def test_name_servers_hear_the_permission_that_holds(running: InProcess, client: Client) -> None:
+def test_a_changed_permission_registers_all_topics(
+    running: InProcess, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client.ask(Code.SEND_MESSAGE_V2, send(), b"body")
-    told: list[int] = []
-    running.services.topics.on_change = lambda changed: told.extend(topic.perm for topic in changed)
+    registered: list[TopicConfig] = []
+    monkeypatch.setattr(running.services.registration, "topics_changed", registered.extend)
     update(client, brokerPermission=4)
-    assert len(told) == len(running.services.topics.table)
+    assert len(registered) == len(running.services.topics.table)
 
 
 def test_a_change_goes_into_the_file_the_broker_was_started_with(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Filtering by SQL expression: who may, what is found, who is woken, what is remembered of whom."""
+"""SQL filters: permission, results, long polling, and the stored expressions of groups."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_what_a_client_may_filter_by(client: Client) -> None:
     assert "'XPATH' is not known" in str(remark)
 
 
-def test_a_broker_filters_only_when_it_is_told_to(tmp_path: Path) -> None:
+def test_a_broker_filters_only_with_enable_property_filter(tmp_path: Path) -> None:
     with broker(tmp_path / "store") as plain:
         client = plain.connect()
         code, remark = check(client, "a > 'x'")
@@ -147,6 +147,8 @@ def test_class_filters_of_old_clients_filter_elsewhere(client: Client) -> None:
 
 def test_only_a_wanted_message_wakes(running: InProcess, client: Client) -> None:
     beat(client, subscription())
+    running.turn()
+    client.heard.clear()  # the notification of the group
     put(client, 1)
     assert client.call(Code.PULL_MESSAGE, registered(offset=1, sys_flag=WAIT)) is None
     put(client, 2, "x")
@@ -161,6 +163,8 @@ def test_only_a_wanted_message_wakes(running: InProcess, client: Client) -> None
 
 def test_unwanted_messages_are_passed_over_when_time_is_up(running: InProcess, client: Client) -> None:
     beat(client, subscription())
+    running.turn()
+    client.heard.clear()  # the notification of the group
     put(client, 1)
     assert client.call(Code.PULL_MESSAGE, registered(offset=1, sys_flag=WAIT)) is None
     put(client, 2)
@@ -186,17 +190,17 @@ def values(client: Client, request: Any) -> list[bytes]:
     return [message.body for message in decode_records(client.ask(Code.PULL_MESSAGE, request).body)]
 
 
-def test_all_retried_messages_come_to_who_subscribes_the_retry_topic_by_tag(client: Client) -> None:
+def test_a_tag_subscription_to_the_retry_topic_gets_all_retried_messages(client: Client) -> None:
     retried(client)
     assert values(client, registered(topic=RETRY, expression_type=None)) == [b"1", b"10", b"1"]
 
 
-def test_an_expression_on_the_retry_topic_is_asked_itself(client: Client) -> None:
+def test_an_expression_on_the_retry_topic_filters_it(client: Client) -> None:
     retried(client)
     assert values(client, with_sql("a < 5", topic=RETRY)) == [b"1", b"1"]
 
 
-def test_with_retry_support_the_expression_of_the_first_topic_is_asked(tmp_path: Path) -> None:
+def test_with_retry_support_the_expression_of_the_original_topic_filters(tmp_path: Path) -> None:
     with broker(tmp_path / "store", enable_property_filter=True, filter_support_retry=True) as running:
         client = running.connect()
         retried(client)
@@ -264,7 +268,7 @@ def test_expressions_that_are_too_long_are_refused_wherever_they_come_in(
     assert max(map(len, caplog.messages)) < 500
 
 
-def test_a_read_asks_an_expensive_expression_about_few_messages(running: InProcess, client: Client) -> None:
+def test_a_read_evaluates_an_expensive_expression_on_few_messages(running: InProcess, client: Client) -> None:
     """A pull of 800 messages would otherwise hold everybody for seconds."""
     put(client, *range(100))
     expression = "b CONTAINS 'y' OR " * 1_000 + "a = 99"
@@ -279,7 +283,7 @@ def test_a_read_asks_an_expensive_expression_about_few_messages(running: InProce
     del running
 
 
-def test_retried_messages_are_asked_about_by_what_their_groups_expressions_cost(tmp_path: Path) -> None:
+def test_retried_messages_are_limited_by_the_cost_of_their_groups_expressions(tmp_path: Path) -> None:
     with broker(tmp_path / "store", enable_property_filter=True, filter_support_retry=True) as running:
         client = running.connect()
         beat(client, subscription("b CONTAINS 'y' OR " * 1_000 + "a = 99"), SubscriptionData(topic=RETRY))
@@ -309,7 +313,7 @@ def test_newer_expressions_replace_older_ones(running: InProcess, client: Client
     assert found("t", "g") is None
 
 
-def test_who_leaves_is_remembered_for_a_day(running: InProcess, client: Client) -> None:
+def test_expressions_stay_for_a_day_after_their_group_left(running: InProcess, client: Client) -> None:
     filters = running.services.filters
     beat(client, subscription())
     running.now += 1
@@ -328,7 +332,7 @@ def test_who_leaves_is_remembered_for_a_day(running: InProcess, client: Client) 
     assert filters.table == {}
 
 
-def test_a_topic_no_longer_subscribed_dies_alone(running: InProcess, client: Client) -> None:
+def test_only_the_unsubscribed_topic_loses_its_expression(running: InProcess, client: Client) -> None:
     filters = running.services.filters
     beat(client, subscription(), subscription(topic="u"))
     beat(client, subscription(topic="other"), group="h")
@@ -349,7 +353,7 @@ def test_heartbeats_without_subscriptions_change_nothing(running: InProcess, cli
     assert not running.services.filters.get("t", "g").is_dead
 
 
-def test_tags_are_not_remembered_here(running: InProcess, client: Client) -> None:
+def test_tag_subscriptions_are_not_kept(running: InProcess, client: Client) -> None:
     client.ask(Code.HEART_BEAT, body=heartbeat(t="A"))
     beat(client, SubscriptionData(topic="u", sub_string="", expression_type="SQL92"))
     assert running.services.filters.table == {}
@@ -358,7 +362,7 @@ def test_tags_are_not_remembered_here(running: InProcess, client: Client) -> Non
 # -- the file
 
 
-def test_the_file_is_javas(tmp_path: Path) -> None:
+def test_the_file_equals_java_s(tmp_path: Path) -> None:
     root = tmp_path / "store"
     with broker(root, enable_property_filter=True) as running:
         running.services.filters.persist()
@@ -389,7 +393,7 @@ def table(tmp_path: Path, *entries: dict[str, Any] | None, now: int = START_MS) 
     return filters
 
 
-def test_a_file_of_java_is_taken_over(tmp_path: Path) -> None:
+def test_a_file_of_java_is_loaded(tmp_path: Path) -> None:
     entry = {"topic": "t", "consumerGroup": "g", "expression": "a > 5", "expressionType": "SQL92", "bornTime": 5,
              "deadTime": 0, "clientVersion": 3, "bloomFilterData": {"bitNum": 112, "bitPos": [1, 2, 3]}}  # fmt: skip
     filters = table(tmp_path, entry, entry | {"deadTime": 9}, entry | {"expression": "a >"}, {"topic": "t"}, None)
@@ -401,7 +405,7 @@ def test_a_file_of_java_is_taken_over(tmp_path: Path) -> None:
     assert list(kept) == sorted(kept)
 
 
-def test_the_bits_of_a_group_are_javas() -> None:
+def test_the_bits_of_a_group_equal_java_s() -> None:
     assert bloom_data("gg", "tt") == {"bitNum": 112, "bitPos": [66, 24, 83]}  # as a Java broker wrote them
 
 
@@ -412,7 +416,7 @@ def test_an_emptied_table_empties_the_file(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "consumerFilter.json").read_bytes()) == {"filterDataByTopic": {}}
 
 
-def test_a_pop_of_many_queues_asks_an_expensive_expression_about_few_messages(
+def test_a_pop_of_many_queues_evaluates_an_expensive_expression_on_few_messages(
     running: InProcess, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What each queue may take would add up."""

@@ -1,4 +1,4 @@
-"""Names of topics and groups that would lead out of the store: refused where they come in, dropped where they lie."""
+"""Topic and group names that lead out of the store are refused in requests and ignored in files."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_topics_of_odd_names_are_deleted_with_their_folders(running: InProcess, 
 
 
 @pytest.mark.parametrize("name", [*HOSTILE, "%RETRY%../../victim", "%DLQ%a/b"])
-def test_no_topic_of_such_a_name_comes_to_be(running: InProcess, client: Client, victim: Path, name: str) -> None:
+def test_no_topic_with_such_a_name_is_created(running: InProcess, client: Client, victim: Path, name: str) -> None:
     topic, known = name.format(victim=victim), set(running.services.topics.table)
     header = CreateTopic(
         topic=topic, default_topic="TBW102", read_queue_nums=1, write_queue_nums=1, perm=6,
@@ -84,7 +84,7 @@ def test_no_topic_of_such_a_name_comes_to_be(running: InProcess, client: Client,
 
 
 @pytest.mark.parametrize("group", ["../g", "..", "a/b", "a\\b"])
-def test_no_group_of_such_a_name_comes_to_be(running: InProcess, client: Client, group: str) -> None:
+def test_no_group_with_such_a_name_is_created(running: InProcess, client: Client, group: str) -> None:
     groups, topics = set(running.services.groups.table), set(running.services.topics.table)
     wanted = SubscriptionGroupConfig(group_name=group).encode()
     assert client.ask(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=wanted).code == 29
@@ -146,9 +146,8 @@ def test_topics_and_groups_of_a_master_with_such_names_are_left_out(
         )
         assert set(slave.services.topics.table) == {"t", "broker.b"}
         assert set(slave.services.groups.table) == {"g"}
-    assert (
-        "2 topics of the master with names that cannot be those of folders are ignored, '../../victim'" in caplog.text
-    )
+    ignored = "2 topics of the master with names that cannot be folder names are ignored, for example '../../victim'"
+    assert ignored in caplog.text
     assert "1 groups of the master" in caplog.text
 
 
@@ -163,7 +162,7 @@ def test_topics_and_groups_in_files_with_such_names_are_left_out(
         assert "../x" not in running.services.topics.table
         assert "t" in running.services.topics.table
         assert "a/b" not in running.services.groups.table
-    assert "topics.json with names that cannot be those of folders are ignored, '../x' among them" in caplog.text
+    assert "topics.json with names that cannot be folder names are ignored, for example '../x'" in caplog.text
 
 
 @pytest.mark.parametrize("topic", ["../../victim", "..", "a/b", "a\\b"])
@@ -177,7 +176,7 @@ def test_delayed_and_timed_messages_with_such_topics_are_dropped(topic: str) -> 
 
 
 @pytest.mark.parametrize("key", ["storePathRootDir", "storePathCommitLog", "brokerConfigPath", "authConfigPath"])
-def test_paths_are_not_changed_from_afar(running: InProcess, client: Client, tmp_path: Path, key: str) -> None:
+def test_paths_are_not_changed_by_requests(running: InProcess, client: Client, tmp_path: Path, key: str) -> None:
     answer = client.ask_task(Code.UPDATE_BROKER_CONFIG, body=f"traceOn=false\n{key}={tmp_path}/x\n".encode())
     assert (answer.code, answer.remark) == (16, "Can not update config in black list.")
     assert not (tmp_path / "store" / "config" / "broker.properties").exists()
@@ -186,6 +185,6 @@ def test_paths_are_not_changed_from_afar(running: InProcess, client: Client, tmp
 
 @pytest.mark.parametrize("key", ["brokerName", "brokerClusterName"])
 @pytest.mark.parametrize("name", ["../x", "..", "a/b", "a\\b", ""])
-def test_no_broker_or_cluster_is_called_so(key: str, name: str) -> None:
+def test_no_broker_or_cluster_has_such_a_name(key: str, name: str) -> None:
     with pytest.raises(ConfigError, match=f"{key} is .*: letters, digits"):
         configure({key: name})

@@ -1,4 +1,4 @@
-"""Topics that take messages of one type only, on a broker that checks it."""
+"""Topics that accept messages of one type only."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ PROPERTIES = {
         ({"DELAY": "1", "__SHARDINGKEY": "k"}, "DELAY"), ({}, "NORMAL"),
     ],
 )  # fmt: skip
-def test_what_a_message_is(properties: dict[str, str], kind: str) -> None:
+def test_the_type_of_a_message(properties: dict[str, str], kind: str) -> None:
     assert message_type(properties) == kind
 
 
 @pytest.mark.parametrize("wanted", ["NORMAL", "FIFO", "DELAY", "TRANSACTION"])
 @pytest.mark.parametrize("found", ["NORMAL", "FIFO", "DELAY", "TRANSACTION"])
-def test_a_topic_takes_its_own_type(wanted: str, found: str) -> None:
+def test_a_topic_accepts_its_own_type(wanted: str, found: str) -> None:
     topic = TopicConfig(topic_name="t", attributes={"message.type": wanted})
     words = f"TopicMessageType validate failed, the expected type is {wanted}, but actual type is {found}"
     assert type_fault(topic, PROPERTIES[found]) == (None if wanted == found else words)
 
 
 @pytest.mark.parametrize("found", PROPERTIES)
-def test_topics_that_take_everything(found: str) -> None:
+def test_topics_that_accept_every_type(found: str) -> None:
     mixed = TopicConfig(topic_name="t", attributes={"message.type": "MIXED"})
     assert type_fault(mixed, PROPERTIES[found]) is None
     assert type_fault(TopicConfig(topic_name="%RETRY%g"), PROPERTIES[found]) is None

@@ -44,7 +44,7 @@ def known_group(running: InProcess) -> None:
     running.services.groups.put([SubscriptionGroupConfig(group_name="g")])
 
 
-def test_a_group_new_to_a_young_queue_stands_at_its_beginning(client: Client) -> None:
+def test_a_new_group_of_a_young_queue_gets_its_beginning(client: Client) -> None:
     assert query(client) is None
     put(client)
     assert query(client) == 0
@@ -52,7 +52,7 @@ def test_a_group_new_to_a_young_queue_stands_at_its_beginning(client: Client) ->
     assert query(client, queue=3) is None
 
 
-def test_a_committed_offset_is_found_even_one_that_went_back(running: InProcess, client: Client) -> None:
+def test_a_committed_offset_is_found_even_a_smaller_one(running: InProcess, client: Client) -> None:
     known_group(running)
     put(client)
     assert (commit(client, 5), query(client)) == (0, 5)
@@ -87,7 +87,7 @@ def test_offsets_by_time(running: InProcess, client: Client) -> None:
     assert client.ask(Code.GET_EARLIEST_MSG_STORETIME, QueueHeader(topic="t", queue_id=9)).ext == {"timestamp": "-1"}
 
 
-def test_a_reset_holds_until_it_is_fetched(running: InProcess, client: Client) -> None:
+def test_a_reset_is_pending_until_the_next_pull(running: InProcess, client: Client) -> None:
     known_group(running)
     put(client, 4)
     commit(client, 4)
@@ -119,7 +119,7 @@ def test_a_reset_to_an_offset_must_lie_in_the_queue(running: InProcess, client: 
     assert client.ask(Code.INVOKE_BROKER_TO_RESET_OFFSET, header).code == code
 
 
-def test_resets_of_what_is_not_there(running: InProcess, client: Client) -> None:
+def test_resets_of_unknown_topics_and_groups(running: InProcess, client: Client) -> None:
     header = ResetOffset(topic="t", group="g", timestamp=0)
     assert client.ask(Code.INVOKE_BROKER_TO_RESET_OFFSET, header).code == 17
     running.services.topics.put([TopicConfig(topic_name="t")])
@@ -169,7 +169,7 @@ def test_the_version_goes_up_with_every_so_many_commits(tmp_path: Path) -> None:
         assert offsets.version.counter == 2
 
 
-def test_a_damaged_file_gives_way_to_its_backup(tmp_path: Path) -> None:
+def test_a_damaged_file_is_replaced_by_its_backup(tmp_path: Path) -> None:
     with broker(tmp_path) as running:
         for i in (1, 2):
             running.services.offsets.commit("g", "t", 0, i, "c")
@@ -180,7 +180,7 @@ def test_a_damaged_file_gives_way_to_its_backup(tmp_path: Path) -> None:
         assert running.services.offsets.query("g", "t", 0) == 1
 
 
-def test_groups_and_topics_can_be_forgotten_or_cloned(running: InProcess) -> None:
+def test_offsets_of_groups_and_topics_are_removed_and_copied(running: InProcess) -> None:
     offsets = running.services.offsets
     for topic, group in (("t", "g"), ("u", "g"), ("t", "h")):
         offsets.commit(group, topic, 0, 5, "c")
@@ -201,7 +201,7 @@ def test_a_slave_gets_every_offset(client: Client, running: InProcess) -> None:
     assert json.dumps(tree["dataVersion"])
 
 
-def test_a_disk_that_fails_is_told_and_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_disk_is_logged_and_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "config").mkdir()
     blocked = tmp_path / "config" / "consumerOffset.json"
     with broker(tmp_path) as running:

@@ -1,4 +1,4 @@
-"""Topics and groups made, changed, deleted and listed, and their files."""
+"""Topics and groups are created, changed, deleted and listed; and their files."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_several_topics_at_once(running: InProcess, client: Client) -> None:
 
 
 @pytest.mark.parametrize("topic", ["no topic!", "", "TBW102", "rmq_sys_mine", "DefaultCluster", "broker-a"])
-def test_names_that_cannot_be_topics(client: Client, topic: str) -> None:
+def test_illegal_topic_names(client: Client, topic: str) -> None:
     assert ask(client, Code.UPDATE_AND_CREATE_TOPIC, create(topic)).code == 29
 
 
@@ -148,7 +148,7 @@ def test_the_state_of_a_topic(running: InProcess, client: Client) -> None:
     assert table[key] == {"lastUpdateTimestamp": running.now, "maxOffset": 1, "minOffset": 0}
 
 
-def test_the_topics_of_the_broker_itself(client: Client) -> None:
+def test_system_topics(client: Client) -> None:
     found = TopicList.decode(client.ask(Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER).body).topic_list
     assert {"TBW102", "SCHEDULE_TOPIC_XXXX", "DefaultCluster"} <= set(found)
 
@@ -194,7 +194,7 @@ def test_a_batch_stays_one_record_where_the_topic_has_batch_queues(tmp_path: Pat
     with broker(tmp_path) as running:
         store = running.services.store
         assert store.queue_range("t", 0) == (0, 3)
-        assert [entry[1] > 0 for entry in store.tags_entries("t", 0, 0, 9)] == [True, True]
+        assert [entry[1] > 0 for entry in store.queue_entries("t", 0, 0, 9)] == [True, True]
         found = decode_record(store.record_at_queue("t", 0, 1) or b"")
         assert dict(found.properties) == {
             "UNIQ_KEY": "B", "MSG_REGION": "DefaultRegion", "TRACE_ON": "true", "CLUSTER": "DefaultCluster",
@@ -204,7 +204,7 @@ def test_a_batch_stays_one_record_where_the_topic_has_batch_queues(tmp_path: Pat
         answer = running.connect().ask(Code.SEND_MESSAGE_V2, send(batch=True), body)
         assert (answer.code, answer.ext["queueOffset"]) == (0, "3")
         assert "batchUniqId" not in answer.ext
-        assert len(store.tags_entries("t", 0, 0, 9)) == 4, "without a key it becomes a record for each message"
+        assert len(store.queue_entries("t", 0, 0, 9)) == 4, "without a key it becomes a record for each message"
 
 
 def test_order_topics_named_by_the_name_server(running: InProcess) -> None:
@@ -259,7 +259,7 @@ def test_groups_survive_a_restart(tmp_path: Path) -> None:
         assert not groups.delete("g")
 
 
-def test_groups_that_may_not_be_created_by_use(tmp_path: Path) -> None:
+def test_groups_are_not_created_when_that_is_switched_off(tmp_path: Path) -> None:
     with broker(tmp_path, auto_create_subscription_group=False) as running:
         groups = running.services.groups
         assert groups.find("g") is None
@@ -271,7 +271,7 @@ def test_an_illegal_name_creates_no_group(running: InProcess) -> None:
     assert running.services.groups.find("no group!") is None
 
 
-def test_how_far_a_group_has_come(running: InProcess, client: Client) -> None:
+def test_progress_of_a_group(running: InProcess, client: Client) -> None:
     client.ask(Code.SEND_MESSAGE_V2, send(), b"body")
     client.ask(Code.SEND_MESSAGE_V2, send(), b"body")
     client.ask(Code.PULL_MESSAGE, pull())
@@ -287,7 +287,7 @@ def test_how_far_a_group_has_come(running: InProcess, client: Client) -> None:
         assert len(table) == 4
 
 
-def test_who_consumes_what(running: InProcess, client: Client) -> None:
+def test_groups_of_a_topic_and_topics_of_a_group(running: InProcess, client: Client) -> None:
     client.ask(Code.HEART_BEAT, body=heartbeat("one", "online", t="*"))
     running.services.offsets.commit("offline", "t", 0, 1, "c")
     answer = client.ask(Code.QUERY_TOPIC_CONSUME_BY_WHO, TopicName(topic="t"))
@@ -296,7 +296,7 @@ def test_who_consumes_what(running: InProcess, client: Client) -> None:
     assert TopicList.decode(answer.body).topic_list == ["t"]
 
 
-def test_offsets_of_one_group_for_another(running: InProcess, client: Client) -> None:
+def test_offsets_of_one_group_are_copied_to_another(running: InProcess, client: Client) -> None:
     running.services.topics.put([TopicConfig(topic_name="t"), TopicConfig(topic_name="u")])
     for topic in ("t", "u", "gone"):
         running.services.offsets.commit("old", topic, 0, 5, "c")
@@ -306,7 +306,7 @@ def test_offsets_of_one_group_for_another(running: InProcess, client: Client) ->
     assert running.services.offsets.topics_of("all") == ["t", "u"]
 
 
-def test_a_group_kept_from_a_topic(client: Client) -> None:
+def test_a_group_forbidden_to_read_a_topic(client: Client) -> None:
     def readable(wanted: bool | None) -> bool:
         header = GroupForbidden(group="g", topic="t", readable=wanted)
         return bool(fastjson.loads(client.ask(Code.UPDATE_AND_GET_GROUP_FORBIDDEN, header).body)["readable"])
@@ -314,7 +314,7 @@ def test_a_group_kept_from_a_topic(client: Client) -> None:
     assert [readable(None), readable(False), readable(None), readable(True)] == [True, False, False, True]
 
 
-def test_what_a_group_wants_of_a_topic(client: Client) -> None:
+def test_the_subscription_of_a_group(client: Client) -> None:
     client.ask(Code.HEART_BEAT, body=heartbeat("one", t="A || B"))
     for topic, tags in (("t", ["A", "B"]), ("u", None)):
         answer = client.ask(Code.QUERY_SUBSCRIPTION_BY_CONSUMER, GroupAndTopic(group="g", topic=topic))
@@ -333,7 +333,7 @@ NUMBERS = [({"read_queue_nums": 2**31 - 1}, "readQueueNums of topic t is 2147483
 
 
 @pytest.mark.parametrize(("numbers", "said"), NUMBERS)
-def test_topics_with_numbers_that_cannot_be_are_refused(
+def test_topics_with_illegal_numbers_are_refused(
     running: InProcess, client: Client, numbers: dict[str, int], said: str
 ) -> None:
     header = create()
@@ -363,9 +363,7 @@ def test_groups_with_too_many_retry_queues_are_refused(running: InProcess, clien
     assert "many" not in running.services.groups.table
 
 
-def test_a_sender_does_not_say_how_many_queues_a_topic_gets_beyond_those_of_its_model(
-    running: InProcess, client: Client
-) -> None:
+def test_a_send_creates_no_more_queues_than_the_default_topic_has(running: InProcess, client: Client) -> None:
     assert client.ask(Code.SEND_MESSAGE_V2, send("new", default_topic_queue_nums=2**31 - 1), b"x").code == 0
     assert running.services.topics.table["new"].write_queue_nums == 8
 
@@ -377,7 +375,7 @@ def test_settings_give_topics_no_more_queues_either(key: str, value: int) -> Non
         BrokerConfig.from_properties({key: str(value)})
 
 
-def test_files_with_too_many_queues_are_taken_over_within_the_limit(
+def test_files_with_too_many_queues_are_loaded_within_the_limit(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with broker(tmp_path) as running:
@@ -420,7 +418,7 @@ def test_a_slave_takes_over_no_more_queues_than_there_may_be(
     assert "the master says that readQueueNums of topic t is 2147483647" in caplog.text
 
 
-def test_a_topic_listed_again_and_again_is_looked_at_once(running: InProcess, client: Client) -> None:
+def test_a_repeated_topic_is_counted_once(running: InProcess, client: Client) -> None:
     ask(client, Code.UPDATE_AND_CREATE_TOPIC, create())
     looked_at: list[int] = []
     original = running.services.store.queue_range

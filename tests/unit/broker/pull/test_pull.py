@@ -1,4 +1,4 @@
-"""Pulls: their checks in order, what they bring, how they wait."""
+"""Pulls: the order of checks, results, long polling."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_message_and_its_pull_in_one_read(client: Client) -> None:
         (-1, 21, "OFFSET_TOO_SMALL", "0"),
     ],
 )
-def test_offsets_where_nothing_is(client: Client, offset: int, code: int, remark: str, next_offset: str) -> None:
+def test_offsets_without_a_message(client: Client, offset: int, code: int, remark: str, next_offset: str) -> None:
     put(client, 3)
     answer = client.ask(Code.PULL_MESSAGE, pull(offset=offset))
     assert (answer.code, answer.remark, answer.ext["nextBeginOffset"]) == (code, remark, next_offset)
@@ -113,7 +113,7 @@ def test_each_check_is_made_before_the_next(tmp_path: Path) -> None:
         assert refused() == (1, None)
 
 
-def test_a_broker_that_may_not_be_read(tmp_path: Path) -> None:
+def test_a_broker_without_read_permission_refuses_pulls(tmp_path: Path) -> None:
     with broker(tmp_path, broker_permission=2) as running:
         answer = running.connect().ask(Code.PULL_MESSAGE, pull())
         assert (answer.code, answer.ext, answer.remark) == (
@@ -161,7 +161,7 @@ def test_a_pull_waits_for_a_message_and_is_answered_with_it(running: InProcess) 
     assert [message.queue_offset for message in decode_records(answer.body)] == [1]
 
 
-def test_a_message_of_another_tag_wakes_nobody(running: InProcess) -> None:
+def test_a_message_of_another_tag_wakes_no_pull(running: InProcess) -> None:
     consumer, producer = running.connect(), running.connect()
     put(producer)
     assert consumer.call(Code.PULL_MESSAGE, pull(offset=1, subscription="A", **WAIT)) is None
@@ -173,7 +173,7 @@ def test_a_message_of_another_tag_wakes_nobody(running: InProcess) -> None:
     assert (answer.code, answer.ext["nextBeginOffset"]) == (20, "2")
 
 
-def test_a_pull_that_waits_in_vain_is_told_so_in_time(running: InProcess, client: Client) -> None:
+def test_a_pull_on_hold_is_answered_when_it_times_out(running: InProcess, client: Client) -> None:
     put(client)
     assert client.call(Code.PULL_MESSAGE, pull(offset=1, **WAIT)) is None
     running.turn(14_999)
@@ -205,18 +205,19 @@ def test_the_sweep_finds_a_pull_that_missed_its_arrival(running: InProcess) -> N
     assert [answer.code for answer in consumer.heard] == [0]
 
 
-def test_nobody_answers_a_client_that_has_left(running: InProcess) -> None:
+def test_pulls_of_a_closed_connection_are_dropped(running: InProcess) -> None:
     consumer, producer = running.connect(), running.connect()
     put(producer)
     consumer.call(Code.PULL_MESSAGE, pull(offset=1, **WAIT))
     consumer.leave()
+    running.turn()
     assert len(running.services.pull_request_hold) == 0
     put(producer)
     running.turn()
     assert consumer.heard == []
 
 
-def test_whoever_waits_when_the_broker_stops_is_answered(running: InProcess, client: Client) -> None:
+def test_pulls_on_hold_are_answered_when_the_broker_stops(running: InProcess, client: Client) -> None:
     put(client)
     client.call(Code.PULL_MESSAGE, pull(offset=1, **WAIT))
     running.services.pull_request_hold.release()
@@ -263,7 +264,7 @@ def test_a_reset_answers_the_next_pull(running: InProcess, client: Client) -> No
     assert client.ask(Code.PULL_MESSAGE, pull(offset=1)).code == 0
 
 
-def test_a_reset_ends_the_wait_of_the_pull_that_came_last(running: InProcess, client: Client) -> None:
+def test_a_reset_answers_the_latest_pull_on_hold(running: InProcess, client: Client) -> None:
     put(client, 3)
     former, owner, stranger = (running.connect() for _ in range(3))
     former.call(Code.PULL_MESSAGE, pull(offset=3, **WAIT))

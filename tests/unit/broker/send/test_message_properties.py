@@ -1,4 +1,4 @@
-"""The short way of stamping properties gives what the long one gives, or leaves it to the long one."""
+"""The fast path of writing properties agrees with parsing, or leaves the message to it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def property_writer() -> PropertyWriter:
 @settings(max_examples=examples(1_000))
 @example([("UNIQ_KEY", "1", "\x01"), ("KEYS", "k1 k2", "\x01")], True)
 @example([("X", "1", "\x01"), ("UNIQ_KEY", "1", "\x01"), ("KEYS", "1", "\x01")], False)
-def test_both_ways_say_the_same(entries: list[tuple[str, str, str]], ends: bool) -> None:
+def test_the_fast_and_the_parsed_path_agree(entries: list[tuple[str, str, str]], ends: bool) -> None:
     text = "\x02".join(name + separator + value for name, value, separator in entries) + ("\x02" if ends else "")
     subject = property_writer()
     for is_half in (False, True, True):  # the last time it is remembered
@@ -57,13 +57,13 @@ def test_both_ways_say_the_same(entries: list[tuple[str, str, str]], ends: bool)
         assert (short.keys, short.uniq_key) == (parsed.get("KEYS"), parsed["UNIQ_KEY"])
 
 
-def test_what_clients_send_takes_the_short_way() -> None:
+def test_properties_of_real_clients_take_the_fast_path() -> None:
     java = "city\x01Zürich\x02KEYS\x01k-0 all\x02UNIQ_KEY\x01FD00\x02WAIT\x01true\x02TAGS\x01A\x02"
     for text in (java, "UNIQ_KEY\x01U\x02", "TAGS\x01A\x02KEYS\x01k\x02WAIT\x01true\x02UNIQ_KEY\x01U\x02"):
         assert property_writer().write_common(text) is not None
 
 
-def test_half_messages_of_clients_take_the_short_way() -> None:
+def test_half_messages_of_real_clients_take_the_fast_path() -> None:
     text = "UNIQ_KEY\x01U\x02WAIT\x01true\x02TAGS\x01A\x02TRAN_MSG\x01true\x02PGROUP\x01g\x02"
     assert property_writer().write_common(text) is None
     marked = property_writer().write_common(text, is_half=True)
@@ -71,7 +71,7 @@ def test_half_messages_of_clients_take_the_short_way() -> None:
     assert (marked.group, marked.tags_code) == ("g", 65)
 
 
-def test_what_is_remembered_does_not_grow_without_end() -> None:
+def test_the_cache_is_bounded() -> None:
     subject = property_writer()
     for i in range(10_000):
         assert subject.write_common(f"id\x01{i}\x02UNIQ_KEY\x01U\x02") is not None

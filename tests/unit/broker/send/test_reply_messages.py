@@ -1,4 +1,4 @@
-"""Replies: pushed to the client that waits, stored, and what their senders are told."""
+"""Replies: pushed to the requesting client, stored, and answered."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_reply_reaches_the_client_that_waits(client: Client, requester: Client
         (REPLY, None, "push reply message to me" + "fail. "),
     ],
 )
-def test_a_reply_that_finds_nobody_is_refused_and_kept(
+def test_a_reply_without_a_client_is_refused_and_stored(
     client: Client, requester: Client, properties: dict[str, str], code: int | None, words: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip

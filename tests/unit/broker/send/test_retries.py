@@ -1,4 +1,4 @@
-"""Delayed messages, messages sent back, and where they end."""
+"""Delayed messages, messages sent back, retry and dead-letter topics."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_delayed_message_waits_for_its_time(
     delivered = message(running, "t", queue=3)
     assert (delivered.body, delivered.queue_id) == (b"body", 3)
     assert delivered.born_host == client.peer.address
-    assert running.services.store.tags_entries("t", 3, 0, 1)[0][2] == 65
+    assert running.services.store.queue_entries("t", 3, 0, 1)[0][2] == 65
     running.turn(delay)
     assert count(running, "t", 3) == 1
 
@@ -100,7 +100,7 @@ def fail(running: InProcess, client: Client, failed: MessageExt, **more: Any) ->
     running.turn(7_200_000)
 
 
-def test_a_message_climbs_the_ladder_and_ends_among_the_dead(running: InProcess, client: Client) -> None:
+def test_a_message_is_retried_and_ends_in_the_dead_letter_topic(running: InProcess, client: Client) -> None:
     client.ask(Code.SEND_MESSAGE_V2, send(properties={"TAGS": "A", "UNIQ_KEY": "U"}, flag=7), b"body")
     current = first = message(running, "t")
     for retry in range(2):
@@ -123,7 +123,7 @@ def test_a_client_chooses_the_level(running: InProcess, client: Client) -> None:
     assert count(running, SCHEDULE, 4) == 1
 
 
-def test_a_negative_level_means_dead(running: InProcess, client: Client) -> None:
+def test_a_negative_level_goes_to_the_dead_letter_topic(running: InProcess, client: Client) -> None:
     client.ask(Code.SEND_MESSAGE_V2, send(), b"body")
     client.ask(Code.CONSUMER_SEND_MSG_BACK, back(level=-1))
     assert count(running, "%DLQ%g") == 1
@@ -138,7 +138,7 @@ def test_old_clients_take_the_limit_of_their_group(running: InProcess, client: C
     assert count(running, SCHEDULE, 2) == 1
 
 
-def test_a_group_without_retry_queues_forgets_its_failures(running: InProcess, client: Client) -> None:
+def test_a_group_without_retry_queues_stores_no_failures(running: InProcess, client: Client) -> None:
     running.services.groups.put([SubscriptionGroupConfig(group_name="g", retry_queue_nums=0)])
     client.ask(Code.SEND_MESSAGE_V2, send(), b"body")
     assert client.ask(Code.CONSUMER_SEND_MSG_BACK, back()).code == 0
@@ -176,7 +176,7 @@ def test_a_client_may_send_to_the_retry_topic_itself(running: InProcess, client:
     assert message(running, "%DLQ%g").properties["DELAY"] == "-1"
 
 
-def test_a_group_in_order_sends_its_failures_to_the_dead(running: InProcess, client: Client) -> None:
+def test_failures_of_an_orderly_group_go_to_the_dead_letter_topic(running: InProcess, client: Client) -> None:
     running.services.locks.lock("g", "me", [MessageQueue("t", "broker-a", 0)], running.now)
     to_retry(client, 0)
     assert count(running, "%DLQ%g") == 1

@@ -1,4 +1,4 @@
-"""What a send is checked for, what is stored of it, and what it is answered with."""
+"""Sends: checks, stored records, answers."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_odd_properties_are_stored_as_java_stores_them(
     answer = client.ask(Code.SEND_MESSAGE_V2, _raw(sent), BODY)
     added = {"UNIQ_KEY": answer.ext["transactionId"], "CLUSTER": "DefaultCluster", **REGION}
     assert stored(running).properties == {**kept, **added}
-    [(_, _, code)] = running.services.store.tags_entries("t", 0, 0, 1)
+    [(_, _, code)] = running.services.store.queue_entries("t", 0, 0, 1)
     assert (code != 0) == ("TAGS" in kept)
 
 
@@ -115,7 +115,7 @@ def test_a_negative_queue_id_lets_the_broker_choose(running: InProcess, client: 
     ],
     ids=lambda value: getattr(value, "topic", None) and f"{value.topic[:20]}",
 )
-def test_what_is_refused(client: Client, header: Any, code: int, words: str) -> None:
+def test_sends_that_are_refused(client: Client, header: Any, code: int, words: str) -> None:
     answer = client.ask(Code.SEND_MESSAGE_V2, header, BODY)
     assert answer.code == code
     assert words in (answer.remark or "")
@@ -137,7 +137,7 @@ def test_topics_are_not_created_when_that_is_switched_off(tmp_path: Path) -> Non
         assert running.connect().ask(Code.SEND_MESSAGE_V2, send(), BODY).code == 17
 
 
-def test_a_broker_that_may_not_be_written_refuses_order_topics(tmp_path: Path) -> None:
+def test_a_broker_without_write_permission_refuses_order_topics(tmp_path: Path) -> None:
     with broker(tmp_path, broker_permission=4) as running:
         running.services.topics.put([TopicConfig(topic_name="t", order=True), TopicConfig(topic_name="u")])
         client = running.connect()
@@ -146,7 +146,7 @@ def test_a_broker_that_may_not_be_written_refuses_order_topics(tmp_path: Path) -
         assert client.ask(Code.SEND_MESSAGE_V2, send("u"), BODY).code == 0
 
 
-def test_a_remembered_target_is_forgotten_when_the_topic_changes(running: InProcess, client: Client) -> None:
+def test_a_cached_target_is_dropped_when_the_topic_changes(running: InProcess, client: Client) -> None:
     assert client.ask(Code.SEND_MESSAGE_V2, send(queue_id=3), BODY).code == 0
     running.services.topics.put([TopicConfig(topic_name="t", read_queue_nums=1, write_queue_nums=1)])
     assert client.ask(Code.SEND_MESSAGE_V2, send(queue_id=3), BODY).code == 29
@@ -177,7 +177,7 @@ def test_a_batch_is_stored_message_by_message(running: InProcess, client: Client
     assert [message.offset_msg_id for message in messages] == ids
     assert [message.body for message in messages] == [b"body 0", b"body 1", b"body 2"]
     assert messages[0].properties == {"TAGS": "A", "KEYS": "k0", "UNIQ_KEY": "u0"}
-    codes = [code for _, _, code in running.services.store.tags_entries("t", 0, 0, 3)]
+    codes = [code for _, _, code in running.services.store.queue_entries("t", 0, 0, 3)]
     assert codes == [65, 66, 0]
 
 

@@ -26,7 +26,7 @@ from rocketmq_py.client.consumer.lite_pull.topic_watch import TopicQueuesChanged
 from rocketmq_py.client.consumer.pull_member import PullMember
 from rocketmq_py.client.consumer.rebalance.queue_lock import NoQueueLock
 from rocketmq_py.client.consumer.rebalance.rebalancer import Rebalancer
-from rocketmq_py.client.hooks.hooks import ReceiveHook, tell_received
+from rocketmq_py.client.hooks.hooks import ReceiveHook, report_received
 from rocketmq_py.client.hooks.tracing import PollTrace, Trace, Tracer
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.errors import ClosedError, ConfigError, NotAssigned, OffsetIllegal, RocketMQError
@@ -260,7 +260,7 @@ class LitePullConsumer(PullMember):
         messages = self._queues.cache.take()
         if messages:
             self._queues.consumed(messages[0].queue)
-            tell_received(self.hooks, self.group, messages, began_ns)
+            report_received(self.hooks, self.group, messages, began_ns)
         return messages
 
     def __aiter__(self) -> Self:
@@ -272,7 +272,7 @@ class LitePullConsumer(PullMember):
             message = self._queues.cache.take_one()
             if message is not None:
                 self._queues.consumed(message.queue)
-                tell_received(self.hooks, self.group, [message], began_ns)
+                report_received(self.hooks, self.group, [message], began_ns)
                 return message
         raise StopAsyncIteration
 

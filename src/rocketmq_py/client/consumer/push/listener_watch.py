@@ -69,7 +69,7 @@ class ListenerWatch:
     async def _check(self) -> None:
         now = monotonic()
         calls = {(call.queue, call.messages[0]): call for call in self._dispatcher.running_calls()}
-        looked = self._stopwatch.look(calls, now)
+        looked = self._stopwatch.inspect(calls, now)
         for one in looked.stuck:
             self._warn(one, calls[one.key])
         for key, seconds in looked.ended:

@@ -22,7 +22,7 @@ from rocketmq_py.client.consumer.pop_calls import MOST_MESSAGES, PopAnswer, PopC
 from rocketmq_py.client.consumer.running_info import Health
 from rocketmq_py.client.consumer.simple.options import LONGEST_INVISIBLE, SimpleOptions, SimpleSettings, check_invisible
 from rocketmq_py.client.consumer.simple.sources import Source, Sources
-from rocketmq_py.client.hooks.hooks import ReceiveHook, tell_received
+from rocketmq_py.client.hooks.hooks import ReceiveHook, report_received
 from rocketmq_py.core.pop.receipts import GIVE_BACK, BrokerClock, PoppedMessage, init_mode
 from rocketmq_py.errors import BadHeader, ClosedError, ConfigError, InvalidReceipt, RocketMQError
 from rocketmq_py.model import MessageExt, MessageQueue
@@ -201,7 +201,7 @@ class SimpleConsumer(GroupMember):
             await self._sources.refresh()
             messages = await self._collect(max_messages, invisible)
             if messages:
-                tell_received(self.hooks, self.group, messages, began_ns)
+                report_received(self.hooks, self.group, messages, began_ns)
                 return messages
             left = None if deadline is None else deadline - self._group.now()
             if left is not None and left <= 0:

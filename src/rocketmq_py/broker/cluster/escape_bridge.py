@@ -1,0 +1,148 @@
+"""Sends messages to other brokers, and reads messages of other brokers (EscapeBridge).
+
+A slave must not store messages and sends them to a master of another name; messages of a pop may be at another broker
+than its check-point.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from struct import Struct
+from typing import NamedTuple
+
+from rocketmq_py.broker.cluster.route_lookup import query_route
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.send.message_properties import encode
+from rocketmq_py.core.producer.send_attempts import RoundRobin
+from rocketmq_py.core.route import MASTER_ID, TopicRoute
+from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, OffsetIllegal
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.properties import Property, decode_properties
+from rocketmq_py.protocol import names
+from rocketmq_py.protocol.codes import STORED, RequestCode, ResponseCode
+from rocketmq_py.protocol.headers.pull import PullMessage, PullResponse
+from rocketmq_py.protocol.headers.send import SendMessageV2
+from rocketmq_py.protocol.sys_flag import PULL_SUBSCRIPTION
+from rocketmq_py.remoting.rpc_client import RpcClient
+from rocketmq_py.store import NewRecord
+from rocketmq_py.wire.command import Command
+from rocketmq_py.wire.java_hash import string_hash
+from rocketmq_py.wire.record import QUEUE_OFFSET_AT
+
+_queue_offset = Struct(">q").unpack_from
+_SECONDS = 3.0
+_GET_SECONDS = 10.0
+_ROUTE_MS = 5_000
+_QUEUES = 4
+_PULLED = (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY,
+           ResponseCode.PULL_OFFSET_MOVED)  # fmt: skip
+_DONE = ("DELAY", Property.REAL_TOPIC, Property.REAL_QUEUE_ID)
+"""Properties that would make a message wait again, or be taken for a half message."""
+
+
+class _Known(NamedTuple):
+    route: TopicRoute
+    until_ms: int
+
+
+class EscapeBridge:
+    """Sends messages to masters of other names, and reads messages there.
+
+    :param clock: the time in milliseconds.
+    """
+
+    def __init__(self, config: BrokerConfig, rpc_client: RpcClient, clock: Callable[[], int]) -> None:
+        self._config = config
+        self._rpc_client = rpc_client
+        self._clock = clock
+        self._group = f"InnerProducerGroup_{config.broker_name}_{config.broker_id}"
+        self._routes: dict[str, _Known] = {}
+        self._turn = RoundRobin(random.getrandbits(16))
+
+    async def put(self, record: NewRecord, key: str | None = None) -> None:
+        """Send a message to another master, to any queue of its topic.
+
+        :param key: messages with the same key go to the same master, while the same masters have the topic.
+        :raises NoRouteError: no other broker has the topic, or none may be written to.
+        :raises BrokerError: the send is refused. :raises NetworkError: no answer; the message may have been stored.
+        """
+        route = await self._route(record.topic)
+        own = self._config.broker_name
+        queues = [queue for queue in route.write_queues if queue.broker_name != own]
+        if not queues:
+            self._routes.pop(record.topic, None)
+            raise NoRouteError(f"no master other than {own} has topic {record.topic}: create it on other masters, too")
+        queue = self._turn.pick(queues if key is None else _at_one_broker(queues, key))
+        address = route.brokers[queue.broker_name][MASTER_ID]
+        properties = decode_properties(record.properties)
+        for name in _DONE:
+            properties.pop(name, None)
+        header = SendMessageV2(
+            producer_group=properties.get(Property.PRODUCER_GROUP) or self._group, topic=record.topic,
+            default_topic=names.AUTO_CREATE_TOPIC, default_topic_queue_nums=_QUEUES, queue_id=queue.queue_id,
+            sys_flag=record.sys_flag, born_timestamp=record.born_timestamp, flag=record.flag,
+            properties=encode(properties), reconsume_times=record.reconsume_times, unit_mode=False, batch=False,
+            bname=queue.broker_name,
+        )  # fmt: skip
+        command = Command(RequestCode.SEND_MESSAGE_V2, ext=header.to_ext(), body=record.body)
+        reply = await self._rpc_client.invoke(address, command, _SECONDS)
+        if reply.code not in STORED:
+            self._routes.pop(record.topic, None)
+            raise BrokerError.of(reply.code, reply.remark, address)
+
+    async def get(self, broker_name: str, topic: str, queue_id: int, offset: int) -> bytes | None:
+        """Read a message of another broker, as it is stored there; None if it is gone.
+
+        The master is asked, or a slave if no master is known. A queue that ends before the offset may be that of a
+        slave that lags.
+
+        :raises NoRouteError: no name server knows that this broker has the topic.
+        :raises OffsetIllegal: the queue ends before the offset. :raises BrokerError: the request is refused.
+        :raises NetworkError: no answer within ten seconds.
+        """
+        ids = (await self._route(topic)).brokers.get(broker_name)
+        if not ids:
+            self._routes.pop(topic, None)
+            raise NoRouteError(f"no name server knows a broker {broker_name} with topic {topic}")
+        address = ids.get(MASTER_ID) or next(iter(ids.values()))
+        header = PullMessage(
+            consumer_group=names.TOOLS_GROUP, topic=topic, queue_id=queue_id, queue_offset=offset, max_msg_nums=1,
+            sys_flag=PULL_SUBSCRIPTION, commit_offset=0, suspend_timeout_millis=0, sub_version=0, subscription="*",
+            expression_type="TAG", bname=broker_name,
+        )  # fmt: skip
+        try:
+            reply = await self._rpc_client.invoke(
+                address, Command(RequestCode.PULL_MESSAGE, ext=header.to_ext()), _GET_SECONDS
+            )
+        except NetworkError:
+            self._routes.pop(topic, None)
+            raise
+        if reply.code not in _PULLED:
+            raise BrokerError.of(reply.code, reply.remark, address)
+        if PullResponse.from_ext(reply.ext).max_offset <= offset:
+            raise OffsetIllegal(f"queue {queue_id} of topic {topic} ends before {offset} at {address}")
+        raw = bytes(reply.body)
+        if reply.code != ResponseCode.SUCCESS or _queue_offset(raw, QUEUE_OFFSET_AT)[0] > offset:
+            return None
+        return raw
+
+    async def _route(self, topic: str) -> TopicRoute:
+        known = self._routes.get(topic)
+        if known is None or known.until_ms <= self._clock():
+            route = await query_route(self._config, self._rpc_client, topic)
+            if route is None:
+                raise NoRouteError(f"no name server knows which brokers have topic {topic}")
+            known = self._routes[topic] = _Known(route, self._clock() + _ROUTE_MS)
+        return known.route
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._rpc_client.close()
+
+
+def _at_one_broker(queues: list[MessageQueue], key: str) -> list[MessageQueue]:
+    """The queues that are at the broker chosen for a key."""
+    brokers = sorted({queue.broker_name for queue in queues})
+    chosen = brokers[string_hash(key) % len(brokers)]
+    return [queue for queue in queues if queue.broker_name == chosen]

@@ -1,0 +1,137 @@
+"""Requests about messages: sends, batches, send-backs, pulls, replies, ends of transactions."""
+
+from __future__ import annotations
+
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.pull.pull import PullService
+from rocketmq_py.broker.record_permissions import MOST_ENDS
+from rocketmq_py.broker.send.reply_messages import ReplyService
+from rocketmq_py.broker.send.send import SendService
+from rocketmq_py.broker.send.send_message_back import SendBackService
+from rocketmq_py.broker.transaction.transactions import Transactions
+from rocketmq_py.errors import BrokerError
+from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
+from rocketmq_py.protocol.half_messages import decode_half_positions
+from rocketmq_py.protocol.requests import Request
+from rocketmq_py.server import Hold, Peer, Reply, handles
+from rocketmq_py.server.requests.failures import rejected
+from rocketmq_py.wire.command import ONEWAY_FLAG
+
+
+class SendHandlers:
+    """Handlers of the codes 10, 36, 310, 320 and 300320."""
+
+    def __init__(self, sender: SendService, send_back: SendBackService) -> None:
+        self._send = sender.send
+        self._send_batch = sender.send_batch
+        self._send_halves = sender.send_halves
+        self._send_back = send_back
+
+    @handles(Code.SEND_MESSAGE, Code.SEND_MESSAGE_V2, lane="send")
+    def send(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
+        """Store one message, or a batch if the header says so."""
+        return self._send_batch(peer, request, body) if request.header.batch else self._send(peer, request, body)
+
+    @handles(Code.SEND_BATCH_MESSAGE, lane="send")
+    def send_batch(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
+        """Store a batch, or one message if the header says so; as in Java the header decides, not the code."""
+        return self._send_batch(peer, request, body) if request.header.batch else self._send(peer, request, body)
+
+    @handles(Code.SEND_HALF_MESSAGES, lane="send")
+    def send_halves(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
+        """Store the messages of a batch as half messages, all or none."""
+        return self._send_halves(peer, request, body)
+
+    @handles(Code.CONSUMER_SEND_MSG_BACK, lane="send")
+    def send_back(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Store a message again that a consumer sent back."""
+        del peer, body
+        self._send_back.take(request.header, request.version)
+        return Reply()
+
+
+class SlaveSendHandlers:
+    """Handlers of the codes 10, 36, 310, 320 and 300320 of a slave, which refuse.
+
+    With ``enableSlaveActingMaster`` the response codes are others, as in Java.
+    """
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+
+    @handles(Code.SEND_MESSAGE, Code.SEND_MESSAGE_V2, Code.SEND_BATCH_MESSAGE, Code.SEND_HALF_MESSAGES, lane="send")
+    def refuse(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Refuse a send: the log of a slave has only what its master stored."""
+        del peer, request, body
+        return self._refused(ResponseCode.SERVICE_NOT_AVAILABLE, "is a slave: messages are sent to masters")
+
+    @handles(Code.CONSUMER_SEND_MSG_BACK, lane="send")
+    def refuse_back(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Refuse a send-back: there is no master here that could store the message."""
+        del peer, request, body
+        return self._refused(ResponseCode.SYSTEM_ERROR, "is a slave: no master is here that takes a message back")
+
+    def _refused(self, code: ResponseCode, why: str) -> Reply:
+        config = self._config
+        if not config.enable_slave_acting_master:
+            return rejected()
+        return Reply(code, f"broker {config.broker_name} (id {config.broker_id}) {why}")
+
+
+class PullHandlers:
+    """Handlers of the codes 11 and 361."""
+
+    def __init__(self, pull_service: PullService) -> None:
+        self._pull = pull_service.pull
+
+    @handles(Code.PULL_MESSAGE, Code.LITE_PULL_MESSAGE, lane="pull")
+    def pull(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
+        """Return messages from an offset on; held while there are none, if the client allows it."""
+        del body
+        return self._pull(peer, request)
+
+
+class ReplyHandlers:
+    """Handlers of the codes 324 and 325."""
+
+    def __init__(self, replies: ReplyService) -> None:
+        self._replies = replies
+
+    @handles(Code.SEND_REPLY_MESSAGE, Code.SEND_REPLY_MESSAGE_V2, lane="reply")
+    async def reply(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
+        """Push a reply to the requesting client, and store it."""
+        return await self._replies.take(peer, request.header, body)
+
+
+class TransactionHandlers:
+    """Handlers of the codes 37, 323 and 300037."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    @handles(Code.END_TRANSACTION, lane="transaction")
+    def end(self, peer: Peer, request: Request, body: bytes) -> Reply | None:
+        """Commit or roll back a transaction; one still unknown to the producer is not answered."""
+        del body
+        if request.flag & ONEWAY_FLAG:
+            self._transactions.end_oneway(request.header, peer.address)
+            return None
+        return Reply() if self._transactions.end(request.header, peer.address) else None
+
+    @handles(Code.END_TRANSACTIONS, lane="transaction")
+    def end_all(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Commit or roll back many transactions."""
+        places, offsets = decode_half_positions(body)
+        if len(places) > MOST_ENDS:
+            remark = (
+                f"{len(places)} transactions are too many for one request: at most {MOST_ENDS} can be ended at once"
+            )
+            raise BrokerError.of(ResponseCode.INVALID_PARAMETER, remark)
+        return Reply(body=self._transactions.end_all(request.header, places, offsets, peer.address))
+
+    @handles(Code.RESUME_CHECK_HALF_MESSAGE)
+    def resume(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Resume the checks of a half message that were given up."""
+        del peer, body
+        self._transactions.resume(request.header.msg_id or "")
+        return Reply()

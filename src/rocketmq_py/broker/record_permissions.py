@@ -1,0 +1,112 @@
+"""Permissions for the topics of stored records that a request names by commit log offset or message id.
+
+The header of such a request may have a topic, which the client chooses. The request is about the record, so the
+permissions must cover the topic that the record really has. Java's brokers check the header alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rocketmq_py.broker.send.stored_record import StoredRecord, read_stored
+from rocketmq_py.core.access.permissions import Action, Kind, RequiredPermission, Resource, topic
+from rocketmq_py.errors import ConfigError, CorruptRecord
+from rocketmq_py.properties import Property, decode_properties
+from rocketmq_py.protocol import names
+from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.protocol.half_messages import decode_half_positions
+from rocketmq_py.protocol.requests import REQUEST_HEADERS
+from rocketmq_py.store import MessageStore
+from rocketmq_py.wire.command import Command
+from rocketmq_py.wire.ids import parse_offset_msg_id
+
+_ACTIONS = {
+    Code.VIEW_MESSAGE_BY_ID: (Action.GET,),
+    Code.CONSUMER_SEND_MSG_BACK: (Action.SUB,),
+    Code.CONSUME_MESSAGE_DIRECTLY: (Action.SUB,),
+    Code.END_TRANSACTION: (Action.PUB,),
+    Code.END_TRANSACTIONS: (Action.PUB,),
+    Code.RESUME_CHECK_HALF_MESSAGE: (Action.UPDATE,),
+}  # fmt: skip
+"""One of these is needed on the topic of the record, the same as on the topic of the header."""
+
+_DEFERRED = frozenset(
+    {names.HALF_TOPIC, names.CHECK_MAX_TIME_TOPIC, names.SCHEDULE_TOPIC, names.TIMER_TOPIC}
+)  # fmt: skip
+"""Topics of messages that wait for something; a property has their real topic. Clients cannot send to them."""
+
+MOST_ENDS = 2048
+"""The most transactions that one request may end, so that it holds the event loop for a bounded time."""
+
+
+class RecordPermissions:
+    """Finds out which permissions the records of a request need.
+
+    :param cluster: the broker's cluster, for records whose topic cannot be verified.
+    """
+
+    def __init__(self, store: MessageStore, cluster: str) -> None:
+        self._store = store
+        self._unknown = Resource(Kind.CLUSTER, cluster)
+
+    def required(self, request: Command) -> list[RequiredPermission]:
+        """The permissions for the records that a request names; none for requests that name none.
+
+        An offset without a record needs nothing: the handler refuses it.
+
+        :raises BadHeader: the header is malformed.
+        """
+        actions = _ACTIONS.get(request.code)  # type: ignore[call-overload]
+        if actions is None:
+            return []
+        resources = dict.fromkeys(self._resources(_offsets(request)))
+        return [RequiredPermission(resource, actions) for resource in resources]
+
+    def _resources(self, offsets: Iterable[int]) -> Iterator[Resource]:
+        for offset in offsets:
+            raw = self._store.message_at(offset)
+            if raw is not None:
+                yield self._resource(offset, raw)
+
+    def _resource(self, offset: int, raw: bytes) -> Resource:
+        try:
+            record = read_stored(raw)
+        except CorruptRecord:
+            return self._unknown
+        head = record.head
+        # The offset may be inside the body of the client's own message, which may look like a record. Only the consume
+        # queue shows that a record of this topic begins here.
+        if self._store.physical_offset(record.topic, head.queue_id, head.queue_offset) != offset:
+            return self._unknown
+        return topic(_real_topic(record))
+
+
+def _real_topic(record: StoredRecord) -> str:
+    name = record.topic
+    if name in _DEFERRED:
+        name = decode_properties(record.properties).get(Property.REAL_TOPIC, name)
+    if names.is_retry_topic(name):
+        return name.partition("+")[0]  # POP's retry topics of version 2: %RETRY%group+topic
+    return name
+
+
+def _offsets(request: Command) -> Iterable[int]:
+    """The commit log offsets in a request, read as its handler reads them.
+
+    :raises BadHeader: the header is malformed.
+    """
+    code = Code(request.code)
+    if code == Code.END_TRANSACTIONS:
+        try:
+            return decode_half_positions(request.body)[0][:MOST_ENDS]
+        except CorruptRecord:
+            return ()
+    header = REQUEST_HEADERS[code].from_ext(request.ext)
+    if code == Code.END_TRANSACTION:
+        return (header.commit_log_offset,)  # type: ignore[attr-defined]
+    if code in (Code.RESUME_CHECK_HALF_MESSAGE, Code.CONSUME_MESSAGE_DIRECTLY):
+        try:
+            return (parse_offset_msg_id(header.msg_id or "")[2],)  # type: ignore[attr-defined]
+        except ConfigError:
+            return ()
+    return (header.offset,)  # type: ignore[attr-defined]

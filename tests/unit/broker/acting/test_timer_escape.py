@@ -1,0 +1,423 @@
+"""Timers of a slave that acts for its master, with clock, master and the other masters in the test's hands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rocketmq_py.broker.acting.timer_escape import TimerEscape
+from rocketmq_py.broker.cluster.escape_bridge import EscapeBridge
+from rocketmq_py.broker.pop.slave import SlaveReviveLog
+from rocketmq_py.broker.timer.slave_timers import SlaveTimers
+from rocketmq_py.errors import BrokerError, NoRouteError
+from rocketmq_py.properties import Property, decode_properties
+from rocketmq_py.protocol.headers.cluster import TimerCheckPointResponse
+from rocketmq_py.protocol.headers.send import RecallMessage
+from rocketmq_py.remoting.rpc_client import RpcClient
+from rocketmq_py.store import NewRecord
+from rocketmq_py.store.timer.timer_wheel import progress
+from tests.unit.broker.harness import START_MS, InProcess
+from tests.unit.broker.timer.test_timers import delivered, pass_time, timed
+
+SMALL_LOG = {"mapped_file_size_timer_log": 1 << 16}
+CHECKPOINT, RECALL = 60, 370
+
+
+class Others(EscapeBridge):
+    """Masters of other names: they take what comes, but for topics that are closed.
+
+    :ivar took: what they have got, and when.
+    """
+
+    def __init__(self, running: InProcess) -> None:
+        super().__init__(running.config, RpcClient(), running.clock)
+        self._running = running
+        self.took: list[tuple[str, int]] = []
+        self.records: list[NewRecord] = []
+        self.closed: set[str] = set()
+        self.refused: set[bytes] = set()
+        self.silent = asyncio.Event()
+        self.silent.set()
+
+    async def put(self, record: NewRecord, key: str | None = None) -> None:
+        await self.silent.wait()
+        if record.topic in self.closed:
+            raise NoRouteError(f"no master has topic {record.topic}")
+        if record.body in self.refused:
+            raise BrokerError.of(13, "it is illegal", "127.0.0.1:1")
+        self.took.append((record.body.decode(), self._running.now))
+        self.records.append(record)
+
+
+def exchange_timer_files(root: Path, mine: str, theirs: str) -> None:
+    """Log and tables are a master's and its slave's; each has written its own timer files."""
+    for path in (root / "timerwheel", root / "timerlog", root / "config" / "timercheck"):
+        if path.exists():
+            path.rename(f"{path}.{theirs}")
+        kept = Path(f"{path}.{mine}")
+        if kept.exists():
+            kept.rename(path)
+
+
+class Slave(InProcess):
+    """A slave on the directory of a master that has gone, as replication would have left it."""
+
+    def __init__(self, root: Path, now: int, check: bytes, **config: object) -> None:
+        self.timers: SlaveTimers
+        exchange_timer_files(root, "slave", "master")
+        super().__init__(
+            root, SMALL_LOG | {"timer_roll_window_slot": 20}, now, broker_role="SLAVE", broker_id=1,
+            enable_slave_acting_master=True, **config,
+        )  # fmt: skip
+        assert isinstance(self.services.timers, SlaveTimers)
+        self.timers = self.services.timers
+        self.timers.take_over(check)
+        self.others = Others(self)
+        log = self.services.pop.revive_log
+        assert isinstance(log, SlaveReviveLog)
+        self.escape = TimerEscape(self.timers, self.others, log, self.clock)
+
+    def pass_time(self, milliseconds: int, step: int = 50) -> None:
+        until = self.now + milliseconds
+        while self.now < until:
+            self.step(min(step, until - self.now))
+
+    def step(self, forward_ms: int = 0) -> None:
+        self.turn(forward_ms)
+        while asyncio.run(self.escape.send_due(self.now)):
+            pass
+        self.turn()
+
+    def told(self) -> tuple[tuple[int, int], TimerCheckPointResponse]:
+        answer = self.connect().ask(CHECKPOINT)
+        return progress(answer.body), TimerCheckPointResponse.from_ext(answer.ext)
+
+
+def master(root: Path, now: int = START_MS) -> InProcess:
+    return InProcess(root, SMALL_LOG | {"timer_roll_window_slot": 20}, now, recall_message_enable=True)
+
+
+def ended(running: InProcess) -> bytes:
+    """What a master told its slave last, and it ends."""
+    running.turn()
+    check = running.services.timers.checkpoint()
+    assert check is not None
+    running.services.close()
+    return check
+
+
+def taken_back(root: Path, slave: Slave) -> InProcess:
+    """The master is back, and has asked."""
+    answer = slave.connect().ask(CHECKPOINT)
+    slave.timers.stop_acting()
+    slave.services.close()
+    exchange_timer_files(root, "master", "slave")
+    again = master(root, slave.now)
+    again.services.timers.take_over(answer.body, TimerCheckPointResponse.from_ext(answer.ext))
+    return again
+
+
+def test_due_messages_are_sent_to_other_masters(tmp_path: Path) -> None:
+    running = master(tmp_path)
+    due = {"a": 500, "b": 1_500, "c": 2_900, "d": 19_000}
+    for name, after in due.items():
+        timed(running, name, after, TAGS="red")
+    pass_time(running, 800)
+    assert delivered(running) == ["a"]
+    slave = Slave(tmp_path, running.now, ended(running))
+    slave.pass_time(20)
+    assert slave.others.took == []
+    slave.timers.start_acting()
+    slave.pass_time(19_000, 20)
+    assert [name for name, _ in slave.others.took] == ["a", "b", "c", "d"], "a came in the second it was last told of"
+    assert all(START_MS + due[name] <= at < START_MS + due[name] + 20 for name, at in slave.others.took[1:])
+    assert slave.services.store.queue_range("t", 0) == (0, 1), "nothing is stored here"
+    told = decode_properties(slave.others.records[1].properties)
+    assert (told["TIMER_OUT_MS"], told["TAGS"]) == (str(START_MS + 1_000), "red")
+    slave.pass_time(2_000)
+    (read_ms, offset), _ = slave.told()
+    assert (read_ms, offset) == (slave.now // 1_000 * 1_000, 4)
+    again = taken_back(tmp_path, slave)
+    pass_time(again, 30_000)
+    assert delivered(again) == ["a"]
+    again.services.close()
+
+
+def test_an_untaken_topic_does_not_delay_others(tmp_path: Path) -> None:
+    """It is named to a master of this project; a Java broker would begin with its slot."""
+    running = master(tmp_path)
+    for name, topic in (("a", "t"), ("u", "closed"), ("v", "closed"), ("no", "t"), ("b", "t")):
+        timed(running, name, 1_500, topic)
+    timed(running, "c", 4_500)
+    slave = Slave(tmp_path, running.now, ended(running))
+    slave.others.closed, slave.others.refused = {"closed"}, {b"no"}
+    slave.timers.start_acting()
+    slave.pass_time(6_000)
+    assert [name for name, _ in slave.others.took] == ["a", "b", "c"]
+    (read_ms, _), more = slave.told()
+    assert (read_ms, more.delivered_before, more.waiting) == (START_MS + 1_000, START_MS + 6_000, "1,2,3")
+    slave.others.refused.clear()
+    slave.pass_time(1_000)
+    (read_ms, _), more = slave.told()
+    assert (read_ms, more.waiting) == (START_MS + 1_000, "1,2")
+    again = taken_back(tmp_path, slave)
+    pass_time(again, 10_000)
+    assert (delivered(again), delivered(again, "closed")) == ([], ["u", "v"])
+    again.services.close()
+
+
+def test_untaken_messages_are_sent_later(tmp_path: Path) -> None:
+    running = master(tmp_path)
+    timed(running, "u", 1_500, "closed")
+    slave = Slave(tmp_path, running.now, ended(running))
+    slave.others.closed = {"closed"}
+    slave.timers.start_acting()
+    slave.pass_time(5_000)
+    slave.others.closed = set()
+    slave.pass_time(1_000)
+    assert [name for name, _ in slave.others.took] == ["u"]
+    (read_ms, _), more = slave.told()
+    assert (read_ms, more.waiting) == (START_MS + 6_000, "")
+    slave.timers.stop_acting()
+    slave.services.close()
+
+
+def test_very_many_untaken_messages_hold_the_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as are named wait apart; of the others, none is forgotten."""
+    monkeypatch.setattr("rocketmq_py.core.timer.progress.UndeliveredEntries.__init__.__defaults__", (3,))
+    running = master(tmp_path)
+    for number in range(8):
+        timed(running, str(number), 1_500, "closed")
+    slave = Slave(tmp_path, running.now, ended(running))
+    slave.others.closed = {"closed"}
+    slave.timers.start_acting()
+    slave.pass_time(5_000)
+    (_, _), more = slave.told()
+    assert more.delivered_before == START_MS + 1_000
+    slave.others.closed = set()
+    slave.pass_time(2_100)
+    assert sorted(name for name, _ in slave.others.took) == [str(number) for number in range(8)]
+    slave.timers.stop_acting()
+    slave.services.close()
+
+
+def test_messages_the_slave_lacked_are_delivered_by_the_master(tmp_path: Path) -> None:
+    """It was stored before the master died, and had not been sent to the slave."""
+    running = master(tmp_path)
+    timed(running, "a", 1_500)
+    check = running.services.timers
+    running.turn()
+    told = check.checkpoint()
+    assert told is not None
+    behind = progress(told)
+    timed(running, "unseen", 1_500)
+    running.turn()
+    running.services.close()
+    again = master(tmp_path, running.now + 60_000)
+    more = TimerCheckPointResponse(delivered_before=again.now, waiting="", acted_from=START_MS)
+    again.services.timers.take_over(told, more)
+    assert behind[1] == 1
+    pass_time(again, 1_000)
+    assert delivered(again) == ["unseen"]
+    again.services.close()
+
+
+def test_messages_newer_than_the_checkpoint_are_sent(tmp_path: Path) -> None:
+    """A message is in the log, and the master has not said that it has an entry for it: its time is over already."""
+    running = master(tmp_path)
+    timed(running, "a", 1_500)
+    running.turn()
+    check = running.services.timers.checkpoint()
+    assert check is not None
+    timed(running, "b", 200)
+    running.turn()
+    running.services.close()
+    slave = Slave(tmp_path, running.now + 10_000, check)
+    slave.timers.start_acting()
+    slave.pass_time(100)
+    assert sorted(name for name, _ in slave.others.took) == ["a", "b"]
+    slave.timers.stop_acting()
+    slave.services.close()
+
+
+def test_messages_of_the_next_round_wait_at_another_broker(tmp_path: Path) -> None:
+    running = master(tmp_path)
+    timed(running, "far", 65_500, mine="kept")
+    timed(running, "near", 25_500)
+    slave = Slave(tmp_path, running.now, ended(running))
+    slave.timers.start_acting()
+    slave.pass_time(24_000)
+    assert sorted(name for name, _ in slave.others.took) == ["far", "near"], "they wait there"
+    for record in slave.others.records:
+        told = decode_properties(record.properties)
+        due = START_MS + (65_500 if record.body == b"far" else 25_500)
+        assert told == {
+            "TIMER_DELIVER_MS": str(due), "UNIQ_KEY": record.body.decode(),
+            **({"mine": "kept"} if record.body == b"far" else {}),
+            **{name: text for name, text in told.items() if name in ("MSG_REGION", "TRACE_ON", "CLUSTER", "WAIT")},
+        }  # fmt: skip
+        assert record.topic == "t"
+    again = taken_back(tmp_path, slave)
+    pass_time(again, 60_000)
+    assert delivered(again) == [], "they were given away"
+    again.services.close()
+
+
+def test_messages_of_the_masters_next_round_are_not_missed(tmp_path: Path) -> None:
+    """Its slot was over when the slave was told, but the master may not have come to it."""
+    running = master(tmp_path)
+    timed(running, "far", 65_500)
+    pass_time(running, 19_500)
+    slave = Slave(tmp_path, running.now, ended(running))
+    slave.pass_time(100)
+    (read_ms, offset), _ = slave.told()
+    slave.timers.take_over(told_as(slave, read_ms + 3_000, offset))
+    slave.timers.start_acting()
+    slave.pass_time(5_000)
+    assert [name for name, _ in slave.others.took] == ["far"]
+    slave.timers.stop_acting()
+    slave.services.close()
+
+
+def test_the_checkpoint_excludes_unread_slots(tmp_path: Path) -> None:
+    """The slave has begun to act, and nobody has taken anything yet: the master that is back does it all."""
+    running = master(tmp_path)
+    timed(running, "far", 24_500)
+    running.turn(1_999)
+    timed(running, "near", 22_501)
+    pass_time(running, 17_000)
+    slave = Slave(tmp_path, running.now, ended(running))
+    slave.pass_time(100)
+    (_, offset), _ = slave.told()
+    slave.timers.take_over(told_as(slave, slave.now // 1_000 * 1_000, offset))
+    slave.timers.start_acting()
+    slave.turn()
+    assert slave.told()[1] == TimerCheckPointResponse()
+    again = taken_back(tmp_path, slave)
+    pass_time(again, 10_000)
+    assert sorted(delivered(again)) == ["far", "near"]
+    again.services.close()
+
+
+def told_as(slave: Slave, read_ms: int, offset: int) -> bytes:
+    """A checkpoint that says so."""
+    check = slave.connect().ask(CHECKPOINT).body
+    return read_ms.to_bytes(8, "big") + check[8:24] + offset.to_bytes(8, "big") + check[32:]
+
+
+def test_a_recalled_message_is_not_sent(tmp_path: Path) -> None:
+    running = master(tmp_path)
+    handles = {name: timed(running, name, 15_000)["recallHandle"] for name in ("a", "b")}
+    assert running.connect().ask(RECALL, RecallMessage(topic="t", recall_handle=handles["b"])).code == 0
+    slave = Slave(tmp_path, running.now, ended(running))
+    slave.timers.start_acting()
+    slave.pass_time(17_000)
+    assert [name for name, _ in slave.others.took] == ["a"]
+    (read_ms, _), _ = slave.told()
+    assert read_ms == slave.now // 1_000 * 1_000
+    slave.timers.stop_acting()
+    slave.services.close()
+
+
+def test_a_recall_goes_to_the_broker_of_its_message(tmp_path: Path) -> None:
+    running = master(tmp_path)
+    recall = timed(running, "far", 65_500)["recallHandle"]
+    assert running.connect().ask(RECALL, RecallMessage(topic="t", recall_handle=recall)).code == 0
+    slave = Slave(tmp_path, running.now, ended(running))
+    keys: list[str | None] = []
+    put = slave.others.put
+
+    async def noted(record: NewRecord, key: str | None = None) -> None:
+        keys.append(key)
+        await put(record, key)
+
+    slave.others.put = noted  # type: ignore[method-assign]
+    slave.timers.start_acting()
+    slave.pass_time(24_000)
+    assert keys == ["far", "far"]
+    assert [Property.TIMER_DEL_UNIQKEY in decode_properties(one.properties) for one in slave.others.records] == [
+        False, True,
+    ]  # fmt: skip
+    slave.timers.stop_acting()
+    slave.services.close()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_restarted_slave_sends_the_rest(tmp_path: Path, *, killed: bool) -> None:
+    """Others' messages are marked, those nobody takes are not."""
+    running = master(tmp_path)
+    for name, after in (("a", 1_100), ("b", 1_200), ("c", 1_900), ("u", 1_100)):
+        timed(running, name, after, "closed" if name == "u" else "t")
+    slave = Slave(tmp_path, running.now, ended(running))
+    slave.others.closed = {"closed"}
+    slave.timers.start_acting()
+    slave.pass_time(1_500)
+    assert [name for name, _ in slave.others.took] == ["a", "b"]
+    check = slave.timers.checkpoint()
+    assert check is not None
+    if killed:
+        slave.timers._files = None
+        slave.services.store.close()
+        (tmp_path / "abort").write_text("")
+    else:
+        slave.timers.stop_acting()
+        slave.services.close()
+    exchange_timer_files(tmp_path, "none", "slave")
+    again = Slave(tmp_path, slave.now, check)
+    again.timers.start_acting()
+    again.pass_time(1_500)
+    assert sorted(name for name, _ in again.others.took) == ["c", "u"]
+    again.timers.stop_acting()
+    again.services.close()
+
+
+def test_messages_in_transit_at_a_stop_are_sent_again(tmp_path: Path) -> None:
+    running = master(tmp_path)
+    timed(running, "a", 1_500)
+    slave = Slave(tmp_path, running.now, ended(running))
+
+    async def scenario() -> None:
+        slave.others.silent = asyncio.Event()
+        task = asyncio.create_task(slave.escape.run())
+        await asyncio.sleep(0)
+        slave.turn(2_000)
+        await until(lambda: bool(slave.escape._under_way))
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(scenario())
+    (read_ms, _), _ = slave.told()
+    assert read_ms == START_MS + 1_000
+    slave.others.silent = asyncio.Event()
+    slave.others.silent.set()
+    slave.timers.start_acting()
+    slave.step()
+    assert [name for name, _ in slave.others.took] == ["a"]
+    slave.timers.stop_acting()
+    slave.services.close()
+
+
+async def until(happened: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not happened():  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0)
+
+
+def test_the_slave_checkpoint_stays_until_a_master_asks(tmp_path: Path) -> None:
+    """It ends to act, and begins again: what was handed on is not handed on again."""
+    running = master(tmp_path)
+    timed(running, "a", 1_500)
+    timed(running, "b", 3_500)
+    slave = Slave(tmp_path, running.now, ended(running))
+    slave.timers.start_acting()
+    slave.pass_time(2_500)
+    slave.timers.stop_acting()
+    slave.pass_time(500)
+    slave.timers.start_acting()
+    slave.pass_time(2_000)
+    assert [name for name, _ in slave.others.took] == ["a", "b"]
+    slave.timers.stop_acting()
+    slave.services.close()

@@ -1,0 +1,404 @@
+"""Fetching a range: what each answer of a broker, and a broken connection, leads to. No Spark needed."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from rocketmq_py.errors import ConfigError, NetworkError, PermissionDenied, RocketMQError
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.spark.remoting.fetch import Fetcher, FetchSettings, Lag, SlaveClosed, prefetched
+from rocketmq_py.spark.remoting.filters import EVERYTHING, MessageFilter, message_filter
+from rocketmq_py.spark.remoting.queues import Addresses
+from rocketmq_py.spark.source.plan import DataLossError, QueueRange
+from rocketmq_py.wire.command import Command
+from tests.unit.spark.scripted import ScriptedPeer, answer, scripted
+
+QUEUE = MessageQueue("orders", "broker-a", 0)
+
+
+def found(request: Command, most: int = 32, end: int = 1 << 40) -> Command:
+    """As a broker answers: one byte per message, at most ``most``."""
+    start, wanted = int(request.ext["queueOffset"]), int(request.ext["maxMsgNums"])
+    stop = min(start + min(wanted, most), end)
+    return answer(body=bytes(i % 251 for i in range(start, stop)), **pull_header(stop))
+
+
+def pull_header(reached: int, least: int = 0, most: int = 1 << 40) -> dict[str, object]:
+    return {"suggestWhichBrokerId": 0, "nextBeginOffset": reached, "minOffset": least, "maxOffset": most}
+
+
+def fetch(
+    peer: ScriptedPeer, start: int, stop: int, *, retries: int = 3, slave: str | None = None, **more: Any
+) -> bytes:
+    fetcher = fetcher_of(peer, start, stop, retries=retries, slave=slave, **more)
+    try:
+        return body_of(fetcher)
+    finally:
+        fetcher.close()
+
+
+def fetcher_of(
+    peer: ScriptedPeer, start: int, stop: int, *, retries: int = 3, slave: str | None = None, **more: Any
+) -> Fetcher:
+    given = {"fail_on_data_loss": True} | more
+    settings = FetchSettings(namesrv=(peer.address,), timeout=5, retries=retries, in_flight=8, **given)
+    at = Addresses(peer.address, () if slave is None else ((1, slave),))
+    return Fetcher(QueueRange(QUEUE, start, stop), at, settings)
+
+
+def fetchers(peer: ScriptedPeer, number: int, retries: int = 3) -> list[Fetcher]:
+    """For ten messages each of several queues."""
+    settings = FetchSettings(namesrv=(peer.address,), timeout=5, retries=retries, in_flight=8, fail_on_data_loss=True)
+    queues = [QUEUE._replace(queue_id=i) for i in range(number)]
+    return [Fetcher(QueueRange(queue, 10 * i, 10 * i + 10), Addresses(peer.address), settings)
+            for i, queue in enumerate(queues)]  # fmt: skip
+
+
+def body_of(fetcher: Fetcher) -> bytes:
+    return b"".join(chunk.body for chunks in fetcher.chunks() for chunk in chunks)
+
+
+def messages(start: int, stop: int) -> bytes:
+    return bytes(i % 251 for i in range(start, stop))
+
+
+def sometimes(every: int, instead: Callable[[Command], Command | None]) -> Callable[[Command], Command | None]:
+    """A broker that does something else with every n-th pull."""
+    pulls = iter(range(1, 1 << 40))
+    return lambda request: instead(request) if next(pulls) % every == 0 else found(request)
+
+
+def test_a_range_is_fetched_whole() -> None:
+    with scripted(found) as peer:
+        assert fetch(peer, 5, 1000) == messages(5, 1000)
+        pulls = peer.asked(RequestCode.PULL_MESSAGE)
+    assert len(pulls) == 32, "as many pulls as answers of 32 messages"
+    assert pulls[0].ext["consumerGroup"] == "TOOLS_CONSUMER"
+    assert pulls[0].ext["sysFlag"] == "4", "no long polling, no commit of offsets"
+
+
+def with_a_gap(request: Command) -> Command:
+    """A broker without messages at offsets 40 to 49: its topic is compacted, or a file of its log is missing."""
+    if 40 <= int(request.ext["queueOffset"]) < 50:
+        return answer(ResponseCode.PULL_RETRY_IMMEDIATELY, remark="MESSAGE_WAS_REMOVING", **pull_header(50))
+    return found(request, 10)
+
+
+def test_offsets_without_messages_fail_a_query() -> None:
+    with scripted(with_a_gap) as peer, pytest.raises(DataLossError, match="has no messages at offsets 40 to 49 of"):
+        fetch(peer, 0, 100)
+
+
+@pytest.mark.parametrize(
+    "code", [ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY]
+)
+def test_whatever_an_answer_without_messages_is_called_it_fails_a_query(code: int) -> None:
+    def nothing(request: Command) -> Command:
+        return answer(code, remark="OFFSET_FOUND_NULL", **pull_header(int(request.ext["queueOffset"]) + 32))
+
+    with scripted(nothing) as peer, pytest.raises(DataLossError, match="has no messages at offsets 5 to 36 of"):
+        fetch(peer, 5, 100)
+
+
+def test_offsets_without_messages_are_left_out_with_a_warning_if_wanted(caplog: pytest.LogCaptureFixture) -> None:
+    with scripted(with_a_gap) as peer, closing(fetcher_of(peer, 0, 100, fail_on_data_loss=False)) as fetcher:
+        assert body_of(fetcher) == messages(0, 40) + messages(50, 100)
+        assert fetcher.skipped == 10
+    (warning,) = [record.getMessage() for record in caplog.records if "has no messages" in record.getMessage()]
+    assert "at offsets 40 to 49 of" in warning
+    assert "going on, since failOnDataLoss is false" in warning
+
+
+def test_offsets_without_messages_are_no_loss_in_a_compacted_topic() -> None:
+    with scripted(with_a_gap) as peer, closing(fetcher_of(peer, 0, 100)) as fetcher:
+        peer.attributes = {"cleanup.policy": "COMPACTION"}
+        assert body_of(fetcher) == messages(0, 40) + messages(50, 100)
+        assert fetcher.skipped == 0
+        assert len(peer.asked(RequestCode.GET_TOPIC_CONFIG)) == 1
+
+
+def test_messages_that_a_broker_could_not_read_for_a_moment_are_asked_for_again() -> None:
+    """As a broker that takes over, or has just started."""
+    answers = iter([False, False])
+
+    def late(request: Command) -> Command:
+        return found(request) if next(answers, True) else with_a_gap(request)
+
+    def shortly(request: Command) -> Command:
+        is_gap = 40 <= int(request.ext["queueOffset"]) < 50
+        return late(request) if is_gap else found(request, 10)
+
+    with scripted(shortly) as peer:
+        assert fetch(peer, 0, 100) == messages(0, 100)
+
+
+@pytest.mark.parametrize("wanted", [EVERYTHING, message_filter(("a",), None)])
+def test_a_slave_that_acts_for_its_master_and_does_not_serve_reads_does_not_look_empty(wanted: MessageFilter) -> None:
+    """Name servers list it as the master; it answers with the status of the read, and keeps the messages."""
+
+    def acting(request: Command) -> Command:
+        stop = int(request.ext["queueOffset"]) + 32
+        return answer(ResponseCode.PULL_RETRY_IMMEDIATELY, remark="FOUND", **pull_header(stop))
+
+    with scripted(acting) as peer, pytest.raises(DataLossError, match="does not serve reads"):
+        fetch(peer, 0, 100, wanted=wanted)
+
+
+def test_what_matches_no_filter_is_passed_over() -> None:
+    def unmatched(request: Command) -> Command:
+        stop = int(request.ext["queueOffset"]) + 800
+        return answer(ResponseCode.PULL_RETRY_IMMEDIATELY, remark="NO_MATCHED_MESSAGE", **pull_header(stop))
+
+    with scripted(unmatched) as peer:
+        assert fetch(peer, 0, 2000, wanted=message_filter(("a",), None)) == b""
+
+
+def test_an_offset_that_was_reset_for_the_group_is_asked_for_again() -> None:
+    """The broker answers the next pull of a group whose offset was reset with the new one, once."""
+    resets = iter([True])
+
+    def reset(request: Command) -> Command:
+        if int(request.ext["queueOffset"]) >= 50 and next(resets, False):
+            return answer(ResponseCode.PULL_OFFSET_MOVED, remark="OFFSET_RESET", **pull_header(7, most=100))
+        return found(request)
+
+    with scripted(reset) as peer:
+        assert fetch(peer, 0, 100) == messages(0, 100)
+
+
+def test_a_master_that_lags_for_a_moment_is_waited_for() -> None:
+    """A slave that acts for its master, in a route that lists it as the master."""
+    answers = iter([True, True])
+
+    def lagging(request: Command) -> Command:
+        if next(answers, False):
+            return answer(ResponseCode.PULL_OFFSET_MOVED, **pull_header(5, most=5))
+        return found(request)
+
+    with scripted(lagging) as peer:
+        assert fetch(peer, 10, 100) == messages(10, 100)
+
+
+def test_attempts_are_used_up_although_later_offsets_are_answered() -> None:
+    def first_is_refused(request: Command) -> Command:
+        if int(request.ext["queueOffset"]) == 32:
+            return answer(ResponseCode.SYSTEM_BUSY, remark="[OVERLOAD]")
+        return found(request)
+
+    with scripted(first_is_refused) as peer:
+        with pytest.raises(RocketMQError, match=r"\[OVERLOAD\]"):
+            fetch(peer, 0, 100_000, retries=2)
+        assert len([pull for pull in peer.asked(RequestCode.PULL_MESSAGE) if pull.ext["queueOffset"] == "32"]) == 3
+
+
+def test_ranges_in_turn_are_fetched_while_those_before_are_read() -> None:
+    told = threading.Event()
+    seen: set[str] = set()
+
+    def together(request: Command) -> Command:
+        """The first three queues get their answers when all three have been asked for."""
+        seen.add(request.ext["queueId"])
+        if seen >= {"0", "1", "2"}:
+            told.set()
+        assert told.wait(60)
+        return found(request)
+
+    with scripted(together) as peer, closing(prefetched(fetchers(peer, 5), 3)) as ranges:
+        assert [body_of(fetcher) for fetcher in ranges] == [messages(10 * i, 10 * i + 10) for i in range(5)]
+
+
+def test_no_more_ranges_begin_than_are_said_and_all_are_closed() -> None:
+    with scripted(found) as peer:
+        ours = fetchers(peer, 5)
+        ranges = prefetched(ours, 2)
+        for number, fetcher in enumerate(ranges, 1):
+            body_of(fetcher)
+            assert sum(one._connection is not None for one in ours) <= 2
+            if number == 3:
+                break
+        ranges.close()
+        assert not any(one._connection is not None for one in ours)
+        asked = {pull.ext["queueId"] for pull in peer.asked(RequestCode.PULL_MESSAGE)}
+    assert asked <= {"0", "1", "2", "3"}
+
+
+def test_a_range_whose_beginning_is_lost_is_begun_again() -> None:
+    with scripted(sometimes(2, lambda _: None)) as peer, closing(prefetched(fetchers(peer, 4), 3)) as ranges:
+        assert [body_of(fetcher) for fetcher in ranges] == [messages(10 * i, 10 * i + 10) for i in range(4)]
+
+
+def test_ranges_of_a_broker_that_is_not_there_cannot_begin() -> None:
+    with scripted(found) as peer:
+        pass
+    with (
+        closing(prefetched(fetchers(peer, 2, retries=1), 2)) as ranges,
+        pytest.raises(NetworkError, match="cannot connect"),
+    ):
+        body_of(next(ranges))
+
+
+def test_a_busy_broker_is_asked_again() -> None:
+    with scripted(sometimes(5, lambda _: answer(ResponseCode.SYSTEM_BUSY, remark="[OVERLOAD]"))) as peer:
+        assert fetch(peer, 0, 1000) == messages(0, 1000)
+
+
+def test_a_cut_connection_is_made_again() -> None:
+    with scripted(sometimes(7, lambda _: None)) as peer:
+        assert fetch(peer, 0, 1000) == messages(0, 1000)
+
+
+def test_short_answers_are_completed() -> None:
+    with scripted(sometimes(3, lambda request: found(request, most=5))) as peer:
+        assert fetch(peer, 0, 1000) == messages(0, 1000)
+
+
+def test_a_broker_that_forbids_reading_ends_it_at_once() -> None:
+    with (
+        scripted(lambda _: answer(ResponseCode.NO_PERMISSION, remark="the topic is not readable")) as peer,
+        pytest.raises(PermissionDenied, match="the topic is not readable"),
+    ):
+        fetch(peer, 0, 10)
+
+
+def test_a_broker_that_is_always_busy_ends_it_when_attempts_are_used_up() -> None:
+    with (
+        scripted(lambda _: answer(ResponseCode.SYSTEM_BUSY, remark="[OVERLOAD]")) as peer,
+        pytest.raises(RocketMQError, match=r"\[OVERLOAD\]"),
+    ):
+        fetch(peer, 0, 10, retries=1)
+
+
+def test_a_broker_that_is_not_there_ends_it_with_its_address() -> None:
+    with scripted(found) as peer:
+        pass
+    with pytest.raises(NetworkError, match=f"cannot connect to {peer.address}.*Is it running"):
+        fetch(peer, 0, 10, retries=1)
+
+
+def test_a_broker_that_lacks_what_it_should_have_is_waited_for() -> None:
+    def lagging(request: Command) -> Command:
+        return answer(ResponseCode.PULL_NOT_FOUND, **pull_header(int(request.ext["queueOffset"])))
+
+    with scripted(sometimes(4, lagging)) as peer:
+        assert fetch(peer, 0, 200) == messages(0, 200)
+    with scripted(lagging) as peer, pytest.raises(Lag, match="has nothing at offset 0 of orders@broker-a:0"):
+        fetch(peer, 0, 10, retries=1)
+
+
+def removed(request: Command) -> Command:
+    """A broker whose retention has removed everything before offset 40."""
+    if int(request.ext["queueOffset"]) < 40:
+        return answer(ResponseCode.PULL_OFFSET_MOVED, **pull_header(40, least=40))
+    return found(request)
+
+
+def test_removed_messages_fail_a_query() -> None:
+    with (
+        scripted(removed) as peer,
+        pytest.raises(DataLossError, match="offsets 10 to 39 of orders@broker-a:0 have been removed by retention"),
+    ):
+        fetch(peer, 10, 100)
+
+
+def test_removed_messages_are_skipped_with_a_warning_if_wanted(caplog: pytest.LogCaptureFixture) -> None:
+    with scripted(removed) as peer, caplog.at_level(logging.WARNING):
+        assert fetch(peer, 10, 100, fail_on_data_loss=False) == messages(40, 100)
+    assert "offsets 10 to 39" in caplog.text
+
+
+def test_messages_beyond_the_end_fail_a_query() -> None:
+    def ended(request: Command) -> Command:
+        return answer(ResponseCode.PULL_OFFSET_MOVED, **pull_header(5, most=5))
+
+    with scripted(ended) as peer, pytest.raises(DataLossError, match="are gone, it ends at 5"):
+        fetch(peer, 10, 100)
+
+
+def test_a_filter_and_a_group_go_with_every_pull() -> None:
+    with scripted(found) as peer:
+        fetch(peer, 0, 100, group="g", wanted=message_filter((), "a > 5"))
+        fetch(peer, 0, 10, wanted=message_filter(("a", "b"), None))
+        pulls = peer.asked(RequestCode.PULL_MESSAGE)
+    assert {(p.ext["consumerGroup"], p.ext["subscription"], p.ext["expressionType"]) for p in pulls} == {
+        ("g", "a > 5", "SQL92"),
+        ("TOOLS_CONSUMER", "a || b", "TAG"),
+    }
+
+
+def test_a_broker_without_sql_is_not_asked_again() -> None:
+    def without(_: Command) -> Command:
+        said = "The broker does not support consumer to filter message by SQL92"
+        return answer(ResponseCode.SYSTEM_ERROR, remark=said)
+
+    with scripted(without) as peer:
+        with pytest.raises(ConfigError, match="enablePropertyFilter=true"):
+            fetch(peer, 0, 10, wanted=message_filter((), "a > 5"))
+        assert len(peer.asked(RequestCode.PULL_MESSAGE)) == 1
+
+
+def test_a_slave_is_read_when_the_master_suggests_it() -> None:
+    def suggesting(request: Command) -> Command:
+        response = found(request)
+        response.ext["suggestWhichBrokerId"] = "1"
+        return response
+
+    with scripted(suggesting) as master, scripted(suggesting) as slave:
+        assert fetch(master, 0, 1000, slave=slave.address) == messages(0, 1000)
+        assert len(master.asked(RequestCode.PULL_MESSAGE)) == 1
+        assert slave.asked(RequestCode.PULL_MESSAGE)
+
+
+def test_the_slave_is_read_when_the_master_is_away() -> None:
+    with scripted(found) as master:
+        pass
+    with scripted(found) as slave:
+        assert fetch(master, 0, 1000, slave=slave.address) == messages(0, 1000)
+
+
+def test_what_a_slave_does_not_have_yet_is_read_from_the_master() -> None:
+    def short(request: Command) -> Command:
+        if int(request.ext["queueOffset"]) >= 500:
+            return answer(ResponseCode.PULL_OFFSET_MOVED, **pull_header(500, most=500))
+        return found(request, end=500)
+
+    def suggesting(request: Command) -> Command:
+        response = found(request)
+        response.ext["suggestWhichBrokerId"] = "1"
+        return response
+
+    with scripted(suggesting) as master, scripted(short) as slave:
+        assert fetch(master, 0, 1000, slave=slave.address) == messages(0, 1000)
+        assert len(slave.asked(RequestCode.PULL_MESSAGE)) < 40, "it is not asked again and again"
+
+
+def test_a_slave_that_does_not_have_the_topic_yet_is_no_end() -> None:
+    def suggesting(request: Command) -> Command:
+        response = found(request)
+        response.ext["suggestWhichBrokerId"] = "1"
+        return response
+
+    def without(_: Command) -> Command:
+        return answer(ResponseCode.TOPIC_NOT_EXIST, remark="topic[orders] not exist")
+
+    with scripted(suggesting) as master, scripted(without) as slave:
+        assert fetch(master, 0, 1000, slave=slave.address) == messages(0, 1000)
+        assert len(slave.asked(RequestCode.PULL_MESSAGE)) < 10
+
+
+@pytest.mark.parametrize("wanted", [EVERYTHING, message_filter(("a",), None)])
+def test_a_slave_that_does_not_serve_reads_does_not_look_empty(wanted: MessageFilter) -> None:
+    def closed(request: Command) -> Command:
+        return answer(ResponseCode.PULL_RETRY_IMMEDIATELY, **pull_header(int(request.ext["queueOffset"]) + 32))
+
+    with scripted(found) as master:
+        pass
+    with scripted(closed) as slave, pytest.raises((SlaveClosed, NetworkError)) as told:
+        fetch(master, 0, 100, slave=slave.address, wanted=wanted, retries=2)
+    assert slave.asked(RequestCode.PULL_MESSAGE), told.value

@@ -1,0 +1,442 @@
+"""The streaming readers as Spark calls them on the driver, without a Spark session."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import Any
+
+import pytest
+
+from rocketmq_py.errors import ConfigError, NetworkError, PermissionDenied
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.protocol.bodies.route import BrokerData, ClusterInfo
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.spark.options.offsets import Boundary, FromGroup
+from rocketmq_py.spark.options.options import ReadOptions
+from rocketmq_py.spark.options.selection import Topics
+from rocketmq_py.spark.remoting.queues import Addresses, QueueRoutes
+from rocketmq_py.spark.source.group_offsets import GroupFollower
+from rocketmq_py.spark.source.plan import DataLossError
+from rocketmq_py.spark.source.queue_ends import StreamEnds
+from rocketmq_py.spark.source.stream import SUPPORTS_ADMISSION, LegacyStreamReader
+from rocketmq_py.wire.command import Command
+from tests.unit.spark.scripted import ScriptedPeer, answer, scripted
+
+QUEUE = MessageQueue("t", "broker-a", 0)
+
+
+class Broker:
+    """Queues that hold offsets from ``first`` to ``last``; or an answer of another kind, or none.
+
+    It keeps the offsets of groups, and its name is registered while ``registered``.
+    """
+
+    def __init__(self, first: int = 0, last: int = 100) -> None:
+        self.first, self.last = first, last
+        self.code = ResponseCode.SUCCESS
+        self.away = False
+        self.registered = True
+        self.committed: dict[int, int] = {}
+
+    def __call__(self, request: Command) -> Command | None:
+        if request.code == RequestCode.GET_BROKER_CLUSTER_INFO:
+            known = {"broker-a": BrokerData(broker_name="broker-a", cluster="c")} if self.registered else {}
+            return answer(body=ClusterInfo(broker_addr_table=known).encode())
+        if self.away:
+            return None
+        if request.code in (RequestCode.QUERY_CONSUMER_OFFSET, RequestCode.UPDATE_CONSUMER_OFFSET):
+            return self._group(request)
+        at = self.first if request.code == RequestCode.GET_MIN_OFFSET else self.last
+        return answer(self.code, remark="as told", offset=at)
+
+    def _group(self, request: Command) -> Command:
+        queue = int(request.ext["queueId"])
+        if "commitOffset" in request.ext:
+            self.committed[queue] = int(request.ext["commitOffset"])
+            return answer(self.code, remark="as told")
+        if queue not in self.committed:
+            return answer(ResponseCode.QUERY_NOT_FOUND, remark="none")
+        return answer(offset=self.committed[queue])
+
+
+def options(peer: ScriptedPeer, **more: Any) -> ReadOptions:
+    given = {"offset_lookup_interval_ms": 0, "num_retries": 0} | more
+    return ReadOptions(namesrv=(peer.address,), selection=Topics(("t",)), **given)
+
+
+def offsets(*ends: int) -> dict[str, Any]:
+    return {"t": {"broker-a": {str(i): end for i, end in enumerate(ends)}}}
+
+
+def ranges(partitions: list[Any]) -> list[tuple[int, int]]:
+    return [(partition.range.start, partition.range.stop) for partition in partitions]
+
+
+def test_brokers_are_asked_no_more_often_than_told() -> None:
+    with scripted(Broker(), queues=2) as peer:
+        reader = LegacyStreamReader(options(peer, offset_lookup_interval_ms=60_000), None)
+        for _ in range(20):
+            assert reader.latestOffset() == offsets(100, 100)
+            assert reader.reportLatestOffset() == offsets(100, 100)
+        reader.stop()
+        assert len(peer.asked(RequestCode.GET_MAX_OFFSET)) == 2, "one for each queue"
+
+
+def test_where_a_new_query_starts_does_not_change() -> None:
+    broker = Broker(last=7)
+    with scripted(broker) as peer:
+        reader = LegacyStreamReader(options(peer), None)
+        assert reader.initialOffset() == offsets(7)
+        broker.last = 9
+        assert reader.initialOffset() == offsets(7)
+        reader.stop()
+
+
+def test_a_broker_that_is_away_is_waited_for() -> None:
+    broker = Broker()
+    with scripted(broker) as peer:
+        reader = LegacyStreamReader(options(peer), None)
+        assert reader.latestOffset() == offsets(100)
+        broker.away = True
+        assert reader.latestOffset() == offsets(100)
+        broker.away, broker.last = False, 120
+        assert reader.latestOffset() == offsets(120)
+        reader.stop()
+
+
+def test_a_broker_that_forbids_it_ends_the_query() -> None:
+    broker = Broker()
+    broker.code = ResponseCode.NO_PERMISSION
+    with scripted(broker) as peer:
+        reader = LegacyStreamReader(options(peer), None)
+        with pytest.raises(PermissionDenied, match="as told"):
+            reader.latestOffset()
+        reader.stop()
+
+
+def test_a_restarted_reader_keeps_queues_it_hears_of_from_the_checkpoint() -> None:
+    broker = Broker()
+    broker.registered = False
+    with scripted(broker, queues=1) as peer:
+        reader = LegacyStreamReader(options(peer), None)
+        reader.partitions(offsets(100, 50), offsets(100, 50))
+        assert reader.latestOffset() == offsets(100, 50)
+        reader.stop()
+
+
+def test_partitions_cover_two_offsets_and_know_where_to_read() -> None:
+    with scripted(Broker(), queues=2) as peer:
+        reader = LegacyStreamReader(options(peer), None)
+        partitions = reader.partitions(offsets(10, 20), offsets(30, 20))
+        reader.stop()
+        assert ranges(partitions) == [(10, 30)]
+        assert pickle.loads(pickle.dumps(partitions[0])).addresses.all == (peer.address,)
+
+
+def test_removed_messages_fail_the_plan_unless_told_otherwise() -> None:
+    with scripted(Broker(first=15)) as peer:
+        reader = LegacyStreamReader(options(peer), None)
+        with pytest.raises(DataLossError, match="offsets 10 to 14 of t@broker-a:0 have been removed"):
+            reader.partitions(offsets(10), offsets(30))
+        reader.stop()
+        lenient = LegacyStreamReader(options(peer, fail_on_data_loss=False), None)
+        assert ranges(lenient.partitions(offsets(10), offsets(30))) == [(15, 30)]
+        lenient.stop()
+
+
+def test_a_reader_travels_without_its_connections() -> None:
+    with scripted(Broker()) as peer:
+        reader = LegacyStreamReader(options(peer), None)
+        reader.latestOffset()
+        copy = pickle.loads(pickle.dumps(reader))
+        assert copy.latestOffset() == offsets(100)
+        copy.stop()
+        reader.stop()
+
+
+def test_before_admission_control_a_limit_is_refused() -> None:
+    with scripted(Broker()) as peer, pytest.raises(ConfigError, match=r"maxOffsetsPerTrigger needs PySpark 4\.2"):
+        LegacyStreamReader(options(peer, max_offsets_per_trigger=5), None)
+
+
+def test_routes_are_asked_for_anew_when_a_broker_does_not_answer() -> None:
+    broker = Broker()
+    with scripted(broker) as peer:
+        reader = LegacyStreamReader(options(peer), None)
+        reader.latestOffset()
+        reader.latestOffset()
+        assert len(peer.asked(RequestCode.GET_ROUTEINFO_BY_TOPIC)) == 1
+        broker.away = True
+        reader.latestOffset()
+        assert len(peer.asked(RequestCode.GET_ROUTEINFO_BY_TOPIC)) == 2
+        reader.stop()
+
+
+if SUPPORTS_ADMISSION:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+    from rocketmq_py.spark.source.stream import StreamReader
+
+    def test_a_limit_bounds_a_micro_batch() -> None:
+        with scripted(Broker(), queues=2) as peer:
+            reader = StreamReader(options(peer, max_offsets_per_trigger=10), None)
+            assert reader.getDefaultReadLimit() == ReadMaxRows(10)
+            assert reader.latestOffset(offsets(0, 100), ReadMaxRows(10)) == offsets(10, 100)
+            assert reader.latestOffset(offsets(0, 0), ReadAllAvailable()) == offsets(100, 100)
+            reader.stop()
+
+    def test_a_limit_counts_from_where_a_new_queue_begins() -> None:
+        with scripted(Broker(first=90), queues=2) as peer:
+            reader = StreamReader(options(peer), None)
+            assert reader.latestOffset(offsets(100), ReadMaxRows(4)) == offsets(100, 94)
+            reader.stop()
+
+    def test_a_run_of_what_is_available_is_bounded_and_comes_to_its_end() -> None:
+        broker = Broker()
+        with scripted(broker) as peer:
+            reader = StreamReader(options(peer), None)
+            reader.prepareForTriggerAvailableNow()
+            broker.last = 500
+            assert reader.latestOffset(offsets(0), ReadMaxRows(60)) == offsets(60)
+            assert reader.latestOffset(offsets(60), ReadMaxRows(60)) == offsets(100)
+            assert reader.latestOffset(offsets(100), ReadMaxRows(60)) == offsets(100)
+            reader.stop()
+
+    def test_a_run_of_what_is_available_does_not_begin_without_a_broker() -> None:
+        broker = Broker()
+        broker.away = True
+        with scripted(broker) as peer:
+            reader = StreamReader(options(peer), None)
+            with pytest.raises(NetworkError, match="the peer closed it"):
+                reader.prepareForTriggerAvailableNow()
+            reader.stop()
+
+    def test_a_vanished_queue_is_told_and_then_left_out(caplog: pytest.LogCaptureFixture) -> None:
+        with scripted(Broker(), queues=2) as peer:
+            reader = StreamReader(options(peer, poll_name_server_interval_ms=1, fail_on_data_loss=False), None)
+            assert reader.latestOffset(offsets(10, 10), ReadAllAvailable()) == offsets(100, 100)
+            peer.queues = 1
+            reader._ends.look_again()
+            end = reader.latestOffset(offsets(100, 100), ReadAllAvailable())
+            assert end == offsets(100)
+            assert reader.partitions(offsets(100, 100), end) == []
+            assert "t@broker-a:1, read up to offset 100, is gone" in caplog.text
+            reader.stop()
+
+    def test_a_queue_whose_broker_is_not_registered_is_waited_for() -> None:
+        broker = Broker()
+        with scripted(broker, queues=2) as peer:
+            reader = StreamReader(options(peer), None)
+            reader.latestOffset(offsets(10, 10), ReadAllAvailable())
+            peer.queues, broker.registered = 1, False
+            reader._ends.look_again()
+            assert reader.latestOffset(offsets(100, 50), ReadAllAvailable()) == offsets(100, 50)
+            reader.stop()
+
+    def test_a_queue_whose_broker_registers_while_that_is_looked_at_is_not_gone() -> None:
+        """As with a name server that has just started."""
+        broker = Broker()
+
+        def registering(request: Command) -> Command | None:
+            if request.code == RequestCode.GET_BROKER_CLUSTER_INFO:
+                peer.queues = 2
+            return broker(request)
+
+        with scripted(registering, queues=2) as peer:
+            reader = StreamReader(options(peer), None)
+            reader.prepareForTriggerAvailableNow()
+            peer.queues = 0
+            reader._ends.look_again()
+            assert reader.latestOffset(offsets(20, 20), ReadAllAvailable()) == offsets(100, 100)
+            assert reader.partitions(offsets(20, 20), offsets(100, 100)), "and nothing is lost"
+            reader.stop()
+
+    def test_few_messages_wait_for_more_or_for_the_delay() -> None:
+        broker = Broker(last=5)
+        with scripted(broker) as peer:
+            reader = StreamReader(options(peer, min_offsets_per_trigger=10, max_trigger_delay=3600.0), None)
+            assert reader.latestOffset(offsets(0), ReadAllAvailable()) == offsets(5), "the first one does not wait"
+            broker.last = 14
+            assert reader.latestOffset(offsets(5), ReadAllAvailable()) == offsets(5)
+            broker.last = 15
+            assert reader.latestOffset(offsets(5), ReadAllAvailable()) == offsets(15)
+            broker.last = 16
+            reader._batch_at -= 3600
+            assert reader.latestOffset(offsets(15), ReadAllAvailable()) == offsets(16)
+            reader.stop()
+
+    def test_a_first_micro_batch_that_is_repeated_begins_where_it_began() -> None:
+        """Spark does not keep the first offsets, and "latest" has moved to the end of the micro-batch, or beyond."""
+        broker = Broker(last=10)
+        with scripted(broker) as peer:
+            reader = StreamReader(options(peer), None)
+            start = reader.initialOffset()
+            broker.last = 30
+            end = json.loads(json.dumps(reader.latestOffset(start, ReadAllAvailable())))
+            assert ranges(reader.partitions(start, end)) == [(10, 30)]
+            reader.stop()
+            for moved in (30, 70):
+                broker.last = moved
+                again = StreamReader(options(peer), None)
+                assert ranges(again.partitions(again.initialOffset(), end)) == [(10, 30)]
+                broker.last = 90
+                later = again.latestOffset(end, ReadAllAvailable())
+                assert ranges(again.partitions(end, later)) == [(30, 90)]
+                assert again.latestOffset(later, ReadAllAvailable()) == later
+                again.stop()
+
+    def test_what_retention_took_from_a_repeated_first_micro_batch_is_a_loss() -> None:
+        broker = Broker()
+        with scripted(broker) as peer:
+            reader = StreamReader(options(peer, start=Boundary.EARLIEST), None)
+            end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+            reader.stop()
+            broker.first = 40
+            again = StreamReader(options(peer, start=Boundary.EARLIEST), None)
+            with pytest.raises(DataLossError, match="offsets 0 to 39 of t@broker-a:0 have been removed"):
+                again.partitions(again.initialOffset(), end)
+            again.stop()
+
+    def test_a_run_of_what_is_available_does_not_wait_for_more() -> None:
+        with scripted(Broker(last=5)) as peer:
+            reader = StreamReader(options(peer, min_offsets_per_trigger=10), None)
+            reader._batch_at = float("inf")
+            reader.prepareForTriggerAvailableNow()
+            assert reader.latestOffset(offsets(0), ReadAllAvailable()) == offsets(5)
+            reader.stop()
+
+    def test_the_group_follows_what_spark_has_committed() -> None:
+        broker = Broker()
+        with scripted(broker, queues=2) as peer:
+            reader = StreamReader(options(peer, group="g", start=Boundary.EARLIEST), None)
+            reader.initialOffset()
+            reader.latestOffset(offsets(0, 0), ReadMaxRows(20))
+            reader.partitions(offsets(0, 0), offsets(10, 10))
+            assert broker.committed == {}, "the micro-batch is planned, not committed"
+            reader.latestOffset(offsets(10, 10), ReadMaxRows(20))
+            assert broker.committed == {0: 10, 1: 10}
+            asked = len(peer.asked(RequestCode.UPDATE_CONSUMER_OFFSET))
+            reader.commit(offsets(10, 10))
+            assert len(peer.asked(RequestCode.UPDATE_CONSUMER_OFFSET)) == asked
+            reader.stop()
+
+    def test_a_restart_prefers_the_checkpoint_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+        broker = Broker()
+        broker.committed = {0: 40}
+        with scripted(broker) as peer:
+            reader = StreamReader(options(peer, group="g"), None)
+            assert reader.latestOffset(offsets(60), ReadMaxRows(10)) == offsets(70)
+            assert "group g stands at offset 40 of t@broker-a:0, the checkpoint at 60" in caplog.text
+            assert broker.committed == {0: 60}
+            reader.stop()
+
+    def test_a_group_that_cannot_be_committed_to_does_not_fail_the_query(caplog: pytest.LogCaptureFixture) -> None:
+        broker = Broker()
+        with scripted(broker) as peer:
+            reader = StreamReader(options(peer, group="g"), None)
+            reader.latestOffset(offsets(10), ReadMaxRows(10))
+            broker.code = ResponseCode.NO_PERMISSION
+            reader._done({QUEUE: 20})
+            assert "group g stays behind for now" in caplog.text
+            broker.code = ResponseCode.SUCCESS
+            reader._done({QUEUE: 20})
+            assert broker.committed == {0: 20}
+            reader.stop()
+
+
+def test_where_tools_cannot_be_shown_a_group_its_offsets_are_committed(caplog: pytest.LogCaptureFixture) -> None:
+    class Refusing:
+        def __init__(self) -> None:
+            self.committed: list[Any] = []
+
+        def commit(self, *what: Any) -> None:
+            self.committed.append(what)
+
+        def show(self, group: str, queues: QueueRoutes) -> None:
+            raise PermissionDenied(ResponseCode.NO_PERMISSION, f"no topics for {group} at {queues}")
+
+    cluster: Any = Refusing()
+    queues = QueueRoutes({QUEUE: Addresses("127.0.0.1:1")})
+    follower = GroupFollower("g", lambda: cluster, lambda: queues)
+    for offset in (5, 6):
+        follower.done({QUEUE: offset})
+    assert [offsets for _, offsets, _ in cluster.committed] == [{QUEUE: 5}, {QUEUE: 6}]
+    assert caplog.text.count("do not find group g until a consumer joins it or topic %RETRY%g is made") == 1
+
+
+def test_before_admission_control_a_group_follows_when_the_next_micro_batch_is_asked_for() -> None:
+    broker = Broker()
+    with scripted(broker) as peer:
+        reader = LegacyStreamReader(options(peer, group="g", start=Boundary.EARLIEST), None)
+        reader.initialOffset()
+        reader.latestOffset()
+        reader.partitions(offsets(0), offsets(100))
+        assert broker.committed == {}
+        reader.latestOffset()
+        assert broker.committed == {0: 100}
+        reader.stop()
+
+
+def test_a_new_query_can_begin_where_a_group_stands() -> None:
+    broker = Broker()
+    broker.committed = {0: 40}
+    with scripted(broker, queues=2) as peer:
+        reader = LegacyStreamReader(options(peer, group="g", start=FromGroup("g")), None)
+        assert reader.initialOffset() == offsets(40, 0)
+        reader.stop()
+
+
+def test_before_admission_control_a_repeated_first_micro_batch_begins_where_it_began_too() -> None:
+    broker = Broker(last=10)
+    with scripted(broker) as peer:
+        reader = LegacyStreamReader(options(peer), None)
+        start = reader.initialOffset()
+        broker.last = 30
+        end = reader.latestOffset()
+        assert ranges(reader.partitions(start, end)) == [(10, 30)]
+        assert reader.latestOffset() == end, "the same document, or Spark would plan an empty micro-batch"
+        reader.stop()
+        again = LegacyStreamReader(options(peer), None)
+        assert ranges(again.partitions(again.initialOffset(), end)) == [(10, 30)]
+        again.stop()
+
+
+def test_a_slave_that_lags_does_not_look_like_a_queue_made_anew() -> None:
+    with scripted(Broker(last=80)) as slave:
+        with scripted(Broker()) as master:
+            pass
+        with scripted(Broker()) as namesrv:
+            at = BrokerData(broker_name="broker-a", cluster="c", broker_addrs={0: master.address, 1: slave.address})
+            namesrv.brokers = [at]
+            reader = LegacyStreamReader(options(namesrv), None)
+            reader._stands = {QUEUE: 90}
+            assert reader.latestOffset() == offsets(90)
+            reader.stop()
+
+
+def test_a_checkpoint_may_name_topics_that_are_not_selected_any_more(caplog: pytest.LogCaptureFixture) -> None:
+    with scripted(Broker()) as peer:
+        reader = LegacyStreamReader(options(peer), None)
+        before = {**offsets(10), "left": {"broker-a": {"0": 5}}}
+        assert ranges(reader.partitions(before, offsets(30))) == [(10, 30)]
+        assert "left@broker-a:0 is in the checkpoint and not selected any more" in caplog.text
+        with pytest.raises(ConfigError, match="the checkpoint stands in topics left, option subscribe names t: use"):
+            reader.partitions({"left": {"broker-a": {"0": 5}}}, offsets(30))
+        reader.stop()
+
+
+def test_partitions_are_cut_as_the_options_say() -> None:
+    with scripted(Broker()) as peer:
+        reader = LegacyStreamReader(options(peer, max_records_per_partition=15, min_partitions=2), None)
+        assert ranges(reader.partitions(offsets(0), offsets(30))) == [(0, 15), (15, 30)]
+        reader.stop()
+
+
+def test_ends_need_a_first_answer_about_the_queues() -> None:
+    with scripted(Broker()) as peer:
+        pass
+    reader = LegacyStreamReader(options(peer), None)
+    ends = StreamEnds(reader._ranges.cluster(), options(peer))
+    with pytest.raises(NetworkError, match="no name server answers"):
+        ends.latest({})
