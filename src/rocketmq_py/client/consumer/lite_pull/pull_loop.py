@@ -26,6 +26,7 @@ from rocketmq_py.client.consumer.pull_calls import (
     pull_answer,
     pull_header,
 )
+from rocketmq_py.client.hooks.filter_hooks import filter_messages
 from rocketmq_py.core.consumer.flow_control import PullDecision, PullStep, failure_delay
 from rocketmq_py.core.consumer.lite_pull import PULL_FLAGS, MessageCache
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
@@ -35,6 +36,7 @@ from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import RocketMQError, TopicNotExist
 from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.headers.pull import PullResponse
 from rocketmq_py.remoting.connection import Connection
 
 _log = logging.getLogger(__name__)
@@ -70,7 +72,7 @@ class LitePullLoop:
         self._arrived = arrived
         self._move = move
         self._offset: int | None = None
-        self._broker_id = MASTER_ID
+        self._broker_id = group.options.pull_from_broker_id or MASTER_ID
         self._failures = group.failure_log(("queue", process.queue), process.queue.broker_name)
         self._flow = FlowControlLog(group.name, process, logging.INFO)  # a slow poll loop is the application's choice
         self._pause = WakeUp()
@@ -164,7 +166,7 @@ class LitePullLoop:
                     await asyncio.sleep(0)  # sends the next pull before the answer is decoded
                 self._handle(answer)
                 self._offset = answer.header.next_begin_offset
-                self._broker_id = answer.header.suggest_which_broker_id
+                self._broker_id = self._next_broker(answer.header)
         finally:
             if pull is not None:
                 discard(pull)
@@ -178,7 +180,7 @@ class LitePullLoop:
     def _begin_next(self, answer: PullAnswer) -> PendingPull | None:
         """Send the pull that follows one that found messages; None if those messages have to be handled first."""
         pull, header = answer.pull, answer.header
-        if answer.code != FOUND or header.suggest_which_broker_id != self._broker_id or pull.connection.closed:
+        if answer.code != FOUND or self._next_broker(header) != self._broker_id or pull.connection.closed:
             return None
         if self._decide(header.next_begin_offset - pull.offset, len(answer.body)).step is not PullStep.PULL:
             return None
@@ -205,12 +207,18 @@ class LitePullLoop:
         if level is not None:
             _log.log(level, "pulling %s works again", self._process.queue)
 
+    def _next_broker(self, header: PullResponse) -> int:
+        """The id of the replica to pull from next."""
+        chosen = self._group.options.pull_from_broker_id
+        return header.suggest_which_broker_id if chosen is None else chosen
+
     # -- answers
 
     def _handle(self, answer: PullAnswer) -> None:
         """Put the messages of an answer into the cache."""
         broker_name, tags = self._process.queue.broker_name, answer.pull.subscription.tags_set
         messages = pulled_messages(answer.body, answer.header, broker_name, tags) if answer.code == FOUND else []
+        messages = filter_messages(self._group.options.filter_hooks, self._group.name, self._process.queue, messages)
         if messages:
             self._cache.put(self._process, messages, answer.header.max_offset)
             self._arrived()

@@ -26,6 +26,7 @@ from rocketmq_py.client.consumer.pull_calls import (
     pull_answer,
     pull_header,
 )
+from rocketmq_py.client.hooks.filter_hooks import filter_messages
 from rocketmq_py.core.consumer.flow_control import (
     FlowLimits,
     PullDecision,
@@ -41,6 +42,7 @@ from rocketmq_py.errors import ConnectError, ConnectionLost, RocketMQError, Subs
 from rocketmq_py.model import MessageExt
 from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.headers.pull import PullResponse
 from rocketmq_py.protocol.pop_handle import normal_topic
 from rocketmq_py.remoting.connection import Connection
 
@@ -80,7 +82,7 @@ class PullLoop:
         self._dispatcher = dispatcher
         self._events = events
         self._offset: int | None = None
-        self._broker_id = MASTER_ID
+        self._broker_id = group.options.pull_from_broker_id or MASTER_ID
         self._sent_commit = 0
         self._has_pulled = False
         self._failures = group.failure_log(("queue", queue.queue), queue.queue.broker_name)
@@ -200,7 +202,7 @@ class PullLoop:
         if answer.code != FOUND or self._group.options.pull_interval:
             return None
         pull, header = answer.pull, answer.header
-        if header.suggest_which_broker_id != self._broker_id or pull.connection.closed:
+        if self._next_broker(header) != self._broker_id or pull.connection.closed:
             return None
         coming = header.next_begin_offset - (self._offset or 0)
         if self._decide(coming, len(answer.body)).step is not PullStep.PULL:
@@ -254,12 +256,19 @@ class PullLoop:
             if messages:
                 queue.put(messages, header.max_offset)
                 self._dispatcher.submit(queue, messages)
+            elif not queue.count:
+                self._group.offsets.update(queue.queue, header.next_begin_offset)  # all were filtered away
         elif answer.code == OFFSET_MOVED:
             await self._events.offset_illegal(queue, self._offset or 0, header.next_begin_offset)
         elif not queue.count:
             self._group.offsets.update(queue.queue, header.next_begin_offset)
         self._offset = header.next_begin_offset
-        self._broker_id = header.suggest_which_broker_id
+        self._broker_id = self._next_broker(header)
+
+    def _next_broker(self, header: PullResponse) -> int:
+        """The id of the replica to pull from next."""
+        chosen = self._group.options.pull_from_broker_id
+        return header.suggest_which_broker_id if chosen is None else chosen
 
     def _messages(self, answer: PullAnswer) -> list[MessageExt]:
         source = self._queue.queue
@@ -271,4 +280,4 @@ class PullLoop:
         elif self._group.is_pop_retry(source.topic):
             for message in messages:
                 message.topic = normal_topic(message.topic, self._group.name)
-        return messages
+        return filter_messages(self._group.options.filter_hooks, self._group.name, source, messages)

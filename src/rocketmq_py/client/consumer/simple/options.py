@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rocketmq_py.client.client_instance import ClientSettings
 from rocketmq_py.client.consumer.options import PushOptions
+from rocketmq_py.client.hooks.filter_hooks import FilterMessageHook
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import ConsumeFromWhere
 
@@ -24,6 +26,8 @@ class SimpleOptions:
     :param orderly: receive the messages of a queue in order: the next one is delivered after the last one is acked or
         visible again. Use the same value for all members of the group.
     :param poll_time: how long a broker may hold a notification request until a message comes.
+    :param filter_hooks: drop messages before they are delivered; see :class:`~rocketmq_py.FilterMessageHook`. Dropped
+        messages count as consumed.
     :param pull_delay_after_error: pause of a broker after a request that failed, 0 to 3600.
     """
 
@@ -31,6 +35,7 @@ class SimpleOptions:
     invisible_duration: float = 60.0
     orderly: bool = False
     poll_time: float = 15.0
+    filter_hooks: Sequence[FilterMessageHook] = ()
     pull_delay_after_error: float = 1.0
 
     def __post_init__(self) -> None:
@@ -43,7 +48,11 @@ class SimpleOptions:
 
     def shared(self) -> PushOptions:
         """The options that this consumer has in common with a push consumer."""
-        return PushOptions(consume_from=self.consume_from, pull_delay_after_error=self.pull_delay_after_error)
+        return PushOptions(
+            consume_from=self.consume_from,
+            filter_hooks=self.filter_hooks,
+            pull_delay_after_error=self.pull_delay_after_error,
+        )
 
 
 class SimpleSettings(ClientSettings, total=False):
@@ -53,6 +62,7 @@ class SimpleSettings(ClientSettings, total=False):
     invisible_duration: float
     orderly: bool
     poll_time: float
+    filter_hooks: Sequence[FilterMessageHook]
     pull_delay_after_error: float
 
 
