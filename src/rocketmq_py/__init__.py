@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         OffsetIllegal as OffsetIllegal,
         RequestTimeout as RequestTimeout,
         RocketMQError as RocketMQError,
+        TooManySends as TooManySends,
     )
     from rocketmq_py.model import (
         ConsumeFromWhere as ConsumeFromWhere,
@@ -98,6 +99,7 @@ __all__ = [
     "SendStatus",
     "SimpleConsumer",
     "TlsOptions",
+    "TooManySends",
     "TransactionListener",
     "TransactionProducer",
     "TransactionSendResult",
@@ -123,6 +125,7 @@ _HOMES = {
     "errors": (
         "BrokerError", "ClosedError", "ConfigError", "ForkedError", "InvalidReceipt", "MessageIllegal", "NetworkError",
         "NoRouteError", "NotAssigned", "OffsetIllegal", "RequestTimeout", "RocketMQError",
+        "TooManySends",
     ),
     "model": (
         "ConsumeFromWhere", "ConsumeResult", "Message", "MessageExt", "MessageModel", "MessageQueue", "OrderlyResult",

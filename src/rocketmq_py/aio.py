@@ -30,6 +30,7 @@ from rocketmq_py.errors import (
     OffsetIllegal,
     RequestTimeout,
     RocketMQError,
+    TooManySends,
 )
 from rocketmq_py.model import (
     ConsumeFromWhere,
@@ -90,6 +91,7 @@ __all__ = [
     "SendStatus",
     "SimpleConsumer",
     "TlsOptions",
+    "TooManySends",
     "TransactionListener",
     "TransactionProducer",
     "TransactionSendResult",
