@@ -403,7 +403,9 @@ async def test_a_question_for_a_group_without_a_producer(cluster, topic, group, 
         for peer in list(peers):
             for body in (b"junk", plain):
                 cluster._portal.call(peer.send, Command(RequestCode.CHECK_TRANSACTION_STATE, ext=ext, body=body))
-        await eventually(lambda: "cannot be decoded" in caplog.text and "has no transaction producer here" in caplog.text)
+        await eventually(
+            lambda: "cannot be decoded" in caplog.text and "has no transaction producer here" in caplog.text
+        )
 
 
 # -- crashes
