@@ -52,6 +52,7 @@ from rocketmq_py.broker.pop.slave import SlaveReviveLog
 from rocketmq_py.broker.pull.pull import PullService
 from rocketmq_py.broker.pull.pull_request_hold import PullRequestHoldService
 from rocketmq_py.broker.pull.slave_pull import SlavePullService
+from rocketmq_py.broker.record_permissions import RecordPermissions
 from rocketmq_py.broker.runtime_info import RuntimeInfo
 from rocketmq_py.broker.send.ack_waiter import ACK_WAIT, AckWaiter, WaitingSends
 from rocketmq_py.broker.send.message_properties import PropertyWriter
@@ -76,6 +77,8 @@ from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.pop_checkpoint import revive_topic
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.server import Hold, Peer, Responder, Router
+from rocketmq_py.server.sliced_work import SlicedWork
+from rocketmq_py.server.tls import TlsSettings
 from rocketmq_py.store import Arrival, FileSystem, MessageStore, OsFileSystem, StoreConfig
 from rocketmq_py.store.config.config_files import ConfigFile
 from rocketmq_py.store.config.config_journal import JournaledFile
@@ -94,6 +97,8 @@ class Services:
     :param call_soon: runs a callback in the next turn of the event loop.
     :param new_rpc_client: creates a client for requests to other servers.
     :param fs: the file system.
+    :param tls: TLS settings, for replication.
+    :param store_ip: the address that stored messages hold; ``brokerIP1`` by default, which may be a name.
     """
 
     def __init__(
@@ -105,6 +110,9 @@ class Services:
         call_soon: CallSoon,
         new_rpc_client: Callable[[], RpcClient] = RpcClient,
         fs: FileSystem | None = None,
+        tls: TlsSettings | None = None,
+        *,
+        store_ip: str | None = None,
     ) -> None:
         self._config = config
         self._fs = fs or OsFileSystem()
@@ -112,8 +120,9 @@ class Services:
         self._store_config = store_config
         self._clock = clock
         self._call_soon = call_soon
+        self.slices = SlicedWork(call_soon)
         self.address = f"[{config.broker_ip1}]:{port}" if ":" in config.broker_ip1 else f"{config.broker_ip1}:{port}"
-        self._store_host = pack_host(config.broker_ip1, port)
+        self._store_host = pack_host(store_ip or config.broker_ip1, port)
         self.store = MessageStore(
             config.store_root, store_config, store_host=self._store_host, fs=self._fs, clock=clock,
             is_batched=self._has_batch_queues, is_slave=config.is_slave,
@@ -121,7 +130,8 @@ class Services:
         self.saver = ConfigFileSaver()
         self.settings = LiveSettings(config, store_config, port, clock)
         self.role = Role(config, port)
-        self.replication = Replication(config, self.store, self.role, self.address, clock)
+        self.replication = Replication(config, self.store, self.role, self.address, clock, tls)
+        self.record_permissions = RecordPermissions(self.store, config.broker_cluster_name)
         self._make_tables()
         self._make_timers()
         self._make_send_path()
@@ -149,7 +159,7 @@ class Services:
         keep_ms = config.filter_data_clean_time_span
         self.filters = ConsumerFilters(self._file("consumerFilter.json"), keep_ms, clock, save)
         self.modes = RequestModes(self._file("messageRequestMode.json"), config, self.topics, self.groups)
-        self.clients = Clients(config, self.topics, self.groups, self.filters, clock)
+        self.clients = Clients(config, self.topics, self.groups, self.filters, clock, self.slices)
         self.locks = LockTable()
         self.stats = Stats(clock(), config.broker_cluster_name, self.topics.is_system)
         self.registration = Registration(config, self.topics, self._new_rpc_client(), self.address, self.role)
@@ -190,7 +200,7 @@ class Services:
             config, store, self.topics, self.groups, self.offsets, self.clients, self.filters, self.stats, self._clock
         )
         self.pull_request_hold = PullRequestHoldService(
-            self.pull_service, store, self._call_soon, lambda: config.pull_thread_pool_queue_capacity
+            self.pull_service, store, self.slices, lambda: config.pull_thread_pool_queue_capacity
         )
 
     def _make_transactions(self) -> None:
@@ -331,12 +341,13 @@ class Services:
         """Answer requests on hold that timed out, and sample the counters; called several times a second."""
         now = self._clock()
         self.pull_request_hold.expire(now)
+        self.clients.tick(now)
         self.pop.tick(now, revives=not self.role.is_slave)
         self.stats.tick(now)
 
     def sweep(self) -> None:
         """Wake pulls that missed an arrival; called every few seconds."""
-        self.pull_request_hold.sweep(self._clock())
+        self.pull_request_hold.sweep()
 
     def close(self) -> None:
         """Write everything to disk and close the store."""
@@ -391,7 +402,7 @@ class Services:
 
     def _settings_changed(self, keys: frozenset[str]) -> None:
         """Apply changed settings; another permission is registered at the name servers at once."""
-        self.store.take_limits()
+        self.store.reload_limits()
         self.sender.apply_settings()
         if "brokerPermission" in keys:
             self.topics.announce_all()

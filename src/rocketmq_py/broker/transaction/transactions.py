@@ -20,6 +20,7 @@ from rocketmq_py.broker.transaction.half_batches import real_batch
 from rocketmq_py.broker.transaction.half_messages import QUEUE, CachedHalfMessage, HalfMessageCache
 from rocketmq_py.broker.transaction.recovery import committed
 from rocketmq_py.core.paths import component_fault
+from rocketmq_py.core.queue_limits import parse_queue_id
 from rocketmq_py.core.transaction.check import is_too_late
 from rocketmq_py.core.transaction.table import COMMIT, OPEN, ROLLBACK, UNKNOWN, OpProgress, TransactionTable, run_length
 from rocketmq_py.errors import BrokerError, ConfigError, CorruptRecord, RocketMQError, StoreError
@@ -61,10 +62,10 @@ def _as_sent(half: StoredRecord) -> NewRecord:
     """
     properties = decode_properties(half.properties)
     topic = properties.pop(Property.REAL_TOPIC, names.HALF_TOPIC)
-    queue_id = properties.pop(Property.REAL_QUEUE_ID, "0")
+    queue_id = parse_queue_id(properties.pop(Property.REAL_QUEUE_ID, None)) or 0
     properties.pop(Property.TRANSACTION_PREPARED_OFFSET, None)
     properties[Property.TRANSACTION_PREPARED] = "true"
-    record = copy_of(half, properties, topic, int(queue_id))
+    record = copy_of(half, properties, topic, queue_id)
     record.sys_flag |= TRANSACTION_PREPARED
     return record
 
@@ -184,7 +185,7 @@ class Transactions:
             except Exception:  # noqa: BLE001 - one request that fails must not affect the others
                 _log.exception("ending transaction %s for %s failed", header.msg_id, address)
         try:
-            self._store.settle()
+            self._store.commit_pending()
         except StoreError as e:
             _log.warning("%d transactions have ended but are not in the log yet: %s", len(waiting), e)
 
@@ -251,7 +252,7 @@ class Transactions:
         count, outcome = len(places), header.commit_or_rollback
         if self._config.is_slave or outcome not in (COMMIT, ROLLBACK) or not self.table.are_open(offset, count):
             return False
-        known = (self._store.place(names.HALF_TOPIC, QUEUE, at) for at in (offset, offset + count - 1))
+        known = (self._store.physical_offset(names.HALF_TOPIC, QUEUE, at) for at in (offset, offset + count - 1))
         if [*known] != [places[0], places[-1]]:
             return False
         raw = self._store.log_view(places.start, count * places.step)
@@ -260,7 +261,7 @@ class Transactions:
             return False
         if outcome == COMMIT:
             try:
-                self._store.append_alike(real)
+                self._store.append_uniform(real)
             except RocketMQError as e:
                 _log.info("ending %d half messages from %d on one by one: %s", count, offset, e)
                 return False
@@ -276,7 +277,7 @@ class Transactions:
         known = self.table.outcome(place)
         if known == OPEN or not self.table.may_be_forgotten(place):
             return known
-        self._store.settle()  # the index must include what ended in the same read
+        self._store.commit_pending()  # the index must include what ended in the same read
         if self._is_given_up(self._half(header)):
             self.table.recall(place)
         return self.table.outcome(place)
@@ -326,10 +327,10 @@ class Transactions:
 
     def _place(self, half: int) -> int | None:
         """The position in the log of the half message at an offset of the half topic."""
-        place = self._store.place(names.HALF_TOPIC, QUEUE, half)
+        place = self._store.physical_offset(names.HALF_TOPIC, QUEUE, half)
         if place is None:  # it may have been stored in the same read
-            self._store.settle()
-            place = self._store.place(names.HALF_TOPIC, QUEUE, half)
+            self._store.commit_pending()
+            place = self._store.physical_offset(names.HALF_TOPIC, QUEUE, half)
             if place is None and half >= self._store.queue_range(names.HALF_TOPIC, QUEUE)[1]:
                 raise _refusal("The half message is not on disk yet (SYNC_FLUSH): wait for the answer to its send")
         return place
@@ -366,10 +367,11 @@ class Transactions:
     def _real(self, half: StoredRecord) -> NewRecord:
         """The real message: topic, queue and flags restored, all other properties unchanged."""
         properties = decode_properties(half.properties)
-        topic, queue_id = properties.pop(Property.REAL_TOPIC, None), properties.pop(Property.REAL_QUEUE_ID, "")
-        if not topic or not queue_id.isdecimal() or component_fault(topic) is not None:
+        topic = properties.pop(Property.REAL_TOPIC, None)
+        queue_id = parse_queue_id(properties.pop(Property.REAL_QUEUE_ID, None))
+        if not topic or queue_id is None or component_fault(topic) is not None:
             raise _refusal(f"The half message at {half.head.physical_offset} does not name its real topic and queue")
-        record = copy_of(half, properties, topic, int(queue_id))
+        record = copy_of(half, properties, topic, queue_id)
         record.sys_flag = record.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT
         record.prepared_transaction_offset = half.head.physical_offset
         self._redirect(record, properties)
