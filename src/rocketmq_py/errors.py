@@ -1,8 +1,7 @@
-"""Every error this package raises, as one tree.
+"""The errors of this package, as one tree.
 
-Knows how to say who failed, where, and what to try. Refuses to know sockets, files and retry policies: a caller decides
-with the class attributes ``retryable`` (the same call may succeed later or elsewhere) and ``refresh_route`` (the route
-of the topic may be out of date).
+The class attributes help callers to decide: ``retryable`` (the same call may succeed later or elsewhere) and
+``refresh_route`` (the route of the topic may be out of date).
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ class RocketMQError(Exception):
 
 
 class ConfigError(RocketMQError, ValueError):
-    """An option, a name or a combination of options that can never work."""
+    """An invalid option, name or combination of options."""
 
 
 class NameIllegal(ConfigError):
-    """A name that cannot be that of one file or folder: it would lead out of the folder it belongs into."""
+    """A name that cannot be that of one file or folder, because it would leave its parent folder."""
 
 
 class SqlIllegal(ConfigError):
     """An SQL92 expression that no broker accepts.
 
-    ``expression`` is the whole text, ``position`` the 0-based place in it, ``reason`` what is expected or known there.
+    ``expression`` is the whole text, ``position`` the 0-based position of the error, ``reason`` what is expected there.
     """
 
     def __init__(self, expression: str, position: int, reason: str) -> None:
@@ -44,12 +43,12 @@ class SqlIllegal(ConfigError):
 
 
 def shortened(text: str, most: int = 100) -> str:
-    """A text for a message or a log line: its begin and dots, where it has more than ``most`` characters."""
+    """Return a text for a message or log line, cut after ``most`` characters."""
     return text if len(text) <= most else f"{text[:most]}..."
 
 
 def _around(text: str, position: int, room: int = 60) -> str:
-    """What stands near a position, with dots for what is left out."""
+    """Return the text near a position, with dots for what is left out."""
     start, end = max(0, position - room), position + room
     return ("..." if start else "") + text[start:end] + ("..." if end < len(text) else "")
 
@@ -63,11 +62,11 @@ class ForkedError(ClosedError):
 
 
 class NotAssigned(RocketMQError, ValueError):
-    """The message queue is not this consumer's: never assigned, or another member of its group has it now."""
+    """The message queue is not assigned to this consumer."""
 
 
 class OffsetIllegal(RocketMQError, ValueError):
-    """An offset outside of what the message queue holds."""
+    """An offset outside the message queue's range."""
 
 
 # -- protocol
@@ -78,7 +77,7 @@ class ProtocolError(RocketMQError):
 
 
 class CorruptFrame(ProtocolError):
-    """A frame that cannot be decoded; the connection it came from is of no further use."""
+    """A frame that cannot be decoded; its connection must be closed."""
 
 
 class CorruptRecord(ProtocolError):
@@ -86,11 +85,11 @@ class CorruptRecord(ProtocolError):
 
 
 class BadHeader(ProtocolError):
-    """A well-formed frame whose header lacks a required field or holds a value of the wrong kind."""
+    """A well-formed frame whose header or body lacks a required field or has a value of the wrong type."""
 
 
 class MessageIllegal(ProtocolError):
-    """A message that no broker would accept: refused before it reaches the wire or the store."""
+    """A message that no broker would accept; it is refused before it is sent or stored."""
 
 
 # -- network
@@ -108,15 +107,21 @@ class ConnectError(NetworkError):
 
 
 class ConnectionLost(NetworkError):
-    """The connection broke while an answer was awaited; the request may or may not have been carried out."""
+    """The connection broke before the response arrived; the request may or may not have been executed."""
 
 
 class RequestTimeout(NetworkError, TimeoutError):
-    """No answer in time; the request may or may not have been carried out."""
+    """No response in time; the request may or may not have been executed."""
+
+
+class TooManySends(RocketMQError):
+    """A producer has as many sends in progress as it may have (``when_full="raise"``); send again later."""
+
+    retryable = True
 
 
 class NoRouteError(RocketMQError):
-    """No name server knows a queue of the topic that could serve the call."""
+    """No name server has a route with a queue that could serve the call."""
 
     retryable = True
     refresh_route = True
@@ -128,7 +133,7 @@ class NoRouteError(RocketMQError):
 class BrokerError(RocketMQError):
     """A broker or name server answered with a code other than success.
 
-    ``code`` is the response code, ``remark`` the peer's own words, ``address`` who said it.
+    ``code`` is the response code, ``remark`` the server's text, ``address`` the server's address.
     Use :meth:`of` to build the most specific subclass.
     """
 
@@ -151,26 +156,26 @@ class BrokerError(RocketMQError):
 
     @staticmethod
     def of(code: int, remark: str | None, address: str | None = None) -> BrokerError:
-        """The error of the class registered for ``code``."""
+        """Return an error of the class registered for ``code``."""
         return BrokerError._by_code.get(code, BrokerError)(code, remark, address)
 
 
 class SystemError_(BrokerError):  # noqa: N801  (the name is a builtin, and the protocol's)
-    """The peer failed inside (1)."""
+    """An internal error of the server (1)."""
 
     codes = (1,)
     retryable = True
 
 
 class SystemBusy(BrokerError):
-    """The peer is overloaded or refuses this kind of request for now (2, 215)."""
+    """The server is overloaded or refuses this kind of request for now (2, 215)."""
 
     codes = (2, 215)
     retryable = True
 
 
 class RequestNotSupported(BrokerError):
-    """The peer does not know the request code (3)."""
+    """The server does not support the request code (3)."""
 
     codes = (3,)
 
@@ -182,13 +187,13 @@ class FlushTimeout(BrokerError):
 
 
 class MessageRefused(BrokerError):
-    """The peer finds the message or a parameter illegal (13, 29)."""
+    """The server finds the message or a parameter illegal (13, 29)."""
 
     codes = (13, 29)
 
 
 class ServiceNotAvailable(BrokerError):
-    """The store of the peer is not writable, or the peer is shutting down (14, 1500)."""
+    """The server's store is not writable, or the server is shutting down (14, 1500)."""
 
     codes = (14, 1500)
     retryable = True
@@ -196,13 +201,13 @@ class ServiceNotAvailable(BrokerError):
 
 
 class PermissionDenied(BrokerError):
-    """The peer forbids it: access control, or the permission of broker, topic or group (16)."""
+    """Access control or the permission of broker, topic or group forbids the request (16)."""
 
     codes = (16,)
 
 
 class TopicNotExist(BrokerError):
-    """The peer has no such topic (17)."""
+    """The topic does not exist on the server (17)."""
 
     codes = (17,)
     retryable = True
@@ -210,7 +215,7 @@ class TopicNotExist(BrokerError):
 
 
 class OffsetMoved(BrokerError):
-    """The offset asked for lies outside the queue (21)."""
+    """The requested offset lies outside the queue (21)."""
 
     codes = (21,)
 
@@ -229,16 +234,16 @@ class SubscriptionError(BrokerError):
 
 
 class GroupNotExist(BrokerError):
-    """The peer has no such consumer group (26)."""
+    """The consumer group does not exist on the server (26)."""
 
     codes = (26,)
 
 
 class InvalidReceipt(BrokerError):
-    """The receipt of a popped message is good for nothing any more: its invisible time is over, or it was acked or
-    extended before (208). The message is, or will be, delivered again unless it was acked.
+    """The receipt of a popped message is no longer valid: its invisible time is over, or it was acked or extended
+    before (208). The message is, or will be, delivered again unless it was acked.
 
-    ``messages`` are those whose receipts are meant; what else was in the same call has been done.
+    ``messages`` are those with invalid receipts; the rest of the same call was done.
     """
 
     codes = (208,)
@@ -255,22 +260,22 @@ class ConsumerNotOnline(BrokerError):
 
 
 class StoreError(RocketMQError):
-    """The message store cannot do what was asked."""
+    """The message store cannot do what was requested."""
 
 
 class StoreLocked(StoreError):
-    """Another process holds the store directory."""
+    """Another process has locked the store directory."""
 
 
 class StoreCorrupt(StoreError):
-    """Files of the store contradict each other or the configuration beyond what recovery may cut."""
+    """Files of the store contradict each other or the configuration, and recovery cannot repair them."""
 
 
 class ReplicaRefused(StoreError):
-    """What a master sends does not go on where the log of this slave ends, or cannot be part of it."""
+    """Data of a master that does not continue this slave's log, or cannot be part of a log."""
 
 
 class StoreNotWritable(StoreError):
-    """The store refuses writes: disk full, an IO error, or closing."""
+    """The store refuses writes: disk full, IO error, or closing."""
 
     retryable = True

@@ -1,7 +1,4 @@
-"""What users hold in their hands: messages, queues, results and the names of choices.
-
-Knows names and meaning. Refuses to know bytes (``wire``) and how messages travel (``client``).
-"""
+"""Public data types: messages, queues, results and enumerations."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from rocketmq_py.properties import Property as Property, decode_properties  # no
 
 
 class MessageModel(enum.Enum):
-    """Who of a consumer group receives a message: one member, or every member."""
+    """Which members of a consumer group receive a message: one, or all."""
 
     CLUSTERING = "CLUSTERING"
     BROADCASTING = "BROADCASTING"
@@ -30,7 +27,7 @@ class ConsumeFromWhere(enum.Enum):
 
 
 class SendStatus(enum.Enum):
-    """What a broker did with an accepted message; each of them means it is stored."""
+    """Result of a send. With each of these the message is stored."""
 
     SEND_OK = 0
     FLUSH_DISK_TIMEOUT = 10
@@ -39,18 +36,18 @@ class SendStatus(enum.Enum):
 
 
 class ConsumeResult(enum.Enum):
-    """What a listener of a concurrent consumer says about a batch."""
+    """Result of a listener of a concurrent consumer, for a batch."""
 
     SUCCESS = "CONSUME_SUCCESS"
     RECONSUME_LATER = "RECONSUME_LATER"
 
 
 class OrderlyResult(enum.Enum):
-    """What a listener of an orderly consumer says about a batch.
+    """Result of a listener of an orderly consumer, for a batch.
 
-    ``SUSPEND``: consume it again after a moment, and nothing else of its queue before. ``COMMIT`` and ``ROLLBACK``
-    mean what they say when the listener has switched ``auto_commit`` off: everything since the last commit is done, or
-    is consumed again. With ``auto_commit`` they mean ``SUCCESS``.
+    ``SUSPEND``: consume the batch again after a pause, before any other message of its queue. ``COMMIT`` and
+    ``ROLLBACK`` apply when the listener has switched ``auto_commit`` off: everything since the last commit is
+    committed, or is consumed again. With ``auto_commit`` they mean ``SUCCESS``.
     """
 
     SUCCESS = "SUCCESS"
@@ -60,9 +57,9 @@ class OrderlyResult(enum.Enum):
 
 
 class TransactionState(enum.Enum):
-    """How a local transaction ended, as far as one knows.
+    """Outcome of a local transaction.
 
-    ``UNKNOWN``: the broker is to ask later.
+    ``UNKNOWN``: the broker asks again later.
     """
 
     COMMIT = "COMMIT_MESSAGE"
@@ -71,7 +68,7 @@ class TransactionState(enum.Enum):
 
 
 class MessageQueue(NamedTuple):
-    """One queue of a topic on one broker; sorts as Java's does: topic, broker, queue id."""
+    """One queue of a topic on one broker; sorts as in Java: topic, broker, queue id."""
 
     topic: str
     broker_name: str
@@ -82,12 +79,12 @@ class MessageQueue(NamedTuple):
 
 
 class SendResult(NamedTuple):
-    """Where a sent message was stored.
+    """Result of a send: where the message was stored.
 
-    ``msg_id`` is the client-made unique key (a comma list for a batch), ``offset_msg_id`` the broker's id that encodes
-    store address and commit log offset, ``queue_offset`` the position in ``queue`` (of the first message of a batch).
-    Of a message that waits for its time, ``recall_handle`` is what :meth:`~rocketmq_py.Producer.recall` takes.
-    ``trace_on`` tells whether the broker wants messages traced.
+    ``msg_id`` is the client-made unique key (a comma list for a batch), ``offset_msg_id`` the broker's id, which
+    encodes store address and commit log offset, ``queue_offset`` the position in ``queue`` (of the first message of a
+    batch). ``recall_handle``, set for delayed messages, is the argument of :meth:`~rocketmq_py.Producer.recall`.
+    ``trace_on`` is True if the broker has message traces switched on.
     """
 
     status: SendStatus
@@ -102,10 +99,11 @@ class SendResult(NamedTuple):
 
 
 class TransactionSendResult(NamedTuple):
-    """What came of a message sent in a transaction.
+    """Result of a message sent in a transaction.
 
-    ``half`` tells where its half message was stored (``queue`` is the queue it is for), ``state`` what the broker was
-    told, ``failure`` what kept the local transaction from saying more, or the broker from being told: it will ask.
+    ``half`` is where its half message was stored (``queue`` is the queue of the final message), ``state`` the outcome
+    reported to the broker, ``failure`` the error that made the outcome unknown or kept it from the broker, which will
+    ask.
     """
 
     half: SendResult
@@ -114,7 +112,7 @@ class TransactionSendResult(NamedTuple):
 
     @property
     def transaction_id(self) -> str:
-        """The id of the transaction, which is the unique key of the message."""
+        """Id of the transaction: the unique key of the message."""
         return self.half.transaction_id or self.half.msg_id
 
 
@@ -126,15 +124,15 @@ def _join_keys(keys: str | Iterable[str]) -> str:
 
 
 _SECONDS_OF_OUR_TIME = range(10**9, 10**11)
-"""As milliseconds these are days of 1970 to 1973, as seconds the years 2001 to 5138: what is meant is clear."""
+"""As milliseconds these are days of 1970 to 1973, as seconds the years 2001 to 5138: the caller passed seconds."""
 
 
 def _timed(
     delay_level: int, delay: float | datetime.timedelta | None, deliver_at: datetime.datetime | int | None
 ) -> dict[str, str]:
-    """The property that asks a broker for a delivery time.
+    """Return the property that requests a delivery time.
 
-    :raises ConfigError: there are several, or one is no time.
+    :raises ConfigError: several options are given, or one is not a time.
     """
     if delay_level or (delay is not None and deliver_at is not None):
         raise ConfigError("give one of delay_level, delay and deliver_at: a message is delivered once")
@@ -155,19 +153,19 @@ def _timed(
 class Message:
     """A message to send.
 
-    :param topic: the topic it goes to.
+    :param topic: its topic.
     :param body: its content; ``str`` is encoded as UTF-8.
     :param tags: one tag, for cheap filtering on the broker.
-    :param keys: one key, several separated by spaces, or an iterable; indexed by the broker for look-up.
+    :param keys: one key, several separated by spaces, or an iterable; indexed by the broker for queries.
     :param sharding_key: messages with the same key go to the same queue when sent in order.
-    :param delay_level: 1-18, one of the broker's fixed delays (1 s ... 2 h); 0 delivers at once.
-    :param delay: seconds, or a timedelta, after which it is delivered, counted by the broker, to the millisecond.
-    :param deliver_at: when it is delivered: a datetime (one without a time zone is local time) or milliseconds since
-        the epoch. Brokers deliver at once what is over, and refuse what is further away than they allow (3 days).
+    :param delay_level: 1-18, one of the broker's fixed delays (1 s ... 2 h); 0 delivers immediately.
+    :param delay: delay of the delivery in seconds or as a timedelta, counted by the broker, to the millisecond.
+    :param deliver_at: time of delivery: a datetime (local time if it has no time zone) or milliseconds since the epoch.
+        A past time is delivered immediately; brokers refuse times beyond their limit (3 days).
     :param flag: 32 bits for the application.
     :param wait_store_ok: wait for flush and replication as the broker is configured (default True).
     :param properties: further properties; names of :class:`Property` are reserved.
-    :raises ConfigError: more than one of ``delay_level``, ``delay`` and ``deliver_at``, or one that is no time.
+    :raises ConfigError: more than one of ``delay_level``, ``delay`` and ``deliver_at``, or one of them is invalid.
     """
 
     __slots__ = ("body", "flag", "properties", "topic", "transaction_id")
@@ -238,7 +236,7 @@ class Message:
 
     @property
     def msg_id(self) -> str | None:
-        """The unique key, once the producer has set it."""
+        """Unique key; None until the producer has set it."""
         return self.properties.get("UNIQ_KEY")
 
     def __repr__(self) -> str:
@@ -271,7 +269,7 @@ class RecordHead(NamedTuple):
 class MessageExt:
     """A message as a consumer receives it.
 
-    ``body`` is already decompressed; properties are decoded when first looked at. ``queue_offset`` is the position in
+    ``body`` is decompressed; properties are decoded on first access. ``queue_offset`` is the position in
     the queue, ``commit_log_offset`` the position in the broker's log, timestamps are milliseconds since the epoch.
     """
 
@@ -299,7 +297,7 @@ class MessageExt:
 
     @property
     def properties(self) -> dict[str, str]:
-        """System and user properties; the dictionary is this message's own."""
+        """System and user properties, as a dictionary of this message alone."""
         props = self._properties
         if props is None:
             props = self._properties = decode_properties(self._raw_properties)
@@ -308,7 +306,7 @@ class MessageExt:
         return props
 
     def add_properties(self, extra: Mapping[str, str]) -> None:
-        """Adds what a client learns on receipt; before the properties are first looked at it costs no decoding."""
+        """Add properties that a client sets on receipt; does not decode the stored ones."""
         if self._properties is not None:
             self._properties.update(extra)
         else:
@@ -337,12 +335,12 @@ class MessageExt:
 
     @property
     def msg_id(self) -> str:
-        """The unique key the producer gave it, or the broker's id when there is none."""
+        """Unique key set by the producer, or the broker's id if there is none."""
         return self.properties.get("UNIQ_KEY") or self.offset_msg_id
 
     @property
     def offset_msg_id(self) -> str:
-        """Store address and commit log offset in hexadecimal, as the broker's queries take it."""
+        """Store address and commit log offset in hexadecimal, for queries to the broker."""
         store_host: bytes = self._head[11]
         return f"{store_host.hex()}{self._head[6] & 0xFFFFFFFFFFFFFFFF:016x}".upper()
 
@@ -399,7 +397,7 @@ class MessageExt:
 
 
 class PullStatus(enum.Enum):
-    """How a pull ended."""
+    """Outcome of a pull."""
 
     FOUND = "FOUND"
     NO_NEW_MSG = "NO_NEW_MSG"
@@ -408,7 +406,7 @@ class PullStatus(enum.Enum):
 
 
 class PullResult(NamedTuple):
-    """What a pull found. ``next_offset`` is where the next one goes on, whatever the status; ``min_offset`` and
+    """Result of a pull. ``next_offset`` is the offset of the next pull, whatever the status; ``min_offset`` and
     ``max_offset`` are the bounds of the queue.
     """
 
@@ -420,7 +418,7 @@ class PullResult(NamedTuple):
 
 
 def unpack_host(packed: bytes) -> str:
-    """``ip:port`` of a packed IPv4 (8 bytes) or IPv6 (20 bytes) address."""
+    """Return ``ip:port`` of a packed IPv4 (8 bytes) or IPv6 (20 bytes) address."""
     port = int.from_bytes(packed[-4:], "big")
     if len(packed) == 8:
         return f"{packed[0]}.{packed[1]}.{packed[2]}.{packed[3]}:{port}"

@@ -1,7 +1,4 @@
-"""Message properties: their well-known names and the text they are stored as.
-
-Knows strings. Refuses to know what a property makes a broker or a client do.
-"""
+"""Message properties: well-known names, and the text form in which they are stored."""
 
 from __future__ import annotations
 
@@ -62,10 +59,10 @@ class Property:
 
 
 def decode_properties(raw: bytes) -> dict[str, str]:
-    """Properties of their stored form ``name \\x01 value \\x02 ...``.
+    r"""Decode the stored form of properties: ``name \x01 value \x02 ...``.
 
-    As Java's MessageDecoder.string2messageProperties: the last separator may be missing; an entry shorter than three
-    characters, without a name or without a value is dropped.
+    As in Java's MessageDecoder.string2messageProperties, the last separator may be missing; an entry without a name or
+    without a value is dropped.
     """
     props: dict[str, str] = {}
     for entry in raw.decode("utf-8", "replace").split("\x02"):
@@ -76,5 +73,5 @@ def decode_properties(raw: bytes) -> dict[str, str]:
 
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
-    """The stored form of properties, with a separator after the last one as 5.x writes it."""
+    """Encode properties in their stored form, with a separator after the last one, as 5.x does."""
     return "".join([f"{name}\x01{value}\x02" for name, value in properties.items()]).encode()

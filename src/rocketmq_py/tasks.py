@@ -1,7 +1,4 @@
-"""What runs beside everything else until its owner ends.
-
-Knows asyncio tasks. Refuses to know what they do.
-"""
+"""Background tasks that run until their owner stops them."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Background:
-    """Coroutines an owner has started: it ends them, and one that fails is told of at once."""
+    """Background coroutines of one owner; a failure is logged immediately."""
 
     __slots__ = ("_tasks",)
 
@@ -25,37 +22,37 @@ class Background:
 
     @property
     def runs(self) -> bool:
-        """Whether any of them has not ended."""
+        """True if any task has not ended."""
         return bool(self._tasks)
 
     def start(self, *work: Coroutine[Any, Any, None]) -> None:
-        """Run coroutines, beside those that run already."""
+        """Start coroutines as tasks."""
         for one in work:
             task = asyncio.get_running_loop().create_task(one)
             self._tasks.add(task)
             task.add_done_callback(self._ended)
 
     def replace(self, *work: Work) -> None:
-        """Have all of them end, and others begin once they have."""
+        """Cancel all tasks, and start others after they have ended."""
         before = tuple(self._tasks)
         self.cancel()
         self.start(*(_after(before, one) for one in work))
 
     def cancel(self) -> None:
-        """Have all of them end, without waiting for it."""
+        """Cancel all tasks without waiting for them."""
         for task in self._tasks:
             task.cancel()
 
     async def stop(self) -> None:
-        """End all of them. Harmless when they have ended; more may be started then."""
+        """Cancel all tasks and wait for them. Others may be started afterwards."""
         tasks = tuple(self._tasks)
         self.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)  # faults are told of when they happen
+        await asyncio.gather(*tasks, return_exceptions=True)  # failures are logged when they happen
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (fault := task.exception()) is not None:
-            _log.error("%s has ended by a fault: %s", task.get_coro(), fault, exc_info=fault)
+            _log.error("%s failed: %s", task.get_coro(), fault, exc_info=fault)
 
 
 async def _after(before: Collection[asyncio.Task[None]], work: Work) -> None:

@@ -1,8 +1,4 @@
-"""TLS of an outgoing connection: what a program says about it, and the context that follows.
-
-Knows certificates and how OpenSSL's and the system's complaints are said in words. Refuses to know what travels over a
-connection.
-"""
+"""TLS of outgoing connections: options, SSL contexts, and error messages in plain words."""
 
 from __future__ import annotations
 
@@ -18,15 +14,14 @@ from rocketmq_py.errors import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsOptions:
-    """How servers are reached over TLS.
+    """TLS options of a client.
 
-    :param ca: PEM file of the authorities that are trusted; None trusts those of the system.
-    :param cert: PEM file of this side's certificate and its chain, for servers that ask for one.
-    :param key: PEM file of its private key; None when it is in ``cert``.
-    :param key_password: opens the private key.
-    :param verify: whether the server's certificate is checked; Java's clients do not unless told to
-        (tls.client.authServer).
-    :param check_hostname: whether it must be made out to the host or address that is connected to, too.
+    :param ca: PEM file of the trusted authorities; None trusts those of the system.
+    :param cert: PEM file of the client's certificate and its chain, for servers that require one.
+    :param key: PEM file of its private key; None if the key is in ``cert``.
+    :param key_password: password of the private key.
+    :param verify: verify the server's certificate; Java clients don't by default (tls.client.authServer).
+    :param check_hostname: also check that the certificate is for the host or address of the connection.
     """
 
     ca: str | os.PathLike[str] | None = None
@@ -37,12 +32,12 @@ class TlsOptions:
     check_hostname: bool = True
 
     def context(self) -> ssl.SSLContext:
-        """What :mod:`ssl` needs.
+        """Build the :class:`ssl.SSLContext`.
 
-        :raises ConfigError: a file is missing or is not what it should be.
+        :raises ConfigError: a file is missing or invalid.
         """
         if self.key is not None and self.cert is None:
-            raise ConfigError("a TLS key is of use with its certificate only: give cert, too")
+            raise ConfigError("a TLS key needs its certificate: give cert, too")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = self.verify and self.check_hostname
         context.verify_mode = ssl.CERT_REQUIRED if self.verify else ssl.CERT_NONE
@@ -56,13 +51,13 @@ class TlsOptions:
 
 
 Tls: TypeAlias = bool | TlsOptions | ssl.SSLContext | None
-"""True: the system's authorities are trusted. None and False: no TLS."""
+"""True trusts the system's authorities. None and False: no TLS."""
 
 
 def client_context(tls: Tls) -> ssl.SSLContext | None:
-    """The context of what a program said about TLS; None for none.
+    """Return the SSL context of a TLS option; None for no TLS.
 
-    :raises ConfigError: it cannot work.
+    :raises ConfigError: the option is invalid.
     """
     if isinstance(tls, ssl.SSLContext):
         return tls
@@ -76,7 +71,7 @@ def client_context(tls: Tls) -> ssl.SSLContext | None:
 def load_authorities(context: ssl.SSLContext, ca: str | os.PathLike[str]) -> None:
     """Trust the authorities of a PEM file.
 
-    :raises ConfigError: the file is missing or is not what it should be.
+    :raises ConfigError: the file is missing or invalid.
     """
     try:
         context.load_verify_locations(Path(ca).expanduser())
@@ -90,9 +85,9 @@ def load_certificate(
     key: str | os.PathLike[str] | None,
     password: str | None,
 ) -> None:
-    """Use a certificate and its private key.
+    """Load a certificate and its private key.
 
-    :raises ConfigError: a file is missing or is not what it should be, or they do not belong together.
+    :raises ConfigError: a file is missing or invalid, or the key does not match.
     """
     files = f"certificate {cert}" + (f" and key {key}" if key is not None else "")
     try:
@@ -115,20 +110,20 @@ def _file_fault(error: OSError) -> str:
 
 
 _ALERTS = {
-    "CERTIFICATE_REQUIRED": "the {} asks for a certificate of ours: give cert and key",
+    "CERTIFICATE_REQUIRED": "the {} requires a client certificate: give cert and key",
     "NOT_RETURN_A_CERTIFICATE": "the {} gave no certificate, and one is asked for",
     "ALERT_UNKNOWN_CA": "the {} does not trust our certificate's authority",
     "ALERT_BAD_CERTIFICATE": "the {} does not accept our certificate",
     "ALERT_CERTIFICATE_EXPIRED": "our certificate has expired",
-    "ALERT_HANDSHAKE_FAILURE": "the {} refuses the handshake; it may ask for a certificate of ours",
+    "ALERT_HANDSHAKE_FAILURE": "the {} refuses the handshake; it may require a client certificate",
     "WRONG_VERSION_NUMBER": "the {} does not speak TLS there",
 }
 
 
 def tls_fault(error: OSError, other: str = "server") -> str | None:
-    """What an error of TLS means, in words; None for an error of another kind.
+    """Describe a TLS error in words; None for other errors.
 
-    :param other: what the other end is to this one.
+    :param other: what to call the other end of the connection.
     """
     if isinstance(error, ssl.SSLCertVerificationError):
         said = error.verify_message.rstrip(".")
@@ -139,16 +134,16 @@ def tls_fault(error: OSError, other: str = "server") -> str | None:
         reason = (error.reason or str(error)).upper().replace(" ", "_")
         if "UNEXPECTED_EOF" in reason:
             hint = "; it may not speak TLS there" if other == "server" else ""
-            return f"TLS: the {other} ended the handshake without a word{hint}"
+            return f"TLS: the {other} ended the handshake without a reason{hint}"
         known = next((words for part, words in _ALERTS.items() if part in reason), None)
         return f"TLS: {known.format(other) if known else error.reason or error}"
     return None
 
 
 def connect_fault(error: OSError, other: str = "server") -> str:
-    """Why no connection could be made, in words: of TLS, of the look-up of a name, or of the system.
+    """Describe why a connection failed: TLS, name resolution, or the operating system.
 
-    :param other: what the other end is to this one.
+    :param other: what to call the other end of the connection.
     """
     tls = tls_fault(error, other)
     if tls is not None:
@@ -160,16 +155,16 @@ def connect_fault(error: OSError, other: str = "server") -> str:
     return str(error) or "no answer in time"
 
 
-def closed_without_a_word(why: object, *, over_tls: bool) -> str:
-    """Why a server may close a connection before its first answer: it speaks TLS, or another kind of it.
+def early_close_fault(why: object, *, over_tls: bool) -> str:
+    """Describe why a server may close a connection before its first response: it expects TLS, or a client certificate.
 
     :param why: how the connection ended.
-    :param over_tls: the connection spoke TLS.
+    :param over_tls: the connection used TLS.
     """
     if over_tls:
-        return f"{why} without a word; it may ask for a certificate of ours, or for another one"
-    return f"{why} without a word; does it ask for TLS (the option tls)?"
+        return f"{why} without a reason; it may require a client certificate, or another one"
+    return f"{why} without a reason; does it require TLS (the option tls)?"
 
 
 _UNTRUSTED = (18, 19, 20, 21)
-"""OpenSSL's codes for a chain that ends at an authority nobody named."""
+"""OpenSSL's codes for a chain whose root is not trusted."""

@@ -21,13 +21,13 @@ def test_what_is_told_stays_before_what_is_out(begin: int, steps: list[tuple[str
         known = [offset for offset, times in sorted(out.items()) if times]
         if step == "pop":
             offsets = [following + i for i in range(number % 7) if number >> i & 1 or i == 0]
-            places.take(PLACE, offsets, told)
+            places.add_popped(PLACE, offsets, told)
             out.update(offsets)
             following += number % 7
-            told = places.move(PLACE, following)
+            told = places.set_next_offset(PLACE, following)
         elif step == "again" and known:
             offset = known[number % len(known)]
-            places.take(PLACE, [offset], told)
+            places.add_popped(PLACE, [offset], told)
             out[offset] += 1
         elif step == "settle":
             offset = known[number % len(known)] if known else number
@@ -38,25 +38,25 @@ def test_what_is_told_stays_before_what_is_out(begin: int, steps: list[tuple[str
         left = [offset for offset, times in out.items() if times > 0]
         assert told == min([following, *left])
         assert len(places) == bool(left)
-        assert places.following(PLACE) == (following if left else None)
+        assert places.next_offset(PLACE) == (following if left else None)
 
 
 def test_what_was_told_before_is_not_taken_back() -> None:
     """Messages before it are accounted for by whoever gave them out; places are apart."""
     places = CommittableOffsets()
-    places.take(PLACE, [3, 4], 5)
+    places.add_popped(PLACE, [3, 4], 5)
     assert places.settle(PLACE, [3]) is None
-    places.take(PLACE, [4, 5, 6], 5)
+    places.add_popped(PLACE, [4, 5, 6], 5)
     assert places.settle(PLACE, [4, 9]) == 5
-    assert places.following(PLACE._replace(queue_id=1)) is None
-    assert places.move(PLACE._replace(queue_id=1), 7) == 7
+    assert places.next_offset(PLACE._replace(queue_id=1)) is None
+    assert places.set_next_offset(PLACE._replace(queue_id=1), 7) == 7
     places.forget(PLACE)
-    assert places.move(PLACE, 2) == 2
+    assert places.set_next_offset(PLACE, 2) == 2
 
 
 def test_all_places_are_forgotten() -> None:
     places = CommittableOffsets()
-    places.take(PLACE, [0], 0)
+    places.add_popped(PLACE, [0], 0)
     places.clear()
     assert not len(places)
     assert places.settle(PLACE, [0]) is None

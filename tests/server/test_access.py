@@ -195,7 +195,7 @@ def test_ordinary_users_do_not_make_super_users(guarded):
 def test_permissions_that_are_not_understood_change_nothing(guarded):
     add_user(guarded, "dora")
     for entry, complaint in (
-        (EntryInfo(resource="Queue:x", actions=["Pub"], decision="Allow"), "is no resource"),
+        (EntryInfo(resource="Queue:x", actions=["Pub"], decision="Allow"), "is not a resource"),
         (EntryInfo(resource="Topic:x", actions=["Fly"], decision="Allow"), "is no action"),
         (EntryInfo(resource="Topic:x", actions=[], decision="Allow"), "actions is empty"),
         (EntryInfo(resource="Topic:x", actions=["Pub"], decision="Maybe"), "decision is null or illegal"),
@@ -253,7 +253,7 @@ def test_the_permission_file_of_version_4_is_read_and_stays_what_it_is(tmp_path,
 def test_a_mistake_in_the_permission_file_is_told_with_file_and_line(tmp_path):
     file = tmp_path / "plain_acl.yml"
     file.write_text("accounts:\n- accessKey: anna\n  secretKey: s\n  admin: false\n\n  topicPerms:\n  - orders=WRITE\n")
-    with pytest.raises(ConfigError, match=r"plain_acl\.yml, line 7: 'WRITE' is no permission"):
+    with pytest.raises(ConfigError, match=r"plain_acl\.yml, line 7: 'WRITE' is not a permission"):
         AccessSettings.of({"aclEnable": "true", "rocketmq.acl.plain.file": str(file)})
 
 

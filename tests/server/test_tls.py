@@ -104,7 +104,7 @@ def test_servers_speak_tls_on_either_loop(factory, server, trusting):
 
 
 def test_a_plaintext_client_on_an_enforcing_port_is_told_what_may_be_wrong(enforcing, caplog):
-    refused(ConnectionLost, "does it ask for TLS", enforcing.namesrv)
+    refused(ConnectionLost, "does it require TLS", enforcing.namesrv)
     assert "does not speak TLS, which this port asks for" in caplog.text
 
 
@@ -150,12 +150,14 @@ def test_mutual_tls_asks_for_a_certificate(server, authority, tmp_path, caplog):
             assert p.send(Message("shop", b"hello")).status is SendStatus.SEND_OK
         refused(
             NetworkError,
-            "may ask for a certificate|asks for a certificate",
+            "may require a client certificate|requires a client certificate",
             cluster.namesrv,
             TlsOptions(ca=authority.ca),
         )
         unknown = TlsOptions(ca=authority.ca, cert=stranger.cert, key=stranger.key)
-        refused(NetworkError, "may ask for a certificate|does not trust our certificate", cluster.namesrv, unknown)
+        refused(
+            NetworkError, "may require a client certificate|does not trust our certificate", cluster.namesrv, unknown
+        )
         assert "the client gave no certificate, and one is asked for" in caplog.text
         assert "the client's certificate is not accepted" in caplog.text
 

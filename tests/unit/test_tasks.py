@@ -74,7 +74,7 @@ def test_a_fault_is_told_when_it_happens(caplog: pytest.LogCaptureFixture) -> No
             await asyncio.sleep(0)
         [record] = caplog.records
         assert "fails" in record.message
-        assert record.message.endswith("has ended by a fault: by nothing")
+        assert record.message.endswith("failed: by nothing")
         assert record.exc_info is not None
 
     asyncio.run(scenario())

@@ -1,7 +1,6 @@
-"""Configuration files of Apache RocketMQ: reading their lines, and judging keys and values against what Java knows.
+"""Apache RocketMQ's configuration files: parsing java.util.Properties, and checking keys and values.
 
-Knows the format of java.util.Properties, that a key's kind shows in its default, and which keys name places on disk.
-Refuses to know what else a key means.
+A key's type follows from its default.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from rocketmq_py.errors import ConfigError, shortened
 
 _BLANKS = " \t\f"
-"""What Java takes for blanks: a line may hold others, such as U+0085, as parts of a value."""
+"""What Java takes for blanks; others, such as U+0085, are part of a value."""
 _ENTRY = re.compile(r"((?:\\.|[^\\ \t\f=:])*)([ \t\f]*[=:][ \t\f]*|[ \t\f]+|$)(.*)", re.DOTALL)
 _LONGEST_KEY = 100
 _LINE_END = re.compile("\r\n|\r|\n")
@@ -31,13 +30,14 @@ PATH_KEYS = frozenset({
     "abortFile", "tls.config.file", "tls.server.keyPath", "tls.server.certPath", "tls.server.trustCertPath",
     "tls.client.keyPath", "tls.client.certPath", "tls.client.trustCertPath",
 })  # fmt: skip
-"""Keys that say where files are. Nobody may change them from afar (CVE-2023-33246, CVE-2023-37582): a server could be
-made to write files, or to read them, wherever it may."""
+"""Keys of file paths. Remote changes are refused (CVE-2023-33246, CVE-2023-37582): a server could be made to write or
+read arbitrary files.
+"""
 _KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
 
 def decode_text(data: bytes) -> tuple[str, str]:
-    """The text of a file and its encoding: UTF-8, or where it is none Latin-1, as Java reads all such files."""
+    """Return the text of a file and its encoding: UTF-8, else Latin-1, with which Java reads all such files."""
     try:
         return data.decode(), "utf-8"
     except UnicodeDecodeError:
@@ -45,16 +45,16 @@ def decode_text(data: bytes) -> tuple[str, str]:
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines of a file, as Java ends them: at a line feed, a carriage return or both, and nowhere else."""
+    """Split a file into lines as Java does: at a line feed, a carriage return or both, and nowhere else."""
     lines = _LINE_END.split(text)
     return lines if lines[-1] else lines[:-1]
 
 
 def read_properties(lines: Iterable[str], *, strict: bool = True) -> dict[str, str]:
-    """Keys and values of lines as java.util.Properties reads them: separators, comments, escapes, continued lines.
+    """Parse lines as java.util.Properties does: separators, comments, escapes, continued lines.
 
-    :param strict: a line that is a key alone is a mistake; otherwise it is a key with an empty value, as in Java.
-    :raises ConfigError: a line that is no setting.
+    :param strict: refuse a line without a separator; otherwise it is a key with an empty value, as in Java.
+    :raises ConfigError: a line is not a setting.
     """
     found: dict[str, str] = {}
     for number, line in _logical_lines(lines):
@@ -62,24 +62,24 @@ def read_properties(lines: Iterable[str], *, strict: bool = True) -> dict[str, s
         assert match is not None  # it matches everything but a last backslash alone, and a line that ends so goes on
         key, separator, value = match.groups()
         if strict and (not key or not separator.strip(_BLANKS)):
-            raise ConfigError(f"line {number}: {shortened(line)!r} is no setting: key=value is expected")
+            raise ConfigError(f"line {number}: {shortened(line)!r} is not a setting: key=value is expected")
         found[_unescape(key)] = _unescape(_without_blanks_behind(value))
     return found
 
 
 def _without_blanks_behind(text: str) -> str:
-    """A text without the blanks at its end, but for one behind a backslash, which is part of it."""
+    """Strip the blanks at the end of a text, except one after a backslash, which is part of the value."""
     trimmed = text.rstrip(_BLANKS)
     return text[: len(trimmed) + 1] if _goes_on(trimmed) else trimmed
 
 
 def _goes_on(line: str) -> bool:
-    """Whether a line ends in a backslash that is no part of it."""
+    """True if a line ends with a continuation backslash."""
     return (len(line) - len(line.rstrip("\\"))) % 2 == 1
 
 
 def _logical_lines(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers, continued ones joined, comments and empty ones left out."""
+    """Yield lines with their numbers, continued ones joined, without comments and empty lines."""
     begun, start = "", 0
     for number, raw in enumerate(lines, 1):
         line = raw.rstrip("\r\n").lstrip(_BLANKS)
@@ -96,7 +96,7 @@ def _logical_lines(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
 
 
 def _says_nothing(line: str) -> bool:
-    """Whether a line is empty or a comment."""
+    """True if a line is empty or a comment."""
     return line.lstrip(_BLANKS)[:1] in ("", "#", "!")
 
 
@@ -107,7 +107,7 @@ def _unescape(text: str) -> str:
 
 
 def write_properties(text: str, changes: Mapping[str, str]) -> str:
-    """The text of a properties file after some keys were given other values; all else in it stays as it is."""
+    """Return the text of a properties file with some keys changed and everything else preserved."""
     left = dict(changes)
     kept: list[str] = []
     lines = split_lines(text)
@@ -129,12 +129,14 @@ def write_properties(text: str, changes: Mapping[str, str]) -> str:
 
 
 def _line(key: str, value: str) -> str:
-    """A setting as one line, in ASCII as Java writes it: no character of it begins another line or another key."""
+    """Format a setting as one ASCII line, as Java does, with every character escaped that could start another line or
+    key.
+    """
     return f"{_IN_KEY.sub(_escaped, key)}={_IN_VALUE.sub(_escaped, value)}"
 
 
 def escape_controls(text: str) -> str:
-    """A key or value for a list of settings or a log: on one line, but else as it is."""
+    """Escape the control characters of a key or value, for one line of a list or log."""
     return _CONTROLS.sub(_escaped, text)
 
 
@@ -143,13 +145,13 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def _units(character: str) -> str:
-    """A character as escapes of its units in UTF-16."""
+    """Escape a character as its UTF-16 units."""
     data = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{int.from_bytes(data[at : at + 2], 'big'):04x}" for at in range(0, len(data), 2))
 
 
 def value_type(default: str) -> type:
-    """What a key holds, judged by its default: bool, int, float or str."""
+    """Return the type of a key, judged by its default: bool, int, float or str."""
     if default in ("true", "false"):
         return bool
     if re.fullmatch(r"-?(0|[1-9]\d*)", default):
@@ -158,7 +160,7 @@ def value_type(default: str) -> type:
 
 
 def value_fault(key: str, text: str, kind: type) -> str | None:
-    """What is wrong with a value, in words, or None."""
+    """Describe why a value is invalid, or None."""
     wrong = (
         (kind is bool and text.lower() not in ("true", "false"))
         or (kind is int and not re.fullmatch(r"[+-]?\d+", text))
@@ -168,12 +170,12 @@ def value_fault(key: str, text: str, kind: type) -> str | None:
 
 
 def unknown_key(key: str, known: Iterable[str]) -> str:
-    """That a key is not known, and which one may have been meant."""
+    """Describe an unknown key, with the most similar known one."""
     lower = {name.lower(): name for name in sorted(known)}
     near = difflib.get_close_matches(key.lower()[:_LONGEST_KEY], lower, n=1, cutoff=0.6)
     return f"unknown setting {shortened(key)!r}" + (f"; did you mean {lower[near[0]]!r}?" if near else "")
 
 
 def parse_defaults(text: str) -> dict[str, str]:
-    """Keys and their defaults from ``key=default`` words."""
+    """Parse ``key=default`` words to a dictionary."""
     return dict(word.partition("=")[::2] for word in text.split())

@@ -1,6 +1,6 @@
-"""What is said again and again: enough of it to be noticed, and then only how often.
+"""Rate limit for repeated log lines: some are written, the others are counted.
 
-Knows kinds of lines and when each began to repeat. Refuses to know logs and clocks: the time is passed in.
+The current time is passed in.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from collections.abc import Hashable
 from typing import NamedTuple
 
 _KINDS = 1_000
-"""Kinds that are remembered; with more, the oldest begin anew."""
+"""The most kinds of lines that are tracked; beyond that the oldest one starts again."""
 
 
 class LogDecision(NamedTuple):
-    """Whether to say it, and how many like it were kept quiet before."""
+    """Whether to emit a line, and how many like it were suppressed before."""
 
     emit: bool
     suppressed: int = 0
@@ -29,7 +29,7 @@ class _Count:
 
 
 class LogLimiter:
-    """Lets so many lines of a kind pass in a span of time.
+    """Allows a number of log lines of each kind per time span.
 
     :param limit: lines of a kind per span.
     :param span: seconds.
@@ -41,7 +41,7 @@ class LogLimiter:
         self._counts: dict[Hashable, _Count] = {}
 
     def judge(self, kind: Hashable, now: float) -> LogDecision:
-        """A line of some kind is about to be said."""
+        """Decide about a line of some kind."""
         count = self._counts.get(kind)
         if count is None or now - count.since >= self._span:
             count = self._begin(kind, now, count)

@@ -1,7 +1,7 @@
-"""Names that come from outside and become names of files and folders.
+"""Names from outside that become names of files and folders.
 
-The one rule for all of them: a name is exactly one component below a folder of ours, on every operating system. Pure:
-opens nothing, and does not look at what is on disk.
+There is one rule: a name is exactly one path component below its root, on every operating system. The file system is
+not accessed.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from pathlib import Path
 from rocketmq_py.errors import NameIllegal
 
 MAX_BYTES = 255
-"""Bytes of UTF-8 a file name may have (NAME_MAX of Linux and macOS)."""
+"""The most UTF-8 bytes of a file name (NAME_MAX of Linux and macOS)."""
 
 _USUAL = re.compile(rf"[%|a-zA-Z0-9_-]{{1,{MAX_BYTES}}}")
-"""What nearly all names look like: Java's legal topics and groups."""
+"""The characters of Java's legal topics and groups; a fast path for nearly all names."""
 _FAULTS = (
     # Windows drops dots and spaces at the end: "..." and ".. " are ".." there.
     (re.compile(r"\A[ .]*\Z"), "it is empty, or nothing but dots and spaces"),
@@ -27,7 +27,7 @@ _FAULTS = (
 
 
 def component_fault(name: str) -> str | None:
-    """Why a name cannot be that of one file or folder, or None."""
+    """Return why a name cannot be that of one file or folder, or None."""
     if _USUAL.fullmatch(name):
         return None
     fault = next((fault for pattern, fault in _FAULTS if pattern.search(name)), None)
@@ -38,7 +38,7 @@ def component_fault(name: str) -> str | None:
 
 
 def component(name: str) -> str:
-    """``name`` itself.
+    """Return ``name`` unchanged.
 
     :raises NameIllegal: it cannot be the name of one file or folder.
     """
@@ -49,13 +49,13 @@ def component(name: str) -> str:
 
 
 def below(root: Path, name: str) -> Path:
-    """The file or folder ``name`` directly in ``root``.
+    """Return the path of the file or folder ``name`` directly in ``root``.
 
-    :raises NameIllegal: the name would lead anywhere else.
+    :raises NameIllegal: the path would lie elsewhere.
     """
     return root / component(name)
 
 
 def quoted_name(name: str) -> str:
-    """A name for logs and remarks: escaped, and cut when it is long."""
+    """Return a name for logs and remarks: escaped, and shortened if it is long."""
     return repr(name if len(name) <= MAX_BYTES else f"{name[:MAX_BYTES]}…")

@@ -1,7 +1,7 @@
-"""One end of a connection without the connection: numbers requests, pairs answers with them, cuts frames.
+"""The protocol state of one connection: numbers requests, matches responses to them, splits frames.
 
-Requests travel both ways over one connection, so a peer both awaits answers and receives requests. Knows bytes in and
-events out. Refuses to know sockets and clocks: deadlines are compared with the ``now`` it is given.
+Requests travel in both directions of a connection, so a peer both awaits responses and receives requests. Bytes come in
+and events go out; deadlines are compared with the ``now`` that is passed in.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ T = TypeVar("T")
 H = TypeVar("H", bound=Header)
 
 NEVER = float("inf")
-"""The deadline of a request whose waiter keeps the time itself."""
+"""Deadline of a request whose caller handles the timeout."""
 
 
 class Reply(msgspec.Struct, gc=False, rename={"fields": "extFields"}):
-    """An answer whose header fields are decoded only when somebody asks for them."""
+    """A response whose header fields are decoded on demand."""
 
     code: int
     opaque: int
@@ -38,31 +38,31 @@ class Reply(msgspec.Struct, gc=False, rename={"fields": "extFields"}):
 
     @property
     def ext(self) -> dict[str, str]:
-        """The header fields as texts.
+        """Header fields as strings.
 
-        :raises BadHeader: they are no header fields.
+        :raises BadHeader: they are malformed.
         """
         try:
             return _decode_ext(self.fields) or {}
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            pass  # values that are not strings, or garbage: the tolerant decoder tells
+            pass  # values that are not strings, or garbage: the tolerant decoder decides
         try:
             return decode_ext(self.fields)
         except ValueError as e:
             raise BadHeader(f"header fields cannot be understood: {e}") from e
 
     def header(self, cls: type[H]) -> H:
-        """The header fields as a declared header.
+        """Decode the header fields as a declared header.
 
-        :raises BadHeader: a required field is missing or a value is of the wrong kind.
+        :raises BadHeader: a required field is missing or a value is of the wrong type.
         """
         try:
             return _decoder(cls).decode(self.fields)  # type: ignore[no-any-return]
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return cls.from_ext(self.ext)  # the tolerant way: says what is wrong, or copes with it
+            return cls.from_ext(self.ext)  # the tolerant path decodes or refuses them
 
     def command(self) -> Command:
-        """The answer as a command."""
+        """Return the response as a command."""
         return Command(self.code, self.opaque, self.flag, self.remark, self.ext, self.body, version=self.version)
 
 
@@ -76,15 +76,15 @@ def _decoder(cls: type[Header]) -> msgspec.json.Decoder[Any]:
 
 
 def _decode(frame: Frame) -> Reply | Command:
-    """An answer, or the request somebody makes of us.
+    """Decode a response, or a request of the other side.
 
-    :raises CorruptFrame: neither.
+    :raises CorruptFrame: the frame is neither.
     """
     if frame.serialize_type == JSON:
         try:
             reply = _decode_reply(frame.header)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            pass  # fastjson's dialect, or garbage: the tolerant decoder tells
+            pass  # fastjson's dialect, or garbage: the tolerant decoder decides
         else:
             if reply.flag & RESPONSE_FLAG:
                 reply.body = frame.body
@@ -97,9 +97,9 @@ def _decode(frame: Frame) -> Reply | Command:
 
 
 class InFlight(Generic[T]):
-    """Requests under way, each known by its ``opaque`` and held by a token of the caller's own.
+    """Requests in flight, by ``opaque``, each with a token of the caller.
 
-    ``next_deadline`` is never later than the earliest deadline; it may be earlier when that request was answered.
+    ``next_deadline`` is never later than the earliest deadline; it may be earlier if that request was answered.
     """
 
     __slots__ = ("_opaques", "_waiting", "next_deadline")
@@ -113,7 +113,7 @@ class InFlight(Generic[T]):
         return len(self._waiting)
 
     def add(self, token: T, deadline: float = NEVER) -> int:
-        """Hold ``token`` until its answer, its deadline or the end of the connection; returns its ``opaque``."""
+        """Register ``token`` until its response, its deadline or the end of the connection; return its ``opaque``."""
         opaque = self.number()
         self._waiting[opaque] = (token, deadline)
         if deadline < self.next_deadline:  # noqa: PLR1730 - on the way of every request; min() costs as much as the rest
@@ -121,16 +121,16 @@ class InFlight(Generic[T]):
         return opaque
 
     def number(self) -> int:
-        """The next ``opaque``, for a request nobody answers."""
+        """Return the next ``opaque``, for a one-way request."""
         return next(self._opaques) & 0x7FFFFFFF
 
     def take(self, opaque: int) -> T | None:
-        """The token of ``opaque``, which is held no longer; None when it was taken or has expired."""
+        """Remove and return the token of ``opaque``; None if it was taken or has expired."""
         entry = self._waiting.pop(opaque, None)
         return None if entry is None else entry[0]
 
     def expire(self, now: float) -> list[T]:
-        """Take every token whose deadline is not after ``now``, the earliest first."""
+        """Remove and return every token whose deadline is not after ``now``, the earliest first."""
         if now < self.next_deadline:
             return []
         waiting = list(self._waiting.items())
@@ -139,9 +139,13 @@ class InFlight(Generic[T]):
         return self._take_all(opaque for _, opaque in late)
 
     def abandon(self) -> list[T]:
-        """Take every token: the connection is gone."""
+        """Remove and return all tokens, because the connection is closed."""
         self.next_deadline = NEVER
         return self._take_all(list(self._waiting))
+
+    def take_first(self, number: int) -> list[T]:
+        """Take the ``number`` tokens that were added first."""
+        return self._take_all(list(itertools.islice(self._waiting, number)))
 
     def _take_all(self, opaques: Iterable[int]) -> list[T]:
         tokens = (self.take(opaque) for opaque in opaques)
@@ -161,12 +165,13 @@ class Peer(InFlight[T]):
         self._frames = FrameDecoder(max_frame)
 
     def receive(self, data: bytes) -> tuple[list[tuple[T, Reply]], list[Command]]:
-        """Answers, each with the token of its request, and requests the other side makes, both in order of arrival.
+        """Decode received bytes to responses, each with the token of its request, and requests of the other side, in
+        order.
 
-        An answer nobody waits for any more is dropped.
+        A response without a waiting request is dropped.
 
-        :raises CorruptFrame: the stream cannot be followed any further; close the connection. What came before the
-            fault in ``data`` is lost with it, as are all requests under way (:meth:`abandon`).
+        :raises CorruptFrame: the stream is corrupt; close the connection. Frames before the corrupt one in ``data`` are
+            lost with it, as are all requests in flight (:meth:`abandon`).
         """
         answers: list[tuple[T, Reply]] = []
         requests: list[Command] = []

@@ -1,7 +1,4 @@
-"""Routes: which queues of a topic can be read and written, and where a broker is reached.
-
-Knows what follows from a name server's answer. Refuses to know how it was asked.
-"""
+"""Routes: the readable and writable queues of a topic, and the addresses of brokers."""
 
 from __future__ import annotations
 
@@ -19,12 +16,12 @@ _MANY_DIGITS = 19
 
 
 class TopicRoute:
-    """The route of one topic, as a name server gave it.
+    """The route of one topic, as a name server returned it.
 
-    :param topic: the topic asked for.
-    :param data: the answer.
-    :param provisional: borrowed from the auto-create topic because the broker does not have ``topic`` yet; the first
-        message sent creates it. Good for sending only.
+    :param topic: the topic.
+    :param data: the name server's answer.
+    :param provisional: derived from the auto-create topic, because the broker does not have ``topic`` yet; the first
+        message sent creates it. Usable for sending only.
     :raises BadHeader: the route has more queues than a topic may have.
     """
 
@@ -44,6 +41,14 @@ class TopicRoute:
             _ordered_queues(topic, data.order_topic_conf)
             if data.order_topic_conf
             else _write_queues(topic, queue_datas, self.brokers)
+        )
+
+    @property
+    def lacks_master(self) -> bool:
+        """True if a broker whose queues may be written has no master at the moment."""
+        return any(
+            queue.perm & PERM_WRITE and MASTER_ID not in self.brokers.get(queue.broker_name, {})
+            for queue in self.data.queue_datas
         )
 
     def __eq__(self, other: object) -> bool:
@@ -74,7 +79,7 @@ def _read_queues(topic: str, queue_datas: list[QueueData]) -> list[MessageQueue]
 def _write_queues(
     topic: str, queue_datas: list[QueueData], brokers: Mapping[str, Mapping[int, str]]
 ) -> list[MessageQueue]:
-    """Queues that may be written and whose broker has a master."""
+    """Return the writable queues on brokers with a master."""
     return [
         MessageQueue(topic, data.broker_name, queue_id)
         for data in queue_datas
@@ -84,42 +89,44 @@ def _write_queues(
 
 
 def _ordered_queues(topic: str, conf: str) -> list[MessageQueue]:
-    """The fixed queues of an order topic: ``broker-a:8;broker-b:8``."""
+    """Return the fixed queues of an order topic: ``broker-a:8;broker-b:8``."""
     return [MessageQueue(topic, broker, queue_id) for broker, number in _ordered(conf) for queue_id in range(number)]
 
 
 def _ordered(conf: str) -> list[tuple[str, int]]:
-    """The brokers of an order topic and how many queues each has; numbers of many digits stand for too many."""
+    """Return the brokers of an order topic with their number of queues; a number with too many digits becomes
+    sys.maxsize.
+    """
     entries = (entry.rpartition(":") for entry in conf.split(";") if ":" in entry)
     found = [(broker, number) for broker, _, number in entries if number.isascii() and number.isdecimal()]
     return [(broker, int(number) if len(number) < _MANY_DIGITS else sys.maxsize) for broker, number in found]
 
 
 def check_queues(topic: str, data: TopicRouteData) -> None:
-    """Refuses a route with more queues than a topic may have, before anybody makes a list of them.
+    """Refuse a route with too many queues before a list of them is built.
 
-    :raises BadHeader: it has; the error names the topic, the broker and the number.
+    :raises BadHeader: names the topic, the broker and the number.
     """
-    told = [(queue.broker_name, max(queue.read_queue_nums, queue.write_queue_nums)) for queue in data.queue_datas]
-    told += _ordered(data.order_topic_conf or "")
-    for broker, number in told:
+    numbers = [(queue.broker_name, max(queue.read_queue_nums, queue.write_queue_nums)) for queue in data.queue_datas]
+    numbers += _ordered(data.order_topic_conf or "")
+    for broker, number in numbers:
         if number > MAX_QUEUES:
             raise BadHeader(
                 f"the route of topic {shortened(topic)!r} has {number} queues on broker {shortened(broker)!r}: at most "
                 f"{MAX_QUEUES} are possible. Correct the topic there"
             )
-    total = sum(max(number, 0) for _, number in told)
+    total = sum(max(number, 0) for _, number in numbers)
     if total > MAX_ROUTE_QUEUES:
         raise BadHeader(
-            f"the route of topic {shortened(topic)!r} has {total} queues on {len(told)} brokers: at most "
+            f"the route of topic {shortened(topic)!r} has {total} queues on {len(numbers)} brokers: at most "
             f"{MAX_ROUTE_QUEUES} are possible"
         )
 
 
 def auto_create_route(data: TopicRouteData, queue_nums: int) -> TopicRouteData:
-    """The route a new topic will get if a broker makes it from the auto-create topic whose route is ``data``.
+    """Return the route a new topic will get from the auto-create topic whose route is ``data``.
 
-    :param queue_nums: queues the producer asks for; the auto-create topic's own number is the limit.
+    :param queue_nums: queues the producer asks for; limited by the auto-create topic's own number.
     """
     queues = []
     for queue in data.queue_datas:
@@ -137,9 +144,9 @@ def auto_create_route(data: TopicRouteData, queue_nums: int) -> TopicRouteData:
 
 
 def pick_address(addresses: Mapping[int, str], broker_id: int = MASTER_ID, *, only_this: bool = False) -> str | None:
-    """Where to reach a broker to read from it (MQClientInstance.findBrokerAddressInSubscribe).
+    """Return the address of a broker for reading (MQClientInstance.findBrokerAddressInSubscribe).
 
-    The wanted id first; then, if a slave was wanted, the next slave; then any, unless ``only_this``.
+    The wanted id comes first; then, if a slave was wanted, the next slave; then any, unless ``only_this``.
     """
     found = addresses.get(broker_id)
     if found is None and broker_id != MASTER_ID:

@@ -1,7 +1,7 @@
-"""The frames of replication: a slave reports where its log ends, its master sends the bytes from there on.
+"""Frames of log replication: a slave reports its log end, its master sends the bytes that follow.
 
-They are no requests and answers: after the connection is made each side sends when it has something to say. Knows the
-bytes (DefaultHAConnection, DefaultHAClient). Refuses to know what the bytes of a log are.
+These are not requests and responses: after connecting, each side sends when it has something to send. Layout:
+DefaultHAConnection, DefaultHAClient.
 """
 
 from __future__ import annotations
@@ -16,19 +16,21 @@ _REPORT = Struct(">q")
 _HEADER = Struct(">qi")
 
 pack_report = _REPORT.pack
-"""A slave's log ends at this offset; as the first frame of a connection: send from here, 0 says that it is empty."""
+"""Encode a slave's report of its log end. The first report of a connection asks for the bytes from there; 0 means that
+the log is empty.
+"""
 pack_header = _HEADER.pack
-"""So many bytes of the log follow, from this offset on; none is a heartbeat."""
+"""Encode the header of a frame of the master: log offset and number of bytes that follow. 0 bytes are a heartbeat."""
 
 
 class ReportReader:
-    """What a slave reports, out of bytes as they come."""
+    """Decoder of a slave's reports."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, data: bytes) -> int | None:
-        """The newest offset reported; None when no report is whole yet.
+        """Return the newest reported offset; None if no report is complete yet.
 
         :raises CorruptFrame: an offset is negative.
         """
@@ -44,16 +46,17 @@ class ReportReader:
 
 
 class Piece(NamedTuple):
-    """Bytes of the master's log from ``offset`` on; a heartbeat has none."""
+    """Bytes of the master's log from ``offset`` on; empty for a heartbeat."""
 
     offset: int
     data: memoryview
 
 
 class PieceReader:
-    """The bytes of a master's log, out of what it sends.
+    """Decoder of the frames a master sends.
 
-    A frame is not waited for: what has come of it is a piece of its own, so that no size of frame needs room.
+    It yields the bytes of a frame as they arrive instead of collecting the frame, so memory does not depend on frame
+    sizes.
     """
 
     def __init__(self) -> None:
@@ -61,9 +64,9 @@ class PieceReader:
         self._offset = self._left = 0
 
     def feed(self, data: bytes) -> Iterator[Piece]:
-        """The pieces in what has come; they are views of it.
+        """Yield the pieces in ``data``; they are views of it.
 
-        :raises CorruptFrame: a header makes no sense.
+        :raises CorruptFrame: a header is invalid.
         """
         view = memoryview(data)
         while view:
@@ -83,7 +86,7 @@ class PieceReader:
             self._left -= len(piece)
 
     def _begin(self) -> int:
-        """Take the header; how many bytes follow it."""
+        """Decode the header; return the number of bytes that follow it."""
         self._offset, self._left = _HEADER.unpack(self._header)
         self._header.clear()
         if self._offset < 0 or self._left < 0:

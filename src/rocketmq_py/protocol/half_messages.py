@@ -15,24 +15,24 @@ _OFFSET_SIZE = 8
 
 
 def encode_offsets(offsets: Sequence[int]) -> bytes:
-    """Places in the log, as the answer to SEND_HALF_MESSAGES carries them."""
+    """Encode commit log offsets, as the response to SEND_HALF_MESSAGES carries them."""
     return pack(f">{len(offsets)}q", *offsets)
 
 
 def decode_offsets(data: bytes) -> tuple[int, ...]:
-    """What :func:`encode_offsets` was given.
+    """Decode a list of commit log offsets.
 
-    :raises CorruptRecord: it is cut off.
+    :raises CorruptRecord: the data is cut off.
     """
     if len(data) % _OFFSET_SIZE:
-        raise CorruptRecord(f"{len(data)} bytes are no list of offsets: {_OFFSET_SIZE} are expected for each")
+        raise CorruptRecord(f"{len(data)} bytes are not a list of offsets: {_OFFSET_SIZE} are expected for each")
     return unpack(f">{len(data) // _OFFSET_SIZE}q", data)
 
 
 def encode_half_positions(places: Sequence[int], offsets: Sequence[int]) -> bytes:
-    """Where half messages are, as END_TRANSACTIONS carries it.
+    """Encode the positions of half messages, as END_TRANSACTIONS carries them.
 
-    :param places: of each its place in the log, and ``offsets`` that in the half topic.
+    :param places: their commit log offsets. :param offsets: their offsets in the half topic.
     """
     flat = [0] * (2 * len(places))
     flat[0::2], flat[1::2] = places, offsets
@@ -40,21 +40,21 @@ def encode_half_positions(places: Sequence[int], offsets: Sequence[int]) -> byte
 
 
 def decode_half_positions(data: bytes) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """What :func:`encode_half_positions` was given.
+    """Decode what :func:`encode_half_positions` encoded.
 
-    :raises CorruptRecord: it is cut off.
+    :raises CorruptRecord: the data is cut off.
     """
     flat = decode_offsets(data)
     if len(flat) % 2:
-        raise CorruptRecord(f"{len(data)} bytes are no list of places: {2 * _OFFSET_SIZE} are expected for each")
+        raise CorruptRecord(f"{len(data)} bytes are not a list of positions: {2 * _OFFSET_SIZE} are expected for each")
     return flat[0::2], flat[1::2]
 
 
 def op_body(halves: Iterable[int]) -> bytes:
-    """The body of an op message."""
+    """Encode the body of an op message."""
     return "".join([f"{half}," for half in halves]).encode()
 
 
 def parse_op_body(body: bytes) -> list[int]:
-    """The half messages an op message ends; what is no number is left out, as Java does."""
+    """Decode the half topic offsets that an op message ends; texts that are not numbers are ignored, as in Java."""
     return [int(text) for text in body.split(b",") if text.isdigit()]

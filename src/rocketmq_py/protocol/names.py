@@ -1,4 +1,4 @@
-"""Names of topics and groups: prefixes, system names, what is legal."""
+"""Names of topics and consumer groups: prefixes, system names, validity."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TIMER_TOPIC = "rmq_sys_wheel_timer"
 CHECKPOINT_TOPIC = "CHECKPOINT_TOPIC"
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 REPLY_MESSAGE_TYPE = "reply"
-"""What property MSG_TYPE of a reply says."""
+"""Value of property MSG_TYPE on a reply."""
 
 SYSTEM_TOPICS = frozenset(
     {AUTO_CREATE_TOPIC, SCHEDULE_TOPIC, BENCHMARK_TOPIC, HALF_TOPIC, TRACE_TOPIC, OP_HALF_TOPIC, CHECK_MAX_TIME_TOPIC,
@@ -31,7 +31,7 @@ NOT_ALLOWED_TO_SEND = frozenset(
     {SCHEDULE_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, CHECK_MAX_TIME_TOPIC, SELF_TEST_TOPIC, OFFSET_MOVED_TOPIC}
 )
 TOOLS_GROUP = "TOOLS_CONSUMER"
-"""The consumer group every broker has for tools."""
+"""The consumer group that every broker has for administration tools."""
 SYSTEM_GROUPS = frozenset(
     {TOOLS_GROUP, "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY", "CID_ONSAPI_PULL",
      "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", "CID_RMQ_SYS_TRANS"}
@@ -47,42 +47,42 @@ _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
 
 
 def retry_topic(group: str) -> str:
-    """The topic failed messages of a consumer group go to."""
+    """Return the retry topic of a consumer group."""
     return RETRY_PREFIX + group
 
 
 def dlq_topic(group: str) -> str:
-    """The topic messages of a consumer group go to when retries are used up."""
+    """Return the dead-letter topic of a consumer group, for messages whose retries are used up."""
     return DLQ_PREFIX + group
 
 
 def reply_topic(cluster: str) -> str:
-    """The topic replies travel over in a cluster."""
+    """Return the topic of replies in a cluster."""
     return f"{cluster}_REPLY_TOPIC"
 
 
 def is_retry_topic(topic: str) -> bool:
-    """Whether a topic holds what a group is to be given again."""
+    """True if a topic is a group's retry topic."""
     return topic.startswith(RETRY_PREFIX)
 
 
 def is_system_topic(topic: str) -> bool:
-    """Whether a topic belongs to the broker itself."""
+    """True if a topic is one of the broker's own."""
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)
 
 
 def is_system_group(group: str) -> bool:
-    """Whether a group belongs to the broker itself."""
+    """True if a group is one of the broker's own."""
     return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
 
 
 def is_legal(name: str) -> bool:
-    """Whether a name of a topic or group consists of allowed characters only."""
+    """True if the name of a topic or group has allowed characters only."""
     return _LEGAL.fullmatch(name) is not None
 
 
 def topic_fault(topic: str) -> str | None:
-    """Why a topic name is illegal, or None."""
+    """Return why a topic name is illegal, or None."""
     if not topic or topic.isspace():
         return "the topic name is empty"
     if not _LEGAL.fullmatch(topic):
@@ -93,7 +93,7 @@ def topic_fault(topic: str) -> str | None:
 
 
 def check_topic(topic: str) -> str:
-    """``topic`` itself.
+    """Return ``topic`` unchanged.
 
     :raises ConfigError: the name is illegal.
     """
@@ -104,7 +104,7 @@ def check_topic(topic: str) -> str:
 
 
 def check_group(group: str) -> str:
-    """``group`` itself.
+    """Return ``group`` unchanged.
 
     :raises ConfigError: the name is illegal.
     """

@@ -1,7 +1,6 @@
-"""What a broker writes down of pops: check-points and acks, the bodies of messages in its revive topic.
+"""Check-points and acks of POP: the bodies of the messages in a broker's revive topic.
 
-Knows their JSON and their names (PopCheckPoint, AckMsg, BatchAckMsg, PopAckConstants). Refuses to know when something
-is written and what follows from it.
+JSON members and names are those of PopCheckPoint, AckMsg, BatchAckMsg and PopAckConstants.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ CK_TAG, ACK_TAG, BATCH_ACK_TAG = "ck", "ack", "bAck"
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 _TRIES_UNREADABLE = 127
-"""What Java makes of a number of tries that is none."""
+"""The number of tries that Java assumes for one it cannot parse."""
 
 
 def revive_topic(cluster: str) -> str:
-    """The topic the brokers of a cluster write check-points and acks to."""
+    """Return the revive topic of a cluster's brokers, for check-points and acks."""
     return f"{SYSTEM_TOPIC_PREFIX}REVIVE_LOG_{cluster}"
 
 
 class CkKey(NamedTuple):
-    """What tells one pop of one queue from all others."""
+    """Identifies one pop of one queue."""
 
     topic: str
     group: str
@@ -43,11 +42,11 @@ class CheckPoint(Body, kw_only=True, rename={
     "bit_map": "bm", "broker_name": "bn", "group": "c", "diffs": "d", "invisible_ms": "it", "count": "n",
     "pop_time": "pt", "queue_id": "q", "revive_offset": "ro", "re_put_times": "rp", "start_offset": "so", "topic": "t",
 }):  # fmt: skip
-    """Messages one pop took from one queue.
+    """The messages one pop took from one queue.
 
-    ``diffs`` are the distances of their offsets from ``start_offset`` (older brokers leave them out: then they follow
-    each other); a bit of ``bit_map`` is set where a message is acked. ``re_put_times``: how often the broker failed to
-    bring the messages back.
+    ``diffs`` are the distances of their offsets from ``start_offset`` (older brokers leave them out: then the offsets
+    are consecutive); a bit of ``bit_map`` is set where a message is acked. ``re_put_times`` counts the broker's failed
+    attempts to make the messages visible again.
     """
 
     bit_map: int = 0
@@ -74,7 +73,7 @@ class CheckPoint(Body, kw_only=True, rename={
         return [start + diff for diff in self.diffs or range(self.count)]
 
     def bits_of(self, offsets: Iterable[int]) -> int:
-        """The bits of the messages at these offsets; an offset that is none of these has none."""
+        """Return the bits of the messages at these offsets; other offsets are ignored."""
         start, diffs = self.start_offset, self.diffs
         end = start + self.count
         bits = 0
@@ -90,17 +89,17 @@ class CheckPoint(Body, kw_only=True, rename={
 
     @property
     def is_done(self) -> bool:
-        """Whether every message is acked."""
+        """True if every message is acked."""
         return self.bit_map.bit_count() >= self.count
 
     @property
     def revive_time(self) -> int:
-        """When what is not acked becomes visible again."""
+        """Time in milliseconds at which unacked messages become visible again."""
         return self.pop_time + self.invisible_ms
 
     @property
     def tries(self) -> int:
-        """How often a broker failed to bring the messages back."""
+        """Number of the broker's failed attempts to make the messages visible again."""
         text = self.re_put_times
         if isinstance(text, UnsetType):
             return 0
@@ -108,12 +107,12 @@ class CheckPoint(Body, kw_only=True, rename={
 
     @property
     def unique_key(self) -> str:
-        """The unique key of the message that carries it."""
+        """Unique key of the message that carries the check-point."""
         return _unique_key(self.topic, self.queue_id, self.start_offset, self.group, self.pop_time, self.broker_name,
                            CK_TAG)  # fmt: skip
 
     def encode(self) -> bytes:
-        """The body as Java writes it: compact, members sorted."""
+        """Encode as Java does: compact, members sorted."""
         return _encode(self)
 
 
@@ -121,7 +120,7 @@ class AckRecord(Body, kw_only=True, rename={
     "offset": "ao", "broker_name": "bn", "group": "c", "pop_time": "pt", "queue_id": "q", "start_offset": "so",
     "topic": "t",
 }):  # fmt: skip
-    """One message of a check-point is done; ``offset`` is that of the message."""
+    """The ack of one message of a check-point; ``offset`` is the message's."""
 
     offset: int
     broker_name: str = ""
@@ -133,24 +132,24 @@ class AckRecord(Body, kw_only=True, rename={
 
     @property
     def offsets(self) -> list[int]:
-        """Offsets of the messages that are done."""
+        """Offsets of the acked messages."""
         return [self.offset]
 
     @property
     def unique_key(self) -> str:
-        """The unique key of the message that carries it."""
+        """Unique key of the message that carries the ack."""
         return _unique_key(self.topic, self.queue_id, self.offset, self.group, self.pop_time, self.broker_name, ACK_TAG)
 
     def key(self, broker_name: str) -> CkKey:
-        """Which check-point it belongs to.
+        """Return the key of its check-point.
 
-        :param broker_name: of this broker: old ones do not write theirs.
+        :param broker_name: of this broker, for acks of old brokers, which leave the name out.
         """
         name = self.broker_name or broker_name
         return CkKey(self.topic, self.group, self.queue_id, self.start_offset, self.pop_time, name)
 
     def encode(self) -> bytes:
-        """The body as Java writes it: compact, members sorted."""
+        """Encode as Java does: compact, members sorted."""
         return _encode(self)
 
 
@@ -158,14 +157,14 @@ class BatchAckRecord(AckRecord, kw_only=True, rename={
     "offset": "ao", "offset_list": "aol", "broker_name": "bn", "group": "c", "pop_time": "pt", "queue_id": "q",
     "start_offset": "so", "topic": "t",
 }):  # fmt: skip
-    """Several messages of a check-point are done."""
+    """The ack of several messages of a check-point."""
 
     offset: int = -1
     offset_list: list[int]
 
     @classmethod
     def of(cls, one: AckRecord, offsets: list[int]) -> Self:
-        """The record of several messages of the pop that ``one`` is of."""
+        """Return the ack of several messages of the pop that ``one`` belongs to."""
         return cls(
             offset_list=offsets, broker_name=one.broker_name, group=one.group, pop_time=one.pop_time,
             queue_id=one.queue_id, start_offset=one.start_offset, topic=one.topic,
@@ -173,7 +172,7 @@ class BatchAckRecord(AckRecord, kw_only=True, rename={
 
     @property
     def offsets(self) -> list[int]:
-        """Offsets of the messages that are done."""
+        """Offsets of the acked messages."""
         return self.offset_list
 
 
@@ -182,9 +181,9 @@ def _unique_key(*words: str | int) -> str:
 
 
 def decode_revive(tag: str, body: bytes) -> CheckPoint | AckRecord | None:
-    """What a message of the revive topic holds; None for a tag that is none of ours.
+    """Decode a message of the revive topic; None for an unknown tag.
 
-    :raises BadHeader: the body is not what the tag says.
+    :raises BadHeader: the body does not fit the tag.
     """
     cls = _CLASSES.get(tag)
     return None if cls is None else cls.decode(body)

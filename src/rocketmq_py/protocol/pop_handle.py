@@ -1,8 +1,8 @@
-"""The texts POP requests carry: the handle of a popped message, and where the messages of a pop came from.
+"""Texts in POP requests: the handle of a popped message, and the origins of the messages of a pop.
 
-Knows the formats (ExtraInfoUtil, KeyBuilder) and the names of pop retry topics. Refuses to know what a broker keeps of
-a pop. Words are separated by blanks, entries by semicolons; a *retry flag* says in place of the topic's name which kind
-it is: ``"0"`` the topic itself, ``"1"`` and ``"2"`` the group's retry topic of it in the first and the second form.
+Formats: ExtraInfoUtil and KeyBuilder of Apache RocketMQ. Words are separated by blanks, entries by semicolons. A *retry
+flag* stands for the kind of topic: ``"0"`` the topic itself, ``"1"`` and ``"2"`` the group's retry topic of it in the
+first and the second naming scheme.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ RETRY_V1 = "1"
 RETRY_V2 = "2"
 
 ORDER_REVIVE_QUEUE = 999
-"""Stands for the revive queue of an orderly pop, which needs none."""
+"""The revive queue id of an orderly pop, which uses no revive queue."""
 
 Place = tuple[str, int]
 """Retry flag and queue."""
 
 
 class InitMode(enum.IntEnum):
-    """Where a group begins that has no offset yet."""
+    """Where a group without an offset starts."""
 
     MIN = 0
     MAX = 1
@@ -37,19 +37,19 @@ class InitMode(enum.IntEnum):
 
 
 def pop_retry_topic(topic: str, group: str, *, v2: bool = False) -> str:
-    """The topic messages of ``topic`` come to that a group has popped and not acked."""
+    """Return the retry topic for unacked messages of ``topic`` that ``group`` has popped."""
     return f"{RETRY_PREFIX}{group}{'+' if v2 else '_'}{topic}"
 
 
 def retry_flag(topic: str) -> str:
-    """The retry flag of a topic."""
+    """Return the retry flag of a topic."""
     if not topic.startswith(RETRY_PREFIX):
         return NORMAL
     return RETRY_V2 if "+" in topic else RETRY_V1
 
 
 def normal_topic(topic: str, group: str) -> str:
-    """The topic a pop retry topic of a group belongs to; any other topic itself."""
+    """Return the topic a group's pop retry topic belongs to, or the given topic if it is none."""
     for mark in "+_":
         prefix = f"{RETRY_PREFIX}{group}{mark}"
         if topic.startswith(prefix):
@@ -58,9 +58,9 @@ def normal_topic(topic: str, group: str) -> str:
 
 
 def real_topic(topic: str, group: str, flag: str) -> str:
-    """The topic a retry flag means.
+    """Return the topic that a retry flag stands for.
 
-    :raises BadHeader: there is no such flag.
+    :raises BadHeader: the flag is unknown.
     """
     if flag == NORMAL:
         return topic
@@ -73,10 +73,10 @@ def real_topic(topic: str, group: str, flag: str) -> str:
 
 
 class ExtraInfo(NamedTuple):
-    """The handle of a popped message (``POP_CK``, ``extraInfo``): by it the message is acked or kept invisible.
+    """The handle of a popped message (``POP_CK``, ``extraInfo``), with which it is acked or kept invisible.
 
-    ``start_offset`` is the offset the pop of its queue began at, ``pop_time`` when, ``invisible_ms`` for how long;
-    ``offset`` that of the message, which handles of some requests lack.
+    ``start_offset`` is the first offset of the pop in its queue, ``pop_time`` its time, ``invisible_ms`` the invisible
+    time; ``offset`` is the message's, which the handles of some requests lack.
     """
 
     start_offset: int
@@ -90,18 +90,18 @@ class ExtraInfo(NamedTuple):
 
     @property
     def is_order(self) -> bool:
-        """Whether the message was popped in order."""
+        """True if the message was popped in order."""
         return self.revive_queue == ORDER_REVIVE_QUEUE
 
     def encode(self) -> str:
-        """The handle as it travels."""
+        """Return the handle as text."""
         return " ".join([str(word) for word in self if word is not None])
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The handle of its text.
+        """Parse a handle.
 
-        :raises BadHeader: it is no handle of a popped message.
+        :raises BadHeader: the text is not a handle of a popped message.
         """
         words = text.split(" ")
         try:
@@ -112,7 +112,7 @@ class ExtraInfo(NamedTuple):
             )  # fmt: skip
         except ValueError:
             raise BadHeader(
-                f"{text!r} is no handle of a popped message: it has 7 or 8 words, most of them numbers"
+                f"{text!r} is not a handle of a popped message: it has 7 or 8 words, most of them numbers"
             ) from None
 
 
@@ -120,47 +120,47 @@ class ExtraInfo(NamedTuple):
 
 
 def start_offset_entry(topic: str, queue_id: int, start: int) -> str:
-    """An entry of startOffsetInfo."""
+    """Return an entry of startOffsetInfo."""
     return f"{retry_flag(topic)} {queue_id} {start}"
 
 
 def msg_offset_entry(topic: str, queue_id: int, offsets: Iterable[int]) -> str:
-    """An entry of msgOffsetInfo."""
+    """Return an entry of msgOffsetInfo."""
     return f"{retry_flag(topic)} {queue_id} {','.join(map(str, offsets))}"
 
 
 def queue_count_entry(topic: str, queue_id: int, count: int) -> str:
-    """An entry of orderCountInfo for all messages of a queue."""
+    """Return an entry of orderCountInfo for all messages of a queue."""
     return f"{retry_flag(topic)} {queue_id} {count}"
 
 
 def offset_count_entry(topic: str, queue_id: int, offset: int, count: int) -> str:
-    """An entry of orderCountInfo for one message."""
+    """Return an entry of orderCountInfo for one message."""
     return f"{retry_flag(topic)} {offset_count_key(queue_id, offset)} {count}"
 
 
 def offset_count_key(queue_id: int, offset: int) -> str:
-    """What :func:`parse_order_counts` files a single message under, beside the retry flag."""
+    """Return the key of a single message in :func:`parse_order_counts`, beside the retry flag."""
     return f"qo{queue_id}%{offset}"
 
 
 def join_entries(entries: Iterable[str]) -> str:
-    """Entries as they travel."""
+    """Join entries with semicolons."""
     return ";".join(entries)
 
 
 def parse_start_offsets(text: str | None) -> dict[Place, int]:
-    """Where each queue's pop began.
+    """Parse startOffsetInfo: the first offset of the pop in each queue.
 
-    :raises BadHeader: the text is of another kind.
+    :raises BadHeader: the text has another format.
     """
     return {(flag, _number(key, text)): _number(value, text) for flag, key, value in _entries(text)}
 
 
 def parse_msg_offsets(text: str | None) -> dict[Place, list[int]]:
-    """Offsets of the messages popped from each queue.
+    """Parse msgOffsetInfo: offsets of the popped messages by queue.
 
-    :raises BadHeader: the text is of another kind.
+    :raises BadHeader: the text has another format.
     """
     return {
         (flag, _number(key, text)): [_number(offset, text) for offset in value.split(",")]
@@ -169,9 +169,9 @@ def parse_msg_offsets(text: str | None) -> dict[Place, list[int]]:
 
 
 def parse_order_counts(text: str | None) -> dict[tuple[str, str], int]:
-    """How often messages were popped in order before: by retry flag, and queue or :func:`offset_count_key`.
+    """Parse orderCountInfo: earlier orderly pops by retry flag, and queue or :func:`offset_count_key`.
 
-    :raises BadHeader: the text is of another kind.
+    :raises BadHeader: the text has another format.
     """
     return {(flag, key): _number(value, text) for flag, key, value in _entries(text)}
 
@@ -199,7 +199,7 @@ def _number(word: str, text: str | None) -> int:
 
 
 def encode_bits(numbers: Iterable[int]) -> str:
-    """A set of small numbers as base64 of little-endian bits: {0, 3, 9} is ``CQI=``."""
+    """Encode a set of small numbers as base64 of little-endian bits: {0, 3, 9} is ``CQI=``."""
     value = 0
     for number in numbers:
         value |= 1 << number
@@ -207,12 +207,12 @@ def encode_bits(numbers: Iterable[int]) -> str:
 
 
 def decode_bits(text: str) -> list[int]:
-    """The numbers of such a set, in order.
+    """Decode a set of small numbers, in order.
 
     :raises BadHeader: the text is not base64.
     """
     try:
         value = int.from_bytes(base64.b64decode(text, validate=True), "little")
     except ValueError as e:
-        raise BadHeader(f"{text!r} is no set of bits: {e}") from e
+        raise BadHeader(f"{text!r} is not a set of bits: {e}") from e
     return [place for place in range(value.bit_length()) if value >> place & 1]

@@ -1,6 +1,7 @@
-"""The text a broker hands out for a message that waits for its time, and takes back to recall it (version 1).
+"""Recall handles (version 1): a broker returns one for a delayed message, and the producer sends it to recall the
+message.
 
-Its bytes are Java's (RecallMessageHandle): base64 of ``v1 topic broker time key``.
+The bytes are Java's (RecallMessageHandle): base64 of ``v1 topic broker time key``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _PARTS = 5
 
 
 class RecallHandle(NamedTuple):
-    """A message that waits: ``timestamp`` is in its slot of the timer wheel, ``unique_key`` its own."""
+    """A delayed message: ``timestamp`` lies in its slot of the timer wheel, ``unique_key`` identifies it."""
 
     topic: str
     broker_name: str
@@ -24,15 +25,15 @@ class RecallHandle(NamedTuple):
     unique_key: str
 
     def encode(self) -> str:
-        """The handle as text."""
+        """Return the handle as text."""
         text = f"{_VERSION} {self.topic} {self.broker_name} {self.timestamp} {self.unique_key}"
         return base64.urlsafe_b64encode(text.encode()).decode()
 
     @classmethod
     def decode(cls, text: str) -> Self:
-        """The handle of a text.
+        """Parse a handle.
 
-        :raises ConfigError: it is none.
+        :raises ConfigError: the text is not a handle.
         """
         try:
             parts = base64.b64decode(text.encode() + b"=" * (-len(text) % 4), b"-_", validate=True).decode().split(" ")

@@ -1,9 +1,9 @@
-"""Words that servers of both kinds put into remarks."""
+"""Texts that brokers and name servers put into remarks."""
 
 from __future__ import annotations
 
 FAQ = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
-"""Where to read on, as Apache RocketMQ's servers tell; its clients add no address of their own to it."""
+"""Hint that Apache RocketMQ's servers append to some remarks."""
 
 NO_FILTER = "does not support consumer to filter message by"
-"""What a broker says of a subscription by properties unless ``enablePropertyFilter`` is on."""
+"""Remark for a subscription with an SQL expression while ``enablePropertyFilter`` is off."""

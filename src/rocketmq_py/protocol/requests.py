@@ -1,9 +1,10 @@
-"""Decoding requests: which header each code takes, and a decoder that builds it in one pass.
+"""Request decoding: the header class of each code, and a decoder that builds it in one pass.
 
-The hot path decodes a whole JSON header, common fields and typed ``extFields`` together, in C. What that refuses
-(ROCKETMQ headers, fastjson's oddities) goes the slow way through :mod:`rocketmq_py.wire.command`. Both ways come to the
-same result: what the hot path takes, the slow way takes with the same code, flags and fields, because both pass over
-what they do not know with msgspec's own check, and what the hot path refuses only the slow way decides.
+The hot path decodes a whole JSON header, common fields and typed ``extFields`` together, in C. Headers it refuses
+(ROCKETMQ headers, fastjson's dialect) take the slow path through :mod:`rocketmq_py.wire.command`. Both paths have the
+same result: a header accepted by the hot path is accepted by the slow path with the same code, flags and fields,
+because both skip unknown members with msgspec's own check; a header refused by the hot path is decided by the slow path
+alone.
 """
 
 from __future__ import annotations
@@ -166,18 +167,18 @@ REQUEST_HEADERS: dict[Code, type[Header]] = {
     Code.NOTIFICATION: pop.Notification,
     Code.POLLING_INFO: pop.PollingInfo,
 }
-"""The header of each request that has one; a code that is not listed has none."""
+"""The header class of each request that has header fields; other codes have none."""
 
 
 _SHORT = 1024
-"""Bytes of a JSON header that cannot be nested so deeply that a decoder gives up: every level takes two of them."""
+"""A JSON header shorter than this cannot be nested too deeply for the decoder: every level takes two bytes."""
 
 _BRACKETS = _SHORT // 2
-"""The levels a longer header may have at the most in the hot path; all decoders here cope with that many."""
+"""The most levels a longer header may have in the hot path; all decoders here support that many."""
 
 
 class BadRequest(BadHeader):
-    """A request whose header is not what its code asks for; ``command`` is the request."""
+    """A request whose header does not fit its code; ``command`` is the request."""
 
     def __init__(self, command: Command, why: str) -> None:
         super().__init__(why)
@@ -185,7 +186,7 @@ class BadRequest(BadHeader):
 
 
 class Request(msgspec.Struct, kw_only=True, gc=False):
-    """A decoded request. ``header`` is of the class :data:`REQUEST_HEADERS` names for its code."""
+    """A decoded request. ``header`` is of the class that :data:`REQUEST_HEADERS` has for its code."""
 
     code: int = 0
     opaque: int = 0
@@ -201,9 +202,9 @@ class Request(msgspec.Struct, kw_only=True, gc=False):
 
 
 class RequestDecoder:
-    """Decodes requests of the given codes; of any other code it decodes all but the header fields.
+    """Decoder of the requests of the given codes; of other codes it decodes all but the header fields.
 
-    :param codes: what the owner handles.
+    :param codes: the codes the server handles.
     """
 
     def __init__(self, codes: Iterable[int]) -> None:
@@ -217,9 +218,9 @@ class RequestDecoder:
         """
 
     def convert(self, command: Command) -> Request:
-        """The request of an already decoded command.
+        """Build the request of an already decoded command.
 
-        :raises BadRequest: a required field is missing or of the wrong kind.
+        :raises BadRequest: a required field is missing or of the wrong type.
         """
         cls = self._headers.get(command.code)
         try:
@@ -238,9 +239,9 @@ class RequestDecoder:
 
 
 def _two_ways(fast: Callable[[bytes], Any], convert: Callable[[Command], Request]) -> Callable[[Frame], Request]:
-    """What decodes a frame the fast way if that can be, else the slow way.
+    """Return a function that decodes a frame on the hot path if possible, else on the slow path.
 
-    A function that holds what it uses: each attribute that a method looks up costs a hundredth of its time.
+    It is a closure because each attribute look-up of a method would cost a hundredth of its time.
     """
     refusals = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
     short = _SHORT
@@ -251,7 +252,7 @@ def _two_ways(fast: Callable[[bytes], Any], convert: Callable[[Command], Request
             try:
                 return fast(header)  # type: ignore[no-any-return]
             except refusals:
-                pass  # the slow way tells what is wrong, or copes with it
+                pass  # the slow path decodes or refuses it
         return convert(decode_command(frame))
 
     return decode
@@ -262,15 +263,15 @@ def _is_flat(header: bytes) -> bool:
 
 
 def _refuse(header: bytes) -> Any:
-    """The decoder of no codes at all."""
+    """Decode nothing: the decoder for an empty set of codes."""
     raise msgspec.DecodeError(f"no request is known that a header of {len(header)} bytes could be of")
 
 
 @functools.cache
 def _shape(code: int, header: type[Header]) -> type[Any]:
-    """A struct for one code whose ``extFields`` are typed; tagged by the code, so that a union of them decodes.
+    """Return a struct for one code with typed ``extFields``, tagged by the code so that a union of them decodes.
 
-    Cached, since making one takes a quarter of a millisecond and a server has a hundred of them.
+    Cached: making one takes a quarter of a millisecond, and a server has a hundred of them.
     """
     required = any(field.required for field in msgspec.structs.fields(header))
     ext = ("header", header) if required else ("header", header, msgspec.field(default_factory=header))

@@ -84,7 +84,7 @@ class MessageStore:
         is_slave: bool = False,
     ) -> None:
         self.config = config or StoreConfig()
-        self.layout = StoreLayout(Path(root))
+        self.layout = StoreLayout(Path(root), self.config.commit_log_directory)
         self.on_arrival: Callable[[list[Arrival]], None] | None = None
         """Called with the messages that have become readable, once per :meth:`commit_pending`."""
         self.on_written: Callable[[], None] | None = None
@@ -116,6 +116,7 @@ class MessageStore:
         unclean = self._fs.read(self.layout.abort)
         clean = unclean is None
         try:
+            self._check_log_place()
             # Files change from here on: after a crash during recovery the next start must not trust them.
             self._fs.write(self.layout.abort, str(os.getpid()).encode() + (_SLAVE_MARK if self._is_slave else b""))
             self._load(clean=clean, torn_anywhere=self._is_slave or _SLAVE_MARK in (unclean or b""))
@@ -124,6 +125,18 @@ class MessageStore:
                 self._fs.remove(self.layout.abort)
             self._lock.release()
             raise
+
+    def _check_log_place(self) -> None:
+        """Refuse an empty log directory if the default directory has a commit log.
+
+        :raises StoreCorrupt: opening it would leave all messages behind.
+        """
+        default, configured = self.layout.root / "commitlog", self.layout.commit_log
+        if configured != default and self._fs.names(default) and not self._fs.names(configured):
+            raise StoreCorrupt(
+                f"storePathCommitLog names {configured}, which is empty, but {default} holds a commit log: move it "
+                "there, or leave storePathCommitLog out"
+            )
 
     def _load(self, *, clean: bool, torn_anywhere: bool) -> None:
         fs, config, layout = self._fs, self.config, self.layout

@@ -21,7 +21,7 @@ from rocketmq_py.store.settings import StoreConfig
 
 _log = logging.getLogger(__name__)
 
-_SETTLE_EVERY = 4096
+_COMMIT_EVERY = 4096
 """Number of records after which their pending entries and keys are committed."""
 
 
@@ -147,7 +147,7 @@ class Recovery:
         for found in scan:
             dispatch.dispatch(found)
             count += 1
-            if not count % _SETTLE_EVERY:
+            if not count % _COMMIT_EVERY:
                 self._commit_pending()
         self._commit_pending()
         self.last_timestamp = dispatch.last_timestamp

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 
 from rocketmq_py.errors import ConfigError
@@ -27,6 +29,8 @@ class StoreConfig(msgspec.Struct, kw_only=True):
     :raises ConfigError: a value is not valid.
     """
 
+    store_path_commit_log: str = ""
+    """Directory of the commit log; empty for ``commitlog`` below the store's root."""
     mapped_file_size_commit_log: int = 1024 * 1024 * 1024
     mapped_file_size_consume_queue: int = 300_000 * CONSUME_QUEUE_ENTRY
     mapper_file_size_batch_consume_queue: int = 300_000 * BATCH_QUEUE_UNIT
@@ -75,6 +79,7 @@ class StoreConfig(msgspec.Struct, kw_only=True):
     """Maximum number of open consume queue files (not a key of Java's)."""
 
     def __post_init__(self) -> None:
+        self._check_log_path()
         if self.flush_disk_type not in (ASYNC_FLUSH, SYNC_FLUSH):
             raise ConfigError(f"flushDiskType is {self.flush_disk_type!r}: {ASYNC_FLUSH} or {SYNC_FLUSH} is expected")
         if self.mapped_file_size_commit_log < 4096:
@@ -103,6 +108,11 @@ class StoreConfig(msgspec.Struct, kw_only=True):
         if not self.delete_hours:
             raise ConfigError("deleteWhen is empty: hours are expected, 04 or 04;16 for instance")
 
+    def _check_log_path(self) -> None:
+        path = self.store_path_commit_log
+        if "," in path:
+            raise ConfigError(f"storePathCommitLog is {path!r}: this broker keeps the commit log in one directory")
+
     @property
     def delete_hours(self) -> frozenset[int]:
         """Local hours in which expired files are removed.
@@ -115,6 +125,11 @@ class StoreConfig(msgspec.Struct, kw_only=True):
                 f"deleteWhen is {self.delete_when!r}: hours from 00 to 23, separated by ';', are expected"
             )
         return frozenset(map(int, hours))
+
+    @property
+    def commit_log_directory(self) -> Path | None:
+        """Directory of the commit log; None for ``commitlog`` below the store's root."""
+        return Path(self.store_path_commit_log).expanduser() if self.store_path_commit_log else None
 
     @property
     def consume_queue_file_size(self) -> int:

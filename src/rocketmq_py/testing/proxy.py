@@ -29,7 +29,7 @@ class TcpProxy:
     def __init__(self, target: str, *, delay: float = 0.0, bytes_per_second: float | None = None) -> None:
         host, _, port = target.rpartition(":")
         if not host or not port.isdecimal():
-            raise ConfigError(f"{target!r} is no address: host:port is expected")
+            raise ConfigError(f"{target!r} is not an address: host:port is expected")
         self.delay = delay
         """May be changed at any time, as ``bytes_per_second``; what is under way keeps its time."""
         self.bytes_per_second = bytes_per_second

@@ -1,5 +1,5 @@
-"""Bytes of the remoting protocol and of the store, and nothing else.
+"""Encoding and decoding of the remoting protocol and of stored messages.
 
-Knows frames, headers, fastjson's dialect, the stored-message record, batches, compression, ids and signatures. Refuses
-to know sockets, files, clocks, threads and which requests exist.
+The package has frames, headers, fastjson's JSON dialect, the stored-message record, batches, compression, ids and
+signatures. It does no IO, reads no clock and does not depend on which requests exist.
 """

@@ -1,6 +1,7 @@
 """The body of a batch: several messages of one topic in one send (MessageDecoder.encodeMessage).
 
-Each is ``size 4 | magic 4 (0) | crc 4 (0) | flag 4 | body length 4 | body | properties length 2 | properties``.
+The layout of each message is ``size 4 | magic 4 (0) | crc 4 (0) | flag 4 | body length 4 | body | properties length 2 |
+properties``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ MAX_PROPERTIES = 32767
 
 
 def encode_batch(messages: Iterable[tuple[int, bytes, bytes]]) -> bytes:
-    """The batch body of ``(flag, body, properties)`` triples."""
+    """Encode ``(flag, body, properties)`` triples as the body of a batch."""
     parts: list[bytes] = []
     for flag, body, properties in messages:
         size = _OVERHEAD + len(body) + len(properties)
@@ -27,9 +28,9 @@ def encode_batch(messages: Iterable[tuple[int, bytes, bytes]]) -> bytes:
 
 
 def decode_batch(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    """``(flag, body, properties)`` of each message of a batch body.
+    """Yield ``(flag, body, properties)`` of each message of a batch.
 
-    :raises CorruptRecord: lengths that contradict each other.
+    :raises CorruptRecord: the lengths contradict each other.
     """
     position, end = 0, len(data)
     while position < end:
@@ -46,4 +47,4 @@ def decode_batch(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
 
 
 unwrap_inner_batch = decode_batch
-"""An inner batch record holds the same encoding as its body."""
+"""Decode an inner batch record, whose body has the same layout."""

@@ -1,7 +1,7 @@
-"""Commands: the header of a frame as JSON or in the ROCKETMQ binary form, both ways.
+"""Commands: encoding and decoding of request and response headers, as JSON and in the ROCKETMQ binary form.
 
-Knows the fields every request and response has. Refuses to know what a code means (``protocol``).
-Layouts: RemotingCommand, RemotingSerializable and RocketMQSerializable of Apache RocketMQ.
+Layouts: RemotingCommand, RemotingSerializable and RocketMQSerializable of Apache RocketMQ. What a code means is defined
+in ``protocol``.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ LANGUAGES = ("JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY", "OTH
 """LanguageCode names; the position is the code of the binary header."""
 
 VERSION = 513
-"""The version this package announces: 5.5.0 as Apache RocketMQ numbers it (MQVersion)."""
+"""The version this package announces: 5.5.0 in Apache RocketMQ's numbering (MQVersion)."""
 
 
 class Command(msgspec.Struct, gc=False):
-    """A request or a response, whichever way it travels.
+    """A decoded request or response.
 
     ``ext`` are the header fields beyond the common ones, all strings; ``opaque`` pairs a response with its request on
-    one connection and one direction.
+    one connection and in one direction.
     """
 
     code: int
@@ -62,13 +62,13 @@ class _JsonHeader(msgspec.Struct, gc=False):
 
 
 class _LooseHeader(_JsonHeader, gc=False):
-    """A header whose field values may be anything, each as its own JSON text."""
+    """A header whose field values may be of any type, each kept as its own JSON text."""
 
     extFields: dict[str, msgspec.Raw] | None = None  # type: ignore[assignment]  # noqa: N815
 
 
 _MAX_DIALECT = 64 * 1024
-"""Bytes of a header that is not strict JSON: its reader works through it character by character, at about 2 us each."""
+"""Limit in bytes for a header that is not strict JSON: its reader takes about 2 µs per character."""
 
 _decode_json = msgspec.json.Decoder(_JsonHeader, strict=False).decode
 _decode_loose = msgspec.json.Decoder(_LooseHeader, strict=False).decode
@@ -78,15 +78,15 @@ _encode_json = msgspec.json.Encoder().encode
 
 
 def encode_command(command: Command, serialize_type: int = JSON) -> bytes:
-    """The whole frame of a command."""
+    """Encode a command as a whole frame."""
     header = encode_json_header(command) if serialize_type == JSON else encode_binary_header(command)
     return encode_frame(header, command.body, serialize_type)
 
 
 def decode_command(frame: Frame) -> Command:
-    """The command of a frame.
+    """Decode the command of a frame.
 
-    :raises CorruptFrame: the header cannot be understood or its serialize type is unknown.
+    :raises CorruptFrame: the header is malformed or its serialize type is unknown.
     """
     if frame.serialize_type == JSON:
         return decode_json_header(frame.header, frame.body)
@@ -99,7 +99,7 @@ def decode_command(frame: Frame) -> Command:
 
 
 def encode_json_header(command: Command) -> bytes:
-    """The JSON header, members that are absent left out."""
+    """Encode a JSON header; absent members are left out."""
     return _encode_json(
         {
             "code": command.code,
@@ -115,10 +115,10 @@ def encode_json_header(command: Command) -> bytes:
 
 
 def decode_json_header(header: bytes, body: bytes = b"") -> Command:
-    """The command of a JSON header; tolerant as fastjson is (numbers as field values, a language as its ordinal).
+    """Decode a JSON header as leniently as fastjson: numbers as field values, a language as its ordinal.
 
-    Bytes that are no UTF-8 are read as U+FFFD: fastjson 1 does so, too, fastjson 2 refuses them in fields it reads. Of
-    members that are there twice, the last counts.
+    Bytes that are not UTF-8 are read as U+FFFD, as fastjson 1 does; fastjson 2 refuses them in fields it reads. If a
+    member occurs twice, the last one counts.
     """
     try:
         raw = _decode_json(header)
@@ -130,9 +130,9 @@ def decode_json_header(header: bytes, body: bytes = b"") -> Command:
 
 
 def decode_ext(fields: bytes | msgspec.Raw) -> dict[str, str]:
-    """The header fields of the JSON text of ``extFields``, read as :func:`decode_json_header` reads them.
+    """Decode the JSON text of ``extFields`` as :func:`decode_json_header` does.
 
-    :raises ValueError: they cannot be understood.
+    :raises ValueError: the text is malformed.
     """
     text = bytes(fields).decode("utf-8", "replace").encode()
     try:
@@ -142,10 +142,10 @@ def decode_ext(fields: bytes | msgspec.Raw) -> dict[str, str]:
 
 
 def _decode_odd(header: bytes) -> _JsonHeader:
-    """The slow way, for field values that are not strings and bytes that are no UTF-8.
+    """Decode a header with field values that are not strings, or with bytes that are not UTF-8.
 
-    Every header that a decoder with typed fields takes is taken here, too: both skip over the same texts. Whatever
-    that decoder refuses is read here, so the two never differ (see :mod:`rocketmq_py.protocol.requests`).
+    Every header that a decoder with typed fields accepts is accepted here, too: both skip the same texts. Whatever that
+    decoder refuses is decided here, so the two never differ (see :mod:`rocketmq_py.protocol.requests`).
     """
     text = header.decode("utf-8", "replace").encode()
     try:
@@ -157,13 +157,13 @@ def _decode_odd(header: bytes) -> _JsonHeader:
 
 
 def _texts(fields: dict[str, msgspec.Raw] | None) -> dict[str, str]:
-    """The values of header fields as texts; those that are null left out."""
+    """Convert the values of header fields to strings; null values are left out."""
     raws = ((name, bytes(value)) for name, value in (fields or {}).items())
     return {name: _raw_text(raw) for name, raw in raws if raw != b"null"}
 
 
 def _raw_text(value: bytes) -> str:
-    """A string's characters, the compact text of an object or a list, any other value as it stands there."""
+    """Return the characters of a string, the compact text of an object or list, and any other value as written."""
     if value[:1] == b'"':
         return str(_decode_value(value))
     if value[:1] not in (b"{", b"["):
@@ -175,7 +175,7 @@ def _raw_text(value: bytes) -> str:
 
 
 def _decode_dialect(header: bytes) -> _JsonHeader:
-    """The slowest way, for headers in fastjson's dialect."""
+    """Decode a header in fastjson's dialect; the slowest path."""
     if len(header) > _MAX_DIALECT:
         raise CorruptFrame(f"a JSON header of {len(header)} bytes is not strict JSON")
     try:
@@ -194,7 +194,7 @@ def _text(value: Any) -> str:
 
 
 def language_name(language: str | int | None) -> str:
-    """The name of a language given as name or ordinal; what is unknown becomes ``OTHER``."""
+    """Return the name of a language given by name or ordinal; unknown ones become ``OTHER``."""
     if isinstance(language, str):
         return language if language in LANGUAGES else LANGUAGES[int(language)] if _ordinal(language) else "OTHER"
     return LANGUAGES[language] if language is not None and 0 <= language < len(LANGUAGES) else "OTHER"
@@ -212,7 +212,7 @@ _I16 = Struct(">h")
 
 
 def encode_binary_header(command: Command) -> bytes:
-    """The ROCKETMQ header. Codes are cut to 16 bits there, as in Java: POP codes cannot travel in it."""
+    """Encode a ROCKETMQ header. As in Java, codes are cut to 16 bits: POP codes do not fit."""
     remark = (command.remark or "").encode()
     entries = b"".join(
         _I16.pack(len(name)) + name + _I32.pack(len(value)) + value
@@ -225,7 +225,10 @@ def encode_binary_header(command: Command) -> bytes:
 
 
 def decode_binary_header(header: bytes, body: bytes = b"") -> Command:
-    """The command of a ROCKETMQ header."""
+    """Decode a ROCKETMQ header.
+
+    :raises CorruptFrame: the header is malformed.
+    """
     try:
         code, language, version, opaque, flag, remark_length = _FIXED.unpack_from(header)
         position = _FIXED.size

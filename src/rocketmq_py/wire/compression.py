@@ -1,6 +1,6 @@
-"""Compressed message bodies: zlib from the standard library, LZ4 (frame format) and zstd where their package is there.
+"""Compressed message bodies: zlib from the standard library, LZ4 (frame format) and zstd from optional packages.
 
-Bits 8-10 of the sysFlag name the kind (CompressionType): 0 and 3 zlib, 1 LZ4, 2 zstd.
+Bits 8-10 of the sysFlag name the type (CompressionType): 0 and 3 zlib, 1 LZ4, 2 zstd.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PIECE = 4096
 
 
 class CompressionType(enum.IntEnum):
-    """How a body is compressed, as the sysFlag names it."""
+    """Compression of a body, numbered as in the sysFlag."""
 
     LZ4 = 1
     ZSTD = 2
@@ -28,10 +28,10 @@ class CompressionType(enum.IntEnum):
 
 
 def compress(body: bytes, kind: CompressionType = CompressionType.ZLIB, level: int = 5) -> bytes:
-    """The compressed body.
+    """Compress a body.
 
     :param level: 1 (fast) to 9 (small); Java's default is 5.
-    :raises ConfigError: the package for this kind is not installed.
+    :raises ConfigError: the package for this type is not installed.
     """
     if kind is CompressionType.ZLIB:
         return zlib.compress(body, level)
@@ -41,10 +41,11 @@ def compress(body: bytes, kind: CompressionType = CompressionType.ZLIB, level: i
 
 
 def decompress(body: bytes, sys_flag: int) -> bytes:
-    """The body a record's compressed body stands for.
+    """Decompress a stored body.
 
-    :raises CorruptRecord: it does not decompress, or is of an unknown kind.
-    :raises ConfigError: the package for its kind is not installed.
+    :param sys_flag: of the record; it names the compression type.
+    :raises CorruptRecord: the body does not decompress, or its type is unknown.
+    :raises ConfigError: the package for its type is not installed.
     """
     kind = (sys_flag & TYPE_MASK) >> TYPE_SHIFT
     inflate = _INFLATE.get(kind)
@@ -81,7 +82,7 @@ def _inflate_zstd(body: bytes) -> bytes:
 
 
 def _whole(plain: bytes, ended: bool) -> bytes:
-    """``plain`` itself, if the stream came to its end within the limit."""
+    """Return ``plain`` if the stream ended within the limit."""
     if len(plain) > _MAX_BODY or (len(plain) == _MAX_BODY and not ended):
         raise ValueError(f"more than {_MAX_BODY} bytes")
     if not ended:

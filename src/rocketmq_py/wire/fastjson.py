@@ -1,8 +1,8 @@
-"""JSON as fastjson 1.x speaks it: reads its dialect, and writes it where a Java peer or a Java file needs it.
+"""JSON in fastjson's dialect: reading it, and writing it for Java peers and Java files.
 
-The dialect has keys that strict JSON refuses: bare numbers (``{0:"a"}``) and whole objects
-(``{{"brokerName":"b","queueId":1,"topic":"t"}:5}``). Read, every key becomes a string: ``"0"``, and the compact JSON
-text of the object with sorted members (see :func:`object_key`). Knows text, refuses to know what it means.
+The dialect allows keys that strict JSON refuses: bare numbers (``{0:"a"}``) and whole objects
+(``{{"brokerName":"b","queueId":1,"topic":"t"}:5}``). When read, every key becomes a string: ``"0"``, and the compact
+JSON text of the object with sorted members (see :func:`object_key`).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _MAX_DEPTH = 64
 
 
 class BareKey(int):
-    """An integer key to be written without quotes, as fastjson writes the keys of a ``Map<Integer, ...>``."""
+    """An integer key that is written without quotes, as fastjson writes the keys of a ``Map<Integer, ...>``."""
 
 
 def loads(data: bytes | str) -> Any:
-    """The value of a JSON text, strict or in fastjson's dialect.
+    """Parse a JSON text, strict or in fastjson's dialect.
 
-    :raises ValueError: it is neither.
+    :raises ValueError: the text is neither.
     """
     try:
         return _decode(data)
@@ -41,9 +41,9 @@ def loads(data: bytes | str) -> Any:
 
 
 def load_object(data: bytes | memoryview) -> dict[str, Any]:
-    """The members of a JSON object.
+    """Parse a JSON object.
 
-    :raises BadHeader: it is another value. :raises ValueError: it is no JSON.
+    :raises BadHeader: the text is another JSON value. :raises ValueError: it is not JSON.
     """
     tree = loads(bytes(data))
     if not isinstance(tree, dict):
@@ -52,17 +52,17 @@ def load_object(data: bytes | memoryview) -> dict[str, Any]:
 
 
 def dumps(value: Any) -> bytes:
-    """Compact strict JSON with sorted keys."""
+    """Encode as compact strict JSON with sorted keys."""
     return _encode(value)
 
 
 def object_key(members: Mapping[str, Any]) -> str:
-    """The string that stands for an object used as a key."""
+    """Return the string that stands for an object used as a key."""
     return _encode(members).decode()
 
 
 class _Reader:
-    """A recursive-descent reader of the dialect; slow, used only where strict JSON fails."""
+    """A recursive-descent parser of the dialect; slow, so used only after the strict parser has failed."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -180,7 +180,7 @@ def _key(key: Any) -> str:
 
 
 def dumps_pretty(value: Any) -> bytes:
-    """Pretty JSON as fastjson's PrettyFormat lays out the files under ``config/``: tabs, no space after a colon."""
+    """Encode as fastjson's PrettyFormat, the layout of the files under ``config/``: tabs, no space after a colon."""
     return _pretty(value, 0).encode()
 
 

@@ -1,7 +1,7 @@
-"""Cutting a byte stream into frames and putting frames together.
+"""Frames: cutting a byte stream into frames, and building them.
 
 A frame is ``length 4 | serialize type 1 + header length 3 | header | body`` (big-endian; the length counts what follows
-it). Knows nothing of what a header says.
+it).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 from rocketmq_py.errors import CorruptFrame
 
 MAX_FRAME = 16 * 1024 * 1024
-"""Java's default limit of a whole frame (``com.rocketmq.remoting.frameMaxLength``)."""
+"""Java's default limit for a whole frame, in bytes (``com.rocketmq.remoting.frameMaxLength``)."""
 
 JSON = 0
 ROCKETMQ = 1
@@ -32,16 +32,16 @@ class Frame(msgspec.Struct, gc=False):
 
 
 def encode_frame(header: bytes, body: bytes = b"", serialize_type: int = JSON) -> bytes:
-    """The bytes of one frame."""
+    """Build the bytes of one frame."""
     size = len(header)
     return pack_lengths(4 + size + len(body), serialize_type << 24 | size) + header + body
 
 
 class FrameDecoder:
-    """Feed it what a socket gave, take whole frames; the rest is kept for the next call.
+    """Splits the bytes read from a socket into frames; an incomplete frame is kept for the next call.
 
-    :param max_frame: limit in bytes of a frame after its length field. A larger announcement raises at once, before
-        any memory is taken for it.
+    :param max_frame: limit in bytes of a frame after its length field. A larger length raises at once, before any
+        memory is allocated for it.
     """
 
     __slots__ = ("_kept", "_missing", "max_frame")
@@ -53,13 +53,13 @@ class FrameDecoder:
 
     @property
     def buffered(self) -> int:
-        """Bytes kept of a frame that is not complete yet."""
+        """Number of bytes kept of an incomplete frame."""
         return len(self._kept)
 
     def feed(self, data: bytes) -> list[Frame]:
-        """All frames that are complete with ``data``.
+        """Return all frames that ``data`` completes.
 
-        :raises CorruptFrame: the stream cannot be followed any further; close the connection.
+        :raises CorruptFrame: the stream is corrupt; close the connection.
         """
         kept = self._kept
         if kept:
@@ -75,7 +75,7 @@ class FrameDecoder:
         return frames
 
     def _cut(self, data: bytes, frames: list[Frame]) -> int:
-        """Cut whole frames off ``data`` into ``frames``; the position of the first byte not used."""
+        """Append the whole frames of ``data`` to ``frames``; return the position of the first unused byte."""
         position, size = 0, len(data)
         self._missing = 8
         while size - position >= 8:

@@ -1,6 +1,6 @@
 """Message ids: the broker's (store address and log offset) and the client's unique keys.
 
-Knows their layout; the clock, the address and the process id are given to it.
+Clock, address and process id are passed in.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from rocketmq_py.errors import ConfigError
 
 
 def offset_msg_id(store_host: bytes, physical_offset: int) -> str:
-    """The broker's id of a message: packed store host (8 or 20 bytes) and commit log offset as upper-case hex."""
+    """Build the broker's id of a message: packed store host (8 or 20 bytes) and commit log offset as upper-case hex."""
     return f"{store_host.hex()}{physical_offset & 0xFFFFFFFFFFFFFFFF:016x}".upper()
 
 
 def offset_msg_ids(store_host: bytes, physical_offsets: Sequence[int]) -> str:
-    """The broker's ids of several messages, separated by commas."""
+    """Build the broker's ids of several messages, separated by commas."""
     width, count = len(store_host) + 8, len(physical_offsets)
     parts: list[bytes | int] = [store_host] * (2 * count)
     parts[1::2] = physical_offsets
@@ -34,9 +34,9 @@ def _id_parts(host: int, count: int) -> Struct:
 
 
 def parse_offset_msg_id(msg_id: str) -> tuple[str, int, int]:
-    """Address, port and commit log offset of a broker's id.
+    """Return address, port and commit log offset of a broker's id.
 
-    :raises ConfigError: it has neither 32 (IPv4) nor 56 (IPv6) hexadecimal digits.
+    :raises ConfigError: the id has neither 32 (IPv4) nor 56 (IPv6) hexadecimal digits.
     """
     width = {32: 4, 56: 16}.get(len(msg_id))
     try:
@@ -44,13 +44,13 @@ def parse_offset_msg_id(msg_id: str) -> tuple[str, int, int]:
     except ValueError:
         raw = b""
     if not width or not raw:
-        raise ConfigError(f"{msg_id!r} is no offset message id: 32 or 56 hexadecimal digits are expected")
+        raise ConfigError(f"{msg_id!r} is not an offset message id: 32 or 56 hexadecimal digits are expected")
     ip = socket.inet_ntop(socket.AF_INET if width == 4 else socket.AF_INET6, raw[:width])
     return ip, int.from_bytes(raw[width : width + 4], "big"), int.from_bytes(raw[width + 4 :], "big")
 
 
 def month_start_ms(now_ms: int) -> int:
-    """Local midnight of the first day of the month ``now_ms`` lies in; unique keys count from there."""
+    """Local midnight of the first day of the month of ``now_ms``; unique keys count from there."""
     local = datetime.datetime.fromtimestamp(now_ms / 1000).astimezone()
     return int(datetime.datetime(local.year, local.month, 1).astimezone().timestamp() * 1000)
 
@@ -63,11 +63,11 @@ def next_month_start_ms(now_ms: int) -> int:
 
 
 class UniqueKeys:
-    """Makes unique keys as Java's MessageClientIDSetter: 32 hex digits (56 on a host with IPv6 only).
+    """Generator of unique keys like Java's MessageClientIDSetter: 32 hex digits (56 on a host with IPv6 only).
 
     :param ip: packed address of this host, 4 or 16 bytes.
     :param pid: process id; the low 16 bits are used.
-    :param salt: 32 bits that tell two generators of one process apart (Java: the class loader's hash).
+    :param salt: 32 bits that distinguish two generators of one process (Java: the class loader's hash).
     :param start: first value of the 16-bit counter.
     """
 
@@ -81,7 +81,7 @@ class UniqueKeys:
         self._stem = (-1, "")
 
     def next(self, now_ms: int) -> str:
-        """The next key. Safe to call from several threads."""
+        """Return the next key. Thread-safe."""
         at, stem = self._stem
         if at != now_ms:
             stem = self._new_stem(now_ms)
@@ -89,9 +89,9 @@ class UniqueKeys:
         return f"{stem}{next(self._counter) & 0xFFFF:04X}"
 
     def reserve(self, now_ms: int, count: int) -> tuple[str, int]:
-        """The next ``count`` keys, 65,536 at most: what all begin with, and the number the first one ends with.
+        """Reserve the next ``count`` keys, at most 65,536: their common prefix, and the number the first one ends with.
 
-        Keys end with four hex digits, and after FFFF comes 0000. Not while another thread asks for keys.
+        Keys end with four hex digits, and 0000 follows FFFF. Not thread-safe with other calls.
         """
         first = next(self._counter)
         self._counter = itertools.count(first + count)

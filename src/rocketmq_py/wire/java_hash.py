@@ -1,4 +1,4 @@
-"""Java's ``String.hashCode``: tag codes, index keys and heartbeat fingerprints depend on it."""
+"""Java's ``String.hashCode``, which tag codes, index keys and heartbeat fingerprints are made of."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import lru_cache
 
 
 def string_hash(text: str) -> int:
-    """The 32-bit signed hash of ``text`` over its UTF-16 code units."""
+    """Return the 32-bit signed hash of ``text`` over its UTF-16 code units."""
     value = 0
     if text.isascii():
         for unit in text.encode():
@@ -20,14 +20,14 @@ def string_hash(text: str) -> int:
 
 @lru_cache(maxsize=4096)
 def tags_code(tags: str | None) -> int:
-    """The code a consume queue holds for a message's tags: their hash, 0 for none.
+    """Return the code a consume queue stores for a message's tags: their hash, 0 for none.
 
-    Cached, since a topic has few tags and every message needs one.
+    Cached, because a topic has few tags and every message needs its code.
     """
     return string_hash(tags) if tags else 0
 
 
 def index_hash(key: str) -> int:
-    """The non-negative hash an index file files ``topic#key`` under (IndexFile.indexKeyHashMethod)."""
+    """Return the non-negative hash an index file stores for ``topic#key`` (IndexFile.indexKeyHashMethod)."""
     value = abs(string_hash(key))
     return value if value <= 0x7FFFFFFF else 0

@@ -1,4 +1,4 @@
-"""MurmurHash3, 128 bits for 64-bit machines: what Java brokers hash the names of filtering groups with."""
+"""MurmurHash3 (128 bits, x64), with which Java brokers hash the names of filtering groups."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ _MASK = (1 << 64) - 1
 
 
 def murmur3_64(data: bytes) -> int:
-    """The first 64 of the 128 bits, unsigned, with seed 0 (Guava's ``murmur3_128().hashBytes(data).asLong()``)."""
+    """Return the first 64 of the 128 bits, unsigned, seed 0 (Guava's ``murmur3_128().hashBytes(data).asLong()``)."""
     one = two = 0
     whole = len(data) - len(data) % 16
     for at in range(0, whole, 16):

@@ -1,7 +1,6 @@
-"""The stored-message record: what the commit log holds, and what a pull answers with.
+"""The stored-message record, which the commit log stores and pull responses contain.
 
-One codec for both. Knows the layout (MessageExtEncoder and MessageDecoder of Apache RocketMQ), V1 and V2, IPv4 and
-IPv6 hosts. Refuses to know files and which queue a record belongs in.
+Layout: MessageExtEncoder and MessageDecoder of Apache RocketMQ, versions V1 and V2, IPv4 and IPv6 hosts.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from rocketmq_py.wire.compression import decompress
 MAGIC_V1 = -626843481
 MAGIC_V2 = -626843477
 MAGIC_BLANK = -875286124
-"""Marks the unused rest of a commit log file: ``size 4 | magic 4``, then nothing."""
+"""Magic of the unused rest of a commit log file: ``size 4 | magic 4``, then nothing."""
 
 COMPRESSED = 0x1
 BORN_HOST_V6 = 0x10
@@ -48,17 +47,17 @@ MIN_SIZE = FIXED_SIZE + 1 + 2
 
 
 def head_struct(sys_flag: int) -> Struct:
-    """The layout of the fixed part for the kinds of host that ``sys_flag`` names."""
+    """Return the layout of the fixed part for the host types in ``sys_flag``."""
     return _HEADS[sys_flag & _V6_HOSTS]
 
 
 def body_crc(body: bytes | memoryview) -> int:
-    """The checksum a record carries of its stored body."""
+    """Return the checksum that a record stores for its body."""
     return crc32(body) & 0x7FFFFFFF
 
 
 def topic_part(topic: str) -> tuple[int, bytes]:
-    """Magic and length-prefixed bytes of a topic: V1 up to 127 bytes, V2 beyond."""
+    """Return magic and length-prefixed bytes of a topic: V1 up to 127 bytes, V2 beyond."""
     raw = topic.encode()
     if len(raw) <= 127:
         return MAGIC_V1, bytes((len(raw),)) + raw
@@ -66,7 +65,7 @@ def topic_part(topic: str) -> tuple[int, bytes]:
 
 
 def encode_record(head: RecordHead, topic: str, body: bytes, properties: bytes) -> bytes:
-    """The bytes of a whole record. Size, magic, checksum and body length are computed; the head's own are ignored."""
+    """Encode a whole record. Size, magic, checksum and body length are computed; the values in ``head`` are ignored."""
     magic, topic_bytes = topic_part(topic)
     layout = head_struct(head.sys_flag)
     size = layout.size + len(body) + len(topic_bytes) + 2 + len(properties)
@@ -75,7 +74,7 @@ def encode_record(head: RecordHead, topic: str, body: bytes, properties: bytes) 
 
 
 def decode_record(buffer: bytes | memoryview, position: int = 0, broker_name: str = "") -> MessageExt:
-    """The message of one record, its body decompressed.
+    """Decode one record to a message with a decompressed body.
 
     :raises CorruptRecord: the bytes contradict themselves.
     """
@@ -86,7 +85,7 @@ def decode_record(buffer: bytes | memoryview, position: int = 0, broker_name: st
 
 
 def decode_records(body: bytes, broker_name: str = "") -> list[MessageExt]:
-    """The messages of a pull body: records one after the other, inner batches unwrapped.
+    """Decode the records of a pull body, and unwrap inner batches.
 
     :raises CorruptRecord: the bytes contradict themselves.
     """
@@ -117,7 +116,7 @@ def decode_records(body: bytes, broker_name: str = "") -> list[MessageExt]:
 
 
 def _check(length: int, body: bytes | memoryview, at: int) -> None:
-    """The properties' own length must agree with what the record's size leaves for them."""
+    """Check that the properties' own length agrees with the record's size."""
     if at + 2 > len(body) or _U16.unpack_from(body, at)[0] != length or at + 2 + length > len(body):
         raise _disagreeing(at)
 
@@ -147,7 +146,7 @@ def _decode(view: memoryview, position: int, broker_name: str) -> MessageExt:
 
 
 def unwrap(message: MessageExt) -> list[MessageExt]:
-    """The messages of an inner batch (one record for many), or the message itself."""
+    """Return the messages of an inner batch (one record for many), or the message itself."""
     if not message.sys_flag & NEED_UNWRAP:
         return [message]
     head = message.head
@@ -165,7 +164,7 @@ def unwrap(message: MessageExt) -> list[MessageExt]:
 
 
 def record_properties(record: bytes) -> bytes:
-    """The stored properties of one whole record, whose other parts are not looked at.
+    """Return the stored properties of one whole record without decoding its other parts.
 
     :raises CorruptRecord: the bytes contradict themselves.
     """
@@ -184,11 +183,14 @@ def record_properties(record: bytes) -> bytes:
 
 
 def record_sizes(body: bytes) -> Iterator[tuple[int, int]]:
-    """Position and size of each record of a pull body, without decoding them."""
+    """Yield position and size of each record of a pull body without decoding it.
+
+    :raises CorruptRecord: a size contradicts the bytes.
+    """
     position, end = 0, len(body)
     while position < end:
         if position + MIN_SIZE > end:
-            raise CorruptRecord(f"{end - position} bytes at the end of a pull body are no record")
+            raise CorruptRecord(f"{end - position} bytes at the end of a pull body are not a record")
         (size,) = _I32.unpack_from(body, position)
         if size < MIN_SIZE or position + size > end:
             raise CorruptRecord(f"record at byte {position} claims {size} of {end - position} bytes")
@@ -197,6 +199,6 @@ def record_sizes(body: bytes) -> Iterator[tuple[int, int]]:
 
 
 def pack_host(ip: str, port: int) -> bytes:
-    """Address and port as records hold them: 8 bytes for IPv4, 20 for IPv6."""
+    """Pack address and port as records store them: 8 bytes for IPv4, 20 for IPv6."""
     family = socket.AF_INET6 if ":" in ip else socket.AF_INET
     return socket.inet_pton(family, ip.strip("[]").partition("%")[0]) + _I32.pack(port)

@@ -1,7 +1,7 @@
 """Signatures of requests, as Apache RocketMQ's AclClientRPCHook makes them and its brokers check them.
 
-What is signed are the values of all header fields, in the order of their names and without anything between them, and
-the body. Code, opaque, flag, remark and version are not signed. Refuses to know who may do what.
+A signature covers the values of all header fields, in the order of their names and without separators, and the body.
+Code, opaque, flag, remark and version are not signed.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _sha1 = hashlib.sha1
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who a client says it is.
+    """Access key and secret key of a client.
 
     :param access_key: the name of the user.
-    :param secret_key: what its requests are signed with; never sent, never shown.
-    :param security_token: sent along where temporary keys come with one.
-    :raises ConfigError: a part is empty.
+    :param secret_key: signs the requests; never sent, never logged.
+    :param security_token: sent with temporary keys that come with one.
+    :raises ConfigError: a key is empty.
     """
 
     access_key: str
@@ -40,36 +40,37 @@ class Credentials:
             raise ConfigError("credentials need an access key and a secret key")
 
     def fields(self) -> dict[str, str]:
-        """The header fields that say who is asking."""
+        """Return the header fields that identify the user."""
         token = {SECURITY_TOKEN: self.security_token} if self.security_token else {}
         return {ACCESS_KEY: self.access_key, **token}
 
     def signed(self, ext: Mapping[str, str], body: bytes) -> dict[str, str]:
-        """The header fields of a request with those that sign it. Nothing may be added to them any more."""
+        """Return the header fields of a request with those that sign it. Nothing may be added to them afterwards."""
         fields = {**ext, **self.fields()}
         fields[SIGNATURE] = sign(fields, body, self.secret_key)
         return fields
 
 
 def signed_content(ext: Mapping[str, str], body: bytes) -> bytes:
-    """What a signature covers: the values of all header fields in the order of their names, then the body."""
+    """Return the bytes a signature covers: all values of header fields in the order of their names, then the body."""
     return "".join([ext[name] for name in sorted(ext) if name != SIGNATURE]).encode() + body
 
 
 def sign(ext: Mapping[str, str], body: bytes, secret_key: str) -> str:
-    """The signature of a request with these header fields (``AccessKey`` among them) and body."""
+    """Return the signature of a request with these header fields (``AccessKey`` among them) and body."""
     return signature(secret_key.encode(), signed_content(ext, body))
 
 
 def signature(secret: bytes, content: bytes) -> str:
-    """HMAC-SHA1 in base64."""
+    """Return HMAC-SHA1 in base64."""
     return SigningKey(secret).sign(content).decode()
 
 
 class SigningKey:
-    """A secret made ready to sign many requests: HMAC's two states are made once, which halves the time of each.
+    """A secret prepared for many signatures: HMAC's two states are computed once, which halves the time of each
+    signature.
 
-    :param before: what everything that is signed begins with.
+    :param before: a prefix of everything that is signed.
     """
 
     __slots__ = ("_inner", "_outer")
@@ -80,7 +81,7 @@ class SigningKey:
         self._outer = _sha1(bytes(byte ^ 0x5C for byte in padded))
 
     def sign(self, content: bytes, body: bytes = b"") -> bytes:
-        """HMAC-SHA1 of what comes behind the beginning, and of a body behind that, in base64."""
+        """Return HMAC-SHA1 in base64 of the prefix, ``content`` and ``body``."""
         inner, outer = self._inner.copy(), self._outer.copy()
         inner.update(content)
         inner.update(body)

@@ -1,7 +1,6 @@
-"""Message traces: the text clients leave in the trace topic about what they sent and consumed.
+r"""Message traces: the text that clients store in the trace topic about sent and consumed messages.
 
-Knows the layout of TraceDataEncoder: entries end with ``\\x02``, fields are separated by ``\\x01``, the first names the
-kind. Refuses to know when a trace is written and how one is found.
+Layout (TraceDataEncoder): entries end with ``\x02``, fields are separated by ``\x01``, the first field names the kind.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ class TraceKind(enum.Enum):
 
 
 class TraceEntry(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One entry of a trace; what its kind or its writer's version does not tell is None.
+    """One entry of a trace; fields that its kind or its writer's version does not have are None.
 
     ``timestamp`` is in milliseconds since the epoch, ``cost_ms`` how long sending or consuming took. ``request_id``
-    pairs the two entries of one consumption; ``context_code`` says how it ended (ConsumeReturnType: 0 success, 1 time
-    out, 2 exception, 3 null, 4 failed).
+    pairs the two entries of one consumption; ``context_code`` is its outcome (ConsumeReturnType: 0 success, 1 timeout,
+    2 exception, 3 null, 4 failed).
     """
 
     kind: TraceKind
@@ -78,9 +77,9 @@ _KINDS = {kind.value: kind for kind in TraceKind}
 
 
 def decode_trace(body: bytes) -> list[TraceEntry]:
-    """The entries of a message of the trace topic; kinds that are not known are left out, as Java does.
+    """Decode a message of the trace topic; unknown kinds are left out, as in Java.
 
-    :raises CorruptRecord: an entry's fields are not what its kind has.
+    :raises CorruptRecord: the fields of an entry do not fit its kind.
     """
     found = []
     for text in body.decode("utf-8", "replace").split(_ENTRY):
@@ -91,9 +90,9 @@ def decode_trace(body: bytes) -> list[TraceEntry]:
 
 
 def encode_trace(entries: Iterable[TraceEntry]) -> bytes:
-    """The body of a message of the trace topic, as the newest version writes it.
+    """Encode the body of a message of the trace topic in the newest version.
 
-    Separators inside of names and keys are taken out: they would make nonsense of the whole message.
+    Separators in names and keys are replaced with blanks: they would corrupt the whole message.
     """
     return "".join(map(_line, entries)).encode()
 
@@ -123,7 +122,7 @@ def _entry(kind: TraceKind, values: list[str]) -> TraceEntry:
 
 
 def _end_of_pub(count: int) -> tuple[str, ...]:
-    """The last fields of a sent message's entry, of which old versions write fewer."""
+    """Return the last fields of a sent message's entry; old versions write fewer of them."""
     if count <= len(_PUB) + 1:
         return ("success",)
     return ("offset_msg_id", "success", "client_host")

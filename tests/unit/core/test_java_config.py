@@ -47,7 +47,7 @@ def test_lines_as_java_reads_them(lines: list[str], settings: dict[str, str]) ->
 
 @pytest.mark.parametrize(("lines", "number"), [(["# x", "brokerName"], 2), (["a=1", "=b"], 2), (["a b"], 1)])
 def test_a_line_that_is_no_setting(lines: list[str], number: int) -> None:
-    with pytest.raises(ConfigError, match=rf"line {number}: .* is no setting: key=value is expected"):
+    with pytest.raises(ConfigError, match=rf"line {number}: .* is not a setting: key=value is expected"):
         read_properties(lines)
 
 

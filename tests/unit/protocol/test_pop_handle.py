@@ -21,7 +21,7 @@ def test_a_handle_is_what_java_writes() -> None:
 
 @pytest.mark.parametrize("text", ["", "1 2 3", "a 2 3 4 0 b 6 7", "1 2 3 4 0 b 6 x"])
 def test_no_handle(text: str) -> None:
-    with pytest.raises(BadHeader, match="no handle of a popped message"):
+    with pytest.raises(BadHeader, match="not a handle of a popped message"):
         ExtraInfo.parse(text)
 
 
@@ -75,7 +75,7 @@ def test_bits_are_what_java_writes() -> None:
     assert pop_handle.encode_bits([0, 3, 9]) == "CQI="
     assert pop_handle.decode_bits("CQI=") == [0, 3, 9]
     assert pop_handle.encode_bits([]) == ""
-    with pytest.raises(BadHeader, match="no set of bits"):
+    with pytest.raises(BadHeader, match="not a set of bits"):
         pop_handle.decode_bits("?")
 
 

@@ -151,7 +151,7 @@ def test_a_peer_that_closes_without_a_word_is_named_with_what_to_check() -> None
     with (
         peer(close) as (address, _),
         connected(address) as connection,
-        pytest.raises(ConnectionLost, match=f"connection to {address} ended: .* without a word; does it ask for TLS"),
+        pytest.raises(ConnectionLost, match=f"connection to {address} ended: .* without a reason; does it require TLS"),
     ):
         connection.call(1, NoHeader())
 

@@ -50,7 +50,7 @@ def test_a_cluster_has_a_sensible_number_of_brokers(brokers):
 
 
 def test_a_proxy_needs_an_address():
-    with pytest.raises(ConfigError, match="'nowhere' is no address"):
+    with pytest.raises(ConfigError, match="'nowhere' is not an address"):
         TcpProxy("nowhere")
     with pytest.raises(ClosedError, match="the proxy does not run"):
         TcpProxy("127.0.0.1:1").kill()

@@ -29,7 +29,7 @@ def test_offset_ids_both_ways(ip: object, port: int, offset: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "12", "Z" * 32, "0" * 33, "0" * 57])
 def test_what_is_no_offset_id(text: str) -> None:
-    with pytest.raises(ConfigError, match="no offset message id"):
+    with pytest.raises(ConfigError, match="not an offset message id"):
         parse_offset_msg_id(text)
 
 

@@ -1,1 +1,1 @@
-"""Decisions about access: users, permissions, what each request requires."""
+"""Access control: users, permissions, and what each request requires."""

@@ -1,7 +1,6 @@
-"""Who may do what: users, permissions on topics, groups and clusters, and how they decide, as in Apache RocketMQ 5.
+"""Users, permissions on topics, groups and clusters, and the decision about a request, as in Apache RocketMQ 5.
 
-Knows the rules. What a request needs is said by ``core.access.required_permissions``; who signed it has been found
-out before.
+``core.access.required_permissions`` defines what each request needs. Signatures are verified elsewhere.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from rocketmq_py.protocol.names import DLQ_PREFIX, RETRY_PREFIX
 
 
 class Action(Enum):
-    """What may be allowed; ALL stands for the others."""
+    """An action a permission is about; ALL stands for all others."""
 
     ALL = "All"
     PUB = "Pub"
@@ -31,7 +30,7 @@ class Action(Enum):
 
 
 class Kind(Enum):
-    """What a permission is about."""
+    """Type of a resource."""
 
     ANY = "Any"
     CLUSTER = "Cluster"
@@ -42,7 +41,7 @@ class Kind(Enum):
 class Resource(NamedTuple):
     """What a permission is about, as in ``Topic:orders``, ``Group:shop-*``, ``Cluster:*`` or ``*``.
 
-    :param name: the name, or what it begins with; None for every one.
+    :param name: the name, or its prefix; None for every name.
     """
 
     kind: Kind
@@ -51,16 +50,16 @@ class Resource(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Resource:
-        """The resource of its text.
+        """Parse a resource.
 
-        :raises ConfigError: it is none.
+        :raises ConfigError: the text is not a resource.
         """
         if text == "*":
             return cls(Kind.ANY)
         kind, separator, name = text.partition(":")
         known = next((one for one in Kind if one.value.lower() == kind.lower() and one is not Kind.ANY), None)
         if known is None or not separator or not name:
-            raise ConfigError(f"{text!r} is no resource: Topic:NAME, Group:NAME, Cluster:NAME or * is expected")
+            raise ConfigError(f"{text!r} is not a resource: Topic:NAME, Group:NAME, Cluster:NAME or * is expected")
         if name == "*":
             return cls(known)
         return cls(known, name[:-1], prefix=True) if name.endswith("*") else cls(known, name)
@@ -71,7 +70,7 @@ class Resource(NamedTuple):
         return f"{self.kind.value}:{self.name or ''}{'*' if self.prefix or self.name is None else ''}"
 
     def covers(self, other: Resource) -> bool:
-        """Whether a permission about this is one about a single other one."""
+        """True if a permission about this resource applies to ``other``, a single one."""
         if self.kind is Kind.ANY or (self.kind is other.kind and self.name is None):
             return True
         if self.kind is not other.kind or self.name is None or other.name is None:
@@ -80,31 +79,33 @@ class Resource(NamedTuple):
 
     @property
     def rank(self) -> tuple[bool, bool, bool, int]:
-        """Orders resources that cover the same one, the closest first: a name, a long prefix, a short one, all."""
+        """Sort key of resources that cover the same one, the most specific first: a name, a long prefix, a short one,
+        all.
+        """
         return self.kind is Kind.ANY, self.name is None, self.prefix, -len(self.name or "")
 
 
 def topic(name: str) -> Resource:
-    """A topic; a group's own topic of retries is the group's business."""
+    """Return the resource of a topic; a retry topic belongs to its group."""
     return group(name) if name.startswith(RETRY_PREFIX) else Resource(Kind.TOPIC, name)
 
 
 def group(name: str) -> Resource:
-    """A consumer group, also when its topic of retries or dead letters is given."""
+    """Return the resource of a consumer group, also for its retry or dead-letter topic."""
     return Resource(Kind.GROUP, name.removeprefix(RETRY_PREFIX).removeprefix(DLQ_PREFIX))
 
 
 class RequiredPermission(NamedTuple):
-    """What a request needs: one of ``actions`` on a resource."""
+    """What a request requires: one of ``actions`` on a resource."""
 
     resource: Resource
     actions: tuple[Action, ...]
 
 
 class AclEntry(msgspec.Struct, frozen=True):
-    """One permission, or one refusal.
+    """One allowing or denying permission.
 
-    :param source_ips: addresses and networks it holds for; none means all.
+    :param source_ips: addresses and networks it applies to; empty means all.
     """
 
     resource: Resource
@@ -119,10 +120,10 @@ class AclEntry(msgspec.Struct, frozen=True):
             try:
                 ipaddress.ip_network(text, strict=False)
             except ValueError as e:
-                raise ConfigError(f"The source ip is invalid: {text!r} is no address and no network") from e
+                raise ConfigError(f"The source ip is invalid: {text!r} is neither an address nor a network") from e
 
     def matches(self, need: RequiredPermission, ip: str) -> bool:
-        """Whether it decides about a need of a request from an address."""
+        """True if this entry applies to what a request from an address requires."""
         if not self.resource.covers(need.resource):
             return False
         if Action.ALL not in self.actions and not any(action in self.actions for action in need.actions):
@@ -138,7 +139,7 @@ def _contains(network: str, ip: str) -> bool:
 
 
 class User(msgspec.Struct, kw_only=True):
-    """Who may sign requests. ``is_super`` may do everything."""
+    """A user who signs requests. ``is_super`` may do everything."""
 
     name: str
     password: str
@@ -150,25 +151,25 @@ class User(msgspec.Struct, kw_only=True):
 
 
 class Acl(msgspec.Struct):
-    """The permissions of one user: those given, and those that hold where none of these says anything."""
+    """The permissions of one user; ``default`` applies where ``custom`` has no matching entry."""
 
     custom: dict[Resource, AclEntry] = msgspec.field(default_factory=dict)
     default: dict[Resource, AclEntry] = msgspec.field(default_factory=dict)
 
     def table(self, policy: str) -> dict[Resource, AclEntry]:
-        """The permissions of a policy type, ``Custom`` or ``Default``.
+        """Return the permissions of a policy type, ``Custom`` or ``Default``.
 
-        :raises ConfigError: there is no such type.
+        :raises ConfigError: the type is unknown.
         """
         tables = {"custom": self.custom, "default": self.default}
         found = tables.get(policy.lower())
         if found is None:
-            raise ConfigError(f"{policy!r} is no policy type: Custom or Default is expected")
+            raise ConfigError(f"{policy!r} is not a policy type: Custom or Default is expected")
         return found
 
 
 def denial_reason(user: User, acl: Acl | None, needs: Iterable[RequiredPermission], ip: str) -> str | None:
-    """Why a user may not make a request, naming the permission that is missing; None when it may be made."""
+    """Return why a user may not make a request, naming the missing permission; None if it is allowed."""
     if user.is_super:
         return None
     for need in needs:

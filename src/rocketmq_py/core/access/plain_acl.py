@@ -1,8 +1,8 @@
-"""The permission file of Apache RocketMQ 4, ``plain_acl.yml``, as users and permissions of version 5.
+"""The permission file of Apache RocketMQ 4, ``plain_acl.yml``, converted to users and permissions of version 5.
 
-Knows the few forms of YAML such a file consists of: keys with values, and lists of texts or of keys with values. That
-needs no YAML parser, and a mistake is told with its line. What it has been brought into is what Java's own migration
-makes of it; addresses that need no signature do not exist in version 5 and are told, not taken over.
+The parser reads the subset of YAML that such files use: keys with values, and lists of texts or of keys with values. It
+needs no YAML library and reports errors with line numbers. The result is that of Java's own migration; addresses exempt
+from signatures do not exist in version 5, so they are reported and not converted.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Account(NamedTuple):
 
 
 class PlainAcl(NamedTuple):
-    """What a file says.
+    """The content of a file.
 
-    :param unsigned: addresses it lets in without a signature.
+    :param unsigned: addresses it exempts from signatures.
     """
 
     accounts: list[Account]
@@ -50,9 +50,9 @@ class _Line(NamedTuple):
 
 
 def read_plain_acl(lines: Iterable[str]) -> PlainAcl:
-    """What the lines of a file say.
+    """Parse the lines of a file.
 
-    :raises ConfigError: a line that is not understood, with its number; an account without its keys.
+    :raises ConfigError: a line is invalid (the error has its number), or an account lacks a key.
     """
     top: str | None = None
     unsigned: list[str] = []
@@ -88,7 +88,7 @@ def _lines(lines: Iterable[str]) -> Iterator[_Line]:
 
 
 class _Draft:
-    """An account whose lines are still coming."""
+    """An account whose lines are still being read."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -135,7 +135,7 @@ def _entry(line: _Line, resource: Resource, perm: str) -> AclEntry:
         return AclEntry(resource, (Action.ALL,), allow=False)
     words = [word.strip() for word in perm.split("|")]
     if not all(word in _ACTIONS for word in words):
-        raise _fault(line, f"{perm!r} is no permission: DENY, PUB, SUB or PUB|SUB is expected")
+        raise _fault(line, f"{perm!r} is not a permission: DENY, PUB, SUB or PUB|SUB is expected")
     return AclEntry(resource, tuple(action for word in words for action in _ACTIONS[word]), allow=True)
 
 

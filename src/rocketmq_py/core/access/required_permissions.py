@@ -1,6 +1,7 @@
-"""Which permissions a request needs, by its code (DefaultAuthorizationContextBuilder and the marks of Java's headers).
+"""The permissions each request requires, by code (DefaultAuthorizationContextBuilder and annotations of Java's
+headers).
 
-A code nobody lists needs Update on the cluster: what is forgotten here is forbidden, not open.
+A code that is not listed requires Update on the cluster, so an omission denies access.
 """
 
 from __future__ import annotations
@@ -71,16 +72,16 @@ _BY_FIELDS: dict[int, tuple[tuple[Action, ...], tuple[str, ...], tuple[str, ...]
     Code.CLONE_GROUP_OFFSET: (_UPDATE, ("topic",), ("srcGroup", "destGroup")),
     Code.UPDATE_AND_GET_GROUP_FORBIDDEN: (_UPDATE, ("topic",), ("group",)),
 }
-"""One of the actions is needed on the topics and groups these header fields name."""
+"""By code: actions of which one is required, on the topics and groups in these header fields."""
 
 _SEVERAL = {"topicList": ";"}
-"""Fields that name several, and what stands between them."""
+"""Fields with several names, and their separators."""
 
 _REQUIRED = {
     code: {field.encode_name for field in msgspec.structs.fields(REQUEST_HEADERS[Code(code)]) if field.required}
     for code in _BY_FIELDS
 }
-"""Fields whose handlers use an empty name as it is; that of an optional field stands for none."""
+"""Fields whose handlers use an empty name as it is; an empty optional field is absent."""
 
 _CLUSTER_GET = frozenset({
     Code.GET_ALL_TOPIC_CONFIG, Code.GET_BROKER_CONFIG, Code.GET_BROKER_RUNTIME_INFO,
@@ -105,10 +106,10 @@ _SENDS = {
 
 
 def required_permissions(code: int, ext: Fields, body: bytes, cluster: str) -> list[RequiredPermission]:
-    """What a request needs.
+    """Return what a request requires.
 
     :param ext: its header fields. :param cluster: the name of the server's cluster.
-    :raises BadHeader: its body is not what its code asks for.
+    :raises BadHeader: its body does not fit its code.
     """
     if code in _SENDS:
         name = ext.get(_SENDS[Code(code)][0], "")
@@ -140,7 +141,7 @@ def _of_fields(code: int, ext: Fields) -> list[RequiredPermission]:
 
 
 def _named(code: int, ext: Fields, field: str) -> list[str]:
-    """The names in a header field."""
+    """Return the names in a header field."""
     text = ext.get(field)
     if text is None or not (text or field in _REQUIRED[code]):
         return []
@@ -181,7 +182,7 @@ def _acks(body: bytes) -> Iterator[RequiredPermission]:
 def _new(
     kind: Callable[[str], Resource], name: str, several: str | None = None
 ) -> Callable[[bytes], Iterator[RequiredPermission]]:
-    """What creating takes: the body is one description, or a list of them in one of its members."""
+    """Return what creating requires: the body is one description, or a list of them in one of its members."""
 
     def of(body: bytes) -> Iterator[RequiredPermission]:
         members = _members(body)
@@ -198,7 +199,7 @@ def _members(body: bytes) -> dict[str, Any]:
     try:
         found = fastjson.loads(body)
     except ValueError as e:
-        raise BadHeader(f"the body is no JSON: {e}") from e
+        raise BadHeader(f"the body is not JSON: {e}") from e
     if not isinstance(found, dict):
         raise BadHeader(f"the body is {type(found).__name__}, no object")
     return found

@@ -1,12 +1,11 @@
-"""Who is connected: consumer groups with their members and subscriptions, and producer groups.
+"""Connected clients: consumer groups with their members and subscriptions, and producer groups.
 
-Knows what a heartbeat changes and whether the other members must hear of it. Refuses to know connections (a channel is
-any hashable token) and clocks (time is milliseconds, passed in).
+A channel is any hashable token. Times are milliseconds and passed in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass, field
 
 from rocketmq_py.protocol.bodies.client import ConsumerData, SubscriptionData
@@ -27,7 +26,7 @@ class RegisteredClient:
 
 @dataclass(slots=True)
 class ConsumerGroup:
-    """A group with at least one member; type, model and start are those of the latest heartbeat of any member."""
+    """A group with at least one member; consume type, message model and start are those of its latest heartbeat."""
 
     name: str
     consume_type: str = "CONSUME_PASSIVELY"
@@ -44,7 +43,7 @@ class ConsumerGroup:
         return [member.client_id for member in self.members.values()]
 
     def join(self, member: RegisteredClient) -> bool:
-        """Add or refresh a member; whether it is new."""
+        """Add or refresh a member; return True if it is new."""
         known = self.members.get(member.channel)
         if known is not None and known.client_id == member.client_id:
             known.last_seen_ms = member.last_seen_ms
@@ -53,7 +52,7 @@ class ConsumerGroup:
         return known is None
 
     def subscribe(self, wanted: Iterable[SubscriptionData]) -> bool:
-        """Replace subscriptions by newer ones and drop those of other topics; whether the set of topics changed."""
+        """Replace subscriptions with newer ones and drop other topics; return True if the set of topics changed."""
         news = {subscription.topic: subscription for subscription in wanted}
         changed = news.keys() != self.subscriptions.keys()
         for topic in self.subscriptions.keys() - news.keys():
@@ -66,13 +65,15 @@ class ConsumerGroup:
 
 
 class ConsumerRegistry:
-    """All consumer groups that have members."""
+    """All consumer groups with members."""
 
     def __init__(self) -> None:
         self.groups: dict[str, ConsumerGroup] = {}
+        self._joined: dict[Hashable, dict[str, None]] = {}
+        """The names of the groups of each channel."""
 
     def register(self, data: ConsumerData, member: RegisteredClient, *, keep_subscriptions: bool = False) -> bool:
-        """Take in one group of a heartbeat; whether members or topics of the group changed.
+        """Apply one group of a heartbeat; return True if members or topics of the group changed.
 
         :param keep_subscriptions: the heartbeat carries no subscriptions (version 2, unchanged).
         """
@@ -83,25 +84,31 @@ class ConsumerRegistry:
         group.message_model = data.message_model
         group.consume_from_where = data.consume_from_where
         joined = group.join(member)
+        self._joined.setdefault(member.channel, {})[group.name] = None
         changed = False if keep_subscriptions else group.subscribe(data.subscription_data_set)
         return joined or changed
 
     def leave(self, group_name: str, channel: Hashable) -> ConsumerGroup | None:
-        """Take a member out; the group it was in, which may have no members left, or None."""
+        """Remove a member; return its group, which may be empty now, or None."""
         group = self.groups.get(group_name)
         if group is None or group.members.pop(channel, None) is None:
             return None
         if not group.members:
             del self.groups[group_name]
+        _discard(self._joined, channel, group_name)
         return group
 
     def leave_all(self, channel: Hashable) -> list[ConsumerGroup]:
         """Take a closed channel out of every group; the groups it was in."""
-        left = [self.leave(name, channel) for name, group in list(self.groups.items()) if channel in group.members]
+        left = [self.leave(name, channel) for name in list(self._joined.get(channel, ()))]
         return [group for group in left if group is not None]
 
+    def joined(self, channel: Hashable) -> Collection[str]:
+        """The names of the groups that a channel is a member of."""
+        return self._joined.get(channel, {}).keys()
+
     def expire(self, before_ms: int) -> list[tuple[str, RegisteredClient]]:
-        """Take out members last seen before a time."""
+        """Remove and return members last seen before a time."""
         late = [
             (name, member)
             for name, group in self.groups.items()
@@ -117,34 +124,53 @@ class ConsumerRegistry:
         return None if group is None else group.subscriptions.get(topic)
 
     def may_consume(self, group_name: str, topic: str) -> bool:
-        """Whether a group subscribes to a topic; one that has no subscriptions at all may consume anything."""
+        """True if a group subscribes to a topic, or has no subscriptions at all."""
         group = self.groups.get(group_name)
         return group is None or not group.subscriptions or topic in group.subscriptions
 
     def groups_of(self, topic: str) -> list[str]:
-        """Names of the groups that subscribe to a topic."""
+        """Return the names of the groups that subscribe to a topic."""
         return [name for name, group in self.groups.items() if topic in group.subscriptions]
 
     def find(self, group_name: str, client_id: str) -> RegisteredClient | None:
-        """The member of a group with that client id."""
+        """Return the member of a group with a client id."""
         group = self.groups.get(group_name)
         members = group.members.values() if group else ()
         return next((member for member in members if member.client_id == client_id), None)
 
 
 class ProducerRegistry:
-    """All producer groups that have members."""
+    """All producer groups with members."""
 
     def __init__(self) -> None:
         self.groups: dict[str, dict[Hashable, RegisteredClient]] = {}
         self._channels: dict[str, Hashable] = {}
+        self._joined: dict[Hashable, dict[str, None]] = {}
+        """The names of the groups of each channel."""
+        self._clients: dict[Hashable, dict[str, None]] = {}
+        """The client ids of each channel."""
 
     def register(self, group_name: str, member: RegisteredClient) -> None:
+        """Add or refresh a member."""
         self.groups.setdefault(group_name, {})[member.channel] = member
-        self._channels[member.client_id] = member.channel
+        self._joined.setdefault(member.channel, {})[group_name] = None
+        before = self._channels.get(member.client_id)
+        if before != member.channel:
+            if before is not None:
+                _discard(self._clients, before, member.client_id)
+            self._channels[member.client_id] = member.channel
+            self._clients.setdefault(member.channel, {})[member.client_id] = None
+
+    def joined(self, channel: Hashable) -> Collection[str]:
+        """The names of the groups that a channel is a member of."""
+        return self._joined.get(channel, {}).keys()
+
+    def clients(self, channel: Hashable) -> Collection[str]:
+        """The client ids of a channel."""
+        return self._clients.get(channel, {}).keys()
 
     def find(self, client_id: str) -> Hashable | None:
-        """The connection of a client, the one it was last heard on."""
+        """Return the channel of a client's latest heartbeat."""
         return self._channels.get(client_id)
 
     def leave(self, group_name: str, channel: Hashable) -> None:
@@ -154,16 +180,26 @@ class ProducerRegistry:
             return
         if not members:
             del self.groups[group_name]
-        is_last = not any(channel in others for others in self.groups.values())
-        if is_last and self._channels.get(member.client_id) == channel:
-            del self._channels[member.client_id]
+        _discard(self._joined, channel, group_name)
+        if channel not in self._joined:
+            for client_id in self._clients.pop(channel, ()):
+                del self._channels[client_id]
 
     def leave_all(self, channel: Hashable) -> None:
-        for name in [name for name, members in self.groups.items() if channel in members]:
+        """Take a closed channel out of every group."""
+        for name in list(self._joined.get(channel, ())):
             self.leave(name, channel)
 
     def expire(self, before_ms: int) -> None:
-        """Take out members last seen before a time."""
+        """Remove members last seen before a time."""
         for name, members in list(self.groups.items()):
             for member in [m for m in members.values() if m.last_seen_ms < before_ms]:
                 self.leave(name, member.channel)
+
+
+def _discard(table: dict[Hashable, dict[str, None]], channel: Hashable, name: str) -> None:
+    names = table.get(channel)
+    if names is not None:
+        names.pop(name, None)
+        if not names:
+            del table[channel]

@@ -1,7 +1,6 @@
-"""Decisions of replication: who waits for how many slaves, how fast bytes may go, where a slave begins.
+"""Decisions of log replication: how many slaves a send waits for, transfer rates, and where a slave starts.
 
-Knows Java's rules (GroupTransferService, FlowMonitor, DefaultHAConnection). Time comes in. Refuses to know sockets, the
-log, and what is answered to those who wait.
+Java's rules: GroupTransferService, FlowMonitor, DefaultHAConnection. Times are milliseconds and passed in.
 """
 
 from __future__ import annotations
@@ -17,28 +16,29 @@ _SECOND_MS = 1_000
 
 
 def first_offset(reported: int, log_end: int, file_size: int) -> int:
-    """Where to begin sending to a slave that has the log up to ``reported``.
+    """Return the first offset to send to a slave whose log ends at ``reported``.
 
-    One that has nothing gets the newest file, not the whole log.
+    A slave with an empty log gets the newest file, not the whole log.
     """
     return reported or log_end - log_end % file_size
 
 
 def acknowledged_offset(ends: Collection[int], slaves: int) -> int:
-    """Up to where at least so many slaves have the log; -1 when there are not so many.
+    """Return the offset up to which at least ``slaves`` slaves have the log; -1 if fewer are connected.
 
-    :param ends: where the log of each connected slave ends.
+    :param ends: the log ends of the connected slaves.
     :param slaves: at least 1.
     """
     return sorted(ends, reverse=True)[slaves - 1] if len(ends) >= slaves else -1
 
 
 def required_replicas(wanted: int, least: int, present: int, *, adapts: bool) -> int | None:
-    """How many brokers are to have a message before it is answered, the master among them; None when too few are there.
+    """Return how many brokers, the master included, must store a message before the response; None if too few are
+    there.
 
-    :param wanted: as many as were asked for (``inSyncReplicas``).
-    :param least: as few as will do where the number ``adapts`` to who is there (``minInSyncReplicas``).
-    :param present: the master and the slaves that are not far behind.
+    :param wanted: configured number (``inSyncReplicas``).
+    :param least: minimum if the number ``adapts`` to the connected slaves (``minInSyncReplicas``).
+    :param present: the master and the slaves that are in sync.
     """
     if adapts:
         wanted = max(min(wanted, present), least)
@@ -46,9 +46,9 @@ def required_replicas(wanted: int, least: int, present: int, *, adapts: bool) ->
 
 
 class TransferRate:
-    """Bytes moved within the current second, and within the one before.
+    """Bytes transferred in the current second and in the one before.
 
-    :param now_ms: the time in milliseconds, here and below.
+    :param now_ms: current time in milliseconds, here and below.
     """
 
     def __init__(self, now_ms: int) -> None:
@@ -57,17 +57,17 @@ class TransferRate:
         self._before = 0
 
     def add(self, count: int, now_ms: int) -> None:
-        """So many bytes were moved."""
+        """Count transferred bytes."""
         self._turn(now_ms)
         self._moved += count
 
     def last_second(self, now_ms: int) -> int:
-        """Bytes of the last whole second."""
+        """Return the bytes of the last whole second."""
         self._turn(now_ms)
         return self._before
 
     def room(self, limit: int, now_ms: int) -> int:
-        """How many bytes more may be moved in this second, of ``limit``."""
+        """Return how many bytes may still be transferred in this second, of ``limit``."""
         self._turn(now_ms)
         return max(0, limit - self._moved)
 
@@ -80,7 +80,7 @@ class TransferRate:
 
 
 class ReplicaWait(NamedTuple, Generic[W]):
-    """Somebody waits for the log up to ``end``, since ``since_ms``."""
+    """A send that waits for the log up to ``end``, since ``since_ms``."""
 
     end: int
     number: int
@@ -89,34 +89,34 @@ class ReplicaWait(NamedTuple, Generic[W]):
 
 
 class ReplicaWaits(Generic[W]):
-    """All who wait for the log to be safe up to some place; whoever waits for less is served first."""
+    """All sends that wait for replication; the one with the smallest log offset comes first."""
 
     def __init__(self) -> None:
         self._heap: list[ReplicaWait[W]] = []
         self._numbers = itertools.count()
         self.furthest = 0
-        """The furthest place anybody has waited for."""
+        """The largest offset ever waited for."""
 
     def __len__(self) -> int:
         return len(self._heap)
 
     @property
     def first(self) -> ReplicaWait[W] | None:
-        """The one that waits for least, which is the one that has waited longest."""
+        """The wait for the smallest offset, which is also the oldest."""
         return self._heap[0] if self._heap else None
 
     def add(self, end: int, now_ms: int, waiter: W) -> None:
-        """One more waits."""
+        """Add a waiting send."""
         heapq.heappush(self._heap, ReplicaWait(end, next(self._numbers), now_ms, waiter))
         self.furthest = max(self.furthest, end)
 
     def reached(self, end: int) -> list[W]:
-        """Those who need not wait any more, now that the log is safe up to ``end``."""
+        """Remove and return the waiters that are done, now that the log is replicated up to ``end``."""
         heap, done = self._heap, []
         while heap and heap[0].end <= end:
             done.append(heapq.heappop(heap).waiter)
         return done
 
     def pop(self) -> W:
-        """Take away the first."""
+        """Remove and return the first waiter."""
         return heapq.heappop(self._heap).waiter

@@ -1,9 +1,9 @@
-"""What a slave answers a pull with (DefaultPullMessageResultHandler, DefaultMessageStore.nextOffsetCorrection).
+"""A slave's response to a pull (DefaultPullMessageResultHandler, DefaultMessageStore.nextOffsetCorrection).
 
-A slave serves as a master does and names, like one, the broker to pull from next; so a reader who has caught up is
-back at the master with its next pull. But a slave may lag: it does not tell a reader whose offset it does not have to
-go elsewhere. It sends such a reader back to the master; while that is away it lets the reader wait for the queue to
-grow, where a Java slave has it ask again and again.
+A slave serves pulls like a master and, like one, names the broker to pull from next; so a consumer that has caught up
+returns to the master with its next pull. A slave may lag, so it does not reset a consumer whose offset is beyond its
+own log: it sends the consumer back to the master. While the master is down it holds the pull until the queue grows; a
+Java slave makes the consumer ask again and again.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from rocketmq_py.protocol.codes import ResponseCode as Code
 
 
 class SlaveAnswer(NamedTuple):
-    """The code of an answer, and the broker id to pull from next."""
+    """Response code, and the broker id to pull from next."""
 
     code: int
     broker_id: int
 
 
 def slave_answer(code: int, suggested: int, preferred: int, *, corrects: bool, has_master: bool) -> SlaveAnswer:
-    """What a slave makes of the answer a master would give.
+    """Convert a master's response to a slave's.
 
     :param suggested: the broker id a master would name.
-    :param preferred: the one the group's configuration names for readers who keep up.
-    :param corrects: readers may be told of offsets outside the queue (offsetCheckInSlave).
-    :param has_master: the master is there.
+    :param preferred: the broker id in the group's configuration for consumers that keep up.
+    :param corrects: the slave may correct offsets outside the queue (offsetCheckInSlave).
+    :param has_master: the master is up.
     """
     if code == Code.PULL_OFFSET_MOVED and not corrects:
         return SlaveAnswer(Code.PULL_RETRY_IMMEDIATELY if has_master else Code.PULL_NOT_FOUND, preferred)

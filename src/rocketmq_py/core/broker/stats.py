@@ -1,7 +1,7 @@
-"""Counts over the last minute, hour and day, as Apache RocketMQ's tools show them (StatsItem).
+"""Counters over the last minute, hour and day, as Apache RocketMQ's tools show them (StatsItem).
 
-Knows when samples are taken and what sums and rates follow from them. An item that did not change keeps no new sample:
-its last one stands for the later ones. Refuses to know what is counted, and clocks: time is milliseconds, passed in.
+An item that has not changed stores no new sample: its last one stands for the later ones. Times are milliseconds and
+passed in.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Span(NamedTuple):
-    """A kind of window: how often samples are taken, and how many of them the window holds."""
+    """A kind of window: the sampling period, and the number of samples in the window."""
 
     period_ms: int
     kept: int
@@ -23,7 +23,7 @@ MINUTE, HOUR, DAY = range(len(SPANS))
 
 
 class Snapshot(NamedTuple):
-    """What a window tells: how much was counted, how much a second, and how much at a time."""
+    """Values of a window: sum, rate per second, and average per call."""
 
     sum: int = 0
     tps: float = 0.0
@@ -31,7 +31,7 @@ class Snapshot(NamedTuple):
 
 
 class StatsItem:
-    """One counter: add to ``value``, and to ``times`` how often that was done."""
+    """One counter: increase ``value`` by the amount and ``times`` by the number of calls."""
 
     __slots__ = ("_born", "_clock", "_samples", "times", "value")
 
@@ -43,7 +43,9 @@ class StatsItem:
         self._samples: tuple[list[tuple[int, int, int]], ...] = tuple([(born, 0, 0)] for born in self._born)
 
     def sample(self, span: int, tick: int) -> None:
-        """Note the counts at a tick, if they have changed; what lies before the window is let go but for its last."""
+        """Store the counts at a tick if they have changed; samples before the window are dropped, except the last of
+        them.
+        """
         samples = self._samples[span]
         if samples[-1][2] == self.times:
             return
@@ -53,7 +55,7 @@ class StatsItem:
             del samples[0]
 
     def snapshot(self, span: int) -> Snapshot:
-        """The counts of a window. Nothing before the first sample after the item came into being."""
+        """Return the values of a window; zero before the item's first sample."""
         now = self._clock.ticks[span]
         first = max(now - SPANS[span].kept + 1, self._born[span])
         if first == now:
@@ -65,12 +67,12 @@ class StatsItem:
         return Snapshot(total, total / seconds, total / steps if steps > 0 else 0.0)
 
     def _at(self, span: int, tick: int) -> tuple[int, int, int]:
-        """The newest sample not after a tick."""
+        """Return the newest sample not after a tick."""
         return next(sample for sample in reversed(self._samples[span]) if sample[0] <= tick)
 
 
 class StatsClock:
-    """Says when the items of a broker are to take their samples.
+    """Decides when the items of a broker are sampled.
 
     :param now_ms: when counting began; samples are due at multiples of the periods after it.
     """
@@ -80,7 +82,7 @@ class StatsClock:
         self.ticks = tuple(0 for _ in SPANS)
 
     def advance(self, now_ms: int, items: Collection[StatsItem]) -> None:
-        """Let items take the samples that are due."""
+        """Take the samples that are due."""
         for span, (period_ms, _) in enumerate(SPANS):
             tick = (now_ms - self._began_ms) // period_ms
             if tick <= self.ticks[span]:

@@ -1,7 +1,6 @@
-"""Keys of tables that are about a topic and a group, found by either of the two.
+"""An index of keys that belong to a topic and a group, by either of the two.
 
-A table of thousands of topics is asked, and rid, of what belongs to one of them; looking at every key for that makes
-deleting many topics quadratic. Refuses to know what the tables hold.
+Scanning a table of thousands of topics for the keys of one makes deleting many topics quadratic.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ K = TypeVar("K", bound=Hashable)
 
 
 class TopicGroupIndex(Generic[K]):
-    """Which keys there are about a topic, and which about a group.
+    """Keys by topic, and by group.
 
-    What a method gives costs as much as it holds, however many other keys there are.
+    Each method's cost depends on the number of keys it returns, not on the size of the index.
     """
 
     def __init__(self) -> None:
@@ -23,28 +22,28 @@ class TopicGroupIndex(Generic[K]):
         self._by_group: dict[str, dict[K, str]] = {}
 
     def add(self, key: K, topic: str, group: str = "") -> None:
-        """A key is in use; harmless when it is known.
+        """Add a key; no effect if it is known.
 
-        :param group: empty for a key about a topic alone.
+        :param group: empty for a key that belongs to a topic alone.
         """
         self._by_topic.setdefault(topic, {})[key] = group
         if group:
             self._by_group.setdefault(group, {})[key] = topic
 
     def of_topic(self, topic: str) -> Mapping[K, str]:
-        """The keys about a topic, each with its group."""
+        """Return the keys of a topic, each with its group."""
         return self._by_topic.get(topic, {})
 
     def of_group(self, group: str) -> Mapping[K, str]:
-        """The keys about a group, each with its topic."""
+        """Return the keys of a group, each with its topic."""
         return self._by_group.get(group, {})
 
     def take_topic(self, topic: str) -> dict[K, str]:
-        """Forget the keys about a topic; which they were, each with its group."""
+        """Remove and return the keys of a topic, each with its group."""
         return _take(topic, self._by_topic, self._by_group)
 
     def take_group(self, group: str) -> dict[K, str]:
-        """Forget the keys about a group; which they were, each with its topic."""
+        """Remove and return the keys of a group, each with its topic."""
         return _take(group, self._by_group, self._by_topic)
 
 

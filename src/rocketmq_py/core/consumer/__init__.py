@@ -1,1 +1,1 @@
-"""Decisions of consumers: allocation, rebalance, process queues, flow control, settling, order, subscriptions."""
+"""Decisions of consumers: allocation, rebalance, process queues, flow control, results, order, subscriptions."""

@@ -1,8 +1,7 @@
-"""Which queues of a topic each member of a consumer group gets.
+"""Allocation of a topic's queues to the members of a consumer group.
 
-Every member computes the same answer from the same sorted lists, so the rules agree with Apache RocketMQ's
-AllocateMessageQueueStrategy implementations to the last queue: a Java and a Python member share one group. Knows
-nothing of how the lists were obtained.
+Every member computes the same result from the same sorted lists. The strategies agree with Apache RocketMQ's
+AllocateMessageQueueStrategy implementations, so Java and Python members can share a group.
 """
 
 from __future__ import annotations
@@ -21,24 +20,24 @@ T = TypeVar("T")
 
 
 class Allocation(Protocol):
-    """A rule that shares queues among consumers."""
+    """An allocation strategy."""
 
     @property
     def name(self) -> str:
-        """The name Java gives the rule."""
+        """The name of the strategy in Java."""
         ...
 
     def allocate(self, me: str, queues: Queues, clients: Sequence[str]) -> list[MessageQueue]:
-        """The queues of client ``me``, given all ``queues`` and all ``clients`` in sorted order.
+        """Return the queues of client ``me``, given all ``queues`` and all ``clients`` in sorted order.
 
-        A client that is not among ``clients`` gets none.
+        A client that is not in ``clients`` gets none.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Average:
-    """Contiguous shares of equal size, the first ones one longer (AVG, the default)."""
+    """Contiguous shares of equal size, the first ones longer by one (AVG, the default)."""
 
     name: str = field(default="AVG", init=False)
 
@@ -53,7 +52,7 @@ class Average:
 
 @dataclass(frozen=True, slots=True)
 class Circle:
-    """Queues dealt out one by one (AVG_BY_CIRCLE)."""
+    """Queues in turn, one by one (AVG_BY_CIRCLE)."""
 
     name: str = field(default="AVG_BY_CIRCLE", init=False)
 
@@ -65,7 +64,7 @@ class Circle:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """Always the given queues, whoever else is in the group (CONFIG)."""
+    """A fixed set of queues, whatever the other members (CONFIG)."""
 
     queues: tuple[MessageQueue, ...]
     name: str = field(default="CONFIG", init=False)
@@ -76,9 +75,9 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class MachineRoom:
-    """Only queues of brokers named ``room@name`` with a room of ``rooms``; contiguous shares (MACHINE_ROOM).
+    """Contiguous shares of the queues on brokers named ``room@name`` with a room in ``rooms`` (MACHINE_ROOM).
 
-    What is left over after equal shares goes, one each, to the first clients.
+    The remainder after equal shares goes to the first clients, one queue each.
     """
 
     rooms: frozenset[str]
@@ -100,9 +99,9 @@ class MachineRoom:
 
 @dataclass(frozen=True, slots=True)
 class ConsistentHash:
-    """Each queue goes to the next client on a hash ring, so few queues move when a client comes or goes.
+    """The next client on a hash ring gets a queue, so few queues move when a client joins or leaves.
 
-    :param virtual_nodes: places of each client on the ring (Java: 10).
+    :param virtual_nodes: positions of each client on the ring (Java: 10).
     """
 
     virtual_nodes: int = 10
@@ -127,11 +126,11 @@ def _ring_hash(key: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Nearby:
-    """The queues of a machine room go to its own clients; those of a room without clients are shared by all.
+    """Queues of a machine room go to clients of that room; those of a room without clients are shared by all clients.
 
-    :param inner: the rule within a room.
-    :param broker_room: the room a queue is in.
-    :param client_room: the room a client (by id) is in.
+    :param inner: the strategy within a room.
+    :param broker_room: returns the room of a queue.
+    :param client_room: returns the room of a client, by client id.
     """
 
     inner: Allocation
@@ -162,6 +161,6 @@ def _grouped(items: Sequence[T], key: Callable[[T], str]) -> dict[str, list[T]]:
 
 
 def check_allocation(mine: Collection[MessageQueue], queues: Collection[MessageQueue]) -> list[MessageQueue]:
-    """The queues of a rule's answer that do not exist: what a CONFIG rule names wrongly."""
+    """Return the allocated queues that do not exist, which a CONFIG strategy may name by mistake."""
     known = set(queues)
     return [queue for queue in mine if queue not in known]

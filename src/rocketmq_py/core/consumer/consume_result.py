@@ -1,67 +1,68 @@
-"""What becomes of messages once a listener has seen them.
-
-Decisions of the concurrent consumer (ConsumeMessageConcurrentlyService); carrying them out is the consumer's business.
-"""
+"""Results of the concurrent consumer's listeners (ConsumeMessageConcurrentlyService)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rocketmq_py.model import ConsumeResult, Message, MessageExt
+from rocketmq_py.model import ConsumeResult, Message, MessageExt, OrderlyResult
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol.names import retry_topic
 
 ACK_ALL = 2**31 - 1
-"""The ``ack_index`` of a listener that does not set it: all messages of a successful batch are done."""
+"""The default ``ack_index``: all messages of a successful batch are consumed."""
 DEFAULT_MAX_RECONSUME = 16
-"""Retries before a message goes to the dead letters when the consumer does not say (``max_reconsume_times=-1``)."""
+"""Retries before a message becomes a dead letter if the consumer sets no limit (``max_reconsume_times=-1``)."""
 FIRST_RETRY_LEVEL = 3
-"""Delay level of a first retry, 10 s; each further retry is one level longer."""
+"""Delay level of the first retry, 10 s; each further retry is one level longer."""
 RESUBMIT_DELAY = 5.0
 """Seconds until a message that could not be sent back is consumed again locally."""
 EXPIRED_DELAY_LEVEL = 3
-"""Delay level of a message whose listener has taken longer than the consume timeout."""
+"""Delay level of a message whose listener exceeded the consume timeout."""
 
 MOST_EXPIRED = 16
 """The most such messages of a queue that are sent back in one pass."""
 
 
 class SplitBatch(NamedTuple):
-    """``done`` messages need nothing more; ``failed`` ones are to be delivered again."""
+    """``done`` messages are consumed; ``failed`` ones are to be delivered again."""
 
     done: Sequence[MessageExt]
     failed: Sequence[MessageExt]
 
 
 def split_batch(result: ConsumeResult, messages: Sequence[MessageExt], ack_index: int = ACK_ALL) -> SplitBatch:
-    """Splits a consumed batch.
+    """Split a consumed batch by its result.
 
-    :param ack_index: index of the last message that is done, when the batch as a whole succeeded; -1 for none.
+    :param ack_index: index of the last consumed message of a successful batch; -1 for none.
     """
     done = max(0, min(ack_index + 1, len(messages))) if result is ConsumeResult.SUCCESS else 0
     return SplitBatch(messages[:done], messages[done:])
 
 
 def read_result(returned: object) -> ConsumeResult | None:
-    """What a listener's return value means; None when it means nothing.
+    """The meaning of a listener's return value; None for an illegal one.
 
-    A listener that returns nothing has succeeded, as Python users expect of a function that did not raise.
+    None and True are a success. The results of orderly listeners are accepted, too.
     """
-    if returned is None:
+    if returned is None or returned is True:
         return ConsumeResult.SUCCESS
+    if isinstance(returned, OrderlyResult):
+        committed = returned in (OrderlyResult.SUCCESS, OrderlyResult.COMMIT)
+        return ConsumeResult.SUCCESS if committed else ConsumeResult.RECONSUME_LATER
     return returned if isinstance(returned, ConsumeResult) else None
 
 
 def max_reconsume_times(configured: int) -> int:
-    """The retries a message gets, -1 standing for the default."""
+    """Return the number of retries; -1 stands for the default."""
     return DEFAULT_MAX_RECONSUME if configured == -1 else configured
 
 
 def retry_message(message: MessageExt, group: str, max_times: int) -> Message:
-    """The message to send to the group's retry topic when the broker could not be asked to put the original there.
+    """Return the message for the group's retry topic, for when the broker could not be asked to store the original
+    there.
 
-    It carries what the broker would have written, so further retries and the dead-letter rule go on counting.
+    Its properties are those the broker would write, so that later retries and the dead-letter rule count correctly.
     """
     times = message.reconsume_times
     properties = {

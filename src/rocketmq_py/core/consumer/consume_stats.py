@@ -1,4 +1,4 @@
-"""How fast a consumer pulls and consumes: rates over the last minute, as Java's ConsumerStatsManager tells them."""
+"""Rates of pulling and consuming over the last minute, like Java's ConsumerStatsManager."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class _Sample(NamedTuple):
 
 
 class Meter:
-    """Counts events and the time they took; tells both over a sliding window.
+    """Counts events and their duration, in total and over a sliding window.
 
-    :param window: seconds the rates look back.
+    :param window: length of the window in seconds.
     """
 
     __slots__ = ("_samples", "_window", "count", "seconds")
@@ -35,13 +35,13 @@ class Meter:
         self.seconds += seconds
 
     def sample(self, now: float) -> None:
-        """Remembers the present totals; call it every few seconds."""
+        """Record the current totals; call it every few seconds."""
         self._samples.append(_Sample(now, self.count, self.seconds))
         while len(self._samples) > 1 and self._samples[1].at <= now - self._window:
             self._samples.popleft()
 
     def recent(self) -> int:
-        """Events within the window."""
+        """Return the number of events in the window."""
         return self.count - self._samples[0].events
 
     def per_second(self, now: float) -> float:
@@ -49,7 +49,7 @@ class Meter:
         return self.recent() / elapsed if elapsed > 0 else 0.0
 
     def mean_ms(self) -> float:
-        """Milliseconds an event took on average."""
+        """Return the average duration of an event in milliseconds."""
         recent = self.recent()
         return (self.seconds - self._samples[0].seconds) * 1000 / recent if recent else 0.0
 
@@ -73,7 +73,7 @@ class ConsumeStats:
             meter.sample(now)
 
     def status(self, now: float) -> dict[str, float]:
-        """The figures under the names of Java's ConsumeStatus."""
+        """Return the values under the names of Java's ConsumeStatus."""
         return {
             "pullRT": self.pulled.mean_ms(),
             "pullTPS": self.pulled.per_second(now),

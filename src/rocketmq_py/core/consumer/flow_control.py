@@ -1,6 +1,6 @@
-"""When a queue may be pulled, and how long to wait when it may not.
+"""Flow control: when a queue may be pulled, and how long to wait otherwise.
 
-The rules of the push consumer's pull loop, in their order (DefaultMQPushConsumerImpl.pullMessage). Limits are compared
+The checks of the push consumer's pull loop in their order (DefaultMQPushConsumerImpl.pullMessage). Limits are checked
 before a pull and strictly, so one more batch can exceed them.
 """
 
@@ -17,17 +17,17 @@ from rocketmq_py.protocol.sys_flag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION,
 
 MEBIBYTE = 1024 * 1024
 STATE_DELAY = 1.0
-"""Seconds until the next try when the consumer's state forbids a pull, or a pull failed."""
+"""Seconds until the next attempt after a failed pull, or if the consumer's state forbids a pull."""
 FLOW_DELAY = 0.05
 BUSY_DELAY = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class FlowLimits:
-    """How much of one queue may be held before pulling waits.
+    """Limits of one queue's cached messages, beyond which pulling pauses.
 
-    ``count`` messages, ``mebibytes`` of bodies, ``span`` between largest and smallest offset (None: no limit, as for
-    orderly consumption).
+    ``count`` messages, ``mebibytes`` of bodies, ``span`` from the smallest offset held to the largest one pulled (None:
+    no limit, as for orderly consumption).
     """
 
     count: int = 1000
@@ -35,7 +35,7 @@ class FlowLimits:
     span: int | None = 2000
 
     def shared(self, topic_count: int, topic_mebibytes: int, queues: int) -> FlowLimits:
-        """The limits of a queue when its topic has limits of its own, -1 meaning none, shared by ``queues`` queues."""
+        """Return the limits of a queue if its topic has limits of its own (-1: none) that ``queues`` queues share."""
         if not queues:
             return self
         return replace(
@@ -46,7 +46,7 @@ class FlowLimits:
 
 
 class PullStep(enum.Enum):
-    """What the pull loop of a queue does next."""
+    """The next step of a queue's pull loop."""
 
     PULL = "pull"
     WAIT = "wait"
@@ -54,7 +54,7 @@ class PullStep(enum.Enum):
 
 
 class PullDecision(NamedTuple):
-    """A step, the seconds to wait, and what held the pull back."""
+    """A step, the seconds to wait, and the reason."""
 
     step: PullStep
     delay: float = 0.0
@@ -83,11 +83,11 @@ def decide_pull(
     coming: int = 0,
     coming_bytes: int = 0,
 ) -> PullDecision:
-    """What to do about the next pull of ``queue``.
+    """Decide about the next pull of ``queue``.
 
-    :param usable: whether the queue is locked, if it has to be.
-    :param coming: messages that are on their way into the queue, at most.
-    :param coming_bytes: their size, at most.
+    :param usable: the queue is locked, if it must be.
+    :param coming: the most messages that pulls in flight may still return.
+    :param coming_bytes: the most bytes they may return.
     """
     if queue.dropped:
         return DROP
@@ -112,13 +112,15 @@ def _full(queue: ProcessQueue, limits: FlowLimits, coming: int, coming_bytes: in
 
 
 def failure_delay(error: Exception) -> float:
-    """Seconds until a failed pull is tried again: short when the broker asked for it by FLOW_CONTROL."""
+    """Return the seconds until a failed pull is retried: fewer if the broker answered FLOW_CONTROL."""
     busy = isinstance(error, BrokerError) and error.code == ResponseCode.FLOW_CONTROL
     return BUSY_DELAY if busy else STATE_DELAY
 
 
 def pull_flags(commit_offset: int, *, from_master: bool, with_subscription: bool) -> int:
-    """The sysFlag of a push consumer's pull: the offset travels along only to a master and when there is one."""
+    """Return the sysFlag of a push consumer's pull. An offset to commit is sent only to a master, and only if there is
+    one.
+    """
     flags = PULL_SUSPEND
     if commit_offset > 0 and from_master:
         flags |= PULL_COMMIT_OFFSET

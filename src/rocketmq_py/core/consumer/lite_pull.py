@@ -1,7 +1,8 @@
-"""What a lite pull consumer has pulled and the application has not yet asked for, and how far it has come.
+"""The message cache of a lite pull consumer, and its positions.
 
-Whatever is handed out counts as consumed: a queue's position, which a commit stores, moves then. Has one owner (the
-consumer's event loop), so it needs no lock. Rules: DefaultLitePullConsumerImpl of Apache RocketMQ.
+Messages count as consumed when they are returned to the application; the queue's position, which a commit stores, moves
+then. Used by the consumer's event loop alone, so it needs no lock. Rules: DefaultLitePullConsumerImpl of Apache
+RocketMQ.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.sys_flag import PULL_LITE, PULL_SUBSCRIPTION, PULL_SUSPEND
 
 PULL_FLAGS = PULL_SUSPEND | PULL_SUBSCRIPTION | PULL_LITE
-"""The sysFlag of a lite pull: it may wait and carries its subscription, but never an offset to commit."""
+"""The sysFlag of a lite pull: it may wait and carries its subscription, but no offset to commit."""
 
 
 class PulledBatch:
-    """Messages of one pull; those before ``at`` are handed out."""
+    """Messages of one pull; those before ``at`` have been returned to the application."""
 
     __slots__ = ("at", "messages", "process")
 
@@ -30,10 +31,10 @@ class PulledBatch:
 
 
 class MessageCache:
-    """Pulled messages of all queues in order of arrival, the queues' positions, and which queues are paused.
+    """Pulled messages of all queues in order of arrival, with the queues' positions and the paused queues.
 
-    :param limits: how much of one queue may be held.
-    :param limit_for_all: how many messages of all queues may be held, counting every batch as a full one.
+    :param limits: limits of one queue.
+    :param limit_for_all: limit of messages of all queues, counting every batch as a full one.
     :param batch_size: the most messages of a batch.
     """
 
@@ -50,10 +51,10 @@ class MessageCache:
     def decide_pull(
         self, process: ProcessQueue, *, running: bool, coming: int = 0, coming_bytes: int = 0
     ) -> PullDecision:
-        """What to do about the next pull of a queue.
+        """Decide about the next pull of a queue.
 
-        :param coming: messages that are on their way into the queue, at most.
-        :param coming_bytes: their size, at most.
+        :param coming: the most messages that pulls in flight may still return.
+        :param coming_bytes: the most bytes they may return.
         """
         admission = decide_pull(
             process, self._limits, running=running, suspended=process.queue in self.paused, subscribed=True,
@@ -64,30 +65,32 @@ class MessageCache:
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to hand out."""
+        """True if there is no message."""
         return self._oldest() is None
 
     # -- coming in
 
     def put(self, process: ProcessQueue, messages: Sequence[MessageExt], queue_end: int) -> None:
-        """Takes in what a pull found.
+        """Add the messages of a pull.
 
         :param messages: at least one, in order of offset.
-        :param queue_end: the queue's max offset as the pull response told it.
+        :param queue_end: max offset of the queue in the pull response.
         """
         if not process.dropped:
             process.put(messages, queue_end)
             self._batches.append(PulledBatch(process, messages))
 
     def skip(self, process: ProcessQueue, offset: int) -> None:
-        """Nothing is wanted of the queue before ``offset``: its position, unless messages of it are still held."""
+        """Move the position of a queue to ``offset`` after a pull without matches, unless messages of the queue are
+        cached.
+        """
         if not process.dropped and not process.count:
             self.positions[process.queue] = offset
 
     # -- going out
 
     def take(self) -> list[MessageExt]:
-        """Hands out what is left of the oldest batch; empty when there is nothing."""
+        """Return the rest of the oldest batch; empty if there is none."""
         batch = self._oldest()
         if batch is None:
             return []
@@ -97,7 +100,7 @@ class MessageCache:
         return messages
 
     def take_one(self) -> MessageExt | None:
-        """Hands out the oldest message."""
+        """Return the oldest message."""
         batch = self._oldest()
         if batch is None:
             return None
@@ -109,14 +112,14 @@ class MessageCache:
         return message
 
     def borrow_batch(self) -> PulledBatch | None:
-        """The oldest batch, to be handed out message by message, ``at`` counting them, and then settled."""
+        """Remove the oldest batch for a caller that takes single messages from it, counting them in ``at``."""
         batch = self._oldest()
         if batch is not None:
             self._batches.popleft()
         return batch
 
     def settle(self, batch: PulledBatch) -> None:
-        """Takes a lent batch back: what was handed out is consumed, the rest comes next."""
+        """Put a borrowed batch back: messages before ``at`` are consumed, the rest comes next."""
         if batch.process.dropped:
             return
         self._consumed(batch.process, batch.messages[: batch.at])
@@ -138,13 +141,13 @@ class MessageCache:
     # -- queues that come and go
 
     def forget(self, process: ProcessQueue) -> None:
-        """Lets go of a queue that is dropped: its messages, its position, and that it was paused."""
+        """Remove a dropped queue: its messages, its position and its paused state."""
         self.positions.pop(process.queue, None)
         self.paused.discard(process.queue)
         self._batches = deque(batch for batch in self._batches if batch.process is not process)
 
     def move(self, old: ProcessQueue, new: ProcessQueue, position: int | None) -> None:
-        """Goes on with ``new`` in the place of ``old`` and at another position; what is held of ``old`` is void."""
+        """Replace ``old`` with ``new`` at another position; the cached messages of ``old`` are discarded."""
         old.dropped = True
         paused = old.queue in self.paused
         self.forget(old)

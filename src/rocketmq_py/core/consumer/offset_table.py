@@ -1,6 +1,6 @@
-"""The consume offsets a member holds in memory, before they reach a broker or a file.
+"""The consume offsets of a member in memory, before they are stored in a broker or file.
 
-Knows that offsets only grow unless told otherwise, and that a frozen one does not move until its queue is removed
+Offsets only increase unless a caller says otherwise; a frozen one does not change until its queue is removed
 (ControllableOffset of Apache RocketMQ).
 """
 
@@ -12,7 +12,7 @@ from rocketmq_py.model import MessageQueue
 
 
 class OffsetTable:
-    """Offsets by queue: the next offset to consume, as a commit would store it."""
+    """Offsets by queue: the next offset to consume, which a commit stores."""
 
     __slots__ = ("_frozen", "_offsets")
 
@@ -30,7 +30,7 @@ class OffsetTable:
         return len(self._offsets)
 
     def update(self, queue: MessageQueue, offset: int, *, increase_only: bool = True) -> None:
-        """Remembers an offset; ignored when frozen, or when smaller and ``increase_only``."""
+        """Set an offset; ignored if frozen, or if smaller and ``increase_only``."""
         if queue in self._frozen:
             return
         if increase_only and offset <= self._offsets.get(queue, -1):
@@ -38,17 +38,17 @@ class OffsetTable:
         self._offsets[queue] = offset
 
     def freeze(self, queue: MessageQueue, offset: int) -> None:
-        """Sets an offset that results of running listeners may no longer move."""
+        """Set an offset that results of running listeners can no longer change."""
         self._offsets[queue] = offset
         self._frozen.add(queue)
 
     def remove(self, queue: MessageQueue) -> None:
-        """Forgets a queue, and that it was frozen."""
+        """Remove a queue, frozen or not."""
         self._offsets.pop(queue, None)
         self._frozen.discard(queue)
 
     def retain(self, owned: Collection[MessageQueue]) -> None:
-        """Forgets every queue that is not owned."""
+        """Remove every queue that is not in ``owned``."""
         for queue, _ in self:
             if queue not in owned:
                 self.remove(queue)

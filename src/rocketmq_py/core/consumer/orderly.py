@@ -1,8 +1,8 @@
-"""Consuming a queue in order: its lock, what a listener has been given, what its verdicts mean.
+"""Orderly consumption of a queue: its lock, its runs through a listener, and the meaning of results.
 
-The rules of ConsumeMessageOrderlyService and the orderly half of ProcessQueue. A queue belongs to the consumer's event
-loop; a run is the part of it that one worker takes through the listener, and the only thing both touch. Refuses to
-know clocks, threads and brokers: times are given, seconds of the owner's monotonic clock.
+The rules of ConsumeMessageOrderlyService and of the orderly half of ProcessQueue. A queue belongs to the consumer's
+event loop; a run is the part of it that one worker takes through the listener, and the only object both access. Times
+are passed in, as seconds of the owner's monotonic clock.
 """
 
 from __future__ import annotations
@@ -14,26 +14,30 @@ from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.model import ConsumeResult, MessageExt, MessageQueue, OrderlyResult
 
 LOCK_LIVE = 30.0
-"""Seconds a client trusts a lock after it asked for it: half of what the broker grants, so that it stops first."""
+"""Seconds a client relies on a lock after requesting it: half of what the broker grants, so that the client stops
+first.
+"""
 LOCK_REFRESH = 20.0
 """Seconds between renewals of all locks (rocketmq.client.rebalance.lockInterval)."""
 RELOCK_DELAY = 3.0
-"""Seconds until a lock that could not be renewed is tried for again."""
+"""Seconds until the next attempt after a lock could not be renewed."""
 MAX_CONTINUOUS = 60.0
-"""Seconds one queue may keep a worker while others wait (rocketmq.client.maxTimeConsumeContinuously)."""
+"""The longest time in seconds one queue may keep a worker while others wait
+(rocketmq.client.maxTimeConsumeContinuously).
+"""
 MAX_RECONSUME = 2**31 - 1
-"""Deliveries after the first when the consumer does not say (``max_reconsume_times=-1``): as many as it takes."""
+"""Redeliveries if the consumer sets no limit (``max_reconsume_times=-1``)."""
 PAUSES = (0.01, 30.0)
-"""The shortest and the longest pause of a suspended queue, in seconds; others are brought into this range."""
+"""The shortest and the longest pause of a suspended queue in seconds; other values are clamped to this range."""
 
 
 class OrderedQueue(ProcessQueue):
     """A queue whose messages are consumed one after the other.
 
-    A message waits until a listener is done with it. It is then committed, or kept until the listener commits what it
-    has done without ``auto_commit``.
+    A message waits until a listener has consumed it. It is then committed, or kept until the listener commits, if that
+    has switched ``auto_commit`` off.
 
-    :param needs_lock: whether a broker must have locked the queue for us; not so when all members get all messages.
+    :param needs_lock: the broker must have locked the queue for this client; False in broadcasting mode.
     """
 
     __slots__ = ("_kept", "_locked_at", "needs_lock")
@@ -48,27 +52,27 @@ class OrderedQueue(ProcessQueue):
 
     @property
     def locked_at(self) -> float | None:
-        """When the lock was last asked for successfully; None: it is not held."""
+        """Time of the last successful lock request; None if the lock is not held."""
         return self._locked_at
 
     def lock(self, at: float) -> None:
-        """The broker has granted or renewed the lock, asked for at ``at``."""
+        """Record that the broker granted or renewed the lock requested at ``at``."""
         self._locked_at = at
 
     def unlock(self) -> None:
-        """The lock is not ours any more."""
+        """Record that the lock is lost or released."""
         self._locked_at = None
 
     def is_stale(self, now: float) -> bool:
-        """Whether the lock is due for renewal, or is to be got back."""
+        """True if the lock is due for renewal, or is not held."""
         return self._locked_at is None or now - self._locked_at >= LOCK_REFRESH
 
     def is_usable(self, now: float) -> bool:
-        """Whether nobody else can be consuming the queue."""
+        """True if no other client can be consuming the queue."""
         return not self.needs_lock or (self._locked_at is not None and now - self._locked_at <= LOCK_LIVE)
 
     def may_commit(self, now: float) -> bool:
-        """Whether what was consumed still counts: a queue that is being handed over is ours as long as it is locked."""
+        """True if consumed messages still count: while a queue is handed over, as long as it is locked."""
         return self.is_usable(now) and (self.needs_lock or not self.dropped)
 
     # -- the messages
@@ -83,33 +87,33 @@ class OrderedQueue(ProcessQueue):
 
     @property
     def kept(self) -> Sequence[MessageExt]:
-        """What was consumed without being committed."""
+        """Messages that are consumed and not yet committed."""
         return list(self._kept.values())
 
     def waiting(self) -> list[MessageExt]:
-        """What is to be consumed, in order."""
+        """Return the messages to consume, in order."""
         return list(self._messages.values())
 
     def commit(self, messages: Iterable[MessageExt]) -> int:
-        """Lets go of consumed messages and of all that was kept; returns the offset that may be committed."""
+        """Remove consumed messages and all kept ones; return the offset to commit."""
         self.discard(messages)
         self.size -= sum([len(message.body) for message in self._kept.values()])
         self._kept.clear()
         return next(iter(self._messages), self.max_offset + 1)
 
     def keep(self, messages: Iterable[MessageExt]) -> None:
-        """Holds consumed messages until the next commit or rollback."""
+        """Keep consumed messages until the next commit or rollback."""
         for message in messages:
             if self._messages.pop(message.queue_offset, None) is not None:
                 self._kept[message.queue_offset] = message
 
     def rollback(self) -> None:
-        """Has everything that was kept consumed again."""
+        """Make all kept messages wait again."""
         self._messages = {**self._kept, **self._messages}
         self._kept.clear()
 
     def discard(self, messages: Iterable[MessageExt]) -> None:
-        """Lets go of messages that wait, without a commit."""
+        """Remove waiting messages without a commit."""
         waiting, freed = self._messages, 0
         for message in messages:
             if waiting.pop(message.queue_offset, None) is not None:
@@ -122,7 +126,7 @@ class OrderedQueue(ProcessQueue):
 
 
 class OrderlyVerdict(enum.Enum):
-    """What becomes of a batch."""
+    """What to do with a batch."""
 
     COMMIT = "commit"
     KEEP = "keep"
@@ -139,18 +143,18 @@ _WITHOUT_AUTO_COMMIT = {
 
 
 def decide_batch(result: OrderlyResult, *, auto_commit: bool) -> OrderlyVerdict:
-    """What a listener's result means for its batch."""
+    """Return what to do with a batch after a listener's result."""
     if auto_commit:
         return OrderlyVerdict.SUSPEND if result is OrderlyResult.SUSPEND else OrderlyVerdict.COMMIT
     return _WITHOUT_AUTO_COMMIT[result]
 
 
 def read_orderly_result(returned: object) -> OrderlyResult | None:
-    """What a listener's return value means; None when it means nothing.
+    """The meaning of a listener's return value; None for an illegal one.
 
-    A listener that returns nothing has succeeded; the results of unordered listeners are understood, too.
+    None and True are a success. The results of concurrent listeners are accepted, too.
     """
-    if returned is None or returned is ConsumeResult.SUCCESS:
+    if returned is None or returned is True or returned is ConsumeResult.SUCCESS:
         return OrderlyResult.SUCCESS
     if returned is ConsumeResult.RECONSUME_LATER:
         return OrderlyResult.SUSPEND
@@ -158,13 +162,13 @@ def read_orderly_result(returned: object) -> OrderlyResult | None:
 
 
 def suspend_seconds(asked: float | None, default: float) -> float:
-    """Seconds a suspended queue rests: what the listener asked for or else the default, brought into range."""
+    """Return the pause of a suspended queue: the listener's, else the default, clamped to the allowed range."""
     shortest, longest = PAUSES
     return min(max(default if asked is None else asked, shortest), longest)
 
 
 class RunEnd(enum.Enum):
-    """Why a run is over."""
+    """Why a run ended."""
 
     EMPTY = "all messages consumed"
     ROLLBACK = "rolled back"
@@ -175,13 +179,13 @@ class RunEnd(enum.Enum):
 
 
 class OrderlyRun:
-    """Messages of one queue and one topic on their way through a listener, batch after batch.
+    """Messages of one queue and one topic on their way through a listener, batch by batch.
 
-    One worker calls :meth:`next` and :meth:`report` in turn; the queue's owner calls :meth:`settle` at any time, from
-    another thread if it likes: each number has one writer.
+    One worker calls :meth:`next` and :meth:`report` in turn; the queue's owner calls :meth:`settle` at any time, also
+    from another thread: each number has one writer.
 
     :param size: the most messages of a batch.
-    :param now: when it begins.
+    :param now: time of the start.
     """
 
     __slots__ = ("_began", "_committed", "_consumed", "_seen_commit", "_seen_consumed", "_size", "auto_commit",
@@ -204,7 +208,7 @@ class OrderlyRun:
     # -- the worker's
 
     def next(self, now: float) -> Sequence[MessageExt] | None:
-        """The batch to consume now; None at the end."""
+        """Return the next batch; None at the end."""
         if self.end is None:
             self.end = self._end(now)
         if self.end is not None:
@@ -229,7 +233,7 @@ class OrderlyRun:
         auto_commit: bool = True,
         pause: float | None = None,
     ) -> None:
-        """What the listener said about a batch, and how long the queue shall rest if it failed."""
+        """Record the result of a batch, and the pause to make if it failed."""
         verdict = decide_batch(result, auto_commit=auto_commit)
         if verdict is OrderlyVerdict.COMMIT:
             self._consumed += len(batch)
@@ -244,13 +248,15 @@ class OrderlyRun:
     # -- the owner's
 
     def under_way(self) -> Sequence[MessageExt]:
-        """The batch a listener has now; empty before the first and after the last."""
+        """Return the batch that the listener has now; empty before the first and after the last."""
         if not self.calls or self.end is not None:
             return ()
         return self.messages[self._consumed : self._consumed + self._size]
 
     def settle(self) -> tuple[int, int | None]:
-        """Brings the queue up to date; returns how many more messages are consumed and the offset to commit, if any."""
+        """Apply the results so far to the queue; return the number of newly consumed messages and the offset to commit,
+        if any.
+        """
         committed = self._committed  # before the other, which is then at least as great
         consumed = self._consumed
         seen, offset = self._seen_consumed, None

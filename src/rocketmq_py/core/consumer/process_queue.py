@@ -1,7 +1,7 @@
-"""The messages of one queue that were pulled and are not yet settled.
+"""The process queue: messages of one queue that are pulled and not yet consumed.
 
-Knows which offset may be committed: the smallest one still held. Has one owner (the consumer's event loop), so it needs
-no lock; reads no clock, since times are given to it.
+The offset to commit is the smallest one in it. Used by the consumer's event loop alone, so it needs no lock; times are
+passed in.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ PULL_MAX_IDLE = 120.0
 class ProcessQueue:
     """One assigned queue.
 
-    ``dropped`` means: no longer ours, results of running listeners do not count. ``size`` counts body bytes only.
-    ``accumulated`` is how far the last pulled message was behind the end of the queue. Times are seconds of the
-    owner's monotonic clock.
+    ``dropped``: the queue is no longer assigned, so results of running listeners do not count. ``size`` counts body
+    bytes only. ``accumulated`` is the distance of the last pulled message from the end of the queue. Times are seconds
+    of the owner's monotonic clock.
     """
 
     has_invisible_time: ClassVar[bool] = False
-    """Whether messages are ours for a limited time each, and for all of it, whoever has the queue meanwhile."""
+    """True for popped messages: each one belongs to this client for its invisible time, whoever the queue is assigned
+    to.
+    """
 
     __slots__ = ("_messages", "accumulated", "consumed_at", "dropped", "max_offset", "pulled_at", "queue", "size")
 
@@ -44,30 +46,33 @@ class ProcessQueue:
 
     @property
     def min_offset(self) -> int:
-        """The smallest offset held, -1 when empty."""
+        """The smallest offset in the queue, -1 if empty."""
         return next(iter(self._messages), -1)
 
     @property
     def span(self) -> int:
-        """Largest minus smallest offset held; grows while one message is stuck and others pass it."""
-        return next(reversed(self._messages)) - self.min_offset if self._messages else 0
+        """Largest offset ever held minus smallest offset held; it grows while one message is stuck and others pass it.
+
+        Messages that were consumed behind a stuck one still count, because they come again after a rebalance.
+        """
+        return self.max_offset - self.min_offset if self._messages else 0
 
     def __contains__(self, offset: int) -> bool:
         return offset in self._messages
 
     def holds(self, message: MessageExt) -> bool:
-        """Whether a message is here and has no result yet."""
+        """True if a message is here and has no result yet."""
         return message.queue_offset in self._messages
 
     def oldest(self) -> MessageExt | None:
-        """The message with the smallest offset."""
+        """Return the message with the smallest offset."""
         return next(iter(self._messages.values()), None)
 
     def put(self, messages: Sequence[MessageExt], queue_end: int = 0) -> None:
-        """Takes pulled messages in.
+        """Add pulled messages.
 
         :param messages: in order of offset.
-        :param queue_end: the queue's max offset as the pull response told it.
+        :param queue_end: max offset of the queue in the pull response.
         """
         if not messages:
             return
@@ -82,14 +87,14 @@ class ProcessQueue:
         self.accumulated = max(queue_end - messages[-1].queue_offset, 0)
 
     def _reorder(self) -> None:
-        """A broker sent an offset again or went back: rare, so the plain way."""
+        """Sort after a broker sent an offset again or went back, which is rare."""
         self._messages = dict(sorted(self._messages.items()))
         self.size = sum(len(message.body) for message in self._messages.values())
 
     def ack(self, messages: Iterable[MessageExt]) -> int | None:
-        """Lets go of settled messages.
+        """Remove consumed messages.
 
-        :returns: the offset that may be committed now; None when nothing was held at all.
+        :returns: the offset to commit; None if the queue was empty.
         """
         held = self._messages
         if not held:
@@ -101,19 +106,19 @@ class ProcessQueue:
         return next(iter(held), self.max_offset + 1)
 
     def is_usable(self, now: float) -> bool:  # noqa: ARG002 - it depends on the time where messages have an order
-        """Whether its messages may be pulled and consumed now; a queue whose messages have no order needs no lock."""
+        """True if messages may be pulled and consumed now. Only orderly consumption needs a lock."""
         return True
 
     def is_fresh(self, message: MessageExt, now: float) -> bool:  # noqa: ARG002 - as above
-        """Whether a message may still be consumed; one that was pulled always may."""
+        """True if a message may still be consumed; a pulled one always may."""
         return True
 
     def release(self, message: MessageExt, now: float) -> object:  # noqa: ARG002 - as above
-        """Lets a message go that is not consumed here; one that was pulled stays until it is settled."""
+        """Remove a message that is not consumed here; a pulled one stays."""
         return None
 
     def is_pull_expired(self, now: float) -> bool:
-        """Whether the queue was not pulled for so long that its pull loop must have been lost."""
+        """True if the last pull is so long ago that the pull loop must have been lost."""
         return now - self.pulled_at > PULL_MAX_IDLE
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
-"""What a consumer does to the messages of a pull before anyone sees them (PullAPIWrapper.processPullResult).
+"""Processing of a pull's messages on the client (PullAPIWrapper.processPullResult).
 
-The broker filters by hash, so tags are compared again; offsets and transaction ids are put where users look for them.
-Works on whole slices and leaves properties undecoded wherever it can.
+The broker filters by the tags' hash, so tags are compared again; bounds, offsets and transaction ids are added. Works
+on whole lists and does not decode properties unless it must.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _SEPARATOR = 2
 
 
 def pulled_messages(body: bytes, header: PullResponse, broker_name: str, tags: Collection[str]) -> list[MessageExt]:
-    """The messages a pull found, as users get them; empty when none has one of the tags.
+    """Return the messages of a pull as users get them; empty if none has one of the tags.
 
-    :param tags: what is subscribed to; empty for all, and for a filter by SQL.
+    :param tags: subscribed tags; empty for all, and for SQL expressions.
     """
     messages = filter_by_tags(decode_records(body, broker_name), tags)
     add_queue_bounds(messages, header.min_offset, header.max_offset)
@@ -33,7 +33,7 @@ def pulled_messages(body: bytes, header: PullResponse, broker_name: str, tags: C
 
 
 def tag_of(message: MessageExt) -> str | None:
-    """The message's tag, without decoding all of its properties."""
+    """Return the message's tag without decoding all of its properties."""
     raw = message.raw_properties
     at = raw.find(_TAGS)
     if at > 0 and raw[at - 1] != _SEPARATOR:
@@ -45,37 +45,37 @@ def tag_of(message: MessageExt) -> str | None:
 
 
 def filter_by_tags(messages: list[MessageExt], tags: Collection[str]) -> list[MessageExt]:
-    """The messages whose tag is one of ``tags``; all of them when no tags are asked for."""
+    """Return the messages whose tag is one of ``tags``; all of them if ``tags`` is empty."""
     return [message for message in messages if tag_of(message) in tags] if tags else messages
 
 
 def add_queue_bounds(messages: Iterable[MessageExt], min_offset: int, max_offset: int) -> None:
-    """Adds the bounds of the queue, which the pull response told beside the messages, to their properties."""
+    """Add the queue's min and max offset, from the pull response, to the messages' properties."""
     bounds = {Property.MIN_OFFSET: str(min_offset), Property.MAX_OFFSET: str(max_offset)}
     for message in messages:
         message.add_properties(bounds)
 
 
 def shift_offsets(messages: Iterable[MessageExt], delta: int) -> None:
-    """Moves queue offsets by what a pull response of a static topic says."""
+    """Add the offset delta of a static topic's pull response to queue offsets."""
     for message in messages:
         message.queue_offset += delta
 
 
 def may_be_transactional(body: bytes) -> bool:
-    """Whether a pull body holds anything like a message of a transaction: cheap, and seldom wrong."""
+    """True if a pull body may contain a message of a transaction; cheap, with rare false positives."""
     return _PREPARED in body
 
 
 def restore_transaction_ids(messages: Iterable[MessageExt]) -> None:
-    """Gives messages that were sent in a transaction its id, their unique key."""
+    """Set the transaction id of transactional messages: their unique key."""
     for message in messages:
         if message.properties.get(Property.TRANSACTION_PREPARED) == "true":
             message.transaction_id = message.properties.get(Property.UNIQUE_KEY)
 
 
 def restore_topic(messages: Iterable[MessageExt], retry_topic: str) -> None:
-    """Gives retried messages the topic they were first sent to."""
+    """Set the original topic of retried messages."""
     for message in messages:
         if message.topic == retry_topic:
             message.topic = message.properties.get(Property.RETRY_TOPIC, retry_topic)

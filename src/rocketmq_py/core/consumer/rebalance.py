@@ -1,6 +1,6 @@
-"""What a change of the group means for one member: queues to let go, queues to take, where to start them.
+"""Rebalance of one member: which queues to drop and to add, and their initial offsets.
 
-Decisions only; the consumer carries them out. Rules: RebalanceImpl and RebalancePushImpl of Apache RocketMQ.
+Rules: RebalanceImpl and RebalancePushImpl of Apache RocketMQ.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.model import ConsumeFromWhere, MessageQueue
 
 WAIT_BALANCED = 20.0
-"""Seconds between rounds while every queue is where it belongs."""
+"""Seconds between rounds while the group is balanced."""
 WAIT_UNBALANCED = 1.0
-"""Seconds until the next round after one that did not come out even; also the least time between two rounds."""
+"""Seconds until the next round after one that left the group unbalanced; also the minimum between two rounds."""
 
 
 class RebalancePlan(NamedTuple):
-    """``lost`` queues are let go first, then ``gained`` ones taken; a stuck queue stands in both."""
+    """``lost`` queues are dropped first, then ``gained`` ones added; an expired queue is in both."""
 
     lost: list[MessageQueue]
     gained: list[MessageQueue]
@@ -36,9 +36,9 @@ def plan_rebalance(
     *,
     rebuild: bool = True,
 ) -> RebalancePlan:
-    """The way from the queues held of one topic to those allocated.
+    """Compare a topic's current queues with the allocated ones.
 
-    :param rebuild: whether a queue that was not pulled for long is let go and taken anew.
+    :param rebuild: drop and add again a queue that was not pulled for too long.
     """
     lost = [
         queue for queue, process in owned.items() if queue not in wanted or (rebuild and process.is_pull_expired(now))
@@ -48,7 +48,7 @@ def plan_rebalance(
 
 
 class Assignment(NamedTuple):
-    """What a broker has assigned of one topic: queues to pull, and queues (or all of a broker's, id -1) to pop."""
+    """A topic's queues that a broker assigned: to pull, and to pop (id -1: all of a broker's queues)."""
 
     pull: list[MessageQueue]
     pop: list[MessageQueue]
@@ -59,17 +59,17 @@ class Assignment(NamedTuple):
 
 
 class OffsetQuery(enum.Enum):
-    """A question to the broker whose answer is the offset to start at."""
+    """A query to the broker for an initial offset."""
 
     MAX_OFFSET = "max offset"
     BY_TIMESTAMP = "offset by timestamp"
 
 
 def initial_offset(mode: ConsumeFromWhere, stored: int | None, *, is_retry: bool) -> int | OffsetQuery:
-    """Where a queue that was just taken starts.
+    """Return the initial offset of a newly assigned queue, or the query for it.
 
-    :param stored: the group's committed offset, None when the broker has none.
-    :param is_retry: whether it is a queue of the group's retry topic, which has rules of its own.
+    :param stored: the group's committed offset; None if the broker has none.
+    :param is_retry: the queue belongs to the group's retry topic, which has rules of its own.
     """
     if stored is not None:
         return stored
@@ -81,6 +81,6 @@ def initial_offset(mode: ConsumeFromWhere, stored: int | None, *, is_retry: bool
 
 
 def rebalance_delay(since_last: float, *, balanced: bool, triggered: bool) -> float:
-    """Seconds to wait before the next round, given the time since the last one began."""
+    """Return the seconds until the next round, given the seconds since the last one began."""
     wait = WAIT_BALANCED if balanced and not triggered else WAIT_UNBALANCED
     return max(0.0, wait - since_last)

@@ -1,7 +1,7 @@
-"""Since when listeners are at work on which messages, and which of them count as stuck.
+"""Detection of listener calls that take too long.
 
-Nobody writes down when a call of a listener begins, which would cost every message something: whoever asks looks at
-what is under way from time to time, so that times are as exact as the looks are frequent. Reads no clock.
+The beginning of a call is not recorded, because that would cost time for every message. Instead the calls in progress
+are inspected from time to time, so measured times are as exact as inspections are frequent. Times are passed in.
 """
 
 from __future__ import annotations
@@ -13,60 +13,60 @@ from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.model import MessageExt, MessageQueue
 
 CallKey = tuple[ProcessQueue, MessageExt]
-"""A call of a listener: the queue, and its first message, which is the same object as long as the call lasts."""
+"""A listener call: the queue, and its first message, which is the same object as long as the call lasts."""
 
 
 class StuckCall(NamedTuple):
-    """A call that takes long, and for how many seconds it has been seen under way."""
+    """A call that takes too long, and for how many seconds it has been seen in progress."""
 
     key: CallKey
     seconds: float
 
 
 class StuckCallChanges(NamedTuple):
-    """What is new: calls that are stuck now, and stuck ones that have ended."""
+    """Changes since the last inspection: newly stuck calls, and stuck ones that have ended."""
 
     stuck: list[StuckCall]
     ended: list[StuckCall]
 
 
 class StuckCallDetector:
-    """The calls under way at the last look and since when.
+    """Tracks the calls in progress since when they were first seen.
 
-    :param patience: seconds after which a call counts as stuck.
+    :param timeout: seconds after which a call counts as stuck.
     """
 
-    __slots__ = ("_patience", "_since", "_told")
+    __slots__ = ("_reported", "_since", "_timeout")
 
-    def __init__(self, patience: float) -> None:
-        self._patience = patience
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
         self._since: dict[CallKey, float] = {}
-        self._told: set[CallKey] = set()
+        self._reported: set[CallKey] = set()
 
-    def look(self, under_way: Iterable[CallKey], now: float) -> StuckCallChanges:
-        """Takes in what is under way; each call is told of as stuck once, and once that it has ended."""
+    def inspect(self, in_progress: Iterable[CallKey], now: float) -> StuckCallChanges:
+        """Record the calls in progress; each stuck call is reported once, and its end once."""
         before, self._since = self._since, {}
-        for key in under_way:
+        for key in in_progress:
             self._since[key] = before.get(key, now)
         stuck = [
             StuckCall(key, now - since)
             for key, since in self._since.items()
-            if now - since >= self._patience and key not in self._told
+            if now - since >= self._timeout and key not in self._reported
         ]
-        ended = [StuckCall(key, now - before[key]) for key in self._told if key not in self._since]
-        self._told = {key for key in self._told if key in self._since}.union(one.key for one in stuck)
+        ended = [StuckCall(key, now - before[key]) for key in self._reported if key not in self._since]
+        self._reported = {key for key in self._reported if key in self._since}.union(one.key for one in stuck)
         return StuckCallChanges(stuck, ended)
 
     def since(self, queue: ProcessQueue, message: MessageExt) -> float | None:
-        """When the call that begins with a message was first seen; None when it is not under way."""
+        """Return when the call that begins with a message was first seen; None if it is not in progress."""
         return self._since.get((queue, message))
 
     def stuck(self, now: float) -> list[StuckCall]:
-        """All that are stuck, the longest first."""
-        return sorted((StuckCall(key, now - self._since[key]) for key in self._told), key=lambda one: -one.seconds)
+        """Return all stuck calls, the longest first."""
+        return sorted((StuckCall(key, now - self._since[key]) for key in self._reported), key=lambda one: -one.seconds)
 
 
 def call_position(key: CallKey) -> tuple[MessageQueue, int]:
-    """Where the messages of a call come from: their queue and the first offset."""
+    """Return the queue and first offset of a call's messages."""
     process, message = key
     return message.queue if process.has_invisible_time else process.queue, message.queue_offset

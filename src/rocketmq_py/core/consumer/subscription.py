@@ -1,7 +1,7 @@
-"""Which messages a subscription wants, decided on the tags code of a consume queue entry or on the stored message.
+"""Filters of a subscription, on the tags code of a consume queue entry or on the stored message.
 
-Knows tags as hashes: two tags with the same hash are told apart by the client, which looks at the tag itself.
-Expressions are asked about stored properties.
+Brokers compare tags by hash; clients compare the tags themselves, because two tags may have one hash. SQL expressions
+are evaluated on stored properties.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ TAG = "TAG"
 SQL92 = "SQL92"
 
 _COST_OF_A_REQUEST = 100_000
-"""About 30 ms: a read of 800 messages, the most Java's brokers look at, asks about 125 nodes each."""
+"""About 30 ms: a read of 800 messages, the most that Java's brokers scan, evaluates about 125 nodes for each."""
 
 TagsCodeFilter = Callable[[int], bool]
-"""Says of a tags code whether the message is wanted."""
+"""True if the message with a tags code matches."""
 
 RecordFilter = Callable[[bytes], bool]
-"""Says of a stored record whether the message is wanted."""
+"""True if a stored record matches."""
 
 
 def is_tag_type(expression_type: str | None) -> bool:
-    """Whether an expression type means tags: it is absent, empty or ``TAG``."""
+    """True if an expression type means tags: it is absent, empty or ``TAG``."""
     return not expression_type or expression_type == TAG
 
 
 def tag_filter(subscription: SubscriptionData) -> TagsCodeFilter | None:
-    """The filter of a subscription on tags codes; None when every message is wanted."""
+    """Return a subscription's filter on tags codes; None if every message matches."""
     by_tag = is_tag_type(subscription.expression_type) and not subscription.class_filter_mode
     if subscription.sub_string == ALL or not by_tag:
         return None
@@ -50,7 +50,7 @@ def _membership(codes: frozenset[int]) -> TagsCodeFilter:
 
 @lru_cache(maxsize=1024)
 def parse_subscription(topic: str, expression: str | None, expression_type: str | None) -> SubscriptionData:
-    """The subscription a pull request carries in itself.
+    """Return the subscription that a pull request carries.
 
     :raises BadHeader: the expression names no tag.
     """
@@ -58,10 +58,10 @@ def parse_subscription(topic: str, expression: str | None, expression_type: str 
 
 
 def differences(these: Iterable[SubscriptionData], those: Iterable[SubscriptionData]) -> list[str]:
-    """What two members of one group do not agree on, in words; empty when they subscribe to the same.
+    """Describe how the subscriptions of two members of a group differ; empty if they agree.
 
-    A broker knows one subscription of a group, the newest: members that do not agree take messages from each other that
-    neither wants, or that only the other wants.
+    A broker keeps one subscription per group, the newest. Members that differ take messages from each other and lose
+    them.
     """
     mine, others = ({one.topic: one for one in side} for side in (these, those))
     return [
@@ -84,14 +84,14 @@ def _said(subscription: SubscriptionData | None) -> str:
 
 
 def accepts_any(accepts: TagsCodeFilter | None, tags_codes: Iterable[int]) -> bool:
-    """Whether one of several new messages is wanted."""
+    """True if one of several new messages matches."""
     return accepts is None or any(map(accepts, tags_codes))
 
 
 class SqlRecords:
     """A filter of records by expression; see :func:`sql_filter`.
 
-    A filter is made for one request, and counts what it has cost: a pop reads many queues with one filter.
+    It serves one request and adds up its cost, because a pop reads many queues with one filter.
     """
 
     __slots__ = ("_cost", "_find", "_left")
@@ -103,12 +103,12 @@ class SqlRecords:
 
     @property
     def most_records(self) -> int:
-        """How many more records a read may ask about, at least one; what it has not come to is left for the next."""
+        """The most further records a read may evaluate, at least one; the rest is left for the next request."""
         return max(1, self._left // self._cost)
 
     @property
     def is_spent(self) -> bool:
-        """Whether the request has asked about as many records as it may."""
+        """True if the request has evaluated as many records as it may."""
         return self._left < self._cost
 
     def __call__(self, record: bytes) -> bool:
@@ -116,15 +116,15 @@ class SqlRecords:
         try:
             properties = decode_properties(record_properties(record))
         except CorruptRecord:
-            return True  # whoever reads it is to see what is wrong with it
+            return True  # the reader of the record reports the fault
         asked = self._find(properties)
         return asked is None or asked.matches(properties)
 
 
 def sql_filter(find: Callable[[Mapping[str, str]], SqlFilter | None], cost: int = 1) -> SqlRecords:
-    """A filter of records by expression.
+    """Return a filter of records by expression.
 
-    :param find: the expression to ask about a message with these properties; None when every such message is wanted.
-    :param cost: the most such an expression costs; see :class:`~rocketmq_py.core.sql92.SqlFilter`.
+    :param find: returns the expression for a message with these properties; None if every such message matches.
+    :param cost: upper bound of the expression's cost; see :class:`~rocketmq_py.core.sql92.SqlFilter`.
     """
     return SqlRecords(find, cost)

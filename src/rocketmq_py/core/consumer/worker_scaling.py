@@ -1,7 +1,7 @@
-"""How many workers should be busy with what lies before them.
+"""The number of busy workers for the waiting calls.
 
-A fast listener is fastest on one thread: more of them only hand the interpreter to and fro. A slow one needs every
-thread there is. Which it is shows in the time a call takes, so the width follows the measured cost.
+A fast listener is fastest on one thread, because more threads only compete for the interpreter lock. A slow one needs
+all threads. The number follows the measured duration of a call.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 
 SLACK = 0.002
-"""Seconds of waiting work one worker is trusted with before another is called."""
+"""Seconds of waiting work per worker before another one is started."""
 _WEIGHT = 0.2
 
 
 class WorkerScaling:
-    """The number of workers wanted, from a running mean of the seconds a call takes.
+    """Computes the number of workers from a running mean of the calls' duration.
 
-    :param limit: the most workers there may be.
+    :param limit: the most workers.
     """
 
     __slots__ = ("_mark", "cost", "limit")
@@ -27,18 +27,18 @@ class WorkerScaling:
         self._mark: object = None
 
     def record(self, calls: int, seconds: float) -> None:
-        """Takes in that one worker made ``calls`` calls in ``seconds``."""
+        """Record that one worker made ``calls`` calls in ``seconds``."""
         if calls:
             self.cost += (seconds / calls - self.cost) * _WEIGHT
 
     def wanted(self, waiting: int) -> int:
-        """Workers for ``waiting`` calls."""
+        """Return the number of workers for ``waiting`` calls."""
         if not waiting:
             return 0
         return min(self.limit, waiting, max(1, math.ceil(waiting * self.cost / SLACK)))
 
     def stalled(self, mark: object) -> bool:
-        """Whether nothing has moved since the last time it was asked: ``mark`` is equal to the one before."""
+        """True if ``mark`` equals that of the previous call: nothing has moved since."""
         stuck = mark == self._mark
         self._mark = mark
         return stuck

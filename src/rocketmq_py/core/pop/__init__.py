@@ -1,1 +1,1 @@
-"""Decisions about POP: receipts, messages in flight, order, assignment of queues, long polling."""
+"""Decisions about POP: receipts, messages in flight, order, assignment, long polling."""

@@ -1,7 +1,4 @@
-"""Which queues a client may pop when its broker tells it (server-side assignment).
-
-Knows Java's rule (QueryAssignmentProcessor.allocate4Pop). Refuses to know where queues and clients come from.
-"""
+"""Assignment of queues to POP clients by the broker (QueryAssignmentProcessor.allocate4Pop)."""
 
 from __future__ import annotations
 
@@ -17,9 +14,9 @@ ANY_QUEUE = -1
 def share_for_pop(
     rule: Allocation, me: str, queues: Sequence[MessageQueue], clients: Sequence[str], share: int
 ) -> list[MessageQueue]:
-    """The queues client ``me`` may pop, given all of both in sorted order.
+    """Return the queues client ``me`` may pop, given all queues and clients in sorted order.
 
-    :param share: the queues of so many clients after it are its as well; 0 or less, or all the others: every queue.
+    :param share: a client also gets the queues of this many following clients; 0 or less, or all others: every queue.
     """
     if share <= 0 or share >= len(clients) - 1:
         return [MessageQueue(topic, broker, ANY_QUEUE) for topic, broker in dict.fromkeys(map(_broker, queues))]

@@ -1,8 +1,7 @@
-"""Where a group stands in queues it pops from while nothing of that can be written down.
+"""Committable offsets of popped queues, for a slave that acts as master and cannot write check-points.
 
-Knows what is out of each queue, where the next pop begins, and up to where everything is done: an offset that may be
-told to others, who would otherwise leave out what is out here. Refuses to know pops, stores and when messages come
-back.
+The table holds the unacked messages of each queue, the offset of the next pop, and the offset before which everything
+is acked. That offset may be published as the group's: a reader that starts there misses no unacked message.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import NamedTuple
 
 
 class GroupQueue(NamedTuple):
-    """A queue of a topic, for a group."""
+    """A group's queue of a topic."""
 
     group: str
     topic: str
@@ -21,7 +20,7 @@ class GroupQueue(NamedTuple):
 
 
 class _Out:
-    """What is out of one queue: ``times`` says how often each message is, ``offsets`` is a heap of its keys."""
+    """Unacked messages of one queue: ``times`` counts the pops of each, ``offsets`` is a heap of its keys."""
 
     __slots__ = ("next_offset", "offsets", "times")
 
@@ -49,7 +48,7 @@ class _Out:
 
 
 class CommittableOffsets:
-    """The queues messages are out of; a queue of which everything is done is forgotten."""
+    """The queues with unacked messages; a queue is removed when everything is acked."""
 
     def __init__(self) -> None:
         self._out: dict[GroupQueue, _Out] = {}
@@ -58,21 +57,23 @@ class CommittableOffsets:
         return len(self._out)
 
     def next_offset(self, place: GroupQueue) -> int | None:
-        """Where the next pop of a queue begins; None when nothing is out of it: the offset others know says so."""
+        """Return the offset of a queue's next pop; None if nothing is unacked, and the group's published offset
+        applies.
+        """
         out = self._out.get(place)
         return None if out is None else out.next_offset
 
-    def add_popped(self, place: GroupQueue, offsets: Iterable[int], told: int) -> None:
-        """Messages are out, or out once more: whoever has one twice has to settle it twice.
+    def add_popped(self, place: GroupQueue, offsets: Iterable[int], published: int) -> None:
+        """Add popped messages; one that is popped twice must be acked twice.
 
-        :param offsets: in order. :param told: the offset others know of; messages before it are not accounted for here.
+        :param offsets: in order. :param published: the group's published offset; messages before it are not tracked.
         """
         for offset in offsets:
-            if offset >= told:
-                self._out.setdefault(place, _Out(told)).add(offset)
+            if offset >= published:
+                self._out.setdefault(place, _Out(published)).add(offset)
 
     def set_next_offset(self, place: GroupQueue, following: int) -> int:
-        """The next pop of a queue begins at ``next_offset``; the offset that may be told now."""
+        """Set the offset of a queue's next pop; return the offset that may be published now."""
         out = self._out.get(place)
         if out is None:
             return following
@@ -80,7 +81,7 @@ class CommittableOffsets:
         return out.floor
 
     def settle(self, place: GroupQueue, offsets: Iterable[int]) -> int | None:
-        """Messages are done; the offset that may be told now, None when nothing is known to be out of this queue."""
+        """Ack messages; return the offset that may be published now, None if the queue has no unacked messages here."""
         out = self._out.get(place)
         if out is None:
             return None
@@ -91,9 +92,9 @@ class CommittableOffsets:
         return out.floor
 
     def forget(self, place: GroupQueue) -> None:
-        """Nothing is out of a queue any more, whatever becomes of its messages."""
+        """Remove a queue, whatever its messages' state."""
         self._out.pop(place, None)
 
     def clear(self) -> None:
-        """As :meth:`forget`, of all queues."""
+        """Remove all queues."""
         self._out.clear()

@@ -1,7 +1,7 @@
-"""Messages that were popped and are not acked yet.
+"""Popped messages that are not acked yet.
 
-Knows which of a pop's messages are still out, when they are to come back, and up to where the revive log is dealt with.
-Refuses to know logs and messages: check-points come in as they are read or written, time is milliseconds, passed in.
+Tracks the unacked messages of each pop, when they become visible again, and up to where the revive log is processed.
+Times are milliseconds and passed in.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import msgspec
 from rocketmq_py.protocol.pop_checkpoint import CheckPoint, CkKey
 
 REVIVE_AFTER_MS = 2_000
-"""How long after its invisible time a message comes back, so that an ack under way still counts (PopReviveService)."""
+"""How long after its invisible time a message is revived, so that an ack in flight still counts (PopReviveService)."""
 
 TRY_AGAIN_SECONDS = (10, 20, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
-"""How long a pop waits whose messages could not be had, by how often that was so before; the last of them counts on."""
+"""Delay until a pop is tried again whose messages could not be read, by the number of earlier tries."""
 
 _BUCKET_MS = 256
 _BITS = 0xFFFFFFFF
@@ -24,9 +24,9 @@ _BITS = 0xFFFFFFFF
 
 
 class InflightPop(msgspec.Struct, eq=False):
-    """One pop with messages that are still out: those without a bit in the check-point.
+    """One pop with unacked messages: those without a bit in the check-point.
 
-    ``revive_queue`` and ``revive_offset`` are the place of the check-point.
+    ``revive_queue`` and ``revive_offset`` are the position of the check-point.
     """
 
     check_point: CheckPoint
@@ -36,22 +36,22 @@ class InflightPop(msgspec.Struct, eq=False):
 
     @property
     def left(self) -> list[int]:
-        """Offsets of the messages, in order."""
+        """Offsets of the unacked messages, in order."""
         return self.at(~self.check_point.bit_map)
 
     def out(self, offsets: Iterable[int]) -> int:
-        """The bits of those of these messages that are still out."""
+        """Return the bits of the given messages that are still unacked."""
         return self.check_point.bits_of(offsets) & ~self.check_point.bit_map
 
     def at(self, bits: int) -> list[int]:
-        """The offsets of messages by their bits, in order."""
+        """Return the offsets of messages by their bits, in order."""
         return [offset for bit, offset in enumerate(self.check_point.offsets) if bits >> bit & 1]
 
 
 def retry_check_point(one: InflightPop, now_ms: int) -> CheckPoint:
-    """What is left of a pop whose messages could not be had now, as it is noted to be tried again (PopReviveService).
+    """Return the check-point for the rest of a pop whose messages could not be read now (PopReviveService).
 
-    It has the key it had, so that it takes the place of the first, and counts one try more.
+    It has the same key, so that it replaces the first, and counts one more try.
     """
     ck, left = one.check_point, one.left
     tries = ck.tries
@@ -63,12 +63,12 @@ def retry_check_point(one: InflightPop, now_ms: int) -> CheckPoint:
 
 
 def has_no_retries_left(check_point: CheckPoint) -> bool:
-    """Whether a pop has waited for each of the times it may be tried again after."""
+    """True if a pop has been tried as often as allowed."""
     return check_point.tries >= len(TRY_AGAIN_SECONDS)
 
 
 class InflightPops:
-    """All pops with messages that are still out."""
+    """All pops with unacked messages."""
 
     def __init__(self) -> None:
         self._all: dict[CkKey, InflightPop] = {}
@@ -83,7 +83,7 @@ class InflightPops:
         return key in self._all
 
     def add(self, check_point: CheckPoint, revive_queue: int, revive_offset: int) -> None:
-        """A pop was written down; one that is known already replaces what was known of it."""
+        """Add a pop; a known one is replaced."""
         key = check_point.key
         self.finish(key)
         check_point.bit_map &= _BITS
@@ -93,23 +93,23 @@ class InflightPops:
             self._file(key, one, check_point.revive_time + REVIVE_AFTER_MS)
 
     def find(self, key: CkKey) -> InflightPop | None:
-        """A pop that has messages out."""
+        """Return a pop with unacked messages, or None."""
         return self._all.get(key)
 
     def ack(self, key: CkKey, offsets: Iterable[int]) -> None:
-        """Messages of a pop are done."""
+        """Ack messages of a pop."""
         one = self._all.get(key)
         if one is not None:
             self.settle(key, one, one.check_point.bits_of(offsets))
 
     def settle(self, key: CkKey, one: InflightPop, bits: int) -> None:
-        """As :meth:`ack`, of a pop that has been found and by the bits of its messages."""
+        """Ack messages of a pop that is already looked up, by their bits."""
         one.check_point.bit_map |= bits
         if one.check_point.is_done:
             self.finish(key)
 
     def finish(self, key: CkKey) -> None:
-        """Nothing of a pop is out any more. Harmless when that is known."""
+        """Remove a pop; no effect if it is unknown."""
         one = self._all.pop(key, None)
         if one is None:
             return
@@ -121,7 +121,7 @@ class InflightPops:
     # -- coming back
 
     def take_due(self, now_ms: int) -> list[InflightPop]:
-        """Pops whose messages are to come back now. Each is then either finished or postponed."""
+        """Return pops whose messages are due to be revived. The caller finishes or postpones each of them."""
         end = now_ms // _BUCKET_MS + 1
         if end <= self._swept:
             return []
@@ -133,24 +133,24 @@ class InflightPops:
         return [one for bucket in buckets for one in self._due.pop(bucket).values()]
 
     def postpone(self, one: InflightPop, until_ms: int) -> None:
-        """Messages could not come back; when it is tried next. Harmless when none of them is out any more."""
+        """Schedule the next attempt for a pop; no effect if it has no unacked messages."""
         key = one.check_point.key
         if self._all.get(key) is one:
             self._file(key, one, until_ms)
 
     def _file(self, key: CkKey, one: InflightPop, due_ms: int) -> None:
-        # Rounded up, and never into a bucket that was taken: nothing comes back early, and nothing is forgotten.
+        # Rounded up, and never into a bucket that was taken: no message is revived early, and none is lost.
         one.bucket = max(-(-due_ms // _BUCKET_MS), self._swept)
         self._due.setdefault(one.bucket, {})[key] = one
 
     # -- progress
 
     def sort(self, revive_queue: int) -> None:
-        """Check-points of a revive queue have become known later than some behind them."""
+        """Sort a revive queue's check-points, after some were added later than ones behind them."""
         queue = self._by_queue.get(revive_queue, {})
         self._by_queue[revive_queue] = dict(sorted(queue.items(), key=lambda item: item[1].revive_offset))
 
     def first_offset(self, revive_queue: int) -> int | None:
-        """Where the oldest check-point of a revive queue is that has messages out; None when there is none."""
+        """Return the offset of a revive queue's oldest check-point with unacked messages; None if there is none."""
         one = next(iter(self._by_queue.get(revive_queue, {}).values()), None)
         return None if one is None else one.revive_offset

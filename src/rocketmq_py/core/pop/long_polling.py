@@ -1,8 +1,8 @@
-"""The table of pops that wait for messages.
+"""The table of pops that wait for messages (long polling).
 
-Knows who waits for which queue (-1: any queue) on behalf of which group, until when, and how many may. When messages
-arrive, one waiting pop of each group is taken: the others would find nothing. Refuses to know how a pop is run again:
-it is an opaque token. Time is milliseconds, passed in.
+It is keyed by topic, group and queue (-1: any queue) and limits the number of waiting pops. When messages arrive, one
+pop of each group is taken, because the others would find nothing. A pop is an opaque token; times are milliseconds and
+passed in.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NEVER = 1 << 62
 
 
 class PollKey(NamedTuple):
-    """What pops wait for."""
+    """The queue of a topic that pops of a group wait for."""
 
     topic: str
     group: str
@@ -28,7 +28,7 @@ class PollKey(NamedTuple):
 
 
 class Poll(NamedTuple, Generic[T]):
-    """One waiting pop: until when, the filters of tags codes and of records (None: everything), and the token."""
+    """One waiting pop: its deadline, the filters of tags codes and of records (None: everything), and the token."""
 
     deadline_ms: int
     tags_filter: TagsCodeFilter | None
@@ -39,7 +39,7 @@ class Poll(NamedTuple, Generic[T]):
 class PollTable(Generic[T]):
     """Waiting pops by topic, group and queue.
 
-    :param last_first: who came last is woken first, instead of whose time is up first.
+    :param last_first: wake the newest pop first, instead of the one with the earliest deadline.
     """
 
     def __init__(self, *, last_first: bool = False) -> None:
@@ -52,15 +52,15 @@ class PollTable(Generic[T]):
         return self._count
 
     def count(self, key: PollKey) -> int:
-        """How many wait for the same."""
+        """Return the number of pops that wait for the same queue."""
         return len(self._polls.get(key.topic, {}).get(key, ()))
 
     def has_room(self, key: PollKey, per_key: int, total: int) -> bool:
-        """Whether one more may wait, if ``per_key`` may for the same and ``total`` altogether."""
+        """True if one more pop may wait, with ``per_key`` allowed for the same queue and ``total`` altogether."""
         return self._count < total and self.count(key) <= per_key
 
     def add(self, key: PollKey, poll: Poll[T]) -> None:
-        """Keep a pop until it is taken by one of the other methods."""
+        """Keep a pop until another method takes it."""
         insort(self._polls.setdefault(key.topic, {}).setdefault(key, []), poll, key=lambda one: one.deadline_ms)
         self._count += 1
         self._next_deadline = min(self._next_deadline, poll.deadline_ms)
@@ -68,7 +68,7 @@ class PollTable(Generic[T]):
     def arrived(
         self, topic: str, queue_id: int, tags_codes: Iterable[int], records: Callable[[], Iterable[bytes]] = tuple
     ) -> list[T]:
-        """Take one pop of each group that waits for the queue, and one that waits for any, if its filter agrees.
+        """Take one pop of each group that waits for the queue, and one that waits for any, if its filter matches.
 
         :param tags_codes: of the new messages. :param records: reads them; called only for filters of records.
         """
@@ -99,11 +99,11 @@ class PollTable(Generic[T]):
         return [taken.token]
 
     def keys_of(self, topic: str, group: str) -> list[PollKey]:
-        """What pops of a group wait for in a topic."""
+        """Return the keys of a group's waiting pops of a topic."""
         return [key for key in self._polls.get(topic, ()) if key.group == group]
 
     def expired(self, now_ms: int) -> list[T]:
-        """Take every pop whose time is up; cheap when none is."""
+        """Take every pop whose time is up; cheap if there is none."""
         if now_ms < self._next_deadline:
             return []
         late = self._take(lambda poll: poll.deadline_ms <= now_ms)
@@ -112,7 +112,7 @@ class PollTable(Generic[T]):
         return late
 
     def drain(self, unwanted: Callable[[T], bool] = lambda _: True) -> list[T]:
-        """Take every pop that ``unwanted`` says so of; all of them by default."""
+        """Take every pop for which ``unwanted`` is true; all of them by default."""
         return self._take(lambda poll: unwanted(poll.token))
 
     def _take(self, due: Callable[[Poll[T]], bool]) -> list[T]:

@@ -1,8 +1,8 @@
-"""Orderly pops: which messages of a queue a group has under way, and when it may have the next ones.
+"""Orderly pops: the unacked messages of a group in each queue, and when the next ones may be popped.
 
-Knows one record per queue and group (ConsumerOrderInfoManager): a queue is blocked while a message of the last pop is
-neither acked nor visible again; the pop that brought them is let through again when it is repeated under the same
-attempt id. Refuses to know files and offsets. Time is milliseconds, passed in.
+There is one record per queue and group (ConsumerOrderInfoManager). A queue is blocked while a message of the last pop
+is neither acked nor visible again; repeating that pop with the same attempt id is allowed. Times are milliseconds and
+passed in.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from rocketmq_py.protocol.bodies.base import Body
 _NEVER = 1 << 62
 
 FORGET_AFTER_MS = 24 * 3600 * 1000
-"""A queue nobody has popped for so long is forgotten."""
+"""Time after which a queue that is no longer popped is removed."""
 
 
 class OrderKey(NamedTuple):
-    """Whose messages of which queue."""
+    """A group's queue."""
 
     topic: str
     group: str
@@ -34,10 +34,10 @@ class OrderInfo(Body, kw_only=True, rename={
     "attempt_id": "a", "acked_bits": "cm", "invisible_ms": "i", "last_pop_time": "l", "distances": "o",
     "counts": "oc", "visible_times": "ot", "pop_time": "popTime",
 }):  # fmt: skip
-    """What the last pop of a queue took; an entry of ``consumerOrderInfo.json``.
+    """The last pop of a queue; an entry of ``consumerOrderInfo.json``.
 
-    ``distances`` begins with the offset of the first message; the others are their distances from it. ``counts`` says
-    how often each message was popped before, ``visible_times`` when single messages become visible.
+    ``distances`` begins with the offset of the first message; the others are their distances from it. ``counts`` is how
+    often each message was popped before, ``visible_times`` when single messages become visible.
     """
 
     attempt_id: str | None = None
@@ -56,28 +56,28 @@ class OrderInfo(Body, kw_only=True, rename={
         return [first, *(first + distance for distance in others)] if self.distances else []
 
     def unacked(self) -> Iterator[int]:
-        """Offsets of the messages that are not acked."""
+        """Return the offsets of the unacked messages."""
         return (offset for bit, offset in enumerate(self.offsets) if not self.acked_bits >> bit & 1)
 
     def visible_at(self, offset: int) -> int:
-        """When a message becomes visible if it is not acked."""
+        """Return when a message becomes visible if it is not acked."""
         usual = self.pop_time + (self.invisible_ms or 0)
         return self.visible_times.get(offset, usual) if self.visible_times else usual
 
     def free_at(self) -> int:
-        """When the queue is free if nothing more is acked; 0 when everything is."""
+        """Return when the queue is free if nothing more is acked; 0 if everything is."""
         return max(map(self.visible_at, self.unacked()), default=0)
 
 
 class OrderedPop(NamedTuple):
-    """How often the messages of a pop were popped before: each one that was, and what holds for all of them."""
+    """How often the messages of a pop were popped before: per message, and the minimum of all."""
 
     counts: dict[int, int]
     least: int
 
 
 class OrderTable:
-    """What every group has under way in every queue."""
+    """The last pop of every group and queue."""
 
     def __init__(self) -> None:
         self.entries: dict[OrderKey, OrderInfo] = {}
@@ -85,14 +85,14 @@ class OrderTable:
         self._watched: dict[OrderKey, int] = {}
 
     def load(self, key: OrderKey, info: OrderInfo) -> None:
-        """Take over an entry of the file."""
+        """Add an entry of the file."""
         self.entries[key] = info
         self._watch(key, info)
 
     def is_blocked(self, key: OrderKey, attempt_id: str | None, now_ms: int, invisible_ms: int = 0) -> bool:
-        """Whether a pop has to wait.
+        """True if a pop must wait.
 
-        :param invisible_ms: holds for messages of a pop that did not say how long they stay invisible.
+        :param invisible_ms: default for messages of a pop without an invisible time.
         """
         info = self.entries.get(key)
         if info is None or not info.distances:
@@ -112,7 +112,7 @@ class OrderTable:
         invisible_ms: int,
         now_ms: int,
     ) -> OrderedPop:
-        """Messages were popped."""
+        """Record a pop."""
         before = self.entries.get(key)
         counts = _counts(before, attempt_id, offsets) if before is not None else {}
         first = offsets[0]
@@ -126,9 +126,9 @@ class OrderTable:
         return OrderedPop(counts, min(counts.values()) if counts and len(counts) == len(offsets) else 0)
 
     def ack(self, key: OrderKey, offset: int, pop_time: int) -> int | None:
-        """A message is done: the offset to commit, None when the pop it belongs to is not the last one any more.
+        """Ack a message; return the offset to commit, or None if its pop is not the last one any more.
 
-        :raises KeyError: the last pop did not bring that message.
+        :raises KeyError: the last pop did not return that message.
         """
         info = self.entries.get(key)
         if info is None:
@@ -145,7 +145,7 @@ class OrderTable:
         return next(info.unacked(), offsets[-1] + 1)
 
     def set_visible(self, key: OrderKey, offset: int, pop_time: int, visible_at: int) -> None:
-        """A message becomes visible at another time; ignored when it was popped again since."""
+        """Set when a message becomes visible; ignored if it was popped again since."""
         info = self.entries.get(key)
         if info is None or info.pop_time != pop_time:
             return
@@ -155,11 +155,11 @@ class OrderTable:
         self._watch(key, info)
 
     def forget(self, key: OrderKey) -> None:
-        """Nothing is under way in a queue: its offset was reset."""
+        """Remove a queue after its offset was reset."""
         self.entries.pop(key, None)
 
     def take_free(self, now_ms: int) -> list[OrderKey]:
-        """Queues that have become free because messages are visible again."""
+        """Return queues that became free because messages are visible again."""
         found = []
         while self._free and self._free[0][0] <= now_ms:
             at, key = heapq.heappop(self._free)
@@ -174,7 +174,7 @@ class OrderTable:
         return found
 
     def _watch(self, key: OrderKey, info: OrderInfo) -> None:
-        """See to it that :meth:`take_free` looks at a queue when it may be free; later is found out then."""
+        """Make sure that :meth:`take_free` checks a queue when it may be free, which it checks again then."""
         at = info.free_at()
         if at and at < self._watched.get(key, _NEVER):
             self._watched[key] = at

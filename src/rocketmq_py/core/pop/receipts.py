@@ -1,9 +1,8 @@
-"""Popped messages: their receipts, how long they are ours, when those that failed come again.
+"""Popped messages on the client: receipts, invisible times, and redelivery of failed messages.
 
-The rules of the POP half of the push consumer (ConsumeMessagePopConcurrentlyService, PopProcessQueue) and of receipts.
-A broker that pops a message makes it invisible for a while; whoever has its receipt acks it within that time, or says
-when it shall come again. Refuses to know requests and clocks: times are given, seconds of the owner's monotonic clock
-unless they say otherwise.
+The rules of the push consumer's POP mode (ConsumeMessagePopConcurrentlyService, PopProcessQueue) and of receipts. A
+broker that pops a message makes it invisible for some time; the client with its receipt acks it within that time, or
+sets when it becomes visible again. Times are passed in, as seconds of the owner's monotonic clock unless noted.
 """
 
 from __future__ import annotations
@@ -32,31 +31,32 @@ from rocketmq_py.protocol.pop_handle import (
 ALL_QUEUES = -1
 """The queue id that stands for every queue of a broker."""
 RETRY_DELAYS = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
-"""Seconds until a failed message comes again, by how often it has come before or by the level a listener asks for."""
+"""Seconds until a failed message is redelivered, by the number of earlier deliveries or by the listener's delay level.
+"""
 GIVE_BACK = 1.0
-"""Seconds until a message is visible again that was popped for nobody."""
+"""Seconds until a message that no caller took becomes visible again."""
 RENEW_AT = 0.4
-"""The part of its invisible time after which a message that is still needed is kept invisible for another while."""
+"""The fraction of its invisible time after which the invisible time of a message in use is extended."""
 
 _CK = Property.POP_CK.encode() + b"\x01"
 _FIRST_POP = Property.FIRST_POP_TIME.encode() + b"\x01"
 
 
 def retry_delay(reconsume_times: int, level: int) -> int:
-    """Seconds until a failed message comes again.
+    """Return the seconds until a failed message is redelivered.
 
-    :param level: what the listener asked for, an index of the delays; 0: longer each time.
+    :param level: the listener's delay level, an index of the delays; 0: longer each time.
     """
     return RETRY_DELAYS[min(level or reconsume_times, len(RETRY_DELAYS) - 1)]
 
 
 def are_retries_used_up(reconsume_times: int, max_times: int, level: int) -> bool:
-    """Whether a message that failed is not to come again: its deliveries are used up, or the listener says so."""
+    """True if a failed message is not to be redelivered, by the number of deliveries or the listener's choice."""
     return level < 0 or reconsume_times >= max_times
 
 
 def init_mode(consume_from: ConsumeFromWhere) -> InitMode:
-    """Where a group begins that the broker has no offset of; a pop knows no times."""
+    """Return where a group without an offset starts; POP does not support timestamps."""
     return InitMode.MIN if consume_from is ConsumeFromWhere.FIRST_OFFSET else InitMode.MAX
 
 
@@ -73,9 +73,9 @@ class PoppedMessage(NamedTuple):
 def attach_receipts(
     messages: Iterable[MessageExt], topic: str, broker_name: str, answer: PopResponse, *, order: bool
 ) -> list[PoppedMessage]:
-    """Gives the messages of a pop their receipts, and the topic they were asked for.
+    """Attach receipts to the messages of a pop, and restore the requested topic.
 
-    :raises BadHeader: the answer says what nobody understands.
+    :raises BadHeader: the response's texts are malformed.
     """
     starts = parse_start_offsets(answer.start_offset_info)
     counts = parse_order_counts(answer.order_count_info) if order else {}
@@ -97,7 +97,7 @@ def attach_receipts(
 
 def _receipt(message: MessageExt, starts: dict[Place, int], broker_name: str, answer: PopResponse) -> ExtraInfo:
     flag = retry_flag(message.topic)
-    # A broker that tells no starts means the first message of each queue.
+    # Without startOffsetInfo, the pop started at the first message of each queue.
     start = starts.setdefault((flag, message.queue_id), message.queue_offset)
     return ExtraInfo(
         start, answer.pop_time, answer.invisible_time, answer.revive_qid, flag, broker_name, message.queue_id,
@@ -106,7 +106,7 @@ def _receipt(message: MessageExt, starts: dict[Place, int], broker_name: str, an
 
 
 def _count(message: MessageExt, receipt: ExtraInfo, counts: dict[tuple[str, str], int]) -> None:
-    """How often a message popped in order was popped before: such messages are never stored again."""
+    """Set the delivery count of a message popped in order; such messages are never stored again."""
     own = counts.get((receipt.retry, offset_count_key(message.queue_id, message.queue_offset)))
     count = counts.get((receipt.retry, str(message.queue_id))) if own is None else own
     if count:
@@ -114,7 +114,7 @@ def _count(message: MessageExt, receipt: ExtraInfo, counts: dict[tuple[str, str]
 
 
 def batch_acks(group: str, messages: Iterable[PoppedMessage]) -> list[BatchAck]:
-    """The acks of messages of one broker, those together that one pop took from one queue."""
+    """Return the acks of messages of one broker, grouped by pop and queue."""
     together: dict[tuple[str, ExtraInfo], list[int]] = defaultdict(list)
     for message, receipt in messages:
         offset = message.queue_offset if receipt.offset is None else receipt.offset
@@ -130,9 +130,9 @@ def batch_acks(group: str, messages: Iterable[PoppedMessage]) -> list[BatchAck]:
 
 
 class BrokerClock:
-    """What time it is at a broker, as far as its pops tell: never later than it says itself.
+    """Estimates a broker's clock from its pop responses; the estimate is never ahead of the broker.
 
-    Receipts hold the broker's time; the clocks of two machines differ, and either may be set.
+    Receipts contain the broker's time; the clocks of two machines differ, and either may be set.
     """
 
     __slots__ = ("_ahead",)
@@ -141,14 +141,14 @@ class BrokerClock:
         self._ahead: float | None = None
 
     def observe(self, pop_time_ms: int, now: float) -> None:
-        """An answer that came at ``now`` was made at ``pop_time_ms`` or later."""
+        """Record that a response received at ``now`` was made at ``pop_time_ms`` or later."""
         ahead = pop_time_ms / 1000 - now
         # The answer that took longest says least; a clock that was set back says more than all before.
         if self._ahead is None or ahead > self._ahead or ahead < self._ahead - _CLOCK_WAS_SET:
             self._ahead = ahead
 
     def overdue(self, receipt: ExtraInfo, now: float) -> float | None:
-        """Seconds since the receipt's message became visible again, negative before; None: nobody knows."""
+        """Return the seconds since the receipt's message became visible again, negative before; None if unknown."""
         if self._ahead is None:
             return None
         return now + self._ahead - (receipt.pop_time + receipt.invisible_ms) / 1000
@@ -166,10 +166,11 @@ class _Held(NamedTuple):
 
 
 class PopQueue(ProcessQueue):
-    """What was popped for an assignment and has no result yet, and what is to be acked.
+    """Popped messages of an assignment without a result, and messages to ack.
 
-    The queue is one of a broker's or stands for all of them (:data:`ALL_QUEUES`). Messages are known by identity, since
-    offsets of several queues come together; each is ours until it lapses, whoever the queue is assigned to.
+    The queue is one of a broker's or stands for all of them (:data:`ALL_QUEUES`). Messages are identified by object,
+    because offsets of several queues mix. Each belongs to this client for its invisible time, whoever the queue is
+    assigned to.
     """
 
     __slots__ = ("_done", "_held")
@@ -186,7 +187,7 @@ class PopQueue(ProcessQueue):
         return len(self._held)
 
     def take(self, popped: Sequence[PoppedMessage], visible_at: float) -> None:
-        """Takes popped messages in; they lapse at ``visible_at``."""
+        """Add popped messages that become visible again at ``visible_at``."""
         self._held.update({message: _Held(receipt, visible_at) for message, receipt in popped})
         self.size += sum([len(message.body) for message, _ in popped])
 
@@ -194,12 +195,12 @@ class PopQueue(ProcessQueue):
         return message in self._held
 
     def is_fresh(self, message: MessageExt, now: float) -> bool:
-        """Whether a message is still invisible to others, and has no result."""
+        """True if a message is still invisible to other clients and has no result."""
         held = self._held.get(message)
         return held is not None and now < held.visible_at
 
     def ack(self, messages: Iterable[MessageExt]) -> int | None:
-        """Messages are done: they wait to be acked. There is no offset to commit."""
+        """Mark messages for an ack. There is no offset to commit."""
         for message in messages:
             held = self._forget(message)
             if held is not None:
@@ -207,21 +208,21 @@ class PopQueue(ProcessQueue):
         return None
 
     def release(self, message: MessageExt, now: float) -> PoppedMessage | None:
-        """Lets a message go that is not done; returns it with its receipt, None if that is good for nothing."""
+        """Remove a message that is not consumed; return it with its receipt, or None if the receipt has expired."""
         held = self._forget(message)
         return PoppedMessage(message, held.receipt) if held is not None and now < held.visible_at else None
 
     def to_ack(self) -> list[tuple[PoppedMessage, float]]:
-        """What is done since this was asked last: to be acked before its time, which stands beside it."""
+        """Return the messages to ack since the last call, each with the time until which its receipt is valid."""
         done, self._done = self._done, []
         return done
 
     def receipts(self, messages: Iterable[MessageExt]) -> list[PoppedMessage]:
-        """Those of the messages that are held, with their receipts."""
+        """Return those of the messages that are held, with their receipts."""
         return [PoppedMessage(message, self._held[message].receipt) for message in messages if message in self._held]
 
     def renew(self, message: MessageExt, receipt: ExtraInfo, visible_at: float) -> None:
-        """A message is ours for longer, by another receipt."""
+        """Replace a message's receipt after its invisible time was extended."""
         if message in self._held:
             self._held[message] = _Held(receipt, visible_at)
 
@@ -236,11 +237,11 @@ class PopQueue(ProcessQueue):
 
 
 class PopRun(OrderedQueue):
-    """What one pop took from one queue in order: consumed one after the other, each message done for good once its
-    listener has succeeded. The broker gives nobody the next ones before.
+    """Messages that one orderly pop took from one queue. They are consumed one after the other and acked after each
+    success; the broker returns no later messages of the queue before.
 
-    :param owner: holds the messages' receipts.
-    :param visible_at: until when they are ours.
+    :param owner: the pop queue with their receipts.
+    :param visible_at: when they become visible to other clients.
     """
 
     __slots__ = ("_done", "owner", "visible_at")
@@ -263,7 +264,7 @@ class PopRun(OrderedQueue):
         return self.is_usable(now)
 
     def keep(self, messages: Iterable[MessageExt]) -> None:
-        """There is nothing to commit later: brokers would give out nothing until then."""
+        """Discard: with POP there is no later commit, because the broker would return no messages until then."""
         self.discard(messages)
 
     def discard(self, messages: Iterable[MessageExt]) -> None:
@@ -272,13 +273,13 @@ class PopRun(OrderedQueue):
         self._done += done
 
     def take_done(self) -> list[MessageExt]:
-        """What is done since this was asked last."""
+        """Return the messages consumed since the last call."""
         done, self._done = self._done, []
         return done
 
 
 def split_by_queue(owner: PopQueue, popped: Iterable[PoppedMessage], now: float, visible_at: float) -> list[PopRun]:
-    """The messages of an orderly pop by the queues they come from."""
+    """Group the messages of an orderly pop by queue."""
     by_queue: dict[MessageQueue, list[MessageExt]] = defaultdict(list)
     for message, _ in popped:
         by_queue[message.queue].append(message)

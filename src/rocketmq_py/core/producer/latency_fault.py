@@ -1,7 +1,7 @@
-"""Which brokers a producer leaves alone for a while: those that were slow, refused or did not answer.
+"""Latency fault tolerance: brokers a producer avoids for some time, because they were slow, refused or did not respond.
 
-Knows Java's tables and rules (MQFaultStrategy, LatencyFaultToleranceImpl). Refuses to know how latencies are measured
-and brokers are asked; the time is an argument, or a clock that is passed in.
+Tables and rules are Java's (MQFaultStrategy, LatencyFaultToleranceImpl). The time is an argument, or a clock that is
+passed in.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, RocketMQE
 from rocketmq_py.model import MessageQueue
 
 _ISOLATED_SECONDS = 10.0
-"""A broker that failed counts as one that took this long."""
+"""The latency that a failed send counts as."""
 
 
 class LatencyFaultTolerance(NamedTuple):
     """How a producer treats brokers that are slow or fail. Names and values are those of Java's producer; in seconds.
 
-    A send that took ``latency_max[i]`` or longer keeps its broker from being chosen for ``not_available_duration[i]``,
-    as long as there is another one. A send that failed counts as one of 10 s.
+    After a send that took ``latency_max[i]`` or longer, its broker is avoided for ``not_available_duration[i]`` if
+    there is another one. A failed send counts as one of 10 s.
 
-    :param latency_max: limits, rising.
-    :param not_available_duration: as many times.
-    :param start_detector_enable: ask brokers that cannot be reached whether they can be again, every three seconds;
-        only then is a broker that could not be reached the last resort until it answers.
-    :param detect_interval: how long a broker is not asked again.
-    :param detect_timeout: how long it may take to answer.
+    :param latency_max: limits, ascending.
+    :param not_available_duration: durations, one per limit.
+    :param start_detector_enable: probe unreachable brokers every three seconds; only then is an unreachable broker
+        used last until it responds.
+    :param detect_interval: time until a broker is probed again.
+    :param detect_timeout: timeout of a probe.
     """
 
     latency_max: Sequence[float] = (0.05, 0.1, 0.55, 1.8, 3.0, 5.0, 15.0)
@@ -38,9 +38,9 @@ class LatencyFaultTolerance(NamedTuple):
     detect_timeout: float = 0.2
 
     def check(self) -> LatencyFaultTolerance:
-        """These options.
+        """Return these options.
 
-        :raises ConfigError: the two tables do not belong together, or a time is none.
+        :raises ConfigError: the two tables do not fit, or a time is invalid.
         """
         limits = list(self.latency_max)
         if not limits or len(limits) != len(self.not_available_duration) or limits != sorted(limits):
@@ -53,7 +53,7 @@ class LatencyFaultTolerance(NamedTuple):
         return self
 
     def pause(self, latency: float) -> float:
-        """Seconds for which a broker that took ``latency`` is left alone."""
+        """Return the seconds for which a broker that took ``latency`` is avoided."""
         for limit, pause in zip(reversed(self.latency_max), reversed(self.not_available_duration), strict=True):
             if latency >= limit:
                 return pause
@@ -70,7 +70,7 @@ class _Fault:
 
 
 class BrokerFaults:
-    """What is known of brokers that were slow or failed. Safe to use from several threads.
+    """Recent faults of brokers. Thread-safe.
 
     :param options: the tables.
     """
@@ -80,9 +80,9 @@ class BrokerFaults:
         self._brokers: dict[str, _Fault] = {}
 
     def ended(self, broker: str, latency: float, error: RocketMQError | None, now: float) -> None:
-        """A send to ``broker`` ended after ``latency`` seconds.
+        """Record that a send to ``broker`` ended after ``latency`` seconds.
 
-        :param error: why it failed. What every broker would refuse says nothing of this one.
+        :param error: why it failed. Errors that every broker would return are ignored.
         """
         refused = isinstance(error, BrokerError) and error.code in RETRY_CODES
         unreached = isinstance(error, NetworkError)
@@ -97,26 +97,26 @@ class BrokerFaults:
         fault.reachable = not refused and not (unreached and self.options.start_detector_enable)
 
     def is_available(self, broker: str, now: float) -> bool:
-        """Whether a broker is to be sent to without reserve."""
+        """True if a broker may be used without restriction."""
         fault = self._brokers.get(broker)
         return fault is None or now >= fault.available_at
 
     def is_reachable(self, broker: str) -> bool:
-        """Whether a broker is to be sent to when none is available."""
+        """True if a broker may be used when none is available."""
         fault = self._brokers.get(broker)
         return fault is None or fault.reachable
 
     # -- the detector
 
     def due(self, now: float) -> list[str]:
-        """Brokers to be asked whether they answer; each not again before ``detect_interval`` is over."""
+        """Return the brokers to probe now; each is due again after ``detect_interval``."""
         due = [name for name, fault in list(self._brokers.items()) if now >= fault.check_at]
         for name in due:
             self._brokers[name].check_at = now + self.options.detect_interval
         return due
 
     def answered(self, broker: str) -> bool:
-        """A broker answers; whether it could not be reached before."""
+        """Record that a broker responded to a probe; return True if it was unreachable before."""
         fault = self._brokers.get(broker)
         if fault is None or fault.reachable:
             return False
@@ -124,14 +124,14 @@ class BrokerFaults:
         return True
 
     def forget(self, broker: str) -> None:
-        """A broker is no longer one: no route has it."""
+        """Remove a broker that no route has any more."""
         self._brokers.pop(broker, None)
 
 
 class AvailableFirst(RoundRobin):
-    """Takes the queues in turn, those of brokers that are available first.
+    """Round-robin over queues that prefers available brokers.
 
-    :param clock: tells the time :class:`BrokerFaults` is used with.
+    :param clock: the clock that :class:`BrokerFaults` is used with.
     """
 
     __slots__ = ("_clock", "_faults")
@@ -142,7 +142,9 @@ class AvailableFirst(RoundRobin):
         self._clock = clock
 
     def pick(self, queues: Sequence[MessageQueue], avoid: str | None = None) -> MessageQueue:
-        """The next queue of an available broker, else of a reachable one, else of any; not on ``avoid`` if possible."""
+        """Return the next queue of an available broker, else of a reachable one, else of any; not on ``avoid`` if
+        possible.
+        """
         now, faults = self._clock(), self._faults
         found = self._first(queues, avoid, lambda broker: faults.is_available(broker, now))
         found = found or self._first(queues, avoid, faults.is_reachable)

@@ -1,7 +1,6 @@
-"""A message on its way out: checked, compressed, and encoded but for the queue it goes to.
+"""Outgoing messages: checked, compressed, and encoded except for the queue.
 
-Knows what a broker accepts, what travels in a send request and what its answer means. Refuses to know connections,
-attempts (``core.producer.send_attempts``) and clocks.
+Also the encoding of send requests and the decoding of their responses.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ _CODES = (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE, RequestCo
 
 
 class SendHead:
-    """What is the same in every send request of one producer group to one queue, encoded once.
+    """The part that all send requests of one producer group to one queue share, encoded once.
 
     :param create_topic: the topic a broker copies when it creates the message's topic.
-    :param queue_nums: how many queues such a topic is to have.
-    :param credentials: what the requests are signed with.
+    :param queue_nums: queues of such a topic.
+    :param credentials: sign the requests.
     """
 
     __slots__ = ("after", "sign", "starts")
@@ -72,7 +71,7 @@ class SendHead:
             f'"d":"{queue_nums}","e":"{queue.queue_id}","n":{_text(queue.broker_name)},"f":"'
         )
         self.starts = tuple(f'{{"code":{code:d},{fields}'.encode() for code in _CODES)
-        """By kind of what is sent."""
+        """By kind of request."""
 
 
 def _text(value: str) -> str:
@@ -80,10 +79,10 @@ def _text(value: str) -> str:
 
 
 class OutgoingMessage(msgspec.Struct, gc=False, eq=False):
-    """One message, or one batch, ready to be put into send requests: the same bytes for every attempt.
+    """One message, or one batch, ready to be sent: the same bytes for every attempt.
 
-    ``fields`` are the header fields that depend on the message, as JSON; ``values`` their values alone, in the order of
-    their names, where requests are signed.
+    ``fields`` are the header fields that depend on the message, as JSON; ``values`` are their values in the order of
+    their names, if requests are signed.
     """
 
     topic: str
@@ -94,9 +93,9 @@ class OutgoingMessage(msgspec.Struct, gc=False, eq=False):
     values: bytes = b""
 
     def frame(self, head: SendHead, opaque: int, *, oneway: bool = False) -> bytes:
-        """The whole frame of a send request.
+        """Encode a whole send request.
 
-        :raises ValueError: ``head`` signs, and the :class:`Packer` was not told so.
+        :raises ValueError: ``head`` signs, but the message was packed without signing.
         """
         start = head.starts[self.kind]
         flag = ONEWAY_FLAG if oneway else 0
@@ -114,7 +113,7 @@ class OutgoingMessage(msgspec.Struct, gc=False, eq=False):
         return b"%b%b%b" % (pack_lengths(4 + size + len(body), size), header, body)
 
     def result(self, queue: MessageQueue, reply: Reply, address: str) -> SendResult:
-        """What a broker's answer says.
+        """Decode a broker's response.
 
         :raises BrokerError: it did not store the message.
         """
@@ -131,12 +130,12 @@ class OutgoingMessage(msgspec.Struct, gc=False, eq=False):
 
 
 class Packer:
-    """Makes messages ready to send. Safe to use from several threads.
+    """Prepares messages for sending. Thread-safe.
 
-    :param keys: makes the unique keys.
-    :param compress_over: bodies of this many bytes and more are compressed; None never compresses.
+    :param keys: generates the unique keys.
+    :param compress_over: bodies of at least this many bytes are compressed; None never compresses.
     :param max_message_size: limit of a body in bytes, as configured at the brokers.
-    :param signing: make ready to be signed, too.
+    :param signing: also prepare for signatures.
     """
 
     __slots__ = ("_compress_over", "_compression", "_keys", "_level", "_max_size", "_signing")
@@ -184,9 +183,9 @@ class Packer:
         return OutgoingMessage(message.topic, msg_id, body, fields, kind, values)
 
     def pack_batch(self, messages: Iterable[Message], now_ms: int) -> OutgoingMessage:
-        """Several messages as one batch; each gets its unique key, and so does the batch.
+        """Prepare several messages as one batch; each gets a unique key, and so does the batch.
 
-        :raises MessageIllegal: a message, or the batch as a whole, would not be taken.
+        :raises MessageIllegal: a message or the whole batch would be refused.
         """
         batch = list(messages)
         fault = _batch_fault(batch)
@@ -219,7 +218,7 @@ class Packer:
 
 
 class _More(NamedTuple):
-    """The fields ``j`` to ``m``, which few messages have of their own: as JSON, and their values."""
+    """The fields ``j`` to ``m``, which are the same for most messages: as JSON, and their values."""
 
     json: bytes
     values: bytes
@@ -230,19 +229,19 @@ _OF_BATCH = _More(b'"j":"0","k":"false","m":"true"', b"0falsetrue")
 
 
 def _fields(sys_flag: int, born_ms: int, flag: int, properties: str, more: _More) -> bytes:
-    """The header fields that depend on the message, as JSON from the value of ``f`` on."""
+    """Encode the header fields that depend on the message, as JSON from the value of ``f`` on."""
     return b'%d","g":"%d","h":"%d","i":%b,%b' % (sys_flag, born_ms, flag, _json(properties), more.json)
 
 
 def _values(sys_flag: int, born_ms: int, flag: int, properties: str, more: _More) -> bytes:
-    """The values of the same fields, as a signature covers them."""
+    """Return the values of the same fields, as a signature covers them."""
     return b"%d%d%d%b%b" % (sys_flag, born_ms, flag, properties.encode(), more.values)
 
 
 def _properties_text(properties: dict[str, str]) -> str:
-    """Properties as they travel.
+    """Encode properties.
 
-    :raises MessageIllegal: they cannot be told apart again, or are too long.
+    :raises MessageIllegal: a property contains a separator, or they are too long.
     """
     text = "".join([f"{name}\x01{value}\x02" for name, value in properties.items()])
     if text.count("\x01") != len(properties) or text.count("\x02") != len(properties):
@@ -253,12 +252,12 @@ def _properties_text(properties: dict[str, str]) -> str:
 
 
 def _is_reply(properties: dict[str, str]) -> bool:
-    """Whether a message answers a request: brokers pass it on to who waits for it."""
+    """True if a message is a reply, which brokers pass on to the client that waits for it."""
     return properties[Property.MESSAGE_TYPE] == names.REPLY_MESSAGE_TYPE
 
 
 def _redelivery(properties: dict[str, str]) -> tuple[dict[str, str], _More]:
-    """Counts of a message a consumer sends to a retry topic: they travel as header fields, not as properties."""
+    """Move the retry counts of a message sent to a retry topic from its properties to header fields."""
     times = properties.get(Property.RECONSUME_TIME, "0")
     limit = properties.get(Property.MAX_RECONSUME_TIMES)
     counts = (Property.RECONSUME_TIME, Property.MAX_RECONSUME_TIMES)
@@ -275,7 +274,7 @@ def _topic_fault(topic: str) -> str | None:
 
 
 def _batch_fault(batch: Sequence[Message]) -> str | None:
-    """Why messages cannot travel together (MessageBatch.generateFromList), or None."""
+    """Return why messages cannot be sent as one batch (MessageBatch.generateFromList), or None."""
     if not batch:
         return "there are none"
     first = batch[0]
@@ -292,9 +291,9 @@ def _batch_fault(batch: Sequence[Message]) -> str | None:
 
 
 def check_limits(compress_over: int | None, max_message_size: int) -> None:
-    """Does nothing for limits that can work.
+    """Check the limits for bodies.
 
-    :raises ConfigError: they cannot.
+    :raises ConfigError: a limit is invalid.
     """
     if max_message_size < 1:
         raise ConfigError(f"max_message_size={max_message_size} allows no message")

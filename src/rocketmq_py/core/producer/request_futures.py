@@ -1,7 +1,6 @@
-"""Requests whose replies are awaited, by correlation id (RequestFutureHolder).
+"""Requests that wait for replies, by correlation id (RequestFutureHolder).
 
-Knows which request a reply answers, and for a while which have ended without one. Refuses to know messages, connections
-and clocks.
+Requests that ended without a reply are kept for a while, to recognise late replies.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ _REMEMBERED = 1024
 
 
 class Ended(NamedTuple):
-    """A request that ended without a reply: what it was about, and when."""
+    """A request that ended without a reply: its topic, and when."""
 
     topic: str
     at: float
 
 
 class RequestFutures(Generic[T]):
-    """What waits for replies; ``T`` is whatever hears of one."""
+    """Waiting requests; ``T`` is whatever receives the reply."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, tuple[str, T]] = {}
@@ -31,16 +30,16 @@ class RequestFutures(Generic[T]):
         return len(self._waiting)
 
     def add(self, correlation_id: str, topic: str, waiter: T) -> None:
-        """A request to ``topic`` is on its way."""
+        """Register a request to ``topic``."""
         self._waiting[correlation_id] = (topic, waiter)
 
     def take(self, correlation_id: str) -> T | None:
-        """A reply has come: whom to tell; None when nobody waits for it (any more)."""
+        """Remove and return the waiter for a reply; None if there is none."""
         found = self._waiting.pop(correlation_id, None)
         return None if found is None else found[1]
 
     def end(self, correlation_id: str, now: float) -> None:
-        """Nobody waits any more; the latest such requests are remembered, so that late replies are known."""
+        """Remove a request that ended without a reply; the latest such requests are kept."""
         found = self._waiting.pop(correlation_id, None)
         if found is None:
             return
@@ -49,11 +48,11 @@ class RequestFutures(Generic[T]):
             del self._ended[next(iter(self._ended))]
 
     def ended(self, correlation_id: str) -> Ended | None:
-        """The request a late reply is for; forgotten by that."""
+        """Remove and return the ended request that a late reply belongs to."""
         return self._ended.pop(correlation_id, None)
 
     def abandon(self, now: float) -> list[T]:
-        """Nobody will be told any more: all who still wait."""
+        """End all requests; return their waiters."""
         waiters = [waiter for _, waiter in self._waiting.values()]
         for correlation_id in list(self._waiting):
             self.end(correlation_id, now)

@@ -1,7 +1,7 @@
-"""The way of one message to some broker: which queue next, whether to try again, how long there is.
+"""The attempts to send one message: which queue is next, whether and when another follows, how long it may take.
 
-Knows Java's rules (DefaultMQProducerImpl.sendDefaultImpl, MQFaultStrategy, TopicPublishInfo). Refuses to know how a
-request travels; the time is an argument.
+Rules of Java (DefaultMQProducerImpl.sendDefaultImpl, MQFaultStrategy, TopicPublishInfo), with a back-off. Attempts that
+reached no broker do not count as retries: they follow each other until the deadline. Time and randomness are passed in.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from rocketmq_py.core.backoff import Backoff
 from rocketmq_py.core.producer.outgoing_message import OutgoingMessage
 from rocketmq_py.errors import (
     BrokerError,
+    ConnectError,
     FlushTimeout,
     NetworkError,
     NoRouteError,
@@ -37,14 +39,29 @@ RETRY_CODES = frozenset(
         ResponseCode.GO_AWAY,
     }
 )
-"""Answers after which another broker may take the message (DefaultMQProducer.retryResponseCodes)."""
+"""Answers after which a send is retried by default (DefaultMQProducer.retryResponseCodes)."""
+
+BACKOFF = Backoff(first_seconds=0.05, max_seconds=1.0)
+"""Pauses between attempts when no other broker is left to try."""
 
 
-def is_retried(error: RocketMQError) -> bool:
-    """Whether a send that failed so is tried again."""
+class NoMasterError(NoRouteError):
+    """The topic exists, but none of its brokers has a master at the moment: a failover is in progress."""
+
+
+def is_retried(error: RocketMQError, codes: frozenset[int] = RETRY_CODES) -> bool:
+    """True if a send that failed with ``error`` may be retried.
+
+    :param codes: answers after which it is.
+    """
     if isinstance(error, BrokerError):
-        return error.code in RETRY_CODES or isinstance(error, FlushTimeout)
-    return isinstance(error, NetworkError | NoRouteError)
+        return error.code in codes or isinstance(error, FlushTimeout)
+    return isinstance(error, NetworkError | NoMasterError)
+
+
+def reached_no_broker(error: RocketMQError) -> bool:
+    """True if a send that failed with ``error`` was not even written to a broker, so that it cannot be stored."""
+    return isinstance(error, ConnectError | NoMasterError) or type(error) is NetworkError
 
 
 class RoundRobin:
@@ -78,32 +95,38 @@ def select_by_hash(queues: Sequence[MessageQueue], key: str | int) -> MessageQue
 
 
 class SendAttempts(msgspec.Struct, gc=False, eq=False):
-    """One message's way to a broker, over as many attempts as it may take."""
+    """One message and the attempts to send it."""
 
     outgoing: OutgoingMessage
     deadline: float
-    """When to give up, on the clock the caller uses throughout."""
+    """When the send fails at the latest, on the caller's clock."""
     retries: int = 0
-    """Attempts that may follow; none where the queue matters."""
+    """Attempts that may follow, besides those that reach no broker; 0 where the queue matters: then none follow."""
     queue: MessageQueue | None = None
-    """The queue of the current attempt; the only one, if it is given."""
+    """The queue of the current attempt; the only one if it is given."""
     choose: QueueChooser | None = None
-    """Picks that only queue once the queues are known."""
+    """Picks the only queue when the queues are known."""
     tried: tuple[str, ...] = ()
     """The brokers of attempts that failed."""
+    failures: int = 0
+    """Attempts that failed."""
     got_go_away: bool = False
-    """Whether a broker that shuts down has refused it."""
+    """True if a broker that shuts down has refused it (GO_AWAY)."""
     attempt_seconds: float = math.inf
-    """How long an attempt may take that is not the last one."""
+    """Longest duration of an attempt that is not the last one."""
     until: float = math.inf
-    """When the current attempt ends at the latest; the deadline if that is earlier."""
+    """When the current attempt ends at the latest; never after the deadline."""
     retry_not_stored_safely: bool = False
-    """Whether a broker that has stored it, but does not know it to be safe, is not the last to get it."""
+    """Send it to another broker if one has stored it but not flushed or replicated it in time."""
     stored: SendResult | None = None
-    """How such an attempt ended; what the whole ends with if no other does better."""
+    """The result of such an attempt; the final result if no other attempt does better."""
+    retry_codes: frozenset[int] = RETRY_CODES
+    """Answers after which it is retried."""
+    waits: bool = False
+    """An attempt that reached no broker is repeated until the deadline."""
 
     def next_queue(self, queues: Sequence[MessageQueue], turn: RoundRobin) -> MessageQueue:
-        """The queue of the next attempt, off the broker the last one failed at if there is a choice."""
+        """The queue of the next attempt; if there is a choice, not on the broker of the last failed attempt."""
         if self.queue is None:
             if self.choose is not None:
                 self.queue = self.choose(queues)
@@ -112,11 +135,11 @@ class SendAttempts(msgspec.Struct, gc=False, eq=False):
         return self.queue
 
     def begin(self, now: float) -> None:
-        """An attempt begins; it leaves time for another one if there may be one."""
+        """Start an attempt; it leaves time for another one if one may follow."""
         self.until = min(self.deadline, now + self.attempt_seconds) if self.retries else self.deadline
 
     def not_stored_safely(self, result: SendResult, address: str) -> FlushTimeout | None:
-        """What is against a broker's answer, if a message that is merely stored ``retry_not_stored_safely`` on more."""
+        """The error for a message that is stored but not flushed or replicated in time; None if it is."""
         if result.status is SendStatus.SEND_OK:
             return None
         self.stored = result
@@ -132,17 +155,35 @@ class SendAttempts(msgspec.Struct, gc=False, eq=False):
             raise RequestTimeout(f"no time is left to send message {self.outgoing.msg_id} to {self.outgoing.topic!r}")
         return left
 
-    def failed(self, error: RocketMQError, now: float) -> None:
-        """An attempt ended with ``error``. Returns when another may follow, raises ``error`` otherwise."""
+    def wait_longer(self, seconds: float) -> None:
+        """Move the deadlines: the send waited for room, which does not count."""
+        self.deadline += seconds
+        self.until += seconds
+
+    def failed(self, error: RocketMQError, now: float, jitter: float = 1.0, *, elsewhere: bool = False) -> float:
+        """End an attempt with ``error``; returns the seconds to wait before the next one.
+
+        :param jitter: a random number from 0 up to 1.
+        :param elsewhere: there is a broker that was not tried yet, so that there is no need to wait.
+        :raises RocketMQError: ``error``, if no attempt may follow.
+        """
         if isinstance(error, BrokerError) and error.code == ResponseCode.GO_AWAY and not self.got_go_away:
-            self.got_go_away = True  # it took nothing; over a new connection it, or who follows it, may
+            self.got_go_away = True  # it stored nothing; over a new connection it, or its successor, may
             self.begin(now)
-            return
-        if self.retries > 0 and is_retried(error) and now < self.deadline:
-            self.retries -= 1
+            return 0.0
+        self.failures += 1
+        pause = 0.0 if elsewhere else BACKOFF.seconds(self.failures, jitter)
+        if is_retried(error, self.retry_codes) and self._may_follow(error) and now + pause < self.deadline:
             self.queue = None
-            self.begin(now)
-            return
-        if len(self.tried) > 1:
-            error.add_note(f"tried {len(self.tried)} times, at brokers {', '.join(self.tried)}")
+            self.begin(now + pause)
+            return pause
+        if self.failures > 1:
+            brokers = ", ".join(dict.fromkeys(self.tried))
+            error.add_note(f"tried {self.failures} times" + (f", at brokers {brokers}" if brokers else ""))
         raise error
+
+    def _may_follow(self, error: RocketMQError) -> bool:
+        if self.waits and reached_no_broker(error):
+            return True
+        self.retries -= 1
+        return self.retries >= 0

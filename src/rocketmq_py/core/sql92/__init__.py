@@ -1,16 +1,16 @@
-"""SQL92 filters: expressions over a message's properties, understood and judged exactly as Java brokers do.
+"""SQL92 filters: expressions over a message's properties, parsed and evaluated exactly as Java brokers do.
 
-Knows the grammar (``parser``), three-valued logic (``evaluate``) and Java's ways with numbers (``numbers``). Refuses to
-know messages: an expression is compiled once and asked about mappings of property names to values, which are texts.
+``parser`` has the grammar, ``evaluate`` three-valued logic, ``numbers`` Java's numbers. An expression is compiled once
+and evaluated on mappings of property names to texts.
 
-What surprises those who know SQL:
+Differences from SQL:
 
 - A number decides how a property is read: ``a > 5`` needs a 32-bit integer, ``a > 2.5`` a decimal number. A property
-  that is not of that form is an error, and an error is no match.
-- Only ``IS NULL`` matches a property that is absent; ``a <> 'x'`` does not. But ``5 <> a`` does.
-- An expression has at most 65,536 characters, and 4,096 values, property names, signs, NOTs and parentheses but for the
-  texts of ``IN``. Java brokers have no such limits; here one expression may not keep a broker from all others.
-- Reading stops after the first complete expression; what follows is not looked at. :attr:`SqlFilter.unread` has it.
+  of another form is an error, and an error is no match.
+- Only ``IS NULL`` matches an absent property; ``a <> 'x'`` does not. But ``5 <> a`` does.
+- An expression has at most 65,536 characters, and 4,096 values, property names, signs, NOTs and parentheses, not
+  counting the texts of ``IN``. Java brokers have no such limits; here they keep an expression from blocking the broker.
+- Parsing stops after the first complete expression; the rest is ignored. :attr:`SqlFilter.unread` has it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""A compiled SQL expression: compile once, ask often.
+"""Compiled SQL expressions and their cache.
 
-Knows what compiled expressions cost: time and memory are linear in the length of the text, so that the limits of
-``parser`` bound both.
+Time and memory of compilation are linear in the length of the text, so the limits of ``parser`` bound both.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ _SEARCH_COST = 20
 
 
 class SqlFilter:
-    """An SQL expression that is legal.
+    """A compiled SQL expression.
 
     :ivar expression: its text.
-    :ivar cost: what one evaluation may take, in nodes of the tree; one takes about 0.3 µs. A search in
-        a text counts as 20, for texts may have 32 KiB.
-    :ivar unread: what follows the first complete expression: brokers ignore it, so that ``a LIKE 'x'`` means ``a``.
+    :ivar cost: upper bound of one evaluation, in nodes of the tree; a node takes about 0.3 µs. A search in
+        a text counts as 20, because texts may have 32 KiB.
+    :ivar unread: the text after the first complete expression, which brokers ignore: ``a LIKE 'x'`` means ``a``.
     """
 
     def __init__(self, expression: str, unread: str, run: Run, cost: int = 1) -> None:
@@ -37,14 +36,14 @@ class SqlFilter:
         self._run = run
 
     def evaluate(self, properties: Mapping[str, str]) -> bool | None:
-        """The verdict on a message's properties: true, false, or None for unknown.
+        """Evaluate the expression: true, false, or None for unknown.
 
-        :raises EvaluationError: a property is not of the kind its comparison needs.
+        :raises EvaluationError: a property does not have the type its comparison needs.
         """
         return cast("bool | None", self._run(properties))
 
     def matches(self, properties: Mapping[str, str]) -> bool:
-        """Whether the message is wanted: the verdict is true; unknown and errors are no match."""
+        """True if the expression is true; unknown and errors do not match."""
         try:
             return self._run(properties) is True
         except EvaluationError:
@@ -55,11 +54,11 @@ class SqlFilter:
 
 
 class Compiler:
-    """Compiles expressions and keeps those asked for last; safe to share among threads.
+    """Compiles expressions and caches the least recently used ones; thread-safe.
 
     A compiled expression takes about 110 bytes for each character of its text: the default keeps at most 30 MiB.
 
-    :param most_characters: how long the texts of all kept expressions are together. :param most: how many are kept.
+    :param most_characters: limit for the texts of all cached expressions. :param most: limit for their number.
     """
 
     def __init__(self, most_characters: int = _KEPT_CHARACTERS, most: int = _KEPT_EXPRESSIONS) -> None:
@@ -68,12 +67,12 @@ class Compiler:
         self._most_characters = most_characters
         self._most = most
         self.characters = 0
-        """How long the texts of all kept expressions are together."""
+        """Length of the texts of all cached expressions."""
 
     def __call__(self, expression: str) -> SqlFilter:
-        """The filter of an expression.
+        """Return the filter of an expression.
 
-        :raises SqlIllegal: it is none; the error names the place and what is expected there.
+        :raises SqlIllegal: it is invalid; the error names the position and what is expected there.
         """
         with self._lock:
             found = self._kept.get(expression)
@@ -95,7 +94,7 @@ class Compiler:
 
 
 compile_sql = Compiler()
-"""The filter of an expression, from what this process compiled last; see :class:`Compiler`."""
+"""Compiles an expression, with the cache of this process; see :class:`Compiler`."""
 
 
 def _compiled(expression: str) -> SqlFilter:
@@ -105,9 +104,9 @@ def _compiled(expression: str) -> SqlFilter:
 
 
 def _cost(expression: str, node: Node) -> int:
-    """What one evaluation may take; see :class:`SqlFilter`.
+    """Return an upper bound of one evaluation; see :class:`SqlFilter`.
 
-    :raises SqlIllegal: the tree is deeper than it may be; operators in a row do that too: ``a = b = c = ...``.
+    :raises SqlIllegal: the tree is too deep, by parentheses or by operators in a row: ``a = b = c = ...``.
     """
     level, cost = [node], 0
     for _ in range(MAX_DEPTH):

@@ -1,7 +1,7 @@
-"""From the tree of an SQL expression to a function of a message's properties.
+"""Evaluation: from the tree of an SQL expression to a function of a message's properties.
 
-Knows three-valued logic as Java's expression classes have it, the order in which they look at operands included: it
-decides whether an error comes up at all. A verdict is True, False or None for unknown.
+Three-valued logic as in Java's expression classes, including the order in which operands are evaluated, which decides
+whether an error occurs. A result is True, False or None for unknown.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _SEARCHES: dict[str, Callable[[str, str], bool]] = {
 
 
 class EvaluationError(ValueError):
-    """A property is not of the kind its comparison needs. To a broker, such a message does not match."""
+    """A property does not have the type its comparison needs. On a broker, such a message does not match."""
 
 
 @singledispatch
 def build(node: Node) -> Run:
-    """The function that evaluates a node; it raises :class:`EvaluationError`."""
-    raise TypeError(f"{node!r} is no part of an expression")
+    """Return the function that evaluates a node; it raises :class:`EvaluationError`."""
+    raise TypeError(f"{node!r} is not part of an expression")
 
 
 @build.register
@@ -104,7 +104,7 @@ def _or(node: Or) -> Run:
 
 
 def _until(deciding: bool, terms: tuple[Node, ...]) -> Run:
-    """Term after term until one decides the whole; unknown when none does and one is unknown."""
+    """Evaluate terms until one decides the whole; unknown if none does and one is unknown."""
     runs = tuple(map(build, terms))
 
     def run(properties: Properties) -> bool | None:
@@ -174,7 +174,7 @@ def _between(node: Between) -> Run:
 
 
 def _ordered(one: Value, other: Value) -> int:
-    """As :func:`compare`, but two texts are both read as decimal numbers."""
+    """Like :func:`compare`, but read two texts as decimal numbers."""
     if isinstance(one, str) and isinstance(other, str):
         return order(_decimal(one), _decimal(other))
     return compare(one, other)
@@ -205,10 +205,10 @@ def _in(node: In) -> Run:
 
 
 def compare(left: Value, right: Value) -> int:
-    """Less than, equal to or greater than 0 as ``left`` is against ``right``; values of one kind that cannot be
-    compared with the other's are less.
+    """Return less than, equal to or greater than 0 as ``left`` is compared with ``right``; values of types that cannot
+    be compared are less.
 
-    :raises EvaluationError: a text is not of the kind of the other value.
+    :raises EvaluationError: a text does not have the type of the other value.
     """
     one, other = type(left), type(right)
     if one is other:

@@ -1,7 +1,7 @@
-"""Numbers as Java reads and compares them.
+"""Numbers as Java reads and compares them: the texts of Integer, Long and Double, and their compareTo.
 
-Knows what Integer, Long and Double accept as text and how their compareTo orders. An Integer is a plain ``int`` here, a
-Double a ``float``; a Long is an ``int`` that says so, since the kind decides how a text beside it is read.
+An Integer is a plain ``int`` here, a Double a ``float``; a Long is a subclass of ``int``, because the type decides how
+a text beside it is read.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _DECIMAL = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]
 _HEXADECIMAL = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
 _BLANKS = "".join(map(chr, range(0x21)))
 _LONG_TEXT = 64
-"""Texts longer than this are read once, however many comparisons of an expression ask for the same one."""
+"""Longer texts are cached, so that comparisons of one expression read the same text once."""
 _MOST_DIGITS = 4300
-"""What ``int`` reads."""
+"""The most digits ``int`` reads."""
 
 
 def read_as(text: str, kind: type[Value]) -> Value:
-    """A text read as another kind of value.
+    """Read a text as another type of value.
 
-    :raises ValueError: it is no such number. Every text is a boolean: true when it says so, else false.
+    :raises ValueError: it is not such a number. Every text is a boolean: true if it says so, else false.
     """
     if kind is bool:
         return text.lower() == "true"
@@ -50,7 +50,7 @@ def read_as(text: str, kind: type[Value]) -> Value:
 
 def _integer(text: str, most: int) -> int:
     if not _INTEGER.fullmatch(text) or _ASTRAL.search(text):
-        raise ValueError(f"{shortened(text)!r} is no integer")
+        raise ValueError(f"{shortened(text)!r} is not an integer")
     value = int(text) if len(text) <= _MOST_DIGITS else math.inf
     if not -most - 1 <= value <= most:
         raise ValueError(f"{shortened(text)!r} has more than {most.bit_length() + 1} bits")
@@ -61,9 +61,9 @@ _long_integer = lru_cache(maxsize=16)(_integer)
 
 
 def read_double(text: str) -> float:
-    """A text read as a decimal number; too large ones are infinite.
+    """Read a text as a decimal number; too large ones are infinite.
 
-    :raises ValueError: it is none.
+    :raises ValueError: it is not a number.
     """
     return _double(text) if len(text) <= _LONG_TEXT else _long_double(text)
 
@@ -74,7 +74,7 @@ def _double(text: str) -> float:
         return float(trimmed.rstrip("fFdD"))
     found = _HEXADECIMAL.fullmatch(trimmed)
     if found is None:
-        raise ValueError(f"{shortened(text)!r} is no decimal number")
+        raise ValueError(f"{shortened(text)!r} is not a decimal number")
     try:
         return float.fromhex(found[1])
     except OverflowError:
@@ -85,16 +85,16 @@ _long_double = lru_cache(maxsize=16)(_double)
 
 
 def integer_literal(text: str) -> int:
-    """The value of an integer in an expression: 32 bits if that is enough, else 64.
+    """Return the value of an integer in an expression: 32 bits if they suffice, else 64.
 
-    :raises ValueError: 64 bits are not enough.
+    :raises ValueError: 64 bits do not suffice.
     """
     value = _integer(text.rstrip("lL"), LONG_MAX)
     return value if value <= INT_MAX else Long(value)
 
 
 def decimal_literal(text: str) -> float:
-    """The value of a decimal number in an expression.
+    """Return the value of a decimal number in an expression.
 
     :raises ValueError: it is zero, which Java refuses, or too near to it, or infinite.
     """
@@ -108,14 +108,14 @@ def decimal_literal(text: str) -> float:
 
 
 def negated(value: float) -> float:
-    """The negative, of the same kind."""
+    """Return the negative, of the same type."""
     return Long(-value) if isinstance(value, Long) else -value
 
 
 def order(left: Value, right: Value) -> int:
-    """Less than, equal to or greater than 0 as ``left`` is against ``right``; both of one kind.
+    """Return less than, equal to or greater than 0 as ``left`` is compared with ``right``; both of one type.
 
-    Decimal numbers are in Java's total order: -0.0 before 0.0, and NaN, equal to itself, after all others.
+    Decimal numbers have Java's total order: -0.0 before 0.0, and NaN, equal to itself, after all others.
     """
     if left < right:  # type: ignore[operator]
         return -1

@@ -1,8 +1,8 @@
-"""From the text of an SQL expression to its tree.
+"""Parser: from the text of an SQL expression to its tree.
 
-Knows the grammar (SelectorParser.jj) and which combinations Java's expression classes refuse. Precedence, from weak to
-strong: OR; AND; ``= <> IS``; ``> >= < <= BETWEEN IN CONTAINS STARTSWITH ENDSWITH``; NOT, ``+`` and ``-`` before one
-operand. Refuses to know values of properties.
+Grammar: SelectorParser.jj; combinations that Java's expression classes refuse are refused, too. Precedence, from weak
+to strong: OR; AND; ``= <> IS``; ``> >= < <= BETWEEN IN CONTAINS STARTSWITH ENDSWITH``; NOT, ``+`` and ``-`` before one
+operand.
 """
 
 from __future__ import annotations
@@ -31,12 +31,11 @@ from rocketmq_py.core.sql92.tree import (
 from rocketmq_py.errors import SqlIllegal, shortened
 
 MAX_DEPTH = 200
-"""How deep expressions may be nested. Java's limit is the stack of a thread, some thousands."""
+"""Limit for the nesting of expressions. Java's limit is the stack of a thread, some thousands."""
 MAX_LENGTH = 64 * 1024
-"""How many characters an expression may have. Java's limit is the frame that carries it."""
+"""Limit for the characters of an expression. Java's limit is the frame that carries it."""
 MAX_PARTS = 4096
-"""How many literals, property names, signs, NOTs and parentheses an expression may have; the texts of IN do not count.
-Java knows no limit."""
+"""Limit for literals, property names, signs, NOTs and parentheses, not counting the texts of IN. Java has no limit."""
 
 _OR, _AND, _EQUALITY, _COMPARISON = 1, 2, 3, 4
 _PREFIXES = ("+", "-", "NOT", "(")
@@ -55,9 +54,9 @@ _LITERALS: dict[str, Callable[[str], Constant]] = {
 
 
 def parse(expression: str) -> tuple[Node, int]:
-    """The tree of an expression, and where reading stopped: what follows a complete expression is not looked at.
+    """Return the tree of an expression, and where parsing stopped: text after a complete expression is ignored.
 
-    :raises SqlIllegal: it is not of the grammar, or compares what cannot be compared.
+    :raises SqlIllegal: the expression does not follow the grammar, or compares what cannot be compared.
     """
     check_length(expression)
     parser = _Parser(expression)
@@ -66,7 +65,7 @@ def parse(expression: str) -> tuple[Node, int]:
 
 
 def check_length(expression: str) -> None:
-    """Refuses an expression that is too long to be read.
+    """Refuse an expression that is too long.
 
     :raises SqlIllegal: it has more than ``MAX_LENGTH`` characters.
     """
@@ -103,7 +102,7 @@ class _Parser:
     # -- grammar
 
     def _chain(self, lowest: int) -> Node:
-        """Operands joined by operators that bind at least as ``lowest`` does."""
+        """Parse operands joined by operators that bind at least as strongly as ``lowest``."""
         left, highest = self._operand(), _COMPARISON
         while lowest <= (level := _LEVELS.get(self.next.kind, 0)) <= highest:
             left, highest = self._joined(left, level), level
@@ -152,7 +151,7 @@ class _Parser:
         high = self._operand()
         self._check_comparable(value, low, high, at=at)
         if not negated and isinstance(low, Constant) and isinstance(high, Constant) and _is_before(high, low):
-            raise self._error(f"BETWEEN wants the smaller value first, not {low.value} AND {high.value}", at)
+            raise self._error(f"BETWEEN needs the smaller value first, not {low.value} AND {high.value}", at)
         return Between(value, low, high, negated)
 
     def _in(self, left: Node, at: int, *, negated: bool) -> Node:
@@ -163,14 +162,14 @@ class _Parser:
             texts.append(self._text())
         self._expect(")", wanted="',' or ')'")
         if not isinstance(left, Property):
-            raise self._error("IN wants a property name before it", at)
+            raise self._error("IN needs a property name before it", at)
         return In(left, frozenset(texts), negated)
 
     def _text(self) -> str:
         return _unquoted(self._expect(TEXT).text)
 
     def _operand(self) -> Node:
-        """A literal, a property, something in parentheses, or one of these with a sign or NOT before it."""
+        """Parse a literal, a property, parentheses, or one of these with a sign or NOT before it."""
         self._depth += 1
         self._parts += 1
         if self._parts > MAX_PARTS:
@@ -237,7 +236,7 @@ def _unquoted(text: str) -> str:
 
 
 def _is_before(left: Constant, right: Constant) -> bool:
-    """Whether one number is smaller than another."""
+    """True if one number is smaller than another."""
     one, other = left.value, right.value
     assert one is not None
     assert other is not None

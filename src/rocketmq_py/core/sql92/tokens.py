@@ -1,6 +1,6 @@
-"""Cuts an SQL expression into tokens, one at a time, in time linear in its length.
+"""Tokens of an SQL expression, read one at a time, in time linear in its length.
 
-Knows letters. Refuses to know order: text that is no token is an error only for those who read that far.
+Text that is no token is an error only if the parser reads that far.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _KINDS = (DECIMAL, INTEGER, TEXT, NAME)
 
 
 class Token(NamedTuple):
-    """``kind`` is a keyword in capitals, a symbol or a constant of this module; ``start`` its place in the text."""
+    """``kind`` is a keyword in capitals, a symbol or a constant of this module; ``start`` its position in the text."""
 
     kind: str
     text: str
@@ -43,22 +43,22 @@ class Token(NamedTuple):
 
 
 class Tokens:
-    """The tokens of an expression, from its begin on.
+    """The tokens of an expression, from its beginning.
 
-    :ivar taken: how many tokens were read.
+    :ivar taken: number of tokens read.
     """
 
     def __init__(self, expression: str) -> None:
         self._expression = expression
-        # Behind the last line end no dashes begin a comment: nobody searches the rest for an end at each pair of them.
+        # After the last line end, dashes begin no comment: the rest need not be searched for one at each pair of them.
         self._last_line = max(expression.rfind("\n"), expression.rfind("\r"))
         self._end = 0
         self.taken = 0
 
     def next(self) -> Token:
-        """The token that begins at or after the end of the one before.
+        """Return the token after the previous one.
 
-        :raises SqlIllegal: what stands there begins no token.
+        :raises SqlIllegal: the text there is no token.
         """
         expression, position = self._expression, self._end
         skipped = (_SKIPPED if position <= self._last_line else _SKIPPED_AT_END).match(expression, position)

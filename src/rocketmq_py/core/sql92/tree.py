@@ -1,4 +1,4 @@
-"""What an SQL expression consists of. Plain data, built by ``parser``, run by ``evaluate``."""
+"""The tree of an SQL expression. Plain data, built by ``parser``, compiled by ``evaluate``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rocketmq_py.core.sql92.numbers import Value
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """The value of a property, a text, or null when the message has no such property."""
+    """The value of a property, a text, or null if the message does not have it."""
 
     name: str
 
@@ -23,7 +23,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Negate:
-    """The negative of a number; null of anything else."""
+    """The negative of a number; null for anything else."""
 
     operand: Node
 
@@ -37,7 +37,7 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """A property where a truth value is wanted: false, since it is a text, or null."""
+    """A property used as a truth value: false, because it is a text, or null."""
 
     operand: Property
 
@@ -66,7 +66,7 @@ class Equal:
 
 @dataclass(frozen=True, slots=True)
 class IsNull:
-    """Never unknown."""
+    """True or false, never unknown."""
 
     operand: Node
 
@@ -105,7 +105,7 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """Whether a property is one of some texts."""
+    """True if a property is one of some texts."""
 
     operand: Property
     texts: frozenset[str]
@@ -116,14 +116,14 @@ Node = Property | Constant | Negate | Not | Truth | And | Or | Equal | IsNull | 
 
 
 def is_boolean(node: Node) -> bool:
-    """Whether a node is a condition rather than a value."""
+    """True if a node is a condition and not a value."""
     if isinstance(node, Constant):
         return node.value is None or isinstance(node.value, bool)
     return not isinstance(node, Property | Negate)
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """The nodes a node is made of."""
+    """Return the children of a node."""
     if isinstance(node, And | Or):
         return node.terms
     if isinstance(node, Equal | Compare):

@@ -1,8 +1,7 @@
-"""How far the brokers of one name have come with timed messages, and what they may say of it to each other.
+"""Delivery progress of timed messages, as a master and its slaves exchange it.
 
-Knows which messages such a word covers, which it must leave out, and which nobody takes from a slave that acts for its
-master. Refuses to know files and requests. Times are milliseconds since the epoch, places are queue offsets of the
-timers' topic.
+Decides which messages such a progress covers. Times are milliseconds since the epoch, positions are queue offsets of
+the timer topic.
 """
 
 from __future__ import annotations
@@ -14,12 +13,13 @@ from rocketmq_py.core.timer.timers import TimerEntry, wheel_position
 
 
 class DeliveryProgress(NamedTuple):
-    """What a broker has said of its deliveries.
+    """The delivery progress of another broker.
 
-    Messages before ``queue_offset`` that come out of slots before ``read_ms`` have been delivered.
+    Messages before ``queue_offset`` from slots before ``read_ms`` are delivered.
 
-    :ivar waiting: places of those that have not, all the same.
-    :ivar acted_from: a slave acted from this time on, and gave others what was to go round the wheel once more, too.
+    :ivar waiting: positions of the exceptions, which are not.
+    :ivar acted_from: when a slave began to act as master; it also delivered messages that were due for another round of
+        the wheel.
     """
 
     queue_offset: int
@@ -28,9 +28,9 @@ class DeliveryProgress(NamedTuple):
     acted_from: int | None = None
 
     def covers(self, queue_offset: int, out_ms: int, stored_ms: int, window_slots: int, precision: int) -> bool:
-        """Whether a message needs no delivery any more.
+        """True if a message needs no delivery any more.
 
-        :param out_ms: the slot it comes out of at last. :param stored_ms: when it was stored.
+        :param out_ms: the slot of its final delivery. :param stored_ms: its store time.
         """
         if queue_offset >= self.queue_offset or queue_offset in self.waiting:
             return False
@@ -45,9 +45,10 @@ NO_PROGRESS = DeliveryProgress(0, 0)
 
 
 class LateEntries:
-    """Messages whose slot was over when they got their entry, so that they are in a later one.
+    """Messages whose slot had passed when their entry was written, so that they are in a later slot.
 
-    A word about the slots before would seem to cover them: until that slot is over, it ends before the first of them.
+    Progress up to their own slot would seem to cover them; until the later slot is done, it ends before the first of
+    them.
     """
 
     def __init__(self) -> None:
@@ -55,15 +56,15 @@ class LateEntries:
         self._slot = 0
 
     def add(self, queue_offset: int, slot: int) -> None:
-        """A message has got an entry in ``slot``, which is not its own."""
+        """Record that a message has its entry in ``slot``, which is not its own."""
         if self._first is None:
             self._first = queue_offset
         self._slot = max(self._slot, slot)
 
     def limit(self, queue_offset: int, read_ms: int) -> int:
-        """Up to where messages may be spoken of.
+        """Return the queue offset up to which progress may be reported.
 
-        :param queue_offset: of the first one without an entry. :param read_ms: the first slot not said to be over.
+        :param queue_offset: of the first message without an entry. :param read_ms: the first slot that is not done.
         """
         if self._first is not None and self._slot < read_ms:
             self._first = None
@@ -71,9 +72,9 @@ class LateEntries:
 
 
 class UndeliveredEntries:
-    """Messages that are due and nobody takes; others are delivered meanwhile.
+    """Due messages that no broker accepts, while others are delivered.
 
-    :param most: how many; a broker names all of them when it says how far it has come.
+    :param most: their limit; a broker lists all of them when it reports its progress.
     """
 
     def __init__(self, most: int = 1000) -> None:
@@ -90,21 +91,21 @@ class UndeliveredEntries:
         return entry.position in self._entries
 
     def add(self, entry: TimerEntry, queue_offset: int) -> bool:
-        """Nobody takes a message; False when there is no room for another one."""
+        """Add a message; False if there is no room."""
         if entry.position not in self._entries and len(self._entries) >= self._most:
             return False
         self._entries[entry.position] = entry, queue_offset
         return True
 
     def done(self, entry: TimerEntry) -> None:
-        """Somebody has taken a message, or it is no more."""
+        """Remove a message that was delivered or is gone."""
         self._entries.pop(entry.position, None)
 
     @property
     def first_slot(self) -> int | None:
-        """The first slot one of them came out of; None when there are none."""
+        """The earliest slot of these messages; None if there are none."""
         return min((entry.slot for entry, _ in self._entries.values()), default=None)
 
     def places(self) -> list[int]:
-        """Where in the timers' topic they are."""
+        """Return their positions in the timer topic."""
         return sorted(queue_offset for _, queue_offset in self._entries.values())

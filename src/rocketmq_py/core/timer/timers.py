@@ -1,8 +1,8 @@
-"""Messages to be delivered at a time of their own: which time that is, where they wait, and who is next.
+"""Timed messages: delivery times, positions in the wheel, and an agenda of what is due soon.
 
-Knows the rules of HookUtils and TimerMessageStore, and an agenda of what is due soon. Refuses to know files. Times are
-milliseconds since the epoch. Apache RocketMQ sorts timers into slots of ``precision`` milliseconds; a message of slot
-``T`` is due after ``T`` and not after ``T + precision``. Its own properties tell when in between.
+Rules: HookUtils and TimerMessageStore. Times are milliseconds since the epoch. Apache RocketMQ sorts timers into slots
+of ``precision`` milliseconds; a message of slot ``T`` is due after ``T`` and not after ``T + precision``. Its
+properties have the exact time.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ BLANK_SLOTS = 60
 
 _ASKS = ((Property.TIMER_DELAY_SEC, 1000, True), (Property.TIMER_DELAY_MS, 1, True),
          (Property.TIMER_DELIVER_MS, 1, False))  # fmt: skip
-"""Properties that ask for a time, the stronger first: name, unit in milliseconds, whether it counts from now."""
+"""Properties that request a time, the strongest first: name, unit in milliseconds, whether it is relative to now."""
 ASKING = tuple(name for name, _, _ in _ASKS)
 _LONG = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def is_timer(properties: Mapping[str, str]) -> bool:
-    """Whether a message asks for a time; one that has waited already does not."""
+    """True if a message requests a time and has not waited yet."""
     return Property.TIMER_OUT_MS not in properties and any(name in properties for name in ASKING)
 
 
 class Properties(Protocol):
-    """Whoever can tell the properties of a message."""
+    """An object with the properties of a message."""
 
     def get(self, name: str, /) -> str | None: ...
 
 
 def requested_time(properties: Properties, now: int) -> int:
-    """The delivery time a message asks for.
+    """Return the delivery time a message requests.
 
-    :param now: what delays count from.
-    :raises ValueError: it is no number.
+    :param now: reference of relative times.
+    :raises ValueError: it is not a number.
     """
     for name, unit, counts_from_now in _ASKS:
         text = properties.get(name)
@@ -55,15 +55,15 @@ def requested_time(properties: Properties, now: int) -> int:
 
 
 def slot_of(deliver_ms: int, precision: int) -> int:
-    """The slot of a delivery time (TIMER_OUT_MS)."""
+    """Return the slot of a delivery time (TIMER_OUT_MS)."""
     return (deliver_ms - 1) // precision * precision
 
 
 def due_ms(properties: Properties, out_ms: int, stored_ms: int, precision: int) -> int:
-    """When a message of slot ``out_ms`` that was stored at ``stored_ms`` is due.
+    """Return when a message of slot ``out_ms`` that was stored at ``stored_ms`` is due.
 
-    To the millisecond where its properties tell; a message that has gone round tells a delay from an earlier time than
-    it was stored last, and is due at the end of its slot.
+    It is exact to the millisecond if the properties have the time. For a message that has gone round the wheel, a
+    relative time counts from an earlier store time; it is due at the end of its slot.
     """
     end = out_ms + precision
     try:
@@ -74,14 +74,16 @@ def due_ms(properties: Properties, out_ms: int, stored_ms: int, precision: int) 
 
 
 class TimerPosition(NamedTuple):
-    """The slot an entry is written to, and whether it has to go round once more then."""
+    """The slot of an entry, and whether it must be written to the wheel again then."""
 
     slot: int
     rolls: bool
 
 
 def wheel_position(out_ms: int, now: int, window_slots: int, precision: int) -> TimerPosition:
-    """Where in the wheel a message of slot ``out_ms`` goes; as in Java a last round is never a short one."""
+    """Return the position in the wheel of a message of slot ``out_ms``; as in Java, the last round is never a short
+    one.
+    """
     window, written = window_slots * precision, now // precision * precision
     rest = out_ms - written - window
     if rest < 0:
@@ -92,13 +94,15 @@ def wheel_position(out_ms: int, now: int, window_slots: int, precision: int) -> 
 
 
 def window_slots(configured: int) -> int:
-    """How many slots ahead a message may be written; the whole wheel when the setting makes no sense."""
+    """Return how many slots ahead a message may be written; the whole wheel if the setting is invalid."""
     longest = WHEEL_SLOTS - BLANK_SLOTS
     return configured if 2 <= configured <= longest else longest
 
 
 def delete_keys(topic: str, unique_key: str) -> tuple[str, str]:
-    """How a message that takes another one out may name it; which way depends on the broker's version and setting."""
+    """Return the keys by which a message that cancels another one may name it; they depend on the broker's version and
+    setting.
+    """
     return unique_key, f"{topic}+{unique_key}"
 
 
@@ -106,7 +110,7 @@ class TimerEntry(NamedTuple):
     """A message that is due soon.
 
     :ivar position: of its entry in the timer log. :ivar physical: of the message in the commit log.
-    :ivar written: when the entry was written, 0 when that is not known.
+    :ivar written: when the entry was written, 0 if unknown.
     """
 
     due: int
@@ -125,7 +129,7 @@ class _Waiting:
 
     def __init__(self) -> None:
         self.entries: list[TimerEntry] = []
-        """The first comes last, where it can be taken away at no cost; chains are read in this order, too."""
+        """In reverse order, so that the first is removed at no cost; chains are read in this order, too."""
         self._in_order = True
 
     def add(self, entry: TimerEntry) -> None:
@@ -133,7 +137,7 @@ class _Waiting:
         self.entries.append(entry)
 
     def take(self, most: int) -> list[TimerEntry]:
-        """The first ``most``, or all."""
+        """Remove and return the first ``most``, or all."""
         if not self._in_order:
             self.entries.sort(reverse=True)
             self._in_order = True
@@ -144,15 +148,15 @@ class _Waiting:
 
 
 class Agenda:
-    """What is due soon, in order of time; among equals, in order of arrival."""
+    """Messages that are due soon, in order of time and then of arrival."""
 
     def __init__(self) -> None:
         self._times: list[int] = []
-        """A heap of the times at which something is due; there may be ever so many entries of one."""
+        """A heap of due times; each may have many entries."""
         self._waiting: dict[int, _Waiting] = {}
         self._open: dict[int, int] = {}
         self._begun: set[int] = set()
-        self._cancelled: dict[int, dict[str, TimerEntry]] = {}
+        self._cancelled: dict[int, dict[tuple[str, str], TimerEntry]] = {}
 
     def __len__(self) -> int:
         return sum(len(waiting.entries) for waiting in self._waiting.values())
@@ -169,7 +173,7 @@ class Agenda:
         waiting.add(entry)
 
     def hold(self, slot: int) -> None:
-        """Keep a slot from being complete until it is let go with :meth:`release`."""
+        """Keep a slot incomplete until :meth:`release`."""
         self._open[slot] = self._open.get(slot, 0) + 1
 
     def release(self, slot: int, count: int = 1) -> None:
@@ -179,21 +183,25 @@ class Agenda:
         else:
             del self._open[slot]
 
-    def cancel(self, key: str, entry: TimerEntry) -> None:
-        """Let ``entry`` take the message with a key out of its slot."""
-        self._cancelled.setdefault(entry.slot, {})[key] = entry
+    def cancel(self, topic: str, key: str, entry: TimerEntry) -> None:
+        """Cancel the message of a topic with a key in the slot of ``entry``.
+
+        :param topic: the real topic of the message that cancels; messages of other topics are not affected.
+        :param key: a unique key, or topic, ``+`` and unique key.
+        """
+        self._cancelled.setdefault(entry.slot, {})[topic, key] = entry
 
     def has_cancelled(self, slot: int) -> bool:
-        """Whether any message of a slot has been taken out."""
+        """True if any message of a slot is cancelled."""
         return slot in self._cancelled
 
     def is_cancelled(self, slot: int, topic: str, unique_key: str) -> bool:
-        """Whether a message has been taken out."""
+        """True if a message is cancelled."""
         cancelled = self._cancelled.get(slot)
-        return cancelled is not None and not cancelled.keys().isdisjoint(delete_keys(topic, unique_key))
+        return cancelled is not None and any((topic, key) in cancelled for key in delete_keys(topic, unique_key))
 
     def take(self, now: int, most: int) -> list[TimerEntry]:
-        """The next entries that are due, which are all :meth:`done` or come :meth:`back`."""
+        """Remove and return the next due entries; the caller passes each to :meth:`done` or :meth:`back`."""
         times, taken = self._times, list[TimerEntry]()
         while times and times[0] <= now and len(taken) < most:
             waiting = self._waiting[times[0]]
@@ -203,31 +211,31 @@ class Agenda:
         return taken
 
     def back(self, entries: Iterable[TimerEntry]) -> None:
-        """Entries that were taken could not be delivered."""
+        """Put back entries that could not be delivered."""
         for entry in entries:
             self._put(entry)
 
     def done(self, entries: Iterable[TimerEntry]) -> None:
-        """Entries that were taken have been delivered, or dropped."""
+        """Record that taken entries are delivered or dropped."""
         for slot, count in Counter([entry.slot for entry in entries]).items():
             self._begun.add(slot)
             self.release(slot, count)
 
     def is_complete(self, slot: int) -> bool:
-        """Whether nothing of a slot waits here."""
+        """True if nothing of a slot waits here."""
         return slot not in self._open
 
     def forget(self, slot: int) -> None:
-        """A slot is over."""
+        """Remove a finished slot."""
         self._begun.discard(slot)
         self._cancelled.pop(slot, None)
 
     def begun(self) -> list[int]:
-        """Slots of which some messages have been delivered already."""
+        """Return the slots that are partly delivered."""
         return sorted(self._begun)
 
     def rest(self, slot: int) -> Iterator[TimerEntry]:
-        """What of a slot has not been delivered, in order of arrival; what takes messages out comes last."""
+        """Yield the undelivered entries of a slot in order of arrival; cancelling entries come last."""
         entries = (entry for waiting in self._waiting.values() for entry in waiting.entries if entry.slot == slot)
         yield from sorted(entries, key=lambda entry: entry.position)
         yield from self._cancelled.get(slot, {}).values()

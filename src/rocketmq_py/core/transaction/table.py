@@ -20,9 +20,9 @@ _MOST_GIVEN_UP = 10_000
 
 
 def run_length(places: Sequence[int], offsets: Sequence[int], at: int) -> tuple[int, int]:
-    """How many half messages from ``at`` on may lie next to each other in log and half topic, and the size of each.
+    """Return how many half messages from ``at`` on may be adjacent in log and half topic, and the size of each.
 
-    They do if all have this size.
+    They are adjacent if all have this size.
     """
     place, offset, last = places[at], offsets[at], len(places) - 1
     size = places[at + 1] - place if at < last else 1
@@ -35,14 +35,14 @@ def run_length(places: Sequence[int], offsets: Sequence[int], at: int) -> tuple[
 
 
 class TransactionTable:
-    """The states of half messages from ``base``, the first one not yet dealt with.
+    """The states of half messages from ``base``, the first one that is not processed yet.
 
-    A half message ends once: what has been rolled back is not committed later, what has been committed is not committed
-    again. A check stores a half message again at the end of the queue (:meth:`move`); a producer that knows only its
-    earlier place still ends it.
+    A half message ends once: after a rollback it cannot be committed, and it is committed only once. A check stores a
+    half message again at the end of the queue (:meth:`move`); a producer that knows only the earlier position can still
+    end it.
 
-    Of half messages before ``since``, the base this ledger began with, it knows what it is told; the others count as
-    open, as Apache RocketMQ takes all.
+    Half messages before ``since``, the base at creation, count as open unless their end is recorded, as in Apache
+    RocketMQ.
     """
 
     def __init__(self, base: int) -> None:
@@ -56,7 +56,7 @@ class TransactionTable:
         self._stale: set[int] = set()
 
     def end(self, half: int, outcome: int = ENDED) -> list[int]:
-        """The transaction of a half message has ended; its places that are to be told of on disk, the latest last."""
+        """Record the end of a half message; return its positions to write to the op queue, the latest last."""
         current = self.current(half)
         places = [*self._earlier.get(current, ()), current]
         if current < self.base:
@@ -75,9 +75,9 @@ class TransactionTable:
         self._states[index] = state
 
     def are_open(self, half: int, count: int) -> bool:
-        """Whether ``count`` half messages from one on are known to be open, each where it has always been.
+        """True if ``count`` half messages from one on are known to be open and were never moved.
 
-        False for those from before ``since``, and where a closer look is needed.
+        False for those from before ``since``, and if they must be checked one by one.
         """
         index, halves = half - self.base, range(half, half + count)
         if half < max(self.base, self.since) or not self._current.keys().isdisjoint(halves):
@@ -86,7 +86,7 @@ class TransactionTable:
         return states.count(OPEN) == len(states) and self._earlier.keys().isdisjoint(halves)
 
     def end_all(self, half: int, count: int, outcome: int) -> None:
-        """The transactions of half messages have ended that :meth:`are_open`."""
+        """Record the end of half messages that :meth:`are_open`."""
         index = half - self.base
         missing = index + count - len(self._states)
         if missing > 0:
@@ -94,7 +94,7 @@ class TransactionTable:
         self._states[index : index + count] = bytes((outcome,)) * count
 
     def outcome(self, half: int) -> int:
-        """``OPEN``, or how the transaction of a half message has ended."""
+        """Return ``OPEN``, or the outcome of a half message."""
         current = self.current(half)
         index = current - self.base
         if index >= 0:
@@ -104,20 +104,20 @@ class TransactionTable:
         return OPEN if current < self.since or current in self._given_up else ENDED
 
     def move(self, half: int, place: int) -> None:
-        """A half message was stored again."""
+        """Record that a half message was stored again."""
         earlier = [*self._earlier.pop(half, ()), half]
         self._earlier[place] = [*self._earlier.get(place, ()), *earlier]
         for offset in earlier:
             self._current[offset] = place
 
     def current(self, half: int) -> int:
-        """Where a half message is now."""
+        """Return the current position of a half message."""
         return self._current.get(half, half)
 
     def give_up(self, half: int) -> None:
-        """Nobody is asked about a half message any more; a producer may still end it.
+        """Stop the checks of a half message; a producer may still end it.
 
-        Only the last ones are kept in memory. Of all others :meth:`may_be_forgotten`.
+        Only the latest ones are kept in memory; for the others, :meth:`may_be_forgotten` is true.
         """
         self._given_up[half] = None
         if len(self._given_up) > _MOST_GIVEN_UP:
@@ -127,20 +127,20 @@ class TransactionTable:
             self._has_forgotten = True
 
     def may_be_forgotten(self, half: int) -> bool:
-        """Whether a half message that counts as ended may have been given up, and forgotten."""
+        """True if a half message that counts as ended may have been given up and forgotten."""
         return self._has_forgotten and self.since <= half < self.base and half not in self._stale
 
     def recall(self, half: int) -> None:
-        """A half message was given up, and has not ended."""
+        """Record again that a half message was given up and has not ended."""
         self.give_up(half)
 
     def next_open(self, end: int) -> int:
-        """The first open half message from the base on, or ``end``."""
+        """Return the first open half message from the base on, or ``end``."""
         index = self._states.find(_OPEN_BYTE)
         return min(end, self.base + (len(self._states) if index < 0 else index))
 
     def advance(self, base: int) -> None:
-        """Everything before ``base`` has been dealt with."""
+        """Record that everything before ``base`` is processed."""
         passed = range(self.base, base)
         for half in passed if len(passed) < len(self._earlier) else [half for half in self._earlier if half < base]:
             if half in self._earlier and half not in self._given_up:
@@ -154,18 +154,18 @@ class TransactionTable:
 
 
 class OpProgress:
-    """How far the op queue has been dealt with: up to the first op message that names a half message not passed yet."""
+    """Progress in the op queue: up to the first op message that names a half message not processed yet."""
 
     def __init__(self, offset: int) -> None:
         self.offset = offset
         self._waiting: deque[tuple[int, int]] = deque()
 
     def add(self, offset: int, halves: Iterable[int]) -> None:
-        """An op message, and the half messages that it ends."""
+        """Add an op message with the half messages it ends."""
         self._waiting.append((offset, max(halves, default=-1)))
 
     def passed(self, base: int) -> int:
-        """The offset of the first op message that is still needed when half messages before ``base`` are not."""
+        """Return the offset of the first op message needed when half messages before ``base`` are processed."""
         while self._waiting and self._waiting[0][1] < base:
             self.offset = self._waiting.popleft()[0] + 1
         return self.offset

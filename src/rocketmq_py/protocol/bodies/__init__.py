@@ -1,1 +1,1 @@
-"""Declarations of the JSON bodies of requests and responses."""
+"""JSON bodies of requests and responses, one class per body."""

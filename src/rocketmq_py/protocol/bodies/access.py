@@ -1,4 +1,4 @@
-"""The bodies of requests about users and permissions."""
+"""JSON bodies of requests about users and permissions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class UserInfo(Body, kw_only=True):
 
 
 class EntryInfo(Body, kw_only=True):
-    """What is allowed or denied about one resource."""
+    """Allowed or denied actions on one resource."""
 
     resource: str | None = None
     actions: list[str] | None = None

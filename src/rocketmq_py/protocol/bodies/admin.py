@@ -1,6 +1,6 @@
-"""The JSON bodies of administrators' requests about progress and extent, keyed by message queue.
+"""JSON bodies of administration requests about offsets, statistics and replication.
 
-fastjson writes a queue that is a key as an object; reading turns it into the object's compact text
+fastjson writes a queue that is a key as an object. Parsing turns it into the object's compact text
 (:mod:`rocketmq_py.wire.fastjson`), which becomes a :class:`~rocketmq_py.model.MessageQueue` here.
 """
 
@@ -19,7 +19,7 @@ V = TypeVar("V")
 
 
 class TopicOffset(Body, kw_only=True):
-    """The extent of one queue. ``last_update_timestamp`` is when its newest message was stored, 0 without one."""
+    """The offsets of one queue. ``last_update_timestamp`` is the store time of its newest message, 0 without one."""
 
     min_offset: int = 0
     max_offset: int = 0
@@ -27,10 +27,10 @@ class TopicOffset(Body, kw_only=True):
 
 
 class OffsetWrapper(Body, kw_only=True):
-    """How far a group has come in one queue.
+    """The progress of a group in one queue.
 
-    ``broker_offset`` is the queue's end, ``consumer_offset`` the committed offset (0 where there is none),
-    ``last_timestamp`` when the last consumed message was stored, 0 if that is not known.
+    ``broker_offset`` is the queue's max offset, ``consumer_offset`` the committed offset (0 if there is none),
+    ``last_timestamp`` the store time of the last consumed message, 0 if unknown.
     """
 
     broker_offset: int = 0
@@ -40,7 +40,7 @@ class OffsetWrapper(Body, kw_only=True):
 
     @property
     def lag(self) -> int:
-        """How many messages the group has not committed yet; those that are deleted already included."""
+        """Number of messages that the group has not committed, including deleted ones."""
         return max(0, self.broker_offset - self.consumer_offset)
 
 
@@ -51,7 +51,7 @@ class _Tables(Body, kw_only=True):
 
     @classmethod
     def read(cls, data: bytes) -> Self:
-        """As :meth:`Body.decode`; a broker with nothing to tell may send no body at all."""
+        """Decode like :meth:`Body.decode`, but accept an empty body, which some brokers send for an empty table."""
         return cls.decode(data) if data else cls()
 
     def _by_queue(self, kind: type[V]) -> dict[MessageQueue, V]:
@@ -59,42 +59,42 @@ class _Tables(Body, kw_only=True):
 
 
 class TopicStatsTable(_Tables, kw_only=True):
-    """The extent of a topic's queues on one broker (202)."""
+    """The offsets of a topic's queues on one broker (202)."""
 
     topic_put_tps: float = 0.0
 
     def queues(self) -> dict[MessageQueue, TopicOffset]:
-        """The extent of each queue."""
+        """Return the offsets of each queue."""
         return self._by_queue(TopicOffset)
 
 
 class ConsumeStatsTable(_Tables, kw_only=True):
-    """How far a group has come on one broker (208)."""
+    """The progress of a group on one broker (208)."""
 
     consume_tps: float = 0.0
 
     def queues(self) -> dict[MessageQueue, OffsetWrapper]:
-        """How far it has come in each queue."""
+        """Return the group's progress in each queue."""
         return self._by_queue(OffsetWrapper)
 
 
 class ResetOffsetTable(_Tables, kw_only=True):
-    """Where a group was set to (222)."""
+    """The offsets a group was reset to (222)."""
 
     def queues(self) -> dict[MessageQueue, int]:
-        """The new offset of each queue."""
+        """Return the new offset of each queue."""
         return self._by_queue(int)
 
 
 def queue_of_key(key: str) -> MessageQueue:
-    """The queue that is the key of a member.
+    """Parse the message queue in a member's key.
 
-    :raises BadHeader: it is none.
+    :raises BadHeader: the key is not a message queue.
     """
     try:
         found = msgspec.json.decode(key, type=MessageQueueBody, strict=False)
     except (msgspec.ValidationError, msgspec.DecodeError) as e:
-        raise BadHeader(f"{key!r} is no message queue: {e}") from e
+        raise BadHeader(f"{key!r} is not a message queue: {e}") from e
     return MessageQueue(found.topic, found.broker_name, found.queue_id)
 
 
@@ -106,10 +106,10 @@ def _convert(value: Any, kind: type[V]) -> V:
 
 
 class SlaveConnection(Body, kw_only=True):
-    """A slave as its master sees it.
+    """A slave as seen by its master.
 
-    ``addr`` is the slave's end of the connection, ``slave_ack_offset`` how much of the log it has, ``diff`` how many
-    bytes it lacks, ``in_sync`` whether that is few enough to count (``haMaxGapNotInSync``).
+    ``addr`` is the slave's end of the connection, ``slave_ack_offset`` its acknowledged log offset, ``diff`` how many
+    bytes it is behind, ``in_sync`` whether that is less than ``haMaxGapNotInSync``.
     """
 
     addr: str = ""
@@ -121,8 +121,8 @@ class SlaveConnection(Body, kw_only=True):
 
 
 class SlaveRuntime(Body, kw_only=True):
-    """How a slave fetches its master's log. ``max_offset`` is where its own log ends, ``last_read_timestamp`` when it
-    last heard of its master.
+    """The replication of a slave. ``max_offset`` is its log end, ``last_read_timestamp`` the time of the last data from
+    the master.
     """
 
     master_addr: str | None = None
@@ -132,7 +132,7 @@ class SlaveRuntime(Body, kw_only=True):
 
 
 class HaStatus(Body, kw_only=True):
-    """How the replication of a broker is doing: of a master its slaves, of a slave its own part."""
+    """Replication status of a broker: for a master its slaves, for a slave its own connection."""
 
     master: bool = True
     master_commit_log_max_offset: int = 0

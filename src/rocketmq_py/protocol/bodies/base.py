@@ -1,7 +1,7 @@
-"""The JSON bodies of requests and responses, one declaration each.
+"""Base of JSON bodies, and the data version that several of them share.
 
-Names are those of Apache RocketMQ's body classes in snake_case. Decoding is tolerant of fastjson's dialect; encoding is
-strict JSON, which every peer reads, unless a function says otherwise.
+Names are those of Apache RocketMQ's body classes in snake_case. Decoding accepts fastjson's dialect; encoding is strict
+JSON, which every peer reads, unless a function says otherwise.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from rocketmq_py.wire import fastjson
 
 
 class Body(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=False):
-    """Base of all bodies; members that are None are left out, as fastjson does."""
+    """Base of all bodies; members that are None are left out, as in fastjson."""
 
     def encode(self) -> bytes:
-        """Strict compact JSON with sorted keys."""
+        """Encode as strict compact JSON with sorted keys."""
         return fastjson.dumps(without_nulls(msgspec.to_builtins(self, str_keys=True)))
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """The body of JSON in either dialect; unknown members are ignored, null ones take their default.
+        """Decode JSON in either dialect; unknown members are ignored, null ones take their default.
 
-        :raises BadHeader: it is not JSON or a member is of the wrong kind.
+        :raises BadHeader: the data is not JSON or a member is of the wrong type.
         """
         try:
             return cls.convert(fastjson.loads(data))
@@ -36,7 +36,10 @@ class Body(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=False):
 
     @classmethod
     def convert(cls, tree: Any) -> Self:
-        """The body of an already parsed value."""
+        """Build the body from a parsed value.
+
+        :raises BadHeader: a member is of the wrong type.
+        """
         try:
             return msgspec.convert(without_nulls(tree), cls, strict=False)
         except msgspec.ValidationError as e:
@@ -44,7 +47,7 @@ class Body(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=False):
 
 
 def without_nulls(value: Any) -> Any:
-    """The value without members that are null, at every depth."""
+    """Return the value without members that are null, at every depth."""
     if isinstance(value, dict):
         return {k: without_nulls(v) for k, v in value.items() if v is not None}
     if isinstance(value, list):
@@ -53,7 +56,7 @@ def without_nulls(value: Any) -> Any:
 
 
 class DataVersion(Body, kw_only=True):
-    """Which of two states is newer: compared as a whole, bumped on every change."""
+    """Version of a table that brokers share: it increases with every change and is compared as a whole."""
 
     counter: int = 0
     state_version: int = 0

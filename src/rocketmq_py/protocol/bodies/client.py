@@ -8,7 +8,7 @@ from rocketmq_py.wire.java_hash import string_hash
 
 
 class SubscriptionData(Body, kw_only=True):
-    """What one topic subscription asks for. ``sub_version`` is the time it was made."""
+    """The subscription of a consumer group to one topic. ``sub_version`` is its creation time in milliseconds."""
 
     topic: str
     sub_string: str = "*"
@@ -20,7 +20,7 @@ class SubscriptionData(Body, kw_only=True):
 
     @staticmethod
     def parse(topic: str, expression: str | None, sub_version: int, expression_type: str = "TAG") -> SubscriptionData:
-        """The subscription of an expression; tags are separated by ``||`` (FilterAPI.buildSubscriptionData).
+        """Build the subscription of an expression; tags are separated by ``||`` (FilterAPI.buildSubscriptionData).
 
         :raises BadHeader: the expression consists of separators only.
         """

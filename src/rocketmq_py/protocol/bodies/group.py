@@ -34,7 +34,7 @@ class SubscriptionGroupConfig(Body, kw_only=True):
 
 
 class SubscriptionGroupList(Body, kw_only=True):
-    """Groups to create or change in one go (225)."""
+    """Consumer groups to create or change in one request (225)."""
 
     group_config_list: list[SubscriptionGroupConfig] = []
 

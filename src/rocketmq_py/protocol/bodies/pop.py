@@ -1,4 +1,4 @@
-"""The JSON bodies of batch acks, of assignments made by the broker, and of how a group asks for messages."""
+"""JSON bodies of batch acks, of assignments made by the broker, and of a group's request mode (pull or POP)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class BatchAck(Body, kw_only=True, rename={
 }):  # fmt: skip
     """Acks of messages that one pop took from one queue.
 
-    ``topic`` is the one subscribed to, ``retry`` as in :class:`~rocketmq_py.protocol.pop_handle.ExtraInfo`. ``bits``
-    are the distances of the messages' offsets from ``start_offset``, as written by
+    ``topic`` is the subscribed topic, ``retry`` as in :class:`~rocketmq_py.protocol.pop_handle.ExtraInfo`. ``bits`` are
+    the distances of the messages' offsets from ``start_offset``, encoded by
     :func:`~rocketmq_py.protocol.pop_handle.encode_bits`.
     """
 
@@ -34,14 +34,14 @@ class BatchAck(Body, kw_only=True, rename={
 
 
 class BatchAckRequest(Body, kw_only=True):
-    """Messages that are done (200151)."""
+    """Acks of several pops (200151)."""
 
     broker_name: str | None = None
     acks: list[BatchAck] = msgspec.field(default_factory=list)
 
 
 class QueryAssignmentRequest(Body, kw_only=True):
-    """Which queues of a topic are a client's (400)."""
+    """Asks the broker which queues of a topic are assigned to a client (400)."""
 
     topic: str
     consumer_group: str
@@ -51,7 +51,7 @@ class QueryAssignmentRequest(Body, kw_only=True):
 
 
 class MessageQueueAssignment(Body, kw_only=True):
-    """A queue and how to ask for its messages; in mode POP a queue id of -1 is all queues of that broker."""
+    """An assigned queue and its request mode; in mode POP, queue id -1 stands for all queues of the broker."""
 
     message_queue: MessageQueueBody
     mode: str = PULL
@@ -59,15 +59,16 @@ class MessageQueueAssignment(Body, kw_only=True):
 
 
 class QueryAssignmentResponse(Body, kw_only=True):
-    """The queues; a broker that cannot tell leaves them out: None, and the client keeps what it has."""
+    """The assigned queues; None if the broker cannot compute them, and the client keeps its assignment."""
 
     message_queue_assignments: list[MessageQueueAssignment] | None = None
 
 
 class MessageRequestMode(Body, kw_only=True):
-    """How a group asks for the messages of a topic (401).
+    """Request mode of a group for a topic (401).
 
-    ``pop_share_queue_num``: in mode POP a client also gets the queues of that many clients after it; 0 is all queues.
+    ``pop_share_queue_num``: in mode POP, a client also gets the queues of that many following clients; 0 means all
+    queues.
     """
 
     topic: str
@@ -77,6 +78,6 @@ class MessageRequestMode(Body, kw_only=True):
 
 
 class MessageRequestModes(Body, kw_only=True):
-    """Topic to group to mode (402); also the layout of messageRequestMode.json."""
+    """Request modes by topic and group (402); also the layout of messageRequestMode.json."""
 
     message_request_mode_map: dict[str, dict[str, MessageRequestMode]] = msgspec.field(default_factory=dict)

@@ -16,7 +16,7 @@ class QueueData(Body, kw_only=True):
 
 
 class BrokerData(Body, kw_only=True):
-    """One broker name: addresses by broker id, 0 being the master."""
+    """The addresses of one broker name by broker id; 0 is the master."""
 
     cluster: str = ""
     broker_name: str
@@ -26,7 +26,7 @@ class BrokerData(Body, kw_only=True):
 
 
 class TopicRouteData(Body, kw_only=True):
-    """Where the queues of a topic are."""
+    """The brokers and queues of a topic."""
 
     order_topic_conf: str | None = None
     queue_datas: list[QueueData] = []

@@ -21,7 +21,7 @@ class TopicConfig(Body, kw_only=True):
 
 
 class TopicConfigList(Body, kw_only=True):
-    """Topics to create or change in one go (18)."""
+    """Topics to create or change in one request (18)."""
 
     topic_config_list: list[TopicConfig] = []
 

@@ -1,4 +1,4 @@
-"""The headers of requests about users and permissions. ``access_key`` says who asks, where requests are signed."""
+"""Headers of requests about users and permissions. ``access_key`` names the caller of a signed request."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class DeleteAcl(SubjectHeader, kw_only=True):
 
 
 class ListAcls(Header, kw_only=True):
-    """Permissions of subjects and about resources that contain these (3010)."""
+    """Permissions whose subject and resource contain the filters (3010)."""
 
     subject_filter: str | None = None
     resource_filter: str | None = None

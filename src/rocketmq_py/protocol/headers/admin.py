@@ -6,7 +6,7 @@ from rocketmq_py.protocol.headers.base import Header, TopicHeader
 
 
 class QueryConsumeTimeSpan(TopicHeader, kw_only=True):
-    """How old is what a group consumes of a topic (303)."""
+    """Ages of the messages a group consumes of a topic (303)."""
 
     topic: str
     group: str
@@ -21,14 +21,14 @@ class QueryCorrectionOffset(TopicHeader, kw_only=True):
 
 
 class ViewBrokerStats(TopicHeader, kw_only=True):
-    """One counter (315)."""
+    """One counter of the broker's statistics (315)."""
 
     stats_name: str
     stats_key: str
 
 
 class BrokerConsumeStats(TopicHeader, kw_only=True):
-    """How far all groups have come (317); ``is_order`` leaves out what is not consumed in order."""
+    """Consume progress of all groups (317); ``is_order`` restricts it to groups that consume in order."""
 
     is_order: bool
 

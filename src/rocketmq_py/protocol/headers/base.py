@@ -1,7 +1,7 @@
-"""What every header declaration shares: snake_case fields here, camelCase strings on the wire.
+"""Base of header declarations: snake_case fields here, camelCase strings on the wire.
 
-A header is a class with annotated fields; names, defaults and required-ness follow from them. Decoding is done by
-msgspec in C, either as part of a whole JSON header (``requests``) or from a dictionary of strings.
+A header is a class with annotated fields; names, defaults and required-ness follow from them. msgspec decodes it in C,
+as part of a whole JSON header (``protocol.requests``) or from a dictionary of strings.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from rocketmq_py.errors import BadHeader
 class Header(msgspec.Struct, rename="camel", kw_only=True, gc=False):
     """Base of all request and response headers.
 
-    A field without a default is required; None is never written.
+    A field without a default is required; None is never encoded.
     """
 
     def to_ext(self) -> dict[str, str]:
-        """The header fields as they travel."""
+        """Return the header fields as strings."""
         ext: dict[str, str] = {}
         for name, wire_name in _fields(type(self)):
             value = getattr(self, name)
@@ -31,9 +31,9 @@ class Header(msgspec.Struct, rename="camel", kw_only=True, gc=False):
 
     @classmethod
     def from_ext(cls, ext: dict[str, str]) -> Self:
-        """The header of fields as they travelled; unknown ones are ignored.
+        """Build the header from its fields; unknown ones are ignored.
 
-        :raises BadHeader: a required field is missing or a value is of the wrong kind.
+        :raises BadHeader: a required field is missing or a value is of the wrong type.
         """
         try:
             return msgspec.convert(ext, cls, strict=False)
@@ -59,7 +59,7 @@ class NoHeader(Header, kw_only=True):
 
 
 class TopicHeader(Header, kw_only=True):
-    """Fields 5.x clients add to requests about a topic; brokers outside static topics ignore them."""
+    """Base of requests about a topic, with fields that 5.x clients add; brokers use them for static topics only."""
 
     bname: str | None = None
     ns: str | None = None

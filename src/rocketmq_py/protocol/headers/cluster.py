@@ -6,10 +6,10 @@ from rocketmq_py.protocol.headers.base import Header, TopicHeader
 
 
 class NotifyMinBrokerIdChange(Header, kw_only=True):
-    """A name server tells the brokers of one name which of them has the smallest id now (905).
+    """A name server reports to the brokers of one broker name which of them has the smallest id now (905).
 
-    ``offline_broker_addr`` is the one that has gone; None when one with a smaller id has come instead, whose
-    replication address is ``ha_broker_addr`` then.
+    ``offline_broker_addr`` is the broker that went offline. It is None if a broker with a smaller id registered; then
+    ``ha_broker_addr`` is the new broker's replication address.
     """
 
     min_broker_id: int | None = None
@@ -20,10 +20,10 @@ class NotifyMinBrokerIdChange(Header, kw_only=True):
 
 
 class AllTopics(Header, kw_only=True):
-    """A slave asks for the topics of its master (21), some at a time; without these fields for all at once.
+    """A slave asks its master for topics (21): a page of them, or all without these fields.
 
-    :ivar topic_seq: from which of them on, by name. :ivar data_version: the version those before were of, as JSON: of
-        another version the first are told again.
+    :ivar topic_seq: index of the first topic, by name. :ivar data_version: JSON of the data version of earlier pages;
+        if it has changed, the master starts again with the first page.
     """
 
     topic_seq: int | None = None
@@ -32,7 +32,7 @@ class AllTopics(Header, kw_only=True):
 
 
 class AllGroups(Header, kw_only=True):
-    """The same for groups (201)."""
+    """A slave asks its master for consumer groups (201), by page like :class:`AllTopics`."""
 
     group_seq: int | None = None
     max_group_num: int | None = None
@@ -40,21 +40,22 @@ class AllGroups(Header, kw_only=True):
 
 
 class AllTopicsResponse(Header, kw_only=True):
-    """How many topics there are; nothing from brokers before 5.3.3, which tell of all at once."""
+    """Total number of topics; absent from brokers before 5.3.3, which return all topics at once."""
 
     total_topic_num: int | None = None
 
 
 class AllGroupsResponse(Header, kw_only=True):
-    """The same for groups."""
+    """Total number of consumer groups."""
 
     total_group_num: int | None = None
 
 
 class ExchangeHaInfo(Header, kw_only=True):
-    """Where a master is, and where its log is fetched (906): told by the request, or by the answer to one without.
+    """Addresses of a master and of its log replication (906), in the request, or in the response to a request without
+    them.
 
-    ``master_flush_offset`` is where its log ended when it was started.
+    ``master_flush_offset`` is the log end of the master at its start.
     """
 
     master_ha_address: str | None = None
@@ -63,12 +64,12 @@ class ExchangeHaInfo(Header, kw_only=True):
 
 
 class TimerCheckPointResponse(Header, kw_only=True):
-    """What a slave of this project that has acted for its master tells besides the bytes of its checkpoint (60).
+    """Delivery progress that a slave of this project returns with its timer checkpoint (60), if it has acted as master.
 
-    A Java broker neither tells nor reads it. Times are milliseconds.
+    Java brokers neither send nor read these fields. Times are milliseconds.
 
-    :ivar delivered_before: slots before are delivered. :ivar waiting: but these messages are not: offsets in the queue
-        of the timers' topic, with commas between them. :ivar acted_from: since when it has acted.
+    :ivar delivered_before: messages of slots before this time are delivered. :ivar waiting: except these: queue offsets
+        in the timer topic, separated by commas. :ivar acted_from: when the slave began to act as master.
     """
 
     delivered_before: int | None = None
@@ -77,6 +78,6 @@ class TimerCheckPointResponse(Header, kw_only=True):
 
 
 class ResetMasterFlushOffset(TopicHeader, kw_only=True):
-    """How far a master has flushed, told to a slave (908)."""
+    """The flushed offset of a master, sent to a slave (908)."""
 
     master_flush_offset: int

@@ -15,7 +15,7 @@ class UnregisterClient(TopicHeader, kw_only=True, rename={
 
 
 class GroupHeader(TopicHeader, kw_only=True):
-    """A consumer group (codes 38, 40, 203)."""
+    """A consumer group (38, 40, 203)."""
 
     consumer_group: str
 
@@ -69,7 +69,7 @@ class GroupAndTopic(TopicHeader, kw_only=True):
 
 
 class GroupForbidden(TopicHeader, kw_only=True):
-    """Whether a group may read a topic (353); ``readable`` absent only asks."""
+    """Sets whether a group may read a topic (353); without ``readable`` it only queries."""
 
     group: str
     topic: str

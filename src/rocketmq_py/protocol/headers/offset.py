@@ -33,7 +33,7 @@ class GetMaxOffset(TopicHeader, kw_only=True):
 
 
 class QueueHeader(TopicHeader, kw_only=True):
-    """A queue of a topic (codes 31, 32)."""
+    """A queue of a topic (31, 32)."""
 
     topic: str
     queue_id: int
@@ -57,7 +57,7 @@ class ResetOffset(TopicHeader, kw_only=True):
 
 
 class CloneGroupOffset(TopicHeader, kw_only=True):
-    """Give one group the offsets of another (314)."""
+    """Copies the offsets of one group to another (314)."""
 
     src_group: str
     dest_group: str

@@ -1,8 +1,7 @@
-"""The headers of POP requests and of their responses, and of notification and polling.
+"""Headers of POP requests and responses, of notification and of polling.
 
-Names are those of Apache RocketMQ's header classes in snake_case. The codes are beyond 16 bit: they travel in JSON
-headers only. What the texts in ``extra_info``, ``start_offset_info`` and their like hold is told by
-:mod:`rocketmq_py.protocol.pop_handle`.
+The codes need more than 16 bits, so they travel in JSON headers only. ``extra_info``, ``start_offset_info`` and the
+like are texts in the formats of :mod:`rocketmq_py.protocol.pop_handle`.
 """
 
 from __future__ import annotations
@@ -11,9 +10,10 @@ from rocketmq_py.protocol.headers.base import Header, TopicHeader
 
 
 class PopMessage(TopicHeader, kw_only=True):
-    """A pop (200050). ``queue_id`` -1 is any queue; times are in milliseconds; ``init_mode`` see ``InitMode``.
+    """A pop (200050). ``queue_id`` -1 is any queue; times are in milliseconds; ``init_mode`` is an ``InitMode``.
 
-    ``born_time`` is when the client asked; a broker that gets it later than ``poll_time`` plus 500 ms refuses.
+    ``born_time`` is when the client sent the request; a broker that receives it later than ``poll_time`` plus 500 ms
+    refuses it.
     """
 
     consumer_group: str
@@ -31,7 +31,7 @@ class PopMessage(TopicHeader, kw_only=True):
 
 
 class PopResponse(Header, kw_only=True):
-    """What was popped, beside the records in the body; ``rest_num`` is how many messages are left."""
+    """Result of a pop, besides the records in the body; ``rest_num`` is the number of messages left."""
 
     pop_time: int
     invisible_time: int
@@ -43,7 +43,9 @@ class PopResponse(Header, kw_only=True):
 
 
 class AckMessage(TopicHeader, kw_only=True):
-    """A message is done (200051). Topic, queue and offset are those it was popped from: maybe a retry topic."""
+    """The ack of a popped message (200051). Topic, queue and offset are those it was popped from, possibly a retry
+    topic.
+    """
 
     consumer_group: str
     topic: str
@@ -53,7 +55,7 @@ class AckMessage(TopicHeader, kw_only=True):
 
 
 class ChangeInvisibleTime(TopicHeader, kw_only=True):
-    """A message popped there stays invisible for another while (200053), counted from now in milliseconds."""
+    """Sets the invisible time of a popped message (200053), counted from now in milliseconds."""
 
     consumer_group: str
     topic: str
@@ -64,7 +66,7 @@ class ChangeInvisibleTime(TopicHeader, kw_only=True):
 
 
 class ChangeInvisibleTimeResponse(Header, kw_only=True):
-    """What the message's extra info is made of from now on."""
+    """Parts of the message's new extra info."""
 
     pop_time: int
     invisible_time: int
@@ -72,7 +74,7 @@ class ChangeInvisibleTimeResponse(Header, kw_only=True):
 
 
 class PeekMessage(TopicHeader, kw_only=True):
-    """Look at messages without popping them (200052)."""
+    """Reads messages without popping them (200052)."""
 
     topic: str
     queue_id: int
@@ -81,7 +83,7 @@ class PeekMessage(TopicHeader, kw_only=True):
 
 
 class Notification(TopicHeader, kw_only=True):
-    """Tell me when there is something to pop (200054)."""
+    """Waits until there are messages to pop (200054)."""
 
     consumer_group: str
     topic: str
@@ -95,14 +97,14 @@ class Notification(TopicHeader, kw_only=True):
 
 
 class NotificationResponse(Header, kw_only=True):
-    """``polling_full``: the broker could not wait, too many wait already."""
+    """Result of a notification. ``polling_full``: the broker did not wait because too many requests wait."""
 
     has_msg: bool
     polling_full: bool | None = None
 
 
 class PollingInfo(TopicHeader, kw_only=True):
-    """How many pops wait at a queue for a group (200055)."""
+    """Number of pops of a group that wait at a queue (200055)."""
 
     consumer_group: str
     topic: str
@@ -110,6 +112,6 @@ class PollingInfo(TopicHeader, kw_only=True):
 
 
 class PollingInfoResponse(Header, kw_only=True):
-    """How many wait."""
+    """The number of waiting pops."""
 
     polling_num: int

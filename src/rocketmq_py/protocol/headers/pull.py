@@ -6,10 +6,10 @@ from rocketmq_py.protocol.headers.base import Header, TopicHeader
 
 
 class PullMessage(TopicHeader, kw_only=True):
-    """A pull (codes 11, 361).
+    """A pull (11, 361).
 
-    ``bulk`` is an addition of this project, which Apache RocketMQ's brokers ignore: the broker may answer with as many
-    messages as are asked for, within its limits of bytes, and not with 32.
+    ``bulk`` is an extension of this project that Apache RocketMQ's brokers ignore: the broker may return as many
+    messages as the request asks for, within its limits in bytes, instead of 32.
     """
 
     consumer_group: str
@@ -30,7 +30,7 @@ class PullMessage(TopicHeader, kw_only=True):
 
 
 class PullResponse(Header, kw_only=True):
-    """What a pull found, beside the records in the body."""
+    """Result of a pull, besides the records in the body."""
 
     suggest_which_broker_id: int
     next_begin_offset: int
@@ -43,7 +43,7 @@ class PullResponse(Header, kw_only=True):
 
 
 class ViewMessage(TopicHeader, kw_only=True):
-    """One message by its commit log offset (33)."""
+    """Reads one message by its commit log offset (33)."""
 
     offset: int
     topic: str | None = None
@@ -54,7 +54,7 @@ class QueryMessage(TopicHeader, kw_only=True, rename={
     "begin_timestamp": "beginTimestamp", "end_timestamp": "endTimestamp", "unique_key_query": "_UNIQUE_KEY_QUERY",
     "index_type": "indexType", "last_key": "lastKey",
 }):  # fmt: skip
-    """Messages by key (12)."""
+    """Queries messages by key (12)."""
 
     topic: str
     key: str

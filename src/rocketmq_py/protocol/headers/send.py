@@ -6,7 +6,7 @@ from rocketmq_py.protocol.headers.base import Header, TopicHeader
 
 
 class SendMessage(TopicHeader, kw_only=True):
-    """A message to store (codes 10, 324)."""
+    """A message to store (10, 324)."""
 
     producer_group: str
     topic: str
@@ -28,7 +28,7 @@ class SendMessageV2(Header, kw_only=True, rename={
     "sys_flag": "f", "born_timestamp": "g", "flag": "h", "properties": "i", "reconsume_times": "j", "unit_mode": "k",
     "max_reconsume_times": "l", "batch": "m", "bname": "n",
 }):  # fmt: skip
-    """:class:`SendMessage` with one-letter names (codes 310, 320, 325)."""
+    """:class:`SendMessage` with one-letter names (310, 320, 325)."""
 
     producer_group: str
     topic: str
@@ -50,7 +50,7 @@ class SendResponse(Header, kw_only=True, rename={
     "msg_id": "msgId", "queue_id": "queueId", "queue_offset": "queueOffset", "transaction_id": "transactionId",
     "batch_uniq_id": "batchUniqId", "recall_handle": "recallHandle", "msg_region": "MSG_REGION", "trace_on": "TRACE_ON",
 }):  # fmt: skip
-    """Where a message went; ``msg_id`` is the offset id (a comma list for a batch)."""
+    """Position of a stored message; ``msg_id`` is the offset id (a comma list for a batch)."""
 
     msg_id: str
     queue_id: int
@@ -63,7 +63,7 @@ class SendResponse(Header, kw_only=True, rename={
 
 
 class ConsumerSendMsgBack(TopicHeader, kw_only=True):
-    """A message a consumer failed on (36); ``offset`` is its commit log offset."""
+    """A message that a consumer failed to consume and sends back (36); ``offset`` is its commit log offset."""
 
     offset: int
     group: str
@@ -75,7 +75,9 @@ class ConsumerSendMsgBack(TopicHeader, kw_only=True):
 
 
 class PushReplyMessage(TopicHeader, kw_only=True):
-    """A reply for a client that waits for it (326); hosts are ``ip:port``, IPv6 without brackets."""
+    """A reply that a broker passes on to the client that waits for it (326); hosts are ``ip:port``, IPv6 without
+    brackets.
+    """
 
     producer_group: str
     topic: str
@@ -94,7 +96,7 @@ class PushReplyMessage(TopicHeader, kw_only=True):
 
 
 class RecallMessage(TopicHeader, kw_only=True):
-    """Take back a message that waits for its time (370); ``recall_handle`` came with the answer to its send."""
+    """Recalls a delayed message (370); ``recall_handle`` is from the response to its send."""
 
     producer_group: str | None = None
     topic: str
@@ -102,6 +104,6 @@ class RecallMessage(TopicHeader, kw_only=True):
 
 
 class RecallMessageResponse(Header, kw_only=True):
-    """The unique key of the message that was taken back."""
+    """The unique key of the recalled message."""
 
     msg_id: str

@@ -19,7 +19,7 @@ class CreateTopic(TopicHeader, kw_only=True):
 
 
 class TopicName(TopicHeader, kw_only=True):
-    """A topic and nothing else (codes 202, 215, 300, 351)."""
+    """A topic and no other field (202, 215, 300, 351)."""
 
     topic: str
 

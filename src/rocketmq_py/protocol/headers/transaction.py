@@ -19,10 +19,10 @@ class EndTransaction(TopicHeader, kw_only=True):
 
 
 class EndTransactions(TopicHeader, kw_only=True):
-    """The end of many transactions of one outcome (300037); the body says where their half messages are.
+    """The end of many transactions with one outcome (300037); the body lists the positions of their half messages.
 
-    The answer's body has a byte for each, 1 where it has ended. With ``in_order`` the first that cannot be ended is the
-    last that is tried.
+    The response's body has one byte per transaction: 1 if it has ended. With ``in_order``, the broker stops at the
+    first one it cannot end.
     """
 
     producer_group: str
@@ -43,7 +43,7 @@ class CheckTransactionState(TopicHeader, kw_only=True):
 
 
 class ResumeCheckHalfMessage(TopicHeader, kw_only=True):
-    """A half message that was given up is to be asked about again (323); ``msg_id`` is its offset id."""
+    """Resumes the checks of a half message that the broker gave up (323); ``msg_id`` is its offset id."""
 
     topic: str | None = None
     msg_id: str | None = None

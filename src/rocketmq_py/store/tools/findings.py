@@ -22,11 +22,11 @@ class Finding(NamedTuple):
 class Findings:
     """Collects findings.
 
-    :param is_settled: whether the store must be complete; otherwise :meth:`unfinished` adds notes.
+    :param must_be_complete: whether the store must be complete; otherwise :meth:`unfinished` adds notes.
     """
 
-    def __init__(self, is_settled: bool) -> None:
-        self._is_settled = is_settled
+    def __init__(self, must_be_complete: bool) -> None:
+        self._must_be_complete = must_be_complete
         self._shown: list[Finding] = []
         self._count: Counter[tuple[str, str]] = Counter()
 
@@ -40,7 +40,7 @@ class Findings:
 
     def unfinished(self, place: str, what: str) -> None:
         """Add what is a problem in a cleanly closed store, and a note in a store that is in use or was not closed."""
-        self._add(PROBLEM if self._is_settled else NOTE, place, what)
+        self._add(PROBLEM if self._must_be_complete else NOTE, place, what)
 
     def _add(self, severity: str, place: str, what: str) -> None:
         self._count[severity, place] += 1

@@ -159,7 +159,7 @@ class OfflineStore:
             self._lock.release()
 
     @property
-    def is_settled(self) -> bool:
+    def must_be_complete(self) -> bool:
         """True if every file must be complete: no broker uses the store, and the last one closed it cleanly."""
         return self.was_closed and not self.is_held
 

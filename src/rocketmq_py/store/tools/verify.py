@@ -66,7 +66,7 @@ class _Verification:
     def __init__(self, store: OfflineStore, progress: Callable[[int, int], None] | None) -> None:
         self._store = store
         self._progress = progress
-        self._findings = Findings(store.is_settled)
+        self._findings = Findings(store.must_be_complete)
         self._queues = QueueCheck(store, self._findings)
         self._index = IndexCheck(store, self._findings)
         self._end = store.log.min_offset

@@ -164,7 +164,7 @@ class QueueCheck:
             fault = component_fault(key[0])
             if fault is not None:
                 self._findings.note(queue.place, f"{what}: its topic is not a valid folder name, {fault}")
-            elif key[0] in topics or not self._store.is_settled:
+            elif key[0] in topics or not self._store.must_be_complete:
                 self._findings.unfinished(queue.place, what)
             else:
                 self._findings.note(queue.place, f"{what}: the topic was deleted")

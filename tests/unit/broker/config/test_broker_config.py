@@ -10,7 +10,13 @@ from rocketmq_py.core.java_config import read_properties
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.store import StoreConfig
 
-OURS = {"enableTopicMessageTypeCheck", "maxOpenQueueFiles", "slaveKeepLargerOffset", "slaveSyncInterval"}
+OURS = {
+    "haAllowedSlaves",
+    "enableTopicMessageTypeCheck",
+    "maxOpenQueueFiles",
+    "slaveKeepLargerOffset",
+    "slaveSyncInterval",
+}
 """Keys a Java broker has not."""
 
 STOCK = """
@@ -67,7 +73,7 @@ def test_only_the_brokers_part() -> None:
         ({"haListenPort": "65536"}, "haListenPort is 65536: 0 to 65535 is expected"),
         ({"haMasterAddress": "nowhere"}, "nowhere"),
         ({"brokerName": "no name!"}, "brokerName is 'no name!'"),
-        ({"namesrvAddr": "nowhere"}, "'nowhere' is no address: host:port is expected"),
+        ({"namesrvAddr": "nowhere"}, "'nowhere' is not an address: host:port is expected"),
         ({"flushDiskType": "NEVER"}, "flushDiskType is 'NEVER'"),
     ],
 )
@@ -82,7 +88,7 @@ def test_an_override_that_is_none() -> None:
 
 
 def test_a_line_that_is_no_setting() -> None:
-    with pytest.raises(ConfigError, match="line 2: 'brokerName' is no setting: key=value is expected"):
+    with pytest.raises(ConfigError, match="line 2: 'brokerName' is not a setting: key=value is expected"):
         read_properties(["# comment", "brokerName"])
 
 

@@ -63,7 +63,7 @@ def test_a_message_consumed_on_command(client: Client, consumer: Client) -> None
     ("header", "words"),
     [
         (GetConsumerRunningInfo(consumer_group="g", client_id="c9"), "The Consumer <g> <c9> not online"),
-        (ConsumeMessageDirectly(consumer_group="g", client_id="c1", msg_id="nonsense"), "is no offset message id"),
+        (ConsumeMessageDirectly(consumer_group="g", client_id="c1", msg_id="nonsense"), "is not an offset message id"),
         (ConsumeMessageDirectly(consumer_group="g", client_id="c1", msg_id="0" * 28 + "FFFF"), "can not find message"),
     ],
 )

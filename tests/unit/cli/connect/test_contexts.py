@@ -43,7 +43,7 @@ def test_a_cluster_is_saved_chosen_and_forgotten(contexts_file):
         (("delete", "nope"), "there is no context 'nope'"),
         (("show",), "no context is current"),
         (("set", "a b", "--namesrv", "h:1"), "'a b' is no name for a context"),
-        (("set", "a", "--namesrv", "nowhere"), "'nowhere' is no address"),
+        (("set", "a", "--namesrv", "nowhere"), "'nowhere' is not an address"),
         (("set", "a", "--namesrv", "h:1", "--map", "x"), "'x' is no pair FROM=TO of addresses"),
     ],
 )

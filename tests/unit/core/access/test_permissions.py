@@ -43,7 +43,7 @@ def test_resources_are_read_and_written(text):
 
 @pytest.mark.parametrize("text", ["", "orders", "Topic:", "Queue:a", "Any:a"])
 def test_what_is_no_resource_is_refused(text):
-    with pytest.raises(ConfigError, match="is no resource"):
+    with pytest.raises(ConfigError, match="is not a resource"):
         Resource.parse(text)
 
 

@@ -62,7 +62,7 @@ def test_accounts_become_users_and_permissions():
         ("    secretkey: x", "line 7: unknown key 'secretkey'"),
         ("    admin: maybe", "line 7: admin is true or false"),
         ("    accessKey: again", "line 7: accessKey is there twice"),
-        ("    defaultTopicPerm: WRITE", "line 7: 'WRITE' is no permission"),
+        ("    defaultTopicPerm: WRITE", "line 7: 'WRITE' is not a permission"),
         ("    topicPerms: topicA=PUB", "line 7: a list is expected below topicPerms"),
         ("    - topicA=PUB", "line 7: .* below topicPerms or groupPerms is expected"),
         ("    # nothing", "line 6: the account that begins here has no secretKey"),

@@ -18,34 +18,34 @@ M1, M2, M5 = message(1), message(2), message(5)
 
 def test_a_call_is_stuck_once_it_was_seen_for_long_enough_and_told_of_once() -> None:
     watch = StuckCallDetector(10.0)
-    assert watch.look([(A, M1), (B, M5)], 100.0) == ([], [])
-    assert watch.look([(A, M1)], 109.9) == ([], [])
-    [one] = watch.look([(A, M1), (A, M2)], 110.0).stuck
+    assert watch.inspect([(A, M1), (B, M5)], 100.0) == ([], [])
+    assert watch.inspect([(A, M1)], 109.9) == ([], [])
+    [one] = watch.inspect([(A, M1), (A, M2)], 110.0).stuck
     assert one == ((A, M1), 10.0)
-    assert watch.look([(A, M1), (A, M2)], 115.0) == ([], [])
+    assert watch.inspect([(A, M1), (A, M2)], 115.0) == ([], [])
     assert watch.stuck(120.0) == [((A, M1), 20.0)]
-    assert [one.key for one in watch.look([(A, M1), (A, M2)], 121.0).stuck] == [(A, M2)]
+    assert [one.key for one in watch.inspect([(A, M1), (A, M2)], 121.0).stuck] == [(A, M2)]
     assert [one.key for one in watch.stuck(121.0)] == [(A, M1), (A, M2)], "the longest first"
 
 
 def test_the_end_of_a_stuck_call_is_told_and_that_of_others_is_not() -> None:
     watch = StuckCallDetector(10.0)
-    watch.look([(A, M1), (A, M2)], 0.0)
-    watch.look([(A, M1)], 10.0)
-    looked = watch.look([], 12.0)
+    watch.inspect([(A, M1), (A, M2)], 0.0)
+    watch.inspect([(A, M1)], 10.0)
+    looked = watch.inspect([], 12.0)
     assert looked.ended == [((A, M1), 12.0)]
-    assert watch.look([], 13.0) == ([], [])
+    assert watch.inspect([], 13.0) == ([], [])
     assert watch.stuck(13.0) == []
 
 
 def test_a_call_that_comes_again_begins_anew() -> None:
     watch = StuckCallDetector(10.0)
-    watch.look([(A, M1)], 0.0)
+    watch.inspect([(A, M1)], 0.0)
     assert watch.since(A, M1) == 0.0
-    watch.look([], 5.0)
+    watch.inspect([], 5.0)
     assert watch.since(A, M1) is None
-    watch.look([(A, M1)], 6.0)
-    assert watch.look([(A, M1)], 15.0).stuck == []
+    watch.inspect([(A, M1)], 6.0)
+    assert watch.inspect([(A, M1)], 15.0).stuck == []
     assert watch.since(A, M1) == 6.0
     assert watch.since(B, M1) is None
 

@@ -242,7 +242,7 @@ def test_places_are_read_as_they_were_written() -> None:
     places, offsets = (1 << 40, 7), (3, 0)
     assert decode_half_positions(encode_half_positions(places, offsets)) == (places, offsets)
     assert decode_offsets(encode_offsets(places)) == places
-    with pytest.raises(CorruptRecord, match="31 bytes are no list of offsets"):
+    with pytest.raises(CorruptRecord, match="31 bytes are not a list of offsets"):
         decode_half_positions(encode_half_positions(places, offsets)[:31])
-    with pytest.raises(CorruptRecord, match="24 bytes are no list of places"):
+    with pytest.raises(CorruptRecord, match="24 bytes are not a list of positions"):
         decode_half_positions(encode_half_positions(places, offsets)[:24])

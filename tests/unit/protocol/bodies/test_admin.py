@@ -35,7 +35,7 @@ def test_nothing_to_tell():
 
 
 def test_what_cannot_be_understood_is_said():
-    with pytest.raises(BadHeader, match="no message queue"):
+    with pytest.raises(BadHeader, match="not a message queue"):
         queue_of_key("orders")
     with pytest.raises(BadHeader, match="TopicOffset"):
         TopicStatsTable.read(f'{{"offsetTable":{{{KEY}:[]}}}}'.encode()).queues()

@@ -334,7 +334,7 @@ def test_progress_is_reported(disk_stores):
 
 
 def test_findings_per_place_are_bounded():
-    findings = Findings(is_settled=True)
+    findings = Findings(must_be_complete=True)
     findings.note("b", "fine")
     for i in range(100):
         findings.problem("a", str(i))
