@@ -119,6 +119,8 @@ class Broker:
             call_soon,
             lambda: RpcClient(client_tls, access.inner),
             self._fs,
+            self._tls,
+            store_ip=await _resolved(config.broker_ip1),
         )
         services.open()
         server = Server(
@@ -151,8 +153,7 @@ class Broker:
             services.slave_sync.start()
         services.membership.start()
         if config.ignored:
-            given = ", ".join(f"{key}={config.ignored[key]}" for key in sorted(config.ignored))
-            _log.warning("settings of Apache RocketMQ that have no effect here: %s", given)
+            _log.warning("settings of Apache RocketMQ that have no effect here: %s", config.ignored_text())
         _log.info("broker %s (%s) serves at %s", config.broker_name, config.broker_cluster_name, self.address)
 
     def _guard(self, access: AccessControl, services: Services) -> Guard | None:
@@ -235,6 +236,19 @@ class Broker:
         await services.registration.refuse_writes()
         await server.send_away(seconds, _SENDS)
         await services.replication.hand_over(end - loop.time())
+
+
+async def _resolved(host: str) -> str:
+    """The address of a host, an IPv4 one if it has any: stored messages hold addresses, not names.
+
+    :raises ConfigError: the name cannot be resolved.
+    """
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError as e:
+        raise ConfigError(f"brokerIP1 is {host!r}, which cannot be resolved: {e.strerror or e}") from e
+    addresses = sorted(found, key=lambda info: info[0] != socket.AF_INET)
+    return str(addresses[0][4][0])
 
 
 def _free_port(host: str) -> int:

@@ -1,8 +1,7 @@
-"""Pull bodies into Arrow record batches.
+"""Decodes the bodies of pull answers into Arrow record batches: :class:`Decoder`.
 
-:class:`Decoder` is the entrance. Whole runs of regular records are decoded with NumPy and Arrow, without one Python
-object per message; what is irregular (see the modules) goes through the plain record codec, with equal columns. Where
-the compiled decoder is installed, it is asked first. Refuses to know sockets and Spark.
+Runs of regular records are decoded with NumPy and Arrow, without a Python object per message; irregular ones (see the
+modules) with the plain record codec, to equal columns. The compiled decoder comes first where it is installed.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ from rocketmq_py.spark.remoting.fetched import DecoderChoice, FetchedChunk
 from rocketmq_py.wire.record import decode_records
 
 _MOST_COMPRESSED = 256 * 1024
-"""Bytes of records decoded together where some are compressed: a body may grow a thousandfold."""
+"""Bytes of records that are decoded together if some are compressed: a body may grow a thousandfold."""
 
 
 class _TooLarge(Exception):
-    """Decompressing all these bodies at once could take more memory than a worker has."""
+    """Too many compressed bodies to decompress at once."""
 
 
 Rescue = Callable[[Sequence[FetchedChunk], CorruptRecord], Iterator[Any]]
-"""Gives the batches of chunks that could not be decoded, and is told why."""
+"""Returns the batches of chunks that could not be decoded; its second argument is the reason."""
 
 
 class Decoder:
@@ -41,10 +40,10 @@ class Decoder:
 
     :param schema: fields named as in :data:`COLUMNS`, of the types there (``body`` may be a string); only these are
         decoded.
-    :param broker_name: what the column ``brokerName`` says; records do not hold it.
+    :param broker_name: the value of column ``brokerName``, which records do not contain.
     :param tags: keep messages with one of these tags only; all messages when there are none.
     :param check_crc: compare each body with its checksum. The compiled decoder does not.
-    :param choice: which decoder to ask first.
+    :param choice: the decoder to use.
     :raises ConfigError: the compiled decoder is required, and not installed.
     """
 
@@ -77,7 +76,7 @@ class Decoder:
 
         One record batch, or several where many bodies have to be decompressed; none if there are no messages.
 
-        :param rescue: gives the batches of chunks that hold bytes which are no records.
+        :param rescue: handles chunks with bytes that are no records.
         :raises CorruptRecord: there are such bytes, and no ``rescue``.
         """
         try:
@@ -142,9 +141,9 @@ class Decoder:
 
 
 def _ascending(offsets: Any, wanted: range) -> Any:
-    """Which rows to keep so that offsets ascend within ``wanted``; None for all of them.
+    """A mask of the rows to keep so that offsets ascend within ``wanted``; None for all rows.
 
-    A broker that answers with more than was asked for overlaps with the next pull already on its way.
+    An answer with more messages than requested overlaps with the next pull, which was sent before it came.
     """
     if offsets[0] >= wanted.start and offsets[-1] < wanted.stop and (np.diff(offsets) > 0).all():
         return None
