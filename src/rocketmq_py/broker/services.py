@@ -73,6 +73,7 @@ from rocketmq_py.broker.transaction.transactions import Transactions
 from rocketmq_py.core.broker.lock_table import LockTable
 from rocketmq_py.core.pop.long_polling import PollKey
 from rocketmq_py.core.timer.delay_levels import DelayLevels
+from rocketmq_py.errors import StoreNotWritable
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.pop_checkpoint import revive_topic
 from rocketmq_py.remoting.rpc_client import RpcClient
@@ -284,7 +285,19 @@ class Services:
 
         :raises StoreLocked: another process uses the store.
         :raises StoreCorrupt: the store contradicts itself or the configuration.
+        :raises StoreNotWritable: the disk is full or fails.
         """
+        try:
+            self._open_files()
+        except OSError as e:
+            what = f"the store at {self._config.store_root} cannot be opened for writing: {e}"
+            raise StoreNotWritable(f"{what}; free disk space or repair the disk, then start again") from e
+        self.settings.on_change = self._settings_changed
+        self.store.on_arrival = self._arrived_at_slave if self.role.is_slave else self._arrived
+        self.role.add_master_listener(self._master_is)
+        self.replication.open()
+
+    def _open_files(self) -> None:
         self.topics.read_file()  # recovery needs the type of the queues of each topic
         self.store.open()
         messages_end = self.store.max_physical_offset
@@ -297,10 +310,6 @@ class Services:
         except BaseException:
             self.store.close()
             raise
-        self.settings.on_change = self._settings_changed
-        self.store.on_arrival = self._arrived_at_slave if self.role.is_slave else self._arrived
-        self.role.add_master_listener(self._master_is)
-        self.replication.open()
 
     async def take_back(self) -> None:
         """Continue, as a starting master, where the slave that acted for it has got to."""

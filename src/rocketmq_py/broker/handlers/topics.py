@@ -8,6 +8,7 @@ from rocketmq_py.broker.handlers.body_limits import checked
 from rocketmq_py.broker.metadata.java_files import bean
 from rocketmq_py.broker.metadata.name_validator import folder_fault, topic_fault
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
+from rocketmq_py.broker.metadata.table_file import check_written
 from rocketmq_py.broker.metadata.table_pages import page
 from rocketmq_py.broker.metadata.topic_attributes import alter, parse_changes, refuse_mixed
 from rocketmq_py.broker.metadata.topics import TopicConfigs
@@ -163,6 +164,7 @@ class TopicHandlers:
         if changed:
             self._topics.put(changed)
             await self._registration.flush()
+            check_written(self._topics.write_fault, "topics")
 
     def _range(self, topic: str, queue_id: int) -> dict[str, int]:
         first, end = self._store.queue_range(topic, queue_id)
