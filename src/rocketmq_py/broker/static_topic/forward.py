@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import NamedTuple
@@ -12,15 +11,13 @@ from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.core.peer import Reply as RemoteReply
 from rocketmq_py.core.route import MASTER_ID, TopicRoute
 from rocketmq_py.errors import NetworkError, NoRouteError
-from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.server import Hold, Reply, Responder
 from rocketmq_py.server.requests.failures import failure, overloaded
 from rocketmq_py.tasks import Background
 from rocketmq_py.wire.command import Command
-
-_log = logging.getLogger(__name__)
 
 FORWARDED = "forwarded"
 """The key of a hold whose payload makes the answer with requests to other brokers."""
@@ -84,6 +81,8 @@ class Forwarder:
     async def _answer(self, answer: Answer, responder: Responder) -> None:
         try:
             reply = await answer()
+        except (NetworkError, NoRouteError) as e:
+            reply = Reply(ResponseCode.SYSTEM_ERROR, str(e))
         except Exception as e:  # noqa: BLE001 - every request gets an answer
             reply = failure(e, "a forwarded request", responder.peer.address)
         finally:
