@@ -254,3 +254,19 @@ def test_one_wrong_byte_never_crosses_a_records_border(at: int, value: int) -> N
     except (CorruptRecord, Irregular, IndexError):
         return
     assert (layout.properties_start + layout.properties_length == [len(good), 2 * len(good)]).all()
+
+
+@pytest.mark.parametrize("more", [b"", b"empty\x01\x02"], ids=["regular", "irregular"])
+def test_only_messages_with_a_wanted_tag_come_out(more: bytes) -> None:
+    """Brokers compare hashes, which different tags may share."""
+    properties = [b"TAGS\x01%b\x02" % tag + more for tag in (b"A", b"B", b"C")] + [b"K\x01v\x02" + more]
+    chunk = FetchedChunk(b"".join(record(i, properties=one) for i, one in enumerate(properties)), 0, 4)
+
+    def offsets(*tags: str) -> list[int]:
+        schema = pa.schema([("queueOffset", pa.int64()), ("tags", pa.string())])
+        decoder = Decoder(schema, "broker-a", tags, choice=DecoderChoice.NUMPY)
+        return [offset for batch in decoder.decode([chunk]) for offset in batch["queueOffset"].to_pylist()]
+
+    assert offsets("A", "C") == [0, 2]
+    assert offsets("nobody") == []
+    assert offsets() == [0, 1, 2, 3]
