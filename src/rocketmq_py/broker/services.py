@@ -78,6 +78,7 @@ from rocketmq_py.protocol.pop_checkpoint import revive_topic
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.server import Hold, Peer, Responder, Router
 from rocketmq_py.server.sliced_work import SlicedWork
+from rocketmq_py.server.tls import TlsSettings
 from rocketmq_py.store import Arrival, FileSystem, MessageStore, OsFileSystem, StoreConfig
 from rocketmq_py.store.config.config_files import ConfigFile
 from rocketmq_py.store.config.config_journal import JournaledFile
@@ -96,6 +97,8 @@ class Services:
     :param call_soon: runs a callback in the next turn of the event loop.
     :param new_rpc_client: creates a client for requests to other servers.
     :param fs: the file system.
+    :param tls: TLS settings, for replication.
+    :param store_ip: the address that stored messages hold; ``brokerIP1`` by default, which may be a name.
     """
 
     def __init__(
@@ -107,6 +110,9 @@ class Services:
         call_soon: CallSoon,
         new_rpc_client: Callable[[], RpcClient] = RpcClient,
         fs: FileSystem | None = None,
+        tls: TlsSettings | None = None,
+        *,
+        store_ip: str | None = None,
     ) -> None:
         self._config = config
         self._fs = fs or OsFileSystem()
@@ -116,7 +122,7 @@ class Services:
         self._call_soon = call_soon
         self.slices = SlicedWork(call_soon)
         self.address = f"[{config.broker_ip1}]:{port}" if ":" in config.broker_ip1 else f"{config.broker_ip1}:{port}"
-        self._store_host = pack_host(config.broker_ip1, port)
+        self._store_host = pack_host(store_ip or config.broker_ip1, port)
         self.store = MessageStore(
             config.store_root, store_config, store_host=self._store_host, fs=self._fs, clock=clock,
             is_batched=self._has_batch_queues, is_slave=config.is_slave,
@@ -124,7 +130,7 @@ class Services:
         self.saver = ConfigFileSaver()
         self.settings = LiveSettings(config, store_config, port, clock)
         self.role = Role(config, port)
-        self.replication = Replication(config, self.store, self.role, self.address, clock)
+        self.replication = Replication(config, self.store, self.role, self.address, clock, tls)
         self.record_permissions = RecordPermissions(self.store, config.broker_cluster_name)
         self._make_tables()
         self._make_timers()

@@ -33,10 +33,26 @@ log = logging.getLogger(__name__)
 _SWITCHES = ("authenticationEnabled", "authorizationEnabled")
 _LISTS = ("authenticationWhitelist", "authorizationWhitelist")
 _SECRETS = ("initAuthenticationUser", "innerClientAuthenticationCredentials")
-_PLAIN, _PLAIN_FILE = "aclEnable", "rocketmq.acl.plain.file"
-_OF_JAVA = ("authenticationProvider", "authenticationMetadataProvider", "authenticationStrategy", "authConfigPath",
-            "authorizationProvider", "authorizationMetadataProvider", "authorizationStrategy")  # fmt: skip
-"""Names of Java classes and places, without effect here."""
+PLAIN, _PLAIN_FILE = "aclEnable", "rocketmq.acl.plain.file"
+PROVIDERS = {
+    "authenticationProvider": "org.apache.rocketmq.auth.authentication.provider.DefaultAuthenticationProvider",
+    "authorizationProvider": "org.apache.rocketmq.auth.authorization.provider.DefaultAuthorizationProvider",
+}
+"""Classes of Java that decide who is let in, and the only one of each that this server has an equal of."""
+WITHOUT_EFFECT = frozenset(
+    java_config.parse_defaults("""
+    aclCacheExpiredSecond aclCacheMaxNum aclCacheRefreshSecond authConfigPath authenticationMetadataProvider
+    authenticationStrategy authorizationMetadataProvider authorizationStrategy clusterName configName
+    statefulAuthenticationCacheExpiredSecond statefulAuthenticationCacheMaxNum
+    statefulAuthorizationCacheExpiredSecond statefulAuthorizationCacheMaxNum userCacheExpiredSecond userCacheMaxNum
+    userCacheRefreshSecond
+""")
+)
+"""Caches, classes and places of Java's, which have no effect here."""
+MIGRATE = "migrateAuthFromV1Enabled"
+
+KEYS = frozenset({*_SWITCHES, *_LISTS, *_SECRETS, *PROVIDERS, *WITHOUT_EFFECT, MIGRATE, PLAIN, _PLAIN_FILE})
+"""All keys of access control."""
 
 
 RecordPermissions = Callable[[Command], list[RequiredPermission]]
@@ -73,11 +89,13 @@ class AccessSettings(msgspec.Struct, frozen=True, kw_only=True):
 
         :raises ConfigError: a value of the wrong kind, or a combination that cannot work.
         """
-        faults = [java_config.value_fault(key, settings[key], bool) for key in (*_SWITCHES, _PLAIN) if key in settings]
+        switches = (*_SWITCHES, PLAIN, MIGRATE)
+        faults = [java_config.value_fault(key, settings[key], bool) for key in switches if key in settings]
+        faults += _unsupported(settings)
         if any(faults):
             raise ConfigError("; ".join(filter(None, faults)))
         on = {key: settings.get(key, "false").lower() == "true" for key in _SWITCHES}
-        plain = _plain(settings) if settings.get(_PLAIN, "").lower() == "true" else None
+        plain = _plain(settings) if settings.get(PLAIN, "").lower() == "true" else None
         user, inner = (_secret(key, settings.get(key, "")) for key in _SECRETS)
         return cls(
             authentication_enabled=on[_SWITCHES[0]] or plain is not None,
@@ -90,9 +108,23 @@ class AccessSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 def split(settings: Mapping[str, str]) -> tuple[dict[str, str], AccessSettings]:
     """The settings that are not about access, and those that are. Errors as :meth:`AccessSettings.of`."""
-    ours = {*_SWITCHES, *_LISTS, *_SECRETS, *_OF_JAVA, _PLAIN, _PLAIN_FILE}
-    others = {key: text for key, text in settings.items() if key not in ours}
+    others = {key: text for key, text in settings.items() if key not in KEYS}
     return others, AccessSettings.of(settings)
+
+
+def _unsupported(settings: Mapping[str, str]) -> list[str]:
+    """One sentence for each setting that asks for a protection this server does not have."""
+    faults = [
+        f"{key} is {settings[key]!r}: this server has {accepted.rpartition('.')[2]} only"
+        for key, accepted in PROVIDERS.items()
+        if settings.get(key, "").strip() not in ("", accepted)
+    ]
+    if settings.get(MIGRATE, "").strip().lower() == "true":
+        faults.append(
+            f"{MIGRATE} is 'true': this server does not convert the permission file of version 4; set {PLAIN}=true "
+            f"and {_PLAIN_FILE} to serve with that file"
+        )
+    return faults
 
 
 _MEMBERS = {_SECRETS[0]: ("username", "password"), _SECRETS[1]: ("accessKey", "secretKey")}
@@ -115,7 +147,7 @@ def _plain(settings: Mapping[str, str]) -> PlainAcl:
     home = os.environ.get("ROCKETMQ_HOME", "")
     named = settings.get(_PLAIN_FILE) or (f"{home}/conf/plain_acl.yml" if home else "")
     if not named:
-        raise ConfigError(f"{_PLAIN} is set, but nothing says where the permissions are: set {_PLAIN_FILE}")
+        raise ConfigError(f"{PLAIN} is set, but nothing says where the permissions are: set {_PLAIN_FILE}")
     path = Path(named).expanduser()
     try:
         return read_plain_acl(java_config.split_lines(path.read_text()))

@@ -78,7 +78,7 @@ class MessageStore(StoreReads):
         is_slave: bool = False,
     ) -> None:
         self.config = config or StoreConfig()
-        self.layout = StoreLayout(Path(root))
+        self.layout = StoreLayout(Path(root), self.config.commit_log_directory)
         self.on_arrival: Callable[[list[Arrival]], None] | None = None
         """Called at each settle with what has become readable."""
         self.on_written: Callable[[], None] | None = None
@@ -109,6 +109,7 @@ class MessageStore(StoreReads):
         unclean = self._fs.read(self.layout.abort)
         clean = unclean is None
         try:
+            self._check_log_place()
             # From here on files change: who opens the store after a crash in the middle must not trust them.
             self._fs.write(self.layout.abort, str(os.getpid()).encode() + (_OF_SLAVE if self._is_slave else b""))
             self._load(clean=clean, torn_anywhere=self._is_slave or _OF_SLAVE in (unclean or b""))
@@ -117,6 +118,18 @@ class MessageStore(StoreReads):
                 self._fs.remove(self.layout.abort)
             self._lock.release()
             raise
+
+    def _check_log_place(self) -> None:
+        """Refuse an empty directory for the log of a store whose log is in the usual place.
+
+        :raises StoreCorrupt: opening it would leave all messages behind.
+        """
+        usual, here = self.layout.root / "commitlog", self.layout.commit_log
+        if here != usual and self._fs.names(usual) and not self._fs.names(here):
+            raise StoreCorrupt(
+                f"storePathCommitLog names {here}, which is empty, but {usual} holds a commit log: move it there, or "
+                "leave storePathCommitLog out"
+            )
 
     def _load(self, *, clean: bool, torn_anywhere: bool) -> None:
         fs, config, layout = self._fs, self.config, self.layout

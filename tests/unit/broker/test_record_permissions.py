@@ -55,7 +55,7 @@ def guarded(tmp_path: Path) -> Iterator[InProcess]:
         services = running.services
         guard = partial(access().admit, record_permissions=services.record_permissions.required)
         running.dispatcher = Dispatcher(
-            services.router(), after_read=services.store.settle, on_hold=services.keep_hold, guard=guard
+            services.router(), after_read=services.store.commit_pending, on_hold=services.keep_hold, guard=guard
         )
         yield running
 
@@ -194,7 +194,7 @@ def give_up(running: InProcess, raw: bytes) -> str:
     stored = read_stored(raw)
     record = copy_of(stored, decode_properties(stored.properties), "TRANS_CHECK_MAX_TIME_TOPIC", 0)
     appended = running.services.store.append(record)
-    running.services.store.settle()
+    running.services.store.commit_pending()
     return offset_msg_id(stored.head.store_host, appended.physical_offset)
 
 

@@ -13,6 +13,7 @@ from rocketmq_py.errors import ReplicaRefused, StoreNotWritable
 from rocketmq_py.store import SYNC_FLUSH, MessageStore, NewBatch
 from rocketmq_py.store.write.records import Arrival
 from rocketmq_py.wire.batch import encode_batch
+from rocketmq_py.wire.record import QUEUE_OFFSET_AT, decode_records
 from tests.examples import examples
 from tests.unit.store.helpers import SMALL, Stores, fill, numbers, read_queue, record
 from tests.unit.store.memoryfs import MemoryFileSystem
@@ -233,3 +234,38 @@ def test_a_log_that_is_damaged_is_shown_up_to_there(masters, slaves, caplog) -> 
     replicate(master, slave)
     assert slave.replica.end == master.max_physical_offset
     assert [r.message for r in caplog.records if "no record at" in r.message] == [caplog.records[-1].message]
+
+
+@pytest.mark.parametrize("queue_offset", [2 + 1_000_001, 1 << 40, (1 << 63) - 1, -1])
+def test_a_record_with_an_impossible_queue_offset_stays_out_of_its_queue(masters, slaves, caplog, queue_offset) -> None:
+    """Blank entries up to it would take memory and disk without limit."""
+    master, slave = masters.open(), slaves.open(is_slave=True)
+    places = [master.append(record(i)).physical_offset for i in range(4)]
+    master.commit_pending()
+    log = bytearray(master.log_view(0, master.max_physical_offset))
+    at = places[2] + QUEUE_OFFSET_AT
+    log[at : at + 8] = queue_offset.to_bytes(8, "big", signed=True)
+    slave.replica.append(0, bytes(log))
+    slave.replica.dispatch()
+    assert slave.queue_range("T", 0) == (0, 4), "the next record has the offset that follows"
+    assert _by_offset(slave) == [b"0", b"1", None, b"3"]
+    assert caplog.text.count("left out of the queue") == (queue_offset > 0)
+    slaves.close()
+    assert _by_offset(slaves.open(is_slave=True)) == [b"0", b"1", None, b"3"]
+
+
+def _by_offset(store: MessageStore) -> list[bytes | None]:
+    records = [store.record_at_queue("T", 0, offset) for offset in range(store.queue_range("T", 0)[1])]
+    return [raw and decode_records(raw)[0].body.split(b"|")[0] for raw in records]
+
+
+@pytest.mark.parametrize("queue_offset", [1 << 60, -5])
+def test_the_first_record_of_a_queue_may_not_have_any_queue_offset(masters, slaves, queue_offset) -> None:
+    master, slave = masters.open(), slaves.open(is_slave=True)
+    master.append(record(0))
+    master.commit_pending()
+    log = bytearray(master.log_view(0, master.max_physical_offset))
+    log[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8] = queue_offset.to_bytes(8, "big", signed=True)
+    slave.replica.append(0, bytes(log))
+    slave.replica.dispatch()
+    assert slave.queue_range("T", 0) == (0, 0)

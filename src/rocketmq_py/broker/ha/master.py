@@ -13,10 +13,14 @@ from collections.abc import Callable
 from typing import cast
 
 from rocketmq_py.broker.config.broker_config import SYNC_MASTER, BrokerConfig
+from rocketmq_py.core.broker.ha_access import is_allowed_slave, parse_allowed_slaves
 from rocketmq_py.core.broker.replication import TransferRate, acknowledged_offset, first_offset
+from rocketmq_py.core.log_limiter import LogLimiter
 from rocketmq_py.errors import ConfigError, CorruptFrame
 from rocketmq_py.protocol.ha import ReportReader, pack_header
 from rocketmq_py.server.peer import format_address
+from rocketmq_py.server.tls import Certificates, TlsMode, TlsSettings
+from rocketmq_py.server.tls_acceptor import TlsAcceptor
 from rocketmq_py.store import MessageStore
 
 _log = logging.getLogger(__name__)
@@ -24,6 +28,8 @@ _log = logging.getLogger(__name__)
 _BURST = 1024 * 1024
 """The most bytes sent to one slave before other slaves and requests get their turn."""
 _HIGH_WATER = 1024 * 1024
+_MOST_LINKS = 128
+"""The most slaves connected at once, whatever they are."""
 _LOOK_SECONDS = 0.1
 """How often to check whether flow control lets more bytes go out, in seconds."""
 _GATHER_SECONDS = 0.002
@@ -50,6 +56,7 @@ class SlaveLink(asyncio.Protocol):
         self.next = -1
         """The offset of the next byte to send; -1 before the first report."""
         self._is_paused = False
+        self._is_refused = False
 
     # -- asyncio.Protocol
 
@@ -59,9 +66,17 @@ class SlaveLink(asyncio.Protocol):
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.host = transport.get_extra_info("peername")[0]
         self.address = format_address(*transport.get_extra_info("peername")[:2])
+        refusal = self._master.refusal(self.host)
+        if refusal is not None:
+            self._is_refused = True
+            self._master.refused(self.address, refusal)
+            self._transport.abort()
+            return
         self._master.joined(self)
 
     def data_received(self, data: bytes) -> None:
+        if self._transport.is_closing():
+            return
         self._read_ms = self._master.clock()
         try:
             reported = self._reports.feed(data)
@@ -71,6 +86,9 @@ class SlaveLink(asyncio.Protocol):
         if reported is None:
             return
         if self.next < 0 and not self._begin(reported):
+            return
+        if reported > self.next:
+            self.give_up(f"it reports a log up to {reported}, and was sent no more than {self.next}")
             return
         self.acknowledged = reported
         self._master.progressed()
@@ -83,7 +101,8 @@ class SlaveLink(asyncio.Protocol):
         self.pump()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._master.left(self, exc)
+        if not self._is_refused:
+            self._master.left(self, exc)
 
     # -- sending
 
@@ -155,16 +174,21 @@ class HaMaster:
     """Listens for slaves and sends the log to those that are connected.
 
     :param clock: the time in milliseconds.
+    :param tls: the broker's TLS settings. With a certificate, slaves may connect with TLS; in enforcing mode they must.
     """
 
-    def __init__(self, config: BrokerConfig, store: MessageStore, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, config: BrokerConfig, store: MessageStore, clock: Callable[[], int], tls: TlsSettings | None = None
+    ) -> None:
         self.config = config
         self.store = store
         self.clock = clock
+        self._tls = tls
+        self._refusals = LogLimiter(limit=1)
         self._progress_listeners: list[Callable[[], None]] = []
         self.links: list[SlaveLink] = []
         self._problems: set[str] = set()
-        self._server: asyncio.Server | None = None
+        self._server: asyncio.Server | TlsAcceptor | None = None
         self._gathering: asyncio.TimerHandle | None = None
         self._moved = asyncio.Event()
 
@@ -174,12 +198,22 @@ class HaMaster:
         :param port: 0 picks a free port.
         :raises ConfigError: the port cannot be listened on.
         """
-        loop = asyncio.get_running_loop()
         try:
-            self._server = await loop.create_server(lambda: SlaveLink(self), host, port)
+            if self._tls is not None and self._tls.serves_tls:
+                return self._listen_tls(self._tls, host, port)
+            self._server = await asyncio.get_running_loop().create_server(lambda: SlaveLink(self), host, port)
         except OSError as e:
             raise ConfigError(f"cannot listen for slaves at {host}:{port} (haListenPort): {e.strerror or e}") from e
         return int(self._server.sockets[0].getsockname()[1])
+
+    def _listen_tls(self, tls: TlsSettings, host: str, port: int) -> int:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        sock = socket.create_server((host, port), family=family)
+        self._server = TlsAcceptor(
+            sock, Certificates(tls), lambda: SlaveLink(self), enforcing=tls.server_mode is TlsMode.ENFORCING,
+            silence=self.config.ha_housekeeping_interval / 1000,
+        )  # fmt: skip
+        return int(sock.getsockname()[1])
 
     def close(self) -> None:
         """Stop listening and close all connections."""
@@ -254,6 +288,21 @@ class HaMaster:
         self._moved.set()
         for listener in self._progress_listeners:
             listener()
+
+    def refusal(self, host: str) -> str | None:
+        """Why a slave at an address may not connect; None if it may."""
+        if not is_allowed_slave(host, parse_allowed_slaves(self.config.ha_allowed_slaves)):
+            return "its address is not in haAllowedSlaves"
+        if len(self.links) >= _MOST_LINKS:
+            return f"{_MOST_LINKS} slaves are connected already"
+        return None
+
+    def refused(self, address: str, why: str) -> None:
+        """Log a refused connection, at most once a minute for each reason."""
+        decision = self._refusals.judge(why, self.clock() / 1000)
+        if decision.emit:
+            _log.warning("refused a connection to the HA port from %s: %s (%d more since the last such line)",
+                         address, why, decision.suppressed)  # fmt: skip
 
     def joined(self, link: SlaveLink) -> None:
         _log.info("a slave has connected from %s", link.address)
