@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         OffsetIllegal as OffsetIllegal,
         RequestTimeout as RequestTimeout,
         RocketMQError as RocketMQError,
+        TooManySends as TooManySends,
     )
     from rocketmq_py.model import (
         ConsumeFromWhere as ConsumeFromWhere,
@@ -96,6 +97,7 @@ __all__ = [
     "SendStatus",
     "SimpleConsumer",
     "TlsOptions",
+    "TooManySends",
     "TransactionListener",
     "TransactionProducer",
     "TransactionSendResult",
@@ -120,6 +122,7 @@ _HOMES = {
     "errors": (
         "BrokerError", "ClosedError", "ConfigError", "ForkedError", "InvalidReceipt", "MessageIllegal", "NetworkError",
         "NoRouteError", "NotAssigned", "OffsetIllegal", "RequestTimeout", "RocketMQError",
+        "TooManySends",
     ),
     "model": (
         "ConsumeFromWhere", "ConsumeResult", "Message", "MessageExt", "MessageModel", "MessageQueue", "OrderlyResult",

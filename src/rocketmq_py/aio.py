@@ -29,6 +29,7 @@ from rocketmq_py.errors import (
     OffsetIllegal,
     RequestTimeout,
     RocketMQError,
+    TooManySends,
 )
 from rocketmq_py.model import (
     ConsumeFromWhere,
@@ -88,6 +89,7 @@ __all__ = [
     "SendStatus",
     "SimpleConsumer",
     "TlsOptions",
+    "TooManySends",
     "TransactionListener",
     "TransactionProducer",
     "TransactionSendResult",

@@ -13,7 +13,7 @@ from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.protocol.headers.send import SendMessageV2
 from rocketmq_py.protocol.headers.transaction import EndTransactions
 from rocketmq_py.spark.options.security import Security
-from rocketmq_py.spark.remoting.connection import BlockingConnection
+from rocketmq_py.spark.remoting.connection import connect
 from tests.interop.javapeer import JavaPeer, PeerError
 from tests.interop.ours import OurServer, OurServers
 from tests.interop.side import eventually
@@ -171,7 +171,7 @@ def test_exactly_once_rows_of_who_may_publish(
         ((address,),) = (brokers.values() for brokers in admin.route(topic).brokers.values())
         sink = Sink(namesrv, topic, tmp_path, credentials=user)
         for code, header in unknown_to_java(topic).items():
-            connection = BlockingConnection(address, 10, Security(credentials=user))
+            connection = connect(address, 10, Security(credentials=user))
             connection.send([(code, header.to_ext(), b"")])
             assert (connection.receive().code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED) == (side == "java")
             connection.close()

@@ -29,7 +29,7 @@ from tests.interop.javapeer import JavaPeer, free_port_block, options
 from tests.interop.ours import OurServers
 from tests.interop.side import eventually
 from tests.server.rawpeer import RawPeer
-from tests.unit.broker.pop.poppers import Popped, popped
+from tests.unit.broker.pop.pop_client import Popped, popped
 from tests.unit.broker.requests import pop, pull, send
 
 pytestmark = pytest.mark.long

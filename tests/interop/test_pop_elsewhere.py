@@ -22,7 +22,7 @@ from tests.interop.javapeer import JavaPeer, options
 from tests.interop.ours import OurServer, OurServers
 from tests.interop.side import eventually
 from tests.interop.test_acting_sides import ACTING, NAMESRV, ask, end_of, equals
-from tests.unit.broker.pop.poppers import Popped, popped
+from tests.unit.broker.pop.pop_client import Popped, popped
 from tests.unit.broker.requests import pop, pull, send
 
 pytestmark = pytest.mark.long

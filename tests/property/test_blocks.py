@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import decode_properties
-from rocketmq_py.spark.decode.bad_records import Bad, Mode
+from rocketmq_py.spark.decode.bad_records import BadRecordPolicy, Mode
 from rocketmq_py.spark.sink.blocks import Block, BlockWriter, Ints
 from rocketmq_py.spark.sink.rows import RowMessage, RowStamp, RowWriter
 from rocketmq_py.wire.batch import decode_batch
@@ -86,7 +86,7 @@ def test_columns_say_what_rows_say(frame: tuple[list[str], list[list[Any]]], cut
     names, rows = frame
     topic = None if "topic" in names else "T"
     stamp = RowStamp("query", "7", 3, {"SPARK_ATTEMPT": "x"})
-    by_row, by_column = Bad(Mode.DLQ, "%DLQ%g"), Bad(Mode.DLQ, "%DLQ%g")
+    by_row, by_column = BadRecordPolicy(Mode.DLQ, "%DLQ%g"), BadRecordPolicy(Mode.DLQ, "%DLQ%g")
     expected = placed(RowWriter(names, topic, stamp, lambda: "A" * 32).messages(rows, by_row))
     columns = [pa.array([row[i] for row in rows], KINDS[name][0]) for i, name in enumerate(names)]
     batch = pa.RecordBatch.from_arrays(columns, names)
@@ -105,7 +105,7 @@ def test_unique_keys_and_row_keys_are_numbered_through() -> None:
         decode_properties(own)
         for size in (2, 3)
         for block in writer.messages(
-            pa.record_batch([pa.array([b"x"] * size)], ["body"]), Bad(Mode.FAILFAST, ""), bound
+            pa.record_batch([pa.array([b"x"] * size)], ["body"]), BadRecordPolicy(Mode.FAILFAST, ""), bound
         )
         if isinstance(block, Block)
         for _, _, own in decode_batch(bytes(block.data[block.ends[0] : block.ends[-1]]))

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tests.examples import examples
 from tests.unit.broker.harness import SMALL, InProcess
-from tests.unit.broker.pop.poppers import Popped, ack, change_invisible, extended, make_topic, put, take
+from tests.unit.broker.pop.pop_client import Popped, ack, change_invisible, extended, make_topic, put, take
 
 LONG_MS = 10 * 60_000
 """Longer than anything stays invisible here."""
@@ -53,7 +53,7 @@ class Pops(RuleBasedStateMachine):
 
     @rule(n=st.integers(1, 4), invisible=st.sampled_from([1_000, 10_000, 60_000]), chance=st.integers(0, 99))
     def pop(self, n: int, invisible: int, chance: int) -> None:
-        self.running.services.pop.popper.pick = lambda _: chance
+        self.running.services.pop.pop_service.random_below = lambda _: chance
         for one in take(self.client, max_msg_nums=n, invisible_time=invisible):
             assert one.body not in self.acked, "a message that was acked is delivered again"
             assert all(until <= self.running.now or one.body != other.body for until, other in self.out), "it is out"
@@ -114,7 +114,7 @@ class Pops(RuleBasedStateMachine):
     @invariant()
     def nothing_is_known_of_what_is_done(self) -> None:
         if hasattr(self, "running"):
-            assert len(self.running.services.pop.log.ledger) <= self.sent
+            assert len(self.running.services.pop.revive_log.inflight) <= self.sent
 
     def drain(self) -> None:
         """In the end everything that was not acked comes, and nothing else."""
@@ -128,7 +128,7 @@ class Pops(RuleBasedStateMachine):
                     assert ack(self.client, one).code == 0
                     self.acked.add(one.body)
         assert not missing, "messages were lost"
-        assert len(self.running.services.pop.log.ledger) == 0
+        assert len(self.running.services.pop.revive_log.inflight) == 0
 
 
 TestPops = Pops.TestCase

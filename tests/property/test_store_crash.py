@@ -43,7 +43,7 @@ def quiet():
 step = st.one_of(
     st.tuples(st.just("append"), st.integers(0, 2), st.integers(0, 900)),
     st.tuples(st.just("batch"), st.integers(0, 2), st.integers(1, 9)),
-    st.tuples(st.just("settle"), st.just(0), st.just(0)),
+    st.tuples(st.just("commit_pending"), st.just(0), st.just(0)),
     st.tuples(st.just("tick"), st.integers(1, 4000), st.just(0)),
     st.tuples(st.just("reopen"), st.just(0), st.just(0)),
 )
@@ -88,8 +88,8 @@ class World:
             self.appended[queue_id].append((self.next_number, at + done.size // count))
             self.next_number += 1
 
-    def settle(self, *_: int) -> None:
-        self.store.settle()
+    def commit_pending(self, *_: int) -> None:
+        self.store.commit_pending()
 
     def tick(self, passed: int, _: int) -> None:
         self.clock.now += passed
@@ -123,7 +123,7 @@ class World:
     def crash(self, chance: random.Random | None) -> int:
         """What a kill (or, with ``chance``, a loss of power) leaves; up to where the log was known to be on disk."""
         if chance is None:
-            self.store.settle()
+            self.store.commit_pending()
             flushed = self.store.max_physical_offset
             fs = self.fs.after_kill()
         elif self.lost_at is not None:

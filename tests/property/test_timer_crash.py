@@ -143,7 +143,7 @@ class World:
             self.timers.redirect(record, properties)
             done = self.store.append(record)
             self.sent[number] = Sent(due_ms, after_ms >= WINDOW_MS, done.physical_offset + done.size)
-        self.store.settle()
+        self.store.commit_pending()
 
     def rest(self, milliseconds: int, _: int) -> None:
         """Time passes; what is due several times a second is done."""
@@ -185,7 +185,7 @@ class World:
         self._restart(fs, at_ms)
 
     def kill(self, *_: int) -> None:
-        self.store.settle()
+        self.store.commit_pending()
         self.acknowledged |= self.sent.keys()
         self._restart(self.fs.after_kill(), None)
 

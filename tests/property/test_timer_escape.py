@@ -11,7 +11,7 @@ from typing import NamedTuple
 from hypothesis import given, settings, strategies as st
 
 from rocketmq_py.broker.timer.delay_levels import DelayService
-from rocketmq_py.broker.timer.slave_timers import HandedOn, SlaveTimers
+from rocketmq_py.broker.timer.slave_timers import EscapedMessage, SlaveTimers
 from rocketmq_py.broker.timer.timer_metrics import TimerMetrics
 from rocketmq_py.core.timer.delay_levels import DelayLevels
 from rocketmq_py.core.timer.timers import TimerEntry
@@ -97,7 +97,7 @@ class Pair(World):
         if follows & 1:
             while (view := self.store.log_view(replica.end, 1 << 20)) is not None:
                 replica.append(replica.end, bytes(view))
-                replica.show()
+                replica.dispatch()
         if follows & 2:
             check = self.timers.checkpoint()
             assert check is not None
@@ -110,12 +110,12 @@ class Pair(World):
     def die(self, _: int, __: int) -> None:
         if not self.is_up:
             return
-        self.store.settle()
+        self.store.commit_pending()
         self.acknowledged |= {number for number, sent in self.sent.items() if sent.end <= self.slave_store.replica.end}
         self.store._flusher.stop()
         self.fs = self.fs.after_kill()
         self.is_up = False
-        self.slave.begin()
+        self.slave.start_acting()
         self.changes.append(Change(self.clock.now, self.slave._from_ms))
 
     def back(self, asks: int, _: int) -> None:
@@ -126,8 +126,8 @@ class Pair(World):
         if asks:
             check = self.slave.checkpoint()
             assert check is not None
-            self.timers.take_over(check, self.slave.more_of_checkpoint())
-        self.slave.end()
+            self.timers.take_over(check, self.slave.checkpoint_extension())
+        self.slave.stop_acting()
         self.is_up = True
         self.backs.append(Change(self.clock.now, self.slave_is_past() if asks else 0))
 
@@ -139,18 +139,18 @@ class Pair(World):
         self.back(1, 0)
 
     def slave_is_past(self) -> int:
-        more = self.slave.more_of_checkpoint()
+        more = self.slave.checkpoint_extension()
         return 0 if more is None or more.delivered_before is None else more.delivered_before
 
     def restart_slave(self, _: int, __: int) -> None:
         acts, check = not self.is_up, self.slave.checkpoint()
         assert check is not None
-        self.slave.end()
+        self.slave.stop_acting()
         self.slave.close()
         self.slave_store.close()
         self._open_slave()
         if acts:
-            self.slave.begin()
+            self.slave.start_acting()
             self.changes.append(Change(self.clock.now, self.slave._from_ms))
 
     # -- others
@@ -165,20 +165,20 @@ class Pair(World):
                 return
 
     def hand_on_one(self, entry: TimerEntry, now: int) -> None:
-        message = self.slave.handed_on(entry, now)
+        message = self.slave.escaped_message(entry, now)
         if message is None:
-            self.slave.taken(entry, None, now)
+            self.slave.mark_taken(entry, None, now)
         elif self.answer == REFUSES:
-            self.slave.nobody_takes(entry, now + 1_000)
+            self.slave.mark_untaken(entry, now + 1_000)
         else:
             number = self.other_takes(message)
             if self.answer == SILENT:
                 self.doubtful.add(number)
-                self.slave.back([entry])
+                self.slave.put_back([entry])
             else:
-                self.slave.taken(entry, "T", now)
+                self.slave.mark_taken(entry, "T", now)
 
-    def other_takes(self, message: HandedOn) -> int:
+    def other_takes(self, message: EscapedMessage) -> int:
         properties = decode_properties(message.record.properties)
         number = int(message.record.body)
         if Property.TIMER_OUT_MS in properties:

@@ -159,7 +159,7 @@ class World:
         self.broker.turn(10**6)
         self.check()
         assert self.delivered().keys() == {key for key, outcome in self.decided.items() if outcome == COMMIT}
-        ledger = self.broker.services.transactions.ledger
+        ledger = self.broker.services.transactions.table
         assert ledger.next_open(10**6) >= count(self.broker, HALF)
 
 

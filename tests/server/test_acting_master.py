@@ -91,17 +91,17 @@ def test_the_master_goes_its_slave_acts_until_it_is_back(tmp_path: Path, notify:
             role = three.slave.services.role
             three.master.services.topics.put([TopicConfig(topic_name="t", read_queue_nums=2, write_queue_nums=2)])
             await until(lambda: role.master.address and three.slave.services.topics.get("t"))
-            assert not role.acts
+            assert not role.is_acting
             assert not await three.is_active(three.slave)
             await three.master.stop()
-            await until(lambda: role.acts)
+            await until(lambda: role.is_acting)
             assert role.master.address is None
             assert await three.is_active(three.slave)
             route = await three.route("t")
             assert route.broker_datas[0].broker_addrs == {0: three.slave.address}, "clients take it for the master"
             assert [queue.perm for queue in route.queue_datas] == [4]
             await three.restart_master()
-            await until(lambda: not role.acts and role.master.address == three.master.address)
+            await until(lambda: not role.is_acting and role.master.address == three.master.address)
             route = await three.route("t")
             assert route.broker_datas[0].broker_addrs == {0: three.master.address, 1: three.slave.address}
             assert [queue.perm for queue in route.queue_datas] == [6]
@@ -129,7 +129,7 @@ def test_without_the_setting_a_slave_stays_what_it_is(tmp_path: Path) -> None:
             await until(lambda: role.master.address)
             await three.master.stop()
             await until(lambda: role.master.address is None)
-            assert not role.acts
+            assert not role.is_acting
 
     asyncio.run(scenario())
 
@@ -155,13 +155,13 @@ def test_who_pops_goes_on_at_the_slave_and_back(tmp_path: Path) -> None:
                 await consumer.ack(await receive(consumer, 1))
                 await until(lambda: slave.store.max_physical_offset == master.services.store.max_physical_offset)
                 await master.stop()
-                await until(lambda: slave.role.acts)
+                await until(lambda: slave.role.is_acting)
                 acked, kept = await receive(consumer, 1), await receive(consumer, 1)
                 assert [one.body for one in acked + kept] == [b"1", b"2"]
                 await consumer.ack(acked)
                 await consumer.extend(kept[0], 600)
                 await three.restart_master()
-                await until(lambda: not slave.role.acts)
+                await until(lambda: not slave.role.is_acting)
                 assert [one.body for one in await receive(consumer, 2)] == [b"2", b"3"]
 
     asyncio.run(scenario())

@@ -191,7 +191,7 @@ def test_a_topic_that_is_deleted_is_said_and_consumed_again_when_it_is_back(
             await seen.count(1)
             async with Admin(cluster.namesrv) as admin:
                 await admin.delete_topic(topic)
-            await eventually(lambda: said(caplog, f"{topic}@broker-a:0 is let go"))
+            await eventually(lambda: said(caplog, f"{topic}@broker-a:0 is released"))
             await send(cluster, other, ["meanwhile"])
             await seen.count(2)
             async with Admin(cluster.namesrv) as admin:

@@ -128,14 +128,14 @@ def test_what_is_due_is_handed_to_another_master_and_not_delivered_again(tmp_pat
             tables = slave.services
             await until(lambda: tables.delay.offsets[DELAY_LEVEL] == 1)
             await until(lambda: tables.offsets.query("CID_RMQ_SYS_TRANS", names.HALF_TOPIC, 0) == 1)
-            await until(lambda: not tables.pop.log.ledger)
+            await until(lambda: not tables.pop.revive_log.inflight)
             assert slave.services.offsets.query("g", "popped", 0) == 2
             await master.start()
             assert master.services.delay.offsets[DELAY_LEVEL] == 1, "it goes on behind what was delivered for it"
-            assert master.services.transactions.ledger.base == 1
-            assert not master.services.pop.log.ledger
+            assert master.services.transactions.table.base == 1
+            assert not master.services.pop.revive_log.inflight
             assert master.services.offsets.query("g", "popped", 0) == 2
-            await until(lambda: not slave.services.role.acts)
+            await until(lambda: not slave.services.role.is_acting)
             assert bodies(master, "t") == []
 
     asyncio.run(scenario())

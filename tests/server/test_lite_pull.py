@@ -449,7 +449,7 @@ def test_a_topic_that_is_deleted_and_made_again_is_another_one(cluster, topic, g
                 async def log():
                     return caplog.text
 
-                await eventually(log, lambda text: "has gone" in text)
+                await eventually(log, lambda text: "was deleted" in text)
                 assert await member.poll(0) == [], "what was held is void"
                 await admin.create_topic(topic, 1)
             await send(cluster.namesrv, topic, 3, queue)

@@ -89,7 +89,7 @@ def test_messages_come_from_the_broker_the_note_names(tmp_path: Path) -> None:
             for name, offset in (("broker-z", 1), ("broker-a", 0)):
                 await made.note(here, name, offset)
             await until(lambda: sorted(bodies(here, BACK)) == [b"ours 0", b"theirs 1"])
-            await until(lambda: not here.services.pop.log.ledger)
+            await until(lambda: not here.services.pop.revive_log.inflight)
 
     asyncio.run(scenario())
 
@@ -99,7 +99,7 @@ def test_a_broker_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
         async with cluster(tmp_path) as made:
             here = await made.master("broker-a", b"ours")
             key = await made.note(here, "broker-z", 0)
-            ledger = here.services.pop.log.ledger
+            ledger = here.services.pop.revive_log.inflight
 
             def tries() -> int:
                 one = ledger.find(key)

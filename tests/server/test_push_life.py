@@ -97,7 +97,7 @@ def test_a_queue_whose_pull_loop_was_lost_is_rebuilt(cluster, topic, group, hurr
         seen = Seen()
         async with consumer(cluster, group, topic, seen) as member:
             lost = next(process for queue, process in member._group.queues.items() if queue.topic == topic)
-            member._runtime.fetcher._pull._loops[lost].cancel()
+            member._runtime.fetcher._pull._tasks[lost].cancel()
             await send(cluster, topic, 1, lost.queue.queue_id)
             await seen.count(1)
             assert lost.dropped

@@ -101,9 +101,9 @@ def test_where_slaves_may_act_nothing_is_taken_that_too_few_would_have(play) -> 
         await caught_up(master, slave)
         assert not await refused()
         assert log_end(slave) == log_end(master)
-        role.alive = 1
+        role.alive_replicas = 1
         assert await refused(), "name servers have lost sight of the slave"
-        role.alive = 2
+        role.alive_replicas = 2
         config.ha_max_gap_not_in_sync = 0
         assert await refused(), "the slave is too far behind"
 
@@ -157,7 +157,7 @@ def test_the_master_says_once_that_a_slave_s_part_has_expired(play, caplog) -> N
         log = master.services.store._commit_log
         log.remove(log.starts[0])
         slave = await made.slave_of(master, ha_send_heartbeat_interval=50)
-        told = "the rest has expired"
+        told = "older files have expired"
         await eventually(lambda: [r for r in caplog.records if told in r.message])
         before = slave.services.replication.slave.written_ms
         await eventually(lambda: slave.services.replication.slave.written_ms > before)

@@ -12,7 +12,7 @@ import pytest
 
 from rocketmq_py.aio import ConsumeFromWhere, Message, Producer, PushConsumer
 from rocketmq_py.broker import Broker
-from rocketmq_py.client import push_puller
+from rocketmq_py.client.consumer.push import pull_loop
 from rocketmq_py.namesrv import NameServer
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
 from rocketmq_py.protocol.bodies.pop import MessageRequestMode
@@ -92,7 +92,7 @@ def test_a_slave_that_has_not_heard_of_a_topic_yet_takes_nobody_s_place_away(
 ) -> None:
     """Only the master knows that a topic is gone: who forgot an offset would read messages anew, or miss some."""
 
-    monkeypatch.setattr(push_puller, "SUSPEND_SECONDS", 1.0)  # a pull that waits is not told that its topic is there
+    monkeypatch.setattr(pull_loop, "SUSPEND_SECONDS", 1.0)  # a pull that waits is not told that its topic is there
 
     async def scenario() -> None:
         seen: list[bytes] = []
@@ -116,7 +116,7 @@ def test_a_slave_that_has_not_heard_of_a_topic_yet_takes_nobody_s_place_away(
                 topics.put([config])
                 await until(lambda: "pulling t@broker-a:0 works again" in caplog.text)
         assert sorted(seen) == [b"0", b"1", b"2", b"3"]
-        assert "is let go" not in caplog.text
+        assert "is released" not in caplog.text
 
     asyncio.run(scenario())
 

@@ -31,7 +31,7 @@ def delivered_before(timers: Timers) -> int:
 
 def handed_on_before(timers: Timers) -> int:
     """What a master of this project is told."""
-    more = timers.more_of_checkpoint()
+    more = timers.checkpoint_extension()
     assert more is not None
     assert more.delivered_before is not None
     return more.delivered_before
@@ -79,7 +79,7 @@ def test_they_come_in_time_from_another_master_and_not_again(tmp_path: Path) -> 
             await three.restart_master()
             await until(lambda: delivered_before(master.services.timers) > past)
             assert (bodies(master, "t"), bodies(master, "lonely")) == ([], [b"x"])
-            await until(lambda: not slave.services.role.acts)
+            await until(lambda: not slave.services.role.is_acting)
             await until(lambda: delivered_before(slave.services.timers) > past)
             await send(outward, master, "t", b"new", TIMER_DELAY_MS="500", UNIQ_KEY="new")
             await until(lambda: bodies(master, "t") == [b"new"])

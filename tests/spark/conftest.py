@@ -19,8 +19,8 @@ from rocketmq_py.protocol.headers.base import NoHeader
 from rocketmq_py.protocol.headers.topic import CreateTopic
 from rocketmq_py.spark.options.offsets import Offsets
 from rocketmq_py.spark.remoting.cluster import Cluster as View
-from rocketmq_py.spark.remoting.connection import BlockingConnection
-from rocketmq_py.spark.remoting.retry import Retry
+from rocketmq_py.spark.remoting.connection import connect
+from rocketmq_py.spark.remoting.retry import new_retry
 from rocketmq_py.spark.sink.rows import RowMessage
 from rocketmq_py.spark.sink.sender import BatchSender, SendSettings
 
@@ -49,18 +49,18 @@ class Topic:
 
     def resize(self, queues: int) -> None:
         """Create the topic, or give it more queues; returns when the name server knows."""
-        brokers = BlockingConnection(self.namesrv, 10)
+        brokers = connect(self.namesrv, 10)
         info = ClusterInfo.decode(brokers.call(RequestCode.GET_BROKER_CLUSTER_INFO, NoHeader()).body)
         brokers.close()
         for broker in info.broker_addr_table.values():
-            connection = BlockingConnection(broker.broker_addrs[0], 10)
+            connection = connect(broker.broker_addrs[0], 10)
             header = CreateTopic(
                 topic=self.name, default_topic="TBW102", read_queue_nums=queues, write_queue_nums=queues, perm=6,
                 topic_filter_type="SINGLE_TAG", order=False,
             )  # fmt: skip
             connection.call(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
             connection.close()
-        Retry(20, "waiting for the route").call(lambda: self._check_route(queues))
+        new_retry(20, "waiting for the route").call(lambda: self._check_route(queues))
 
     def _check_route(self, queues: int) -> None:
         view = View((self.namesrv,), 10, 0)

@@ -22,7 +22,7 @@ from rocketmq_py.spark.datasource import RocketMQDataSource
 from rocketmq_py.spark.decision_store.decisions import Decision
 from rocketmq_py.spark.options.options import Use, read_options, write_options
 from rocketmq_py.spark.sink.exactly_once import Committer, Prepared
-from rocketmq_py.spark.sink.half_sender import Halves
+from rocketmq_py.spark.sink.half_sender import HalfMessages
 from rocketmq_py.spark.sink.sink import ArrowStreamWriter
 from rocketmq_py.spark.source.stream import StreamReader
 
@@ -93,7 +93,7 @@ class CrashingCommitter(Committer):
         super().decide(decision)
         self.faults.reach("decided")
 
-    def end(self, prepared: list[Prepared], outcome: int) -> Halves:
+    def end(self, prepared: list[Prepared], outcome: int) -> HalfMessages:
         if outcome != TRANSACTION_COMMIT:
             return super().end(prepared, outcome)
         left = super().end(prepared[:1], outcome)
@@ -122,7 +122,7 @@ class CrashingWriter(ArrowStreamWriter):
 
     def committer(self) -> Committer:
         plain = super().committer()
-        committer = CrashingCommitter(plain._settings, plain._decisions, plain._patience)
+        committer = CrashingCommitter(plain._settings, plain._decisions, plain._timeout)
         committer.faults = self.faults
         return committer
 

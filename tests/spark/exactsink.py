@@ -13,16 +13,16 @@ import pyarrow as pa
 from rocketmq_py.client.admin.blocking import Admin
 from rocketmq_py.protocol.sys_flag import TRANSACTION_COMMIT
 from rocketmq_py.spark.decision_store.decisions import Decision, Decisions
-from rocketmq_py.spark.decode.bad_records import Bad, Mode
+from rocketmq_py.spark.decode.bad_records import BadRecordPolicy, Mode
 from rocketmq_py.spark.options.security import Security
 from rocketmq_py.spark.sink.blocks import Ints
 from rocketmq_py.spark.sink.exactly_once import Committer, Preparation, Prepared
-from rocketmq_py.spark.sink.half_sender import Halves
+from rocketmq_py.spark.sink.half_sender import HalfMessages
 from rocketmq_py.spark.sink.rows import RowStamp
 from rocketmq_py.spark.sink.targets import SendSettings
 from rocketmq_py.wire.signing import Credentials
 
-FAIL = Bad(Mode.FAILFAST, "")
+FAIL = BadRecordPolicy(Mode.FAILFAST, "")
 
 
 class Crash(BaseException):
@@ -62,8 +62,8 @@ class Sink:
         numbers = [next(self._keys) for _ in range(count)]
         return f"{self.query[:24].upper()}0000", np.array(numbers, np.int64)
 
-    def committer(self, patience: float = 60) -> Committer:
-        return Committer(self.settings, Decisions.at(self.location), patience)
+    def committer(self, timeout: float = 60) -> Committer:
+        return Committer(self.settings, Decisions.at(self.location), timeout)
 
     def seen(self) -> list[int]:
         """What consumers see, in the order of queues."""
@@ -77,14 +77,14 @@ class DiesBeforeTheDecision(Committer):
 
 
 class DiesAfterTheDecision(Committer):
-    def end(self, prepared: list[Prepared], outcome: int) -> Halves:
+    def end(self, prepared: list[Prepared], outcome: int) -> HalfMessages:
         if outcome == TRANSACTION_COMMIT:
             raise Crash
         return super().end(prepared, outcome)
 
 
 class DiesBetweenTheEnds(Committer):
-    def end(self, prepared: list[Prepared], outcome: int) -> Halves:
+    def end(self, prepared: list[Prepared], outcome: int) -> HalfMessages:
         if outcome == TRANSACTION_COMMIT:
             super().end(prepared[:1], outcome)
             raise Crash
@@ -92,6 +92,6 @@ class DiesBetweenTheEnds(Committer):
 
 
 class DiesAfterTheEnds(Committer):
-    def end(self, prepared: list[Prepared], outcome: int) -> Halves:
+    def end(self, prepared: list[Prepared], outcome: int) -> HalfMessages:
         super().end(prepared, outcome)
         raise Crash

@@ -1,4 +1,4 @@
-"""Bad rows of a write as dead letters, and what the command does with them. No Spark session needed."""
+"""BadRecordPolicy rows of a write as dead letters, and what the command does with them. No Spark session needed."""
 
 from __future__ import annotations
 

@@ -11,9 +11,9 @@ import pytest
 from rocketmq_py.client.admin.blocking import Admin
 from rocketmq_py.properties import Property
 from rocketmq_py.spark.decision_store.decisions import Decision, DecisionError, Decisions
-from rocketmq_py.spark.sink.check_back import UnsettledError
+from rocketmq_py.spark.sink.check_back import OpenTransactionsError
 from rocketmq_py.spark.sink.exactly_once import Committer, Prepared
-from rocketmq_py.spark.sink.half_sender import Halves
+from rocketmq_py.spark.sink.half_sender import HalfMessages
 from rocketmq_py.testing import Cluster
 from tests.server.cli import eventually
 from tests.spark.exactsink import (
@@ -76,12 +76,12 @@ def test_a_broker_that_is_away_is_waited_for(tmp_path: Path) -> None:
     with Cluster(2, **SOON) as cluster:
         sink = Sink(cluster.namesrv, cluster.create_topic("t"), tmp_path)
         tasks = [sink.task(range(30), partition=number) for number in range(2)]
-        brokers = {broker for task in tasks for broker, _ in task.halves.runs}
+        brokers = {broker for task in tasks for broker, _ in task.halves.ranges}
         with pytest.raises(Crash):
             DiesAfterTheDecision(sink.settings, Decisions.at(sink.location), 60).commit(tasks, 0)
         cluster.stop_broker(1)
         again = [sink.task(range(30), partition=number) for number in range(2)]
-        with pytest.raises(UnsettledError, match=r"is decided, and not delivered within 1 s: .*broker-b"):
+        with pytest.raises(OpenTransactionsError, match=r"is decided, and not delivered within 1 s: .*broker-b"):
             sink.committer(1).commit(again, 0)
         cluster.start_broker(1)
         sink.committer().commit([sink.task(range(30))], 0)
@@ -114,7 +114,7 @@ def test_a_decision_that_comes_to_be_there_after_its_writing_failed_is_carried_o
             raise DecisionError("timed out")
 
     class Kept(Committer):
-        def end(self, prepared: list[Prepared], outcome: int) -> Halves:
+        def end(self, prepared: list[Prepared], outcome: int) -> HalfMessages:
             raise AssertionError("nothing can be told yet")
 
     tasks = [sink.task(range(20))]

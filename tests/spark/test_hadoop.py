@@ -15,18 +15,18 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="Hadoop's client need
 
 def test_a_record_is_created_once_as_a_whole_and_read_back(tmp_path: Path) -> None:
     ensure_java()
-    place = HadoopDecisionStore(f"{tmp_path.as_uri()}/deep/place", os.environ)
-    assert place.names() == []
+    store = HadoopDecisionStore(f"{tmp_path.as_uri()}/deep/place", os.environ)
+    assert store.names() == []
     content = bytes(range(256)) * 40
-    place.create("a", content)
+    store.create("a", content)
     with pytest.raises(FileExistsError, match="already exists"):
-        place.create("a", b"other")
-    assert place.read("a") == content
-    assert [name for name in place.names() if not name.endswith(".crc")] == ["a"], "and no draft"
+        store.create("a", b"other")
+    assert store.read("a") == content
+    assert [name for name in store.names() if not name.endswith(".crc")] == ["a"], "and no draft"
     with pytest.raises(FileNotFoundError):
-        place.read("b")
-    place.remove("a")
-    place.remove("a")
+        store.read("b")
+    store.remove("a")
+    store.remove("a")
     assert not (tmp_path / "deep" / "place" / "a").exists()
 
 

@@ -40,9 +40,9 @@ def test_records_are_made_once_and_not_replaced(hdfs: Hdfs) -> None:
     for number in range(4):
         decisions.make(decision(number, "a"))
     assert decisions.latest() == decision(3, "a")
-    assert len(decisions._where.names()) == 2, "the last two are kept, and no draft"
+    assert len(decisions._store.names()) == 2, "the last two are kept, and no draft"
     with pytest.raises(FileExistsError, match="already exists"):
-        decisions._where.create(f"{3:020d}.json", b"")
+        decisions._store.create(f"{3:020d}.json", b"")
     assert decisions.latest() == decision(3, "a")
 
 

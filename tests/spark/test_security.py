@@ -17,7 +17,7 @@ from rocketmq_py.protocol.headers.base import NoHeader
 from rocketmq_py.spark.datasource import RocketMQDataSource
 from rocketmq_py.spark.options.security import Security
 from rocketmq_py.spark.remoting.cluster import Cluster as View
-from rocketmq_py.spark.remoting.connection import BlockingConnection
+from rocketmq_py.spark.remoting.connection import connect
 from rocketmq_py.spark.sink.rows import RowMessage
 from rocketmq_py.spark.sink.sender import BatchSender, SendSettings
 from rocketmq_py.testing import Cluster
@@ -120,14 +120,14 @@ def test_a_request_without_a_signature_or_with_a_wrong_one_is_refused(guarded: s
 
 def test_a_plain_connection_to_a_server_that_takes_tls_only_is_told_about_the_option(guarded: str) -> None:
     cluster = view(guarded, None, USER)
-    with pytest.raises(NetworkError, match=r"does the peer ask for TLS \(option tls\)"):
+    with pytest.raises(NetworkError, match=r"does it ask for TLS \(the option tls\)"):
         cluster.readable(["vault"])
     cluster.close()
 
 
 def test_an_unknown_authority_is_told_with_what_to_do(guarded: str) -> None:
     with pytest.raises(ConnectError, match=r"certificate is not accepted: .* name its authority with the option ca"):
-        BlockingConnection(guarded, 10, Security(tls=TlsOptions()))
+        connect(guarded, 10, Security(tls=TlsOptions()))
 
 
 def test_a_server_that_does_not_speak_tls_is_told() -> None:
@@ -135,11 +135,11 @@ def test_a_server_that_does_not_speak_tls_is_told() -> None:
         plain.settimeout(10)
         address = f"127.0.0.1:{plain.getsockname()[1]}"
         with pytest.raises(ConnectError, match=f"cannot connect to {address}"):
-            BlockingConnection(address, 0.2, Security(tls=TlsOptions(verify=False)))
+            connect(address, 0.2, Security(tls=TlsOptions(verify=False)))
 
 
 def test_requests_may_be_under_way_together_over_tls(guarded: str, trust: TlsOptions) -> None:
-    connection = BlockingConnection(guarded, 10, Security(tls=trust, credentials=USER))
+    connection = connect(guarded, 10, Security(tls=trust, credentials=USER))
     opaques = connection.send([(INFO, NoHeader().to_ext(), b"")] * 20)
     assert sorted(connection.receive().opaque for _ in opaques) == opaques
     connection.close()

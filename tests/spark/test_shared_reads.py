@@ -18,7 +18,7 @@ from rocketmq_py.spark.source.reader import QueuePartition
 from rocketmq_py.spark.source.task_sharing import SharedPartition
 from rocketmq_py.wire.command import Command
 from tests.spark.conftest import Topic
-from tests.spark.scripted import answer, scripted
+from tests.unit.spark.scripted import answer, scripted
 
 SCHEMA = StructType([StructField(name, READ_TYPES[name]) for name in ("body", "queueId", "queueOffset", "tags")])
 NUMBER = 30
@@ -71,7 +71,7 @@ def test_what_retention_took_while_queues_were_read_is_asked_once_for_all(caplog
         if request.code == RequestCode.GET_MIN_OFFSET:
             return answer(offset=7 if request.ext["queueId"] == "2" else 0)
         end = {"suggestWhichBrokerId": 0, "nextBeginOffset": 10, "minOffset": 0, "maxOffset": 10}
-        return answer(ResponseCode.PULL_RETRY_IMMEDIATELY, **end)
+        return answer(ResponseCode.PULL_RETRY_IMMEDIATELY, remark="NO_MATCHED_MESSAGE", **end)
 
     with scripted(respond, queues=4) as peer:
         at = Addresses(peer.address)
@@ -79,7 +79,7 @@ def test_what_retention_took_while_queues_were_read_is_asked_once_for_all(caplog
         task = SharedPartition([QueuePartition(one, at) for one in ranges])
 
         def read(fail_on_data_loss: str) -> list[Any]:
-            given = {"namesrv": peer.address, "subscribe": "t", "failOnDataLoss": fail_on_data_loss}
+            given = {"namesrv": peer.address, "subscribe": "t", "tags": "A", "failOnDataLoss": fail_on_data_loss}
             return list(RocketMQDataSource(given).streamReader(SCHEMA).read(task))
 
         with pytest.raises(DataLossError) as lost:

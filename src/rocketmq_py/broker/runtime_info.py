@@ -8,8 +8,8 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 
+from rocketmq_py.broker.cluster.role import Role
 from rocketmq_py.broker.config.live_settings import LiveSettings
-from rocketmq_py.broker.ha.role import Role
 from rocketmq_py.broker.stats import Stats, three_rates
 from rocketmq_py.broker.timer.delay_levels import DelayService
 from rocketmq_py.broker.timer.timers import RATE_MS, Timers
@@ -68,7 +68,7 @@ class RuntimeInfo:
 
     def _identity(self) -> dict[str, str]:
         return {
-            "brokerActive": "true" if self._role.acts or not self._role.is_slave else "false",
+            "brokerActive": "true" if self._role.is_acting or not self._role.is_slave else "false",
             "brokerVersionDesc": version_name(VERSION),
             "bootTimestamp": str(self.started_ms),
             "startAcceptSendRequestTimeStamp": self._settings.table()["startAcceptSendRequestTimeStamp"],

@@ -12,16 +12,17 @@ from functools import partial
 from pathlib import Path
 
 from rocketmq_py.broker.acting.acting_master import ActingMaster
-from rocketmq_py.broker.acting.escape_bridge import EscapeBridge
+from rocketmq_py.broker.acting.timer_escape import TimerEscape
 from rocketmq_py.broker.cluster.assignment import QueueAssignments
 from rocketmq_py.broker.cluster.clients import Clients
+from rocketmq_py.broker.cluster.escape_bridge import EscapeBridge
 from rocketmq_py.broker.cluster.membership import Membership
 from rocketmq_py.broker.cluster.registration import Registration
+from rocketmq_py.broker.cluster.role import Master, Role
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.config.live_settings import LiveSettings
 from rocketmq_py.broker.ha.pre_online import take_back
 from rocketmq_py.broker.ha.replication import Replication
-from rocketmq_py.broker.ha.role import Master, Role
 from rocketmq_py.broker.ha.slave_sync import SlaveSync, Tables
 from rocketmq_py.broker.handlers.admin import AdminHandlers, BrokerHandlers
 from rocketmq_py.broker.handlers.clients import AssignmentHandlers, ClientHandlers
@@ -46,13 +47,12 @@ from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.metadata.request_modes import RequestModes
 from rocketmq_py.broker.metadata.topics import TopicConfigs
-from rocketmq_py.broker.pop.parts import PopParts
-from rocketmq_py.broker.pop.remote_fetch import RemoteFetcher
 from rocketmq_py.broker.pop.services import PopServices
 from rocketmq_py.broker.pop.slave import SlaveReviveLog
 from rocketmq_py.broker.pull.pull import PullService
 from rocketmq_py.broker.pull.pull_request_hold import PullRequestHoldService
 from rocketmq_py.broker.pull.slave_pull import SlavePullService
+from rocketmq_py.broker.record_permissions import RecordPermissions
 from rocketmq_py.broker.runtime_info import RuntimeInfo
 from rocketmq_py.broker.send.ack_waiter import ACK_WAIT, AckWaiter, WaitingSends
 from rocketmq_py.broker.send.message_properties import PropertyWriter
@@ -63,13 +63,12 @@ from rocketmq_py.broker.send.send_message_back import SendBackService
 from rocketmq_py.broker.send.send_validation import SendTargets
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.broker.timer.delay_levels import DelayService
-from rocketmq_py.broker.timer.escape import TimerEscape
 from rocketmq_py.broker.timer.recall import RecallService
 from rocketmq_py.broker.timer.slave_timers import SlaveTimers
 from rocketmq_py.broker.timer.timer_metrics import TimerMetrics
 from rocketmq_py.broker.timer.timers import Timers
 from rocketmq_py.broker.transaction.check import TransactionCheck
-from rocketmq_py.broker.transaction.half_messages import RecentHalves
+from rocketmq_py.broker.transaction.half_messages import HalfMessageCache
 from rocketmq_py.broker.transaction.transactions import Transactions
 from rocketmq_py.core.broker.lock_table import LockTable
 from rocketmq_py.core.pop.long_polling import PollKey
@@ -78,6 +77,8 @@ from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.pop_checkpoint import revive_topic
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.server import Hold, Peer, Responder, Router
+from rocketmq_py.server.sliced_work import SlicedWork
+from rocketmq_py.server.tls import TlsSettings
 from rocketmq_py.store import Arrival, FileSystem, MessageStore, OsFileSystem, StoreConfig
 from rocketmq_py.store.config.config_files import ConfigFile
 from rocketmq_py.store.config.config_journal import JournaledFile
@@ -96,6 +97,8 @@ class Services:
     :param call_soon: runs a callback in the next turn of the event loop.
     :param new_rpc_client: creates a client for requests to other servers.
     :param fs: the file system.
+    :param tls: TLS settings, for replication.
+    :param store_ip: the address that stored messages hold; ``brokerIP1`` by default, which may be a name.
     """
 
     def __init__(
@@ -107,6 +110,9 @@ class Services:
         call_soon: CallSoon,
         new_rpc_client: Callable[[], RpcClient] = RpcClient,
         fs: FileSystem | None = None,
+        tls: TlsSettings | None = None,
+        *,
+        store_ip: str | None = None,
     ) -> None:
         self._config = config
         self._fs = fs or OsFileSystem()
@@ -114,8 +120,9 @@ class Services:
         self._store_config = store_config
         self._clock = clock
         self._call_soon = call_soon
+        self.slices = SlicedWork(call_soon)
         self.address = f"[{config.broker_ip1}]:{port}" if ":" in config.broker_ip1 else f"{config.broker_ip1}:{port}"
-        self._store_host = pack_host(config.broker_ip1, port)
+        self._store_host = pack_host(store_ip or config.broker_ip1, port)
         self.store = MessageStore(
             config.store_root, store_config, store_host=self._store_host, fs=self._fs, clock=clock,
             is_batched=self._has_batch_queues, is_slave=config.is_slave,
@@ -123,7 +130,8 @@ class Services:
         self.saver = ConfigFileSaver()
         self.settings = LiveSettings(config, store_config, port, clock)
         self.role = Role(config, port)
-        self.replication = Replication(config, self.store, self.role, self.address, clock)
+        self.replication = Replication(config, self.store, self.role, self.address, clock, tls)
+        self.record_permissions = RecordPermissions(self.store, config.broker_cluster_name)
         self._make_tables()
         self._make_timers()
         self._make_send_path()
@@ -151,7 +159,7 @@ class Services:
         keep_ms = config.filter_data_clean_time_span
         self.filters = ConsumerFilters(self._file("consumerFilter.json"), keep_ms, clock, save)
         self.modes = RequestModes(self._file("messageRequestMode.json"), config, self.topics, self.groups)
-        self.clients = Clients(config, self.topics, self.groups, self.filters, clock)
+        self.clients = Clients(config, self.topics, self.groups, self.filters, clock, self.slices)
         self.locks = LockTable()
         self.stats = Stats(clock(), config.broker_cluster_name, self.topics.is_system)
         self.registration = Registration(config, self.topics, self._new_rpc_client(), self.address, self.role)
@@ -173,10 +181,10 @@ class Services:
             config.region_id, config.trace_on, config.broker_cluster_name, lambda: keys.next(clock())
         )
         retries = RetryTopics(self.topics, self.groups, self.locks, clock)
-        self._halves = RecentHalves()
+        self._halves = HalfMessageCache()
         self._ack_waiter = AckWaiter.of(store, config, self.replication.slaves_wanted, clock)
-        self.waiting_sends = WaitingSends(store, config, clock, self.replication.master.acknowledged)
-        self.replication.master.on_progress = self.waiting_sends.release
+        self.waiting_sends = WaitingSends(store, config, clock, self.replication.master.acknowledged_offset)
+        self.replication.master.add_progress_listener(self.waiting_sends.release)
         self.sender = SendService(
             config, store, SendTargets(config, self.topics, clock), self.timers.redirect, property_writer, retries,
             self._halves, self._store_host, self._ack_waiter,
@@ -192,7 +200,7 @@ class Services:
             config, store, self.topics, self.groups, self.offsets, self.clients, self.filters, self.stats, self._clock
         )
         self.pull_request_hold = PullRequestHoldService(
-            self.pull_service, store, self._call_soon, lambda: config.pull_thread_pool_queue_capacity
+            self.pull_service, store, self.slices, lambda: config.pull_thread_pool_queue_capacity
         )
 
     def _make_transactions(self) -> None:
@@ -205,28 +213,25 @@ class Services:
         )
 
     def _make_pop(self) -> None:
-        parts = PopParts(
-            self._config, self.store, self.topics, self.groups, self.offsets, self.stats, self._store_host,
-            self._clock, self._ack_waiter,
+        self.escape = EscapeBridge(self._config, self._new_rpc_client(), self._clock)
+        self.pop = PopServices(
+            config=self._config, store=self.store, topics=self.topics, groups=self.groups, offsets=self.offsets,
+            stats=self.stats, store_host=self._store_host, clock=self._clock, ack_waiter=self._ack_waiter,
+            role=self.role, escape=self.escape, call_soon=self._call_soon, hold=self.keep_hold, save=self.saver.save,
         )  # fmt: skip
-        self.pop = PopServices(parts, self.offsets, self.role, self._call_soon, self.keep_hold, self.saver.save)
-        self.role.watch_acting(self.pop.acts)
+        self.role.add_acting_listener(self.pop.acting_changed)
 
     def _make_cluster(self) -> None:
         """The parts that send requests to other brokers and to name servers."""
         config, clock, register_again = self._config, self._clock, self.registration.renew
         self.route_client = self._new_rpc_client()
         self.membership = Membership(config, self.role, self._new_rpc_client(), self.address, register_again)
-        escape = EscapeBridge(config, self._new_rpc_client(), clock)
-        self.remote_fetcher = RemoteFetcher(config, escape, self.pop)
-        self.pop.reviver.elsewhere = self.remote_fetcher.take
         timers = None
-        if isinstance(self.timers, SlaveTimers) and isinstance(self.pop.log, SlaveReviveLog):
-            timers = TimerEscape(self.timers, escape, self.pop.log, clock)
+        if isinstance(self.timers, SlaveTimers) and isinstance(self.pop.revive_log, SlaveReviveLog):
+            timers = TimerEscape(self.timers, self.escape, self.pop.revive_log, clock)
         self.acting = ActingMaster(
-            config, escape, self.delay, self.transactions, self.transaction_check, self.pop, self.remote_fetcher,
-            timers, clock,
-        )  # fmt: skip
+            config, self.escape, self.delay, self.transactions, self.transaction_check, self.pop, timers, clock
+        )
         self.acting.watch(self.role)
         tables = Tables(self.topics, self.groups, self.offsets, self.delay, self.modes, self.timers)
         self.slave_sync = SlaveSync(config, self.role, tables, self._new_rpc_client(), self.address, register_again)
@@ -294,7 +299,7 @@ class Services:
             raise
         self.settings.on_change = self._settings_changed
         self.store.on_arrival = self._arrived_at_slave if self.role.is_slave else self._arrived
-        self.role.watch(self._master_is)
+        self.role.add_master_listener(self._master_is)
         self.replication.open()
 
     async def take_back(self) -> None:
@@ -303,7 +308,7 @@ class Services:
             return
         if await take_back(self.membership, self.route_client, self.offsets, self.delay, self.timers):
             self.transactions.load()
-            self.pop.log.reload()
+            self.pop.revive_log.reload()
 
     def tick_store(self) -> None:
         """Flush, write the index, and check transactions; called several times a second."""
@@ -336,12 +341,13 @@ class Services:
         """Answer requests on hold that timed out, and sample the counters; called several times a second."""
         now = self._clock()
         self.pull_request_hold.expire(now)
+        self.clients.tick(now)
         self.pop.tick(now, revives=not self.role.is_slave)
         self.stats.tick(now)
 
     def sweep(self) -> None:
         """Wake pulls that missed an arrival; called every few seconds."""
-        self.pull_request_hold.sweep(self._clock())
+        self.pull_request_hold.sweep()
 
     def close(self) -> None:
         """Write everything to disk and close the store."""
@@ -367,7 +373,7 @@ class Services:
         if hold.key == ACK_WAIT:
             self.waiting_sends.keep(hold, responder)
         elif isinstance(hold.key, PollKey):
-            self.pop.keep(hold, responder)
+            self.pop.hold_request(hold, responder)
         else:
             self.pull_request_hold.keep(hold, responder)
 
@@ -378,7 +384,7 @@ class Services:
     def disconnected(self, peer: Peer) -> None:
         """Drop everything that belongs to a closed connection."""
         self.pull_request_hold.disconnected(peer)
-        self.pop.forget(peer)
+        self.pop.disconnected(peer)
         self.clients.disconnected(peer)
 
     def _topics_changed(self, changed: list[TopicConfig]) -> None:
@@ -387,7 +393,7 @@ class Services:
 
     def _offset_reset(self, group: str, topic: str, queue_id: int) -> None:
         self.pull_request_hold.reset(group, topic, queue_id)
-        self.pop.reset(group, topic, queue_id)
+        self.pop.offset_reset(group, topic, queue_id)
 
     def _master_is(self, master: Master) -> None:
         """Send the consumers on hold at a slave back to a master that is back."""
@@ -396,7 +402,7 @@ class Services:
 
     def _settings_changed(self, keys: frozenset[str]) -> None:
         """Apply changed settings; another permission is registered at the name servers at once."""
-        self.store.take_limits()
+        self.store.reload_limits()
         self.sender.apply_settings()
         if "brokerPermission" in keys:
             self.topics.announce_all()

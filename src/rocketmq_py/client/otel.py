@@ -1,9 +1,8 @@
-"""OpenTelemetry: spans of sends and of listeners' work, connected through the properties of the messages.
+"""OpenTelemetry: spans of sends and of calls of listeners, connected through message properties.
 
-Hooks for producers and consumers; nothing else of this package imports OpenTelemetry. Knows the semantic
-conventions for messaging, and that the context travels as message properties (``traceparent``, ``tracestate``,
-``baggage`` by default), where clients in other languages look for it. Refuses to know exporters: the application sets
-up its SDK.
+Hooks for producers and consumers; no other module of this package imports OpenTelemetry. Attributes follow the semantic
+conventions for messaging. The context is carried in message properties (``traceparent``, ``tracestate``, ``baggage`` by
+default), where clients in other languages look for it. The application configures the SDK and exporters.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ _NAME = "rocketmq_py"
 
 
 class SendSpans(SendHook):
-    """A span for every send, all of its attempts together; its context travels with the messages.
+    """A span for every send, all attempts together; the messages carry its context.
 
     ``Producer(group, namesrv, hooks=[SendSpans()])``.
 
-    :param provider: makes the spans; by default the application's global one.
+    :param provider: the tracer provider; the application's global one by default.
     """
 
     def __init__(self, provider: TracerProvider | None = None) -> None:
         self._tracer = trace.get_tracer(_NAME, tracer_provider=provider)
 
     def before(self, sending: Sending) -> None:
-        """Begins the span and puts its context into the messages."""
+        """Start the span and write its context to the messages."""
         if not sending.messages:
             return
         attributes = _about("send", sending.messages)
@@ -53,7 +52,7 @@ class SendSpans(SendHook):
             propagate.inject(message.properties, here)
 
     def after(self, sending: Sending) -> None:
-        """Ends the span with where the messages are, or why they are nowhere."""
+        """End the span with the queue of the messages, or with the error."""
         span: Span | None = sending.notes.pop(self, None)
         if span is None:
             return
@@ -67,26 +66,26 @@ class SendSpans(SendHook):
 
 
 class _Running(NamedTuple):
-    """The span of a listener's call, and what was current before it."""
+    """The span of a listener's call, and the token that restores the context before it."""
 
     span: Span
     token: Token[Context]
 
 
 class ConsumeSpans(ConsumeHook):
-    """A span for every call of a listener, current while it runs: spans made in there are its children.
+    """A span for every call of a listener. It is the current span during the call: spans made there are its children.
 
-    It goes on the trace of the message; of several messages, it is linked with the trace of each.
+    It continues the trace of the message; a call with several messages is linked to the trace of each.
     ``PushConsumer(group, namesrv, hooks=[ConsumeSpans()])``.
 
-    :param provider: makes the spans; by default the application's global one.
+    :param provider: the tracer provider; the application's global one by default.
     """
 
     def __init__(self, provider: TracerProvider | None = None) -> None:
         self._tracer: Tracer = trace.get_tracer(_NAME, tracer_provider=provider)
 
     def before(self, consumption: Consumption) -> None:
-        """Begins the span."""
+        """Start the span."""
         messages = consumption.messages
         origins = [propagate.extract(message.properties) for message in messages]
         attributes = _about("process", messages) | {
@@ -105,7 +104,7 @@ class ConsumeSpans(ConsumeHook):
         consumption.notes[self] = _Running(span, contexts.attach(trace.set_span_in_context(span, origin)))
 
     def after(self, consumption: Consumption) -> None:
-        """Ends the span; what the listener raised or refused makes it a failed one."""
+        """End the span; it has failed if the listener raised or did not report success."""
         running: _Running | None = consumption.notes.pop(self, None)
         if running is None:
             return
@@ -120,19 +119,19 @@ class ConsumeSpans(ConsumeHook):
 
 
 class ReceiveSpans(ReceiveHook):
-    """A span for messages received or polled, from the call on, linked with the trace of each; one for each topic.
+    """A span for each topic of received or polled messages, from the call to the return, linked to their traces.
 
-    ``SimpleConsumer(group, namesrv, hooks=[ReceiveSpans()])``, and the same for a lite pull consumer. What becomes of
-    the messages afterwards only the application knows.
+    ``SimpleConsumer(group, namesrv, hooks=[ReceiveSpans()])``, and the same for a lite pull consumer. It does not cover
+    what the application does with the messages.
 
-    :param provider: makes the spans; by default the application's global one.
+    :param provider: the tracer provider; the application's global one by default.
     """
 
     def __init__(self, provider: TracerProvider | None = None) -> None:
         self._tracer: Tracer = trace.get_tracer(_NAME, tracer_provider=provider)
 
     def received(self, reception: Reception) -> None:
-        """Makes the span."""
+        """Make the span."""
         by_topic: dict[str, list[MessageExt]] = {}
         for message in reception.messages:
             by_topic.setdefault(message.topic, []).append(message)
@@ -151,7 +150,7 @@ class ReceiveSpans(ReceiveHook):
 
 
 def _about(operation: str, messages: Sequence[Message] | Sequence[MessageExt]) -> Attributes:
-    """What the conventions want to know of messages."""
+    """The attributes that the semantic conventions define for messages."""
     first = messages[0]
     found: Attributes = {
         "messaging.system": "rocketmq",

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import random
+import time
 from collections.abc import Sequence
 
 from rocketmq_py.core.address import parse_address
@@ -21,6 +23,7 @@ from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.protocol.headers.topic import GetRouteInfo
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.remoting.connection_pool import ConnectionPool
+from rocketmq_py.remoting.single_flight import SingleFlight
 from rocketmq_py.wire.command import Command
 
 _log = logging.getLogger(__name__)
@@ -144,7 +147,8 @@ class Routes:
         self.name_servers = name_servers
         self._routes: dict[str, TopicRoute] = {}
         self._provisional: dict[str, TopicRoute] = {}
-        self._asking: dict[str, asyncio.Task[TopicRoute]] = {}
+        self._asking = SingleFlight(self._ask)
+        self._asked_at: dict[str, float] = {}
         self._brokers: dict[str, dict[int, str]] = {}
         self._stale = False
         """Whether it was said that routes are not refreshed."""
@@ -169,11 +173,19 @@ class Routes:
         What goes wrong leaves the known route in place, also when the topic is unknown there: its brokers have yet to
         register at name servers that were started anew. Errors as :meth:`get`.
         """
-        task = self._asking.get(topic)
-        if task is None:
-            task = self._asking[topic] = asyncio.ensure_future(self._ask(topic))
-            task.add_done_callback(lambda done: self._asked(topic, done))
-        return await asyncio.shield(task)
+        return await self._asking.get(topic)
+
+    async def not_older_than(self, topic: str, seconds: float) -> TopicRoute | None:
+        """The route of a topic as the name server had it at most ``seconds`` ago; None if it does not know the topic.
+
+        :raises NetworkError: no name server answers.
+        """
+        if time.monotonic() - self._asked_at.get(topic, -math.inf) >= seconds:
+            try:
+                return await self.refresh(topic)
+            except NoRouteError:
+                pass  # what is known may still be right: see refresh
+        return self.known(topic)
 
     async def for_sending(self, topic: str, queue_nums: int, create_topic: str = AUTO_CREATE_TOPIC) -> TopicRoute:
         """The route of a topic to send to; of one that does not exist yet, the provisional route of ``create_topic``.
@@ -229,6 +241,7 @@ class Routes:
         self._brokers = {name: ids for route in routes for name, ids in route.brokers.items() if ids}
 
     async def _ask(self, topic: str) -> TopicRoute:
+        self._asked_at[topic] = time.monotonic()
         try:
             route = TopicRoute(topic, await self._fetch(topic))
         except NoRouteError:
@@ -260,8 +273,3 @@ class Routes:
                 raise
             raise NoRouteError(f"no route for topic {topic!r}: name server {e.address} answered {e}") from e
         return TopicRouteData.decode(answer.body)
-
-    def _asked(self, topic: str, task: asyncio.Task[TopicRoute]) -> None:
-        self._asking.pop(topic, None)
-        if not task.cancelled():
-            task.exception()  # whoever waits for it is told; it may be nobody any more

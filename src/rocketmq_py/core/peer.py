@@ -144,6 +144,10 @@ class InFlight(Generic[T]):
         self.next_deadline = NEVER
         return self._take_all(list(self._waiting))
 
+    def take_first(self, number: int) -> list[T]:
+        """Take the ``number`` tokens that were added first."""
+        return self._take_all(list(itertools.islice(self._waiting, number)))
+
     def _take_all(self, opaques: Iterable[int]) -> list[T]:
         tokens = (self.take(opaque) for opaque in opaques)
         return [token for token in tokens if token is not None]

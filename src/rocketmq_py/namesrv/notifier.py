@@ -44,7 +44,7 @@ class Notifier:
 
     async def _tell(self, address: str, command: Command) -> None:
         try:
-            await self._outward.tell(address, command, _CONNECT_SECONDS)
+            await self._outward.oneway(address, command, _CONNECT_SECONDS)
         except NetworkError as e:
             log.warning("broker at %s is not told who has the smallest id now: %s", address, e)
 

@@ -18,17 +18,20 @@ import struct
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from rocketmq_py.core.address import parse_address
 from rocketmq_py.core.peer import Peer, Reply
 from rocketmq_py.errors import BrokerError, ClosedError, ConnectError, ConnectionLost, CorruptFrame, RequestTimeout
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.headers.base import Header
-from rocketmq_py.remoting.connection_pool import ConnectionPool, set_no_delay
+from rocketmq_py.remoting.sockets import set_no_delay
 from rocketmq_py.tls import connect_fault, early_close_fault, tls_fault
 from rocketmq_py.wire.command import Command, encode_command
 from rocketmq_py.wire.signing import Credentials
+
+if TYPE_CHECKING:  # it needs asyncio, which Spark's workers do not import
+    from rocketmq_py.remoting.connection_pool import ConnectionPool
 
 _SMALL_READ = 4096
 _LARGE_READ = 1024 * 1024

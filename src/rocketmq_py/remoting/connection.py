@@ -1,7 +1,5 @@
-"""One asyncio connection to a broker or name server: writes frames, pairs answers, hands out pushed requests.
-
-Knows sockets, deadlines and when to write. Refuses to know what requests mean, and when to connect again
-(``connections``).
+"""One asyncio connection to a broker or name server: writes frames, pairs answers with requests, passes on requests
+that the peer makes. When to connect again is up to ``connection_pool``.
 """
 
 from __future__ import annotations
@@ -11,32 +9,40 @@ import time
 from collections.abc import Callable
 from typing import cast
 
-from rocketmq_py.core.peer import NEVER, Peer, Reply
+import msgspec
+
+from rocketmq_py.core.peer import Peer, Reply
 from rocketmq_py.errors import ConnectionLost, CorruptFrame, NetworkError, RequestTimeout
 from rocketmq_py.protocol.headers.base import Header
+from rocketmq_py.remoting.deadline_timer import DeadlineTimer
 from rocketmq_py.tls import connect_fault, early_close_fault, tls_fault
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command, encode_command
 from rocketmq_py.wire.signing import Credentials
 
-_AHEAD = 32
+_FRAMES_AHEAD = 32
+"""Frames of one turn of the loop that are collected before they are written."""
 
 Answered = Callable[[Reply | NetworkError], None]
 """Takes the answer to a request, or the reason why there is none. Called once, in the loop's thread; must not block."""
 
 
 SILENCE_SECONDS = 1.0
-"""After a request that was not answered in time, a connection on which nothing is heard for so long is given up."""
+"""After a request was not answered in time, a connection on which nothing arrives for this long is closed."""
+
+
+class _SilenceError(ConnectionAbortedError):
+    """The peer accepts bytes but sends none: it hangs, or is gone without a sign."""
 
 
 class Connection(asyncio.Protocol):
     """An open connection; belongs to its loop's thread.
 
-    Frames written during one turn of the loop leave in one piece.
+    Frames written during one turn of the loop leave in one write.
 
     :param address: the peer, as callers name it; appears in errors.
-    :param on_push: takes requests the peer makes.
-    :param on_lost: told once when the connection has ended.
-    :param credentials: what requests are signed with.
+    :param on_push: called with each request that the peer makes.
+    :param on_lost: called once when the connection has ended.
+    :param credentials: sign requests; None leaves them unsigned.
     """
 
     def __init__(
@@ -49,21 +55,22 @@ class Connection(asyncio.Protocol):
         self.address = address
         self._credentials = credentials
         self.closed = False
+        self.closed_here = False
+        """True if this side closed it."""
         self._on_push = on_push
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._peer: Peer[Answered] = Peer()
         self._out: list[bytes] = []
-        self._paused = False
+        self._can_write = asyncio.Event()
+        self._can_write.set()
         self._retiring = False
         self._ended = False
         self._gone = asyncio.Event()
         self._heard = False
-        self._closed_here = False
         self._cause: Exception | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = NEVER
-        self._doubt: asyncio.TimerHandle | None = None
+        self._timer = DeadlineTimer(self._expire)
+        self._silence: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport
 
     @property
@@ -74,73 +81,101 @@ class Connection(asyncio.Protocol):
     # -- requests
 
     def request(self, code: int, header: Header | None, body: bytes, answered: Answered, deadline: float) -> None:
-        """Send a request; ``answered`` hears of its answer, or of a failure by ``deadline`` (``time.monotonic``)."""
+        """Send a request; ``answered`` gets its answer, or the failure.
+
+        :param deadline: when the request fails with RequestTimeout, on the clock of ``time.monotonic``.
+        """
         opaque = self.expect(answered, deadline)
         self.write(encode_command(Command(code, opaque, ext=self._fields(header, body), body=body)))
 
     def oneway(self, code: int, header: Header | None, body: bytes = b"") -> None:
-        """Send a request nobody answers."""
+        """Send a request that is not answered."""
         ext = self._fields(header, body)
         self.write(encode_command(Command(code, self._peer.number(), ONEWAY_FLAG, ext=ext, body=body)))
+
+    async def send(self, command: Command, deadline: float) -> Reply:
+        """Send ``command`` with an ``opaque`` of this connection, signed, and return its answer.
+
+        Errors as :meth:`call`.
+        """
+        future: asyncio.Future[Reply] = self._loop.create_future()
+        opaque = self.expect(answer_callback(future), deadline)
+        self.write(encode_command(msgspec.structs.replace(command, opaque=opaque, ext=self._signed(command))))
+        return await future
+
+    def send_oneway(self, command: Command) -> None:
+        """Send ``command`` as a request that is not answered, signed."""
+        flag = command.flag | ONEWAY_FLAG
+        ext = self._signed(command)
+        self.write(encode_command(msgspec.structs.replace(command, opaque=self.number(), flag=flag, ext=ext)))
+
+    def _signed(self, command: Command) -> dict[str, str]:
+        return command.ext if self._credentials is None else self._credentials.signed(command.ext, command.body)
 
     def _fields(self, header: Header | None, body: bytes) -> dict[str, str]:
         ext = header.to_ext() if header else {}
         return ext if self._credentials is None else self._credentials.signed(ext, body)
 
     async def call(self, code: int, header: Header | None, body: bytes, timeout: float) -> Reply:
-        """Send a request and wait for its answer.
+        """Send a request and return its answer.
 
         :param timeout: seconds.
         :raises RequestTimeout: no answer in time.
-        :raises ConnectionLost: the connection broke first.
+        :raises ConnectionLost: the connection breaks.
         """
         future: asyncio.Future[Reply] = self._loop.create_future()
-        self.request(code, header, body, settler(future), time.monotonic() + timeout)
+        self.request(code, header, body, answer_callback(future), time.monotonic() + timeout)
         return await future
 
     def expect(self, answered: Answered, deadline: float) -> int:
-        """Make ready for the answer to a frame the caller will write; returns the ``opaque`` to put into it."""
+        """Register ``answered`` for a frame that the caller writes next; returns the ``opaque`` to put into it."""
         opaque = self._peer.add(answered, deadline)
         if self.closed:
             self._loop.call_soon(self._abandon)
-        elif deadline < self._timer_at:
-            self._arm()
+        elif deadline < self._timer.at:
+            self._timer.set(self._peer.next_deadline)
         return opaque
 
     def number(self) -> int:
-        """An ``opaque`` for a frame nobody answers."""
+        """An ``opaque`` for a frame that is not answered."""
         return self._peer.number()
 
     def write(self, frame: bytes) -> None:
-        """Send a frame with the others of this turn of the loop; many go in parts, so that the peer can begin."""
+        """Send a frame together with the others of this turn of the loop; many leave in several writes, so that the
+        peer can begin.
+        """
         out = self._out
         if not out:
             self._loop.call_soon(self._flush)
         out.append(frame)
-        if len(out) == _AHEAD:
+        if len(out) == _FRAMES_AHEAD:
             self._flush()
 
-    # -- the end
+    async def drain(self) -> None:
+        """Wait until the peer reads what was written before; return immediately while it keeps up."""
+        await self._can_write.wait()
+
+    # -- closing
 
     def close(self) -> None:
-        """End the connection once what was written has left; requests under way fail."""
+        """Close the connection after what was written has left; requests in flight fail with ConnectionLost."""
         self._write_out()
-        self.closed = self._closed_here = True
+        self.closed = self.closed_here = True
         self._transport.close()
 
-    async def ended(self, patience: float) -> None:
-        """Wait for the end of a closed connection, which takes a farewell of both sides with TLS.
+    async def wait_closed(self, timeout: float) -> None:
+        """Wait until a closed connection has ended; with TLS both sides say goodbye.
 
-        :param patience: seconds after which it is ended without.
+        :param timeout: seconds after which the connection is aborted.
         """
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout):
                 await self._gone.wait()
         except TimeoutError:
             self._transport.abort()
 
     def retire(self) -> None:
-        """End the connection as soon as no request is under way."""
+        """Close the connection as soon as no request is in flight."""
         self._retiring = True
         if not self._peer:
             self.close()
@@ -152,9 +187,9 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._heard = True
-        if self._doubt is not None:
-            self._doubt.cancel()
-            self._doubt = None
+        if self._silence is not None:
+            self._silence.cancel()
+            self._silence = None
         try:
             answers, pushed = self._peer.receive(data)
         except CorruptFrame as e:
@@ -172,10 +207,10 @@ class Connection(asyncio.Protocol):
             self.close()
 
     def pause_writing(self) -> None:
-        self._paused = True
+        self._can_write.clear()
 
     def resume_writing(self) -> None:
-        self._paused = False
+        self._can_write.set()
         self._flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -187,14 +222,15 @@ class Connection(asyncio.Protocol):
             return
         self._ended = self.closed = True
         self._cause = cause
-        for timer in (self._timer, self._doubt):
-            if timer is not None:
-                timer.cancel()
+        self._timer.cancel()
+        if self._silence is not None:
+            self._silence.cancel()
+        self._can_write.set()
         self._on_lost(self)
         self._abandon()
 
     def _flush(self) -> None:
-        if not self._paused:
+        if self._can_write.is_set():
             self._write_out()
 
     def _write_out(self) -> None:
@@ -203,39 +239,34 @@ class Connection(asyncio.Protocol):
             self._out.clear()
             self._transport.write(data)
 
-    def _arm(self) -> None:
-        """Set the timer to the earliest deadline; one timer serves all requests."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._timer_at = self._peer.next_deadline
-        if self._timer_at < NEVER:
-            self._timer = self._loop.call_later(max(0.0, self._timer_at - time.monotonic()), self._expire)
+    # -- deadlines
 
     def _expire(self) -> None:
         late = self._peer.expire(time.monotonic())
-        self._arm()
+        self._timer.set(self._peer.next_deadline)
         self._fail(late, lambda: RequestTimeout(f"{self.address} did not answer in time"))
-        if late and self._doubt is None and not self.closed:
-            self._doubt = self._loop.call_later(SILENCE_SECONDS, self._give_up)
+        if late and self._silence is None and not self.closed:
+            self._silence = self._loop.call_later(SILENCE_SECONDS, self._give_up)
 
     def _give_up(self) -> None:
-        """The other machine may be gone, or something between forgot us, and no end of the connection ever comes.
+        """Close a connection that may be dead without a sign: the machine is gone, or a firewall dropped its state.
 
-        A Java client ends the connection as soon as a request has run out of time.
+        A Java client closes the connection as soon as a request has timed out.
         """
-        self._end(ConnectionAbortedError("a request was not answered in time, and nothing at all was heard since"))
+        self._end(_SilenceError("a request was not answered in time, and nothing arrived since"))
         self._transport.abort()
+
+    # -- failures
 
     def _abandon(self) -> None:
         self._fail(self._peer.abandon(), self._lost)
 
     def _lost(self) -> ConnectionLost:
-        why: object = self._cause or ("it was closed here" if self._closed_here else "the other end closed it")
+        why: object = self._cause or ("it was closed here" if self.closed_here else "the other end closed it")
         fault = tls_fault(self._cause) if isinstance(self._cause, OSError) else None
         if isinstance(self._cause, OSError):
             why = connect_fault(self._cause)
-        if fault is None and not self._heard and not self._closed_here:
+        if fault is None and not self._heard and not self.closed_here and not isinstance(self._cause, _SilenceError):
             over_tls = self._transport.get_extra_info("ssl_object") is not None
             why = early_close_fault(why, over_tls=over_tls)
         lost = ConnectionLost(f"the connection to {self.address} ended: {why}")
@@ -243,7 +274,7 @@ class Connection(asyncio.Protocol):
         return lost
 
     def _fail(self, waiting: list[Answered], error: Callable[[], NetworkError]) -> None:
-        """Tell each an error of its own: raising one adds to it."""
+        """Give each callback an error object of its own: raising one adds a traceback to it."""
         for answered in waiting:
             try:
                 answered(error())
@@ -258,8 +289,8 @@ class Connection(asyncio.Protocol):
         return f"Connection({self.address}, {'closed' if self.closed else 'open'}, in_flight={self.in_flight})"
 
 
-def settler(future: asyncio.Future[Reply]) -> Answered:
-    """What settles a future with an answer, unless nobody waits for it any more."""
+def answer_callback(future: asyncio.Future[Reply]) -> Answered:
+    """A callback that resolves ``future`` with the answer or the failure, unless it is done already."""
 
     def answered(answer: Reply | NetworkError) -> None:
         if future.done():

@@ -1,7 +1,6 @@
-"""The connections of one client: one per address, made when first needed, made again when lost.
+"""The connections of one client: one per address, opened when first needed and opened again when lost.
 
-Knows how to connect, the address map, and whom to give a pushed request. Refuses to know routes: callers bring the
-address.
+Requests that peers make are passed to the handler registered for their code. Which address to use is up to the caller.
 """
 
 from __future__ import annotations
@@ -16,32 +15,34 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from rocketmq_py.core.address import parse_address
 from rocketmq_py.core.peer import Reply
-from rocketmq_py.errors import BrokerError, ClosedError, ConnectError, RequestTimeout
+from rocketmq_py.errors import BrokerError, ClosedError, ConnectError, ConnectionLost, RequestTimeout
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.remoting.connection import Connection
 from rocketmq_py.remoting.forks import Process
+from rocketmq_py.remoting.single_flight import SingleFlight, WorkCancelled
+from rocketmq_py.remoting.sockets import set_no_delay
 from rocketmq_py.tls import Tls, client_context, connect_fault, tls_fault
 from rocketmq_py.wire.command import RESPONSE_FLAG, Command, encode_command
 from rocketmq_py.wire.signing import Credentials
 
 _log = logging.getLogger(__name__)
 
-_FAREWELL_SECONDS = 1.0
+_CLOSE_SECONDS = 1.0
 
 PushHandler = Callable[[str, Command], Command | Awaitable[Command | None] | None]
-"""Takes the address of the peer and its request; what it returns is the answer, None for a request without one."""
+"""Takes the address of the peer and its request, returns the answer; None if the request is not answered."""
 
 
 class ConnectionPool:
     """Connections by address, for one event loop.
 
     :param connect_timeout: seconds to wait for a connection.
-    :param address_map: other addresses for the ones brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
-    :param tls: whether and how servers are reached over TLS.
-    :param credentials: what requests are signed with; None leaves them unsigned.
-    :param hint: says for an address what to try when it cannot be reached.
-    :raises ConfigError: what ``tls`` says cannot work.
+    :param address_map: connect elsewhere than brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
+    :param tls: how servers are reached over TLS; None or False for plain connections.
+    :param credentials: sign requests; None leaves them unsigned.
+    :param hint: returns for an address what to check when it cannot be reached.
+    :raises ConfigError: ``tls`` names a file that cannot be used.
     """
 
     def __init__(
@@ -55,25 +56,27 @@ class ConnectionPool:
     ) -> None:
         self.connect_timeout = connect_timeout
         self.tls = client_context(tls)
-        """The context of connections with TLS; None without."""
+        """The TLS context; None for plain connections."""
         self.credentials = credentials
         self._address_map = dict(address_map or {})
         self._hint = hint
         self._open: dict[str, Connection] = {}
         self._retired: set[Connection] = set()
-        self._opening: dict[str, asyncio.Task[Connection]] = {}
+        self._opening = SingleFlight(self._connect)
         self._push_handlers: dict[int, PushHandler] = {}
         self.on_open: Callable[[Connection], None] = lambda _: None
-        """Hears of every new connection before anything is sent over it."""
+        """Called with every new connection before anything is sent over it."""
+        self.on_lost: Callable[[str], None] = lambda _: None
+        """Called with the address of a connection that broke or that the peer closed."""
         self._answering: set[asyncio.Task[None]] = set()
         self._closed = False
         self._process = Process()
 
     def on_request(self, code: int, handler: PushHandler) -> None:
-        """Give requests of ``code`` that peers make to ``handler``; the last one set counts.
+        """Pass requests of ``code`` that peers make to ``handler``, instead of an earlier one.
 
-        A one-way request is not answered whatever it returns; an exception it raises is answered as SYSTEM_ERROR.
-        Requests nobody handles are answered with REQUEST_CODE_NOT_SUPPORTED.
+        A one-way request is not answered, whatever the handler returns. An exception it raises is answered with
+        SYSTEM_ERROR, and a request without a handler with REQUEST_CODE_NOT_SUPPORTED.
         """
         self._push_handlers[code] = handler
 
@@ -89,14 +92,14 @@ class ConnectionPool:
         *,
         check: bool = True,
     ) -> Command:
-        """A request and its answer. A peer that is going away (1500) is asked once more over a new connection.
+        """Send a request and return its answer. After GO_AWAY (1500) it is sent once more over a new connection.
 
         :param timeout: seconds for everything, connecting included.
         :param check: raise for an answer with another code than success.
         :raises BrokerError: the peer answered with another code.
-        :raises ConnectError: no connection could be made.
+        :raises ConnectError: no connection can be made.
         :raises RequestTimeout: no answer in time.
-        :raises ConnectionLost: the connection broke first.
+        :raises ConnectionLost: the connection breaks.
         """
         reply = await self._ask(address, code, header, body, timeout)
         if check and reply.code != ResponseCode.SUCCESS:
@@ -104,9 +107,9 @@ class ConnectionPool:
         return reply.command()
 
     async def oneway(self, address: str, code: int, header: Header | None = None, body: bytes = b"") -> None:
-        """A request nobody answers.
+        """Send a request that is not answered.
 
-        :raises ConnectError: no connection could be made.
+        :raises ConnectError: no connection can be made.
         """
         (await self.get(address)).oneway(code, header, body)
 
@@ -131,10 +134,10 @@ class ConnectionPool:
         return None if connection is None or connection.closed else connection
 
     async def get(self, address: str, timeout: float | None = None) -> Connection:
-        """The open connection to ``address``, made if there is none.
+        """The open connection to ``address``, opened if there is none. Callers at the same time share one attempt.
 
         :param timeout: seconds to wait for it; at most ``connect_timeout``.
-        :raises ConnectError: it cannot be made.
+        :raises ConnectError: it cannot be opened.
         :raises ForkedError: this client was made in another process.
         :raises ClosedError: this client is closed.
         """
@@ -142,29 +145,25 @@ class ConnectionPool:
         connection = self.ready(address)
         if connection is not None:
             return connection
-        task = self._opening.get(address)
-        if task is None:
-            task = self._opening[address] = asyncio.ensure_future(self._connect(address))
-            task.add_done_callback(lambda done: self._opened(address, done))
         wait = self.connect_timeout if timeout is None else max(0.0, min(timeout, self.connect_timeout))
         try:
-            return await asyncio.wait_for(asyncio.shield(task), wait)
+            return await self._opening.get(address, wait)
         except TimeoutError as e:
-            raise self.cannot_connect(address, f"no connection within {wait:g} s") from e
-        except asyncio.CancelledError as e:
-            if task.cancelled():
+            raise self.cannot_connect(address, f"no connection within {wait:.3g} s") from e
+        except WorkCancelled as e:
+            if self._closed:
                 raise ClosedError("this client was closed while it was connecting") from e
-            raise
+            raise ConnectionLost(f"the connection to {address} was closed here while it was opened") from e
 
     def where(self, address: str) -> tuple[str, int]:
-        """Host and port to connect to for an address, the address map considered.
+        """Host and port to connect to for an address, after the address map.
 
-        :raises ConfigError: it is no address.
+        :raises ConfigError: it is not an address.
         """
         return parse_address(self._address_map.get(address, address))
 
     def cannot_connect(self, address: str, why: str | OSError) -> ConnectError:
-        """The error that says so, and what to try."""
+        """The error for an address that cannot be reached, with what to check."""
         mapped = self._address_map.get(address)
         where = f"{address} (mapped to {mapped})" if mapped else address
         hint = self._hint(address)
@@ -177,7 +176,7 @@ class ConnectionPool:
         return ConnectError(f"cannot connect to {where}: {why}{'. ' if hint else ''}{hint}")
 
     def check_usable(self) -> None:
-        """Does nothing while requests can be made.
+        """Do nothing while requests can be made.
 
         :raises ForkedError: this client was made in another process.
         :raises ClosedError: this client is closed.
@@ -187,33 +186,38 @@ class ConnectionPool:
             raise ClosedError("this client is closed; make a new one")
 
     def retire(self, connection: Connection) -> None:
-        """Use ``connection`` for no further request; it ends when its last answer has come."""
+        """Send no further request over ``connection``; it closes after its last answer."""
         self._forget(connection)
         self._retired.add(connection)
         connection.retire()
 
     def drop(self, address: str) -> None:
-        """End the connection to ``address``, if there is one."""
+        """Close the connection to ``address``, if there is one; the next request opens another."""
         connection = self._open.pop(address, None)
         if connection is not None:
             connection.close()
 
-    async def close(self) -> None:
-        """End all connections. Requests under way fail with ConnectionLost."""
-        self._closed = True
-        tasks = [*self._opening.values(), *self._answering]
-        for task in tasks:
-            task.cancel()
-        connections = [*self._open.values(), *self._retired]
-        for connection in connections:
+    def drop_all(self) -> None:
+        """Close all connections, those being opened, too. Requests in flight fail with ConnectionLost."""
+        self._opening.cancel()
+        for connection in [*self._open.values(), *self._retired]:
             connection.close()
         self._open.clear()
+
+    async def close(self) -> None:
+        """Close all connections for good. Requests in flight fail with ConnectionLost."""
+        self._closed = True
+        tasks = [*self._opening.tasks, *self._answering]
+        connections = [*self._open.values(), *self._retired]
+        self.drop_all()
+        for task in self._answering:
+            task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if self.tls is not None:
-            await asyncio.gather(*(connection.ended(_FAREWELL_SECONDS) for connection in connections))
+            await asyncio.gather(*(connection.wait_closed(_CLOSE_SECONDS) for connection in connections))
 
     async def _connect(self, address: str) -> Connection:
-        connection = Connection(address, self._pushed, self._forget, self.credentials)
+        connection = Connection(address, self._pushed, self._lost, self.credentials)
         try:
             host, port = self.where(address)
             sock = await _connected_socket(host, port, self.connect_timeout)
@@ -241,10 +245,10 @@ class ConnectionPool:
                 raise
             raise OSError("the other end closed it during the TLS handshake; does it serve TLS there?") from e
 
-    def _opened(self, address: str, task: asyncio.Task[Connection]) -> None:
-        self._opening.pop(address, None)
-        if not task.cancelled():
-            task.exception()  # whoever waits for it is told; it may be nobody any more
+    def _lost(self, connection: Connection) -> None:
+        self._forget(connection)
+        if not connection.closed_here:
+            self.on_lost(connection.address)
 
     def _forget(self, connection: Connection) -> None:
         self._retired.discard(connection)
@@ -267,31 +271,25 @@ class ConnectionPool:
     async def _handle(self, address: str, request: Command) -> Command | None:
         handler = self._push_handlers.get(request.code)
         if handler is None:
-            remark = f"request code {request.code} is unknown here"
+            remark = f"this client does not handle request code {request.code}"
             return Command(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)
         try:
             answer = handler(address, request)
             return await answer if inspect.isawaitable(answer) else answer
-        except Exception as e:  # noqa: BLE001 - a handler's fault is the peer's answer
+        except Exception as e:  # noqa: BLE001 - the peer gets the handler's fault as its answer
             _log.exception("handling %s of %s failed", code_name(request.code), address)
             return Command(ResponseCode.SYSTEM_ERROR, remark=f"{type(e).__name__}: {e}")
 
 
 def code_name(code: int) -> str:
-    """A request code as people know it."""
+    """The name and number of a request code."""
     with contextlib.suppress(ValueError):
         return f"{RequestCode(code).name} ({int(code)})"
     return f"request code {code}"
 
 
-def set_no_delay(sock: socket.socket) -> None:
-    """Send small frames at once."""
-    with contextlib.suppress(OSError):  # not a TCP socket
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-
 async def _connected_socket(host: str, port: int, timeout: float) -> socket.socket:
-    """A connected TCP socket, to the first address of ``host`` that takes a connection."""
+    """A TCP socket connected to the first address of ``host`` that accepts a connection."""
     loop = asyncio.get_running_loop()
     fault: OSError | None = None
     async with asyncio.timeout(timeout):
@@ -313,7 +311,7 @@ async def _connected_socket(host: str, port: int, timeout: float) -> socket.sock
 
 
 async def _resolve(host: str, port: int) -> list[tuple[int, int, int, str, tuple[object, ...]]]:
-    try:  # a number needs no look-up, and so no thread to wait for one
+    try:  # an IP address needs no look-up, and so no thread
         return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)  # type: ignore[return-value]
     except socket.gaierror:
         return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)  # type: ignore[return-value]

@@ -1,7 +1,7 @@
-"""Whether this is still the process an object was made in.
+"""Detection of forks.
 
-Sockets, threads and event loops do not survive a fork, so what holds them must refuse to work in a forked child instead
-of hanging. Asking the kernel for the process id on every call would cost more than the rest of the check.
+Sockets, threads and event loops do not survive a fork, so objects that hold them raise an error in a forked child
+instead of hanging. A counter that a fork hook increments is cheaper to check than the process id.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from rocketmq_py.errors import ForkedError
 
 
 class Process:
-    """The process it was made in."""
+    """The process that created this object."""
 
     __slots__ = ("_generation", "_pid")
 
@@ -22,13 +22,13 @@ class Process:
 
     @property
     def is_this(self) -> bool:
-        """Whether no fork lies between."""
+        """True if this process is not a fork of the creator."""
         return self._generation == _generation
 
     def check(self) -> None:
-        """Does nothing in the same process.
+        """Do nothing in the creator's process.
 
-        :raises ForkedError: this is a forked child of it.
+        :raises ForkedError: this process is a fork of the creator.
         """
         if self._generation != _generation:
             raise ForkedError(
@@ -38,11 +38,11 @@ class Process:
 
 
 _generation = 0
-"""How many forks lie between this process and the one that imported the module."""
+"""Number of forks between the process that imported the module and this one."""
 
 
 def _forked() -> None:
-    global _generation  # noqa: PLW0603 - a property of the process, changed by nothing but a fork
+    global _generation  # noqa: PLW0603 - a property of the process that only a fork changes
     _generation += 1
 
 

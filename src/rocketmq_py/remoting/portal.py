@@ -1,7 +1,7 @@
-"""The way from blocking code to asyncio: one event loop in one background thread per process.
+"""Running coroutines from blocking code: one event loop in one background thread per process.
 
-Knows threads and loops. Refuses to know what runs there. The portal is the package's only process-wide state: it is
-made when a blocking object first needs it, made anew in a forked child, and ended at interpreter exit.
+The portal is the package's only process-wide state. The first blocking object creates it, a forked child creates its
+own, and the interpreter stops it at exit.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from rocketmq_py.remoting.forks import Process
 T = TypeVar("T")
 
 _EXIT_WAIT = 2.0
-"""Seconds the interpreter waits at exit for what still runs in the loop."""
+"""Seconds the interpreter waits at exit for tasks that still run in the loop."""
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """An event loop, uvloop's where it is installed."""
+    """A new event loop; uvloop's if uvloop is installed."""
     try:
         import uvloop
     except ImportError:
@@ -47,11 +47,11 @@ class Portal:
 
     @property
     def alive(self) -> bool:
-        """Whether the loop runs, in this process."""
+        """True if the loop runs in this process."""
         return self._process.is_this and self._thread.is_alive()
 
     def check(self) -> None:
-        """Does nothing where a blocking call can be made.
+        """Do nothing if a blocking call can be made here.
 
         :raises ForkedError: the portal was made in another process.
         :raises ClosedError: the loop has ended.
@@ -67,11 +67,11 @@ class Portal:
             raise ClosedError("the event loop of this process has ended: the interpreter is shutting down")
 
     def run(self, coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """Run a coroutine in the loop and wait for what it returns or raises.
+        """Run a coroutine in the loop and return its result, or raise what it raises.
 
-        The wait can be interrupted (Ctrl-C); the coroutine is cancelled then, and when ``timeout`` seconds are over.
+        The wait can be interrupted (Ctrl-C). The coroutine is cancelled then, and after ``timeout`` seconds.
 
-        :raises TimeoutError: it was not done in ``timeout`` seconds.
+        :raises TimeoutError: it is not done after ``timeout`` seconds.
         """
         future = self.submit(coroutine)
         try:
@@ -90,23 +90,23 @@ class Portal:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
     def post(self, callback: Callable[[], None]) -> None:
-        """Call ``callback`` in the loop's thread, soon; callbacks keep their order. Wakes the loop once for many."""
+        """Call ``callback`` soon in the loop's thread. Callbacks keep their order; many share one wake-up."""
         self._posted.append(callback)
         if not self._woken:
             self._woken = True
             self.loop.call_soon_threadsafe(self._run_posted)
 
     def _run_posted(self) -> None:
-        self._woken = False  # before the first is taken: what is appended from here on wakes the loop again
+        self._woken = False  # first: a callback that is appended from here on wakes the loop again
         try:
             while self._posted:
                 self._posted.popleft()()
         finally:
-            if self._posted:  # one has failed, which is for the loop to report; the others are still to come
+            if self._posted:  # one raised, which the loop reports; call the others next
                 self.loop.call_soon(self._run_posted)
 
     def call(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a plain function in the loop's thread and wait for what it returns or raises."""
+        """Call a plain function in the loop's thread and return its result, or raise what it raises."""
 
         async def called() -> T:
             return function(*arguments)
@@ -114,7 +114,7 @@ class Portal:
         return self.run(called())
 
     def stop(self, timeout: float = _EXIT_WAIT) -> None:
-        """Cancel what runs, end the loop, wait for the thread at most ``timeout`` seconds."""
+        """Cancel all tasks, stop the loop and wait at most ``timeout`` seconds for its thread."""
         if self.alive:
             self.loop.call_soon_threadsafe(self.loop.stop)
             self._thread.join(timeout)
@@ -153,7 +153,7 @@ def portal() -> Portal:
 
 
 def _after_fork() -> None:
-    """A forked child has the parent's lock, perhaps held by a thread it does not have."""
+    """Replace the lock: a thread that does not exist in the child may have held it at the fork."""
     global _lock  # noqa: PLW0603 - see the module's docstring
     _lock = threading.Lock()
 

@@ -125,7 +125,7 @@ class Server:
             loop = asyncio.get_running_loop()
             listener = await loop.create_server(lambda: ServerConnection(self), self.host, port, backlog=_BACKLOG)
         except OSError as e:
-            why = _PORT_FAULTS.get(e.errno or 0, str(e))
+            why = _PORT_FAULTS.get(e.errno or 0, e.strerror or str(e))
             raise ConfigError(f"cannot listen on {self.host}:{port}: {why}") from e
         self._listeners.append(listener)
         return int(listener.sockets[0].getsockname()[1])

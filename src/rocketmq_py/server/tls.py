@@ -27,7 +27,7 @@ CONFIG_FILE = "tls.config.file"
 DEFAULT_CONFIG_FILE = "/etc/rocketmq/tls.properties"
 
 _NOT_IN_FILE = ("tls.server.mode", "tls.enable", CONFIG_FILE)
-_TEST_MODE = "tls.test.mode.enable"
+TEST_MODE = "tls.test.mode.enable"
 
 Stamp = tuple[tuple[int, int] | None, ...]
 
@@ -96,8 +96,8 @@ class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
         :raises ConfigError: an unknown key, a value of the wrong kind, a combination that cannot work, no such file.
         """
         given = {**settings, **_from_file(settings.get(CONFIG_FILE))}
-        known = {*_KEYS, CONFIG_FILE, _TEST_MODE}
-        faults = [java_config.unknown_key(key, known) for key in given if key not in known]
+        faults = [_FROM_OPENSSL.format(key) for key in OF_OPENSSL if given.get(key)]
+        faults += [java_config.unknown_key(key, KEYS) for key in given if key not in KEYS]
         if faults:
             raise ConfigError("; ".join(faults))
         fields: dict[str, Any] = {_KEYS[key]: _value(key, text) for key, text in given.items() if key in _KEYS}
@@ -154,6 +154,12 @@ _KEYS = {
     "tls.client.authServer": "client_auth_server",
     "tls.client.trustCertPath": "client_trust_cert_path",
 }
+
+OF_OPENSSL = ("tls.ciphers", "tls.protocols")
+_FROM_OPENSSL = "{} has no effect here: ciphers and protocols are those of OpenSSL's own configuration"
+
+KEYS = frozenset({*_KEYS, *OF_OPENSSL, CONFIG_FILE, TEST_MODE})
+"""All keys of TLS."""
 
 _KINDS: dict[str, type] = {
     "server_mode": TlsMode, "server_need_client_auth": ClientAuth, "server_auth_client": bool, "enable": bool,

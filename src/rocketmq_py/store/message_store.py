@@ -38,9 +38,9 @@ from rocketmq_py.store.write.records import (
     Appended,
     AppendedBatch,
     Arrival,
-    NewAlike,
     NewBatch,
     NewRecord,
+    UniformBatch,
 )  # fmt: skip
 from rocketmq_py.store.write.writer import Writer
 
@@ -78,7 +78,7 @@ class MessageStore(StoreReads):
         is_slave: bool = False,
     ) -> None:
         self.config = config or StoreConfig()
-        self.layout = StoreLayout(Path(root))
+        self.layout = StoreLayout(Path(root), self.config.commit_log_directory)
         self.on_arrival: Callable[[list[Arrival]], None] | None = None
         """Called at each settle with what has become readable."""
         self.on_written: Callable[[], None] | None = None
@@ -109,6 +109,7 @@ class MessageStore(StoreReads):
         unclean = self._fs.read(self.layout.abort)
         clean = unclean is None
         try:
+            self._check_log_place()
             # From here on files change: who opens the store after a crash in the middle must not trust them.
             self._fs.write(self.layout.abort, str(os.getpid()).encode() + (_OF_SLAVE if self._is_slave else b""))
             self._load(clean=clean, torn_anywhere=self._is_slave or _OF_SLAVE in (unclean or b""))
@@ -117,6 +118,18 @@ class MessageStore(StoreReads):
                 self._fs.remove(self.layout.abort)
             self._lock.release()
             raise
+
+    def _check_log_place(self) -> None:
+        """Refuse an empty directory for the log of a store whose log is in the usual place.
+
+        :raises StoreCorrupt: opening it would leave all messages behind.
+        """
+        usual, here = self.layout.root / "commitlog", self.layout.commit_log
+        if here != usual and self._fs.names(usual) and not self._fs.names(here):
+            raise StoreCorrupt(
+                f"storePathCommitLog names {here}, which is empty, but {usual} holds a commit log: move it there, or "
+                "leave storePathCommitLog out"
+            )
 
     def _load(self, *, clean: bool, torn_anywhere: bool) -> None:
         fs, config, layout = self._fs, self.config, self.layout
@@ -141,8 +154,8 @@ class MessageStore(StoreReads):
         )
         self._cleaner = Cleaner(fs, layout, log, self._queues, self._index, self._flusher, self._checkpoint)
         if self._is_slave:
-            dispatch = RecordDispatch(config, self._queues, self._index, self._settle_replica)
-            self._replica = Replica(log, self._writer, dispatch, self.settle)
+            dispatch = RecordDispatch(config, self._queues, self._index, self._commit_replica)
+            self._replica = Replica(log, self._writer, dispatch, self.commit_pending)
             self._allow()
         self._is_open = True
         _log.info("store %s is open, the commit log has %d to %d", layout.root, self._commit_log.min_offset, end)
@@ -151,7 +164,7 @@ class MessageStore(StoreReads):
         """Put everything on disk, say so, and let go of the directory. Idempotent."""
         if not self._is_open:
             return
-        unwritten = self._settle()
+        unwritten = self._commit_pending()
         self._is_open = False
         self._writer.refuse("it is closing")
         if self._replica is not None:
@@ -181,7 +194,7 @@ class MessageStore(StoreReads):
 
     def flush(self) -> bool:
         """Put the log on disk and wait for it, before an end; whether it is there."""
-        unwritten, done = self._settle(), threading.Event()
+        unwritten, done = self._commit_pending(), threading.Event()
         self._flusher.request(self._commit_log.end, done.set)
         done.wait()
         return unwritten is None and self._flusher.failure is None
@@ -206,11 +219,11 @@ class MessageStore(StoreReads):
             raise StoreNotWritable(f"the store {self.layout.root} is not that of a slave: it has no master")
         return self._replica
 
-    def _settle_replica(self) -> None:
+    def _commit_replica(self) -> None:
         """Make everything readable that a replica has taken; now, though it has to wait for the disk."""
         assert self._replica is not None
         self._replica.hand_over()
-        self.settle()
+        self.commit_pending()
         self._confirm_everything()
 
     def now(self) -> int:
@@ -218,7 +231,7 @@ class MessageStore(StoreReads):
         return self._writer.now()
 
     def append(self, record: NewRecord) -> Appended:
-        """Give a message its place; it becomes readable with the next :meth:`settle`.
+        """Give a message its place; it becomes readable with the next :meth:`commit_pending`.
 
         :raises MessageIllegal: it is too large. :raises StoreNotWritable: the store refuses writes.
         """
@@ -235,15 +248,15 @@ class MessageStore(StoreReads):
         """
         return self._writer.append_batch(batch)
 
-    def append_alike(self, batch: NewAlike) -> AppendedBatch:
+    def append_uniform(self, batch: UniformBatch) -> AppendedBatch:
         """As :meth:`append_batch`, for messages that are known to be of one shape."""
-        return self._writer.append_alike(batch)
+        return self._writer.append_uniform(batch)
 
     def append_inner_batch(self, record: NewRecord, count: int) -> Appended:
         """As :meth:`append` for a batch of ``count`` messages that stays one record, for batch consume queues."""
         return self._writer.append_inner_batch(record, count)
 
-    def settle(self) -> None:
+    def commit_pending(self) -> None:
         """Write what was appended and make it readable; under SYNC_FLUSH as soon as it is on disk.
 
         A disk on which queues and index cannot be written shows in the next append, which is refused: what is in the
@@ -252,12 +265,12 @@ class MessageStore(StoreReads):
         :raises StoreNotWritable: the log cannot be written. What was appended is kept, and becomes readable if a later
             call succeeds; until then no producer may be told that it is stored.
         """
-        failure = self._settle()
+        failure = self._commit_pending()
         if failure is not None:
             raise StoreNotWritable(f"the commit log cannot be written: {failure}") from failure
 
-    def _settle(self) -> OSError | None:
-        """As :meth:`settle`; what was against it, for those who only want to read."""
+    def _commit_pending(self) -> OSError | None:
+        """As :meth:`commit_pending`; what was against it, for those who only want to read."""
         writer = self._writer
         touched = writer.touched
         if not touched and not writer.has_chunks:
@@ -279,8 +292,8 @@ class MessageStore(StoreReads):
             return None
         arrivals = self._arrivals(touched) if self.on_arrival is not None else []
         try:
-            self._queues.settle(touched)
-            self._index.settle()
+            self._queues.commit_pending(touched)
+            self._index.commit_pending()
         except OSError as e:
             self._refuse(e)
         if self.on_arrival is not None and arrivals:
@@ -316,7 +329,7 @@ class MessageStore(StoreReads):
             self._index.confirmed = end
             try:
                 self._queues.publish(entries)
-                self._index.settle()
+                self._index.commit_pending()
             except OSError as e:
                 self._refuse(e)
             if self.on_arrival is not None and arrivals:
@@ -349,7 +362,7 @@ class MessageStore(StoreReads):
 
     async def wait_flushed(self, physical_end: int) -> None:
         """Flush now, and wait until the log is on disk up to ``physical_end``."""
-        self.settle()
+        self.commit_pending()
         self._flusher.request(self._commit_log.end)
         future = self.flushed(physical_end)
         if future is not None:
@@ -360,7 +373,7 @@ class MessageStore(StoreReads):
 
         :param now: milliseconds since the epoch.
         """
-        unwritten = self._settle()
+        unwritten = self._commit_pending()
         if self._flusher.failure is not None:
             self._writer.refuse(f"the disk failed: {self._flusher.failure}")
             return
@@ -403,7 +416,7 @@ class MessageStore(StoreReads):
 
     def delete_topic(self, topic: str) -> None:
         """Remove the queues of a topic; its records stay in the log until they expire."""
-        self._settle()
+        self._commit_pending()
         self._queues.remove_topic(topic)
 
     def clean(self, now: int) -> None:
@@ -425,9 +438,9 @@ class MessageStore(StoreReads):
         if verdict.refuse or was_full:
             self._allow()
 
-    def take_limits(self) -> None:
+    def reload_limits(self) -> None:
         """Take over a changed ``max_message_size``. Most other settings hold as soon as they are changed."""
-        self._writer.take_limits()
+        self._writer.reload_limits()
 
     def delete_expired(self) -> None:
         """Let the next passes of :meth:`clean` remove files past ``fileReservedTime``, whatever the hour."""

@@ -141,24 +141,24 @@ class Recovery:
 
     def _take(self, scan: LogScan) -> None:
         dispatch = self._dispatch = RecordDispatch(
-            self._config, self._queues, self._index, self._settle, self._index.end_physical
+            self._config, self._queues, self._index, self._commit_pending, self._index.end_physical
         )
         count = 0
         for found in scan:
             dispatch.take(found)
             count += 1
             if not count % _SETTLE_EVERY:
-                self._settle()
-        self._settle()
+                self._commit_pending()
+        self._commit_pending()
         self.last_timestamp = dispatch.last_timestamp
         self._index.build()
         if count:
             _log.info("%d records taken from the commit log", count)
 
-    def _settle(self) -> None:
+    def _commit_pending(self) -> None:
         touched, self._dispatch.touched = self._dispatch.touched, []
-        self._queues.settle(touched)
-        self._index.settle()
+        self._queues.commit_pending(touched)
+        self._index.commit_pending()
 
     # -- cutting
 

@@ -23,14 +23,16 @@ class Replica:
     """Lets the log of an open store grow by what its master has written.
 
     :param dispatch: takes records; what it touches is settled through the writer.
-    :param settle: makes what was taken readable.
+    :param commit_pending: makes what was taken readable.
     """
 
-    def __init__(self, log: CommitLog, writer: Writer, dispatch: RecordDispatch, settle: Callable[[], None]) -> None:
+    def __init__(
+        self, log: CommitLog, writer: Writer, dispatch: RecordDispatch, commit_pending: Callable[[], None]
+    ) -> None:
         self._log = log
         self._writer = writer
         self._dispatch = dispatch
-        self._settle = settle
+        self._commit_pending = commit_pending
         self._scan = LogScan(log, log.end, check_crc=False)
         self._unreadable = ""
 
@@ -45,7 +47,7 @@ class Replica:
         return self._scan.end
 
     def append(self, offset: int, data: bytes | bytearray | memoryview) -> None:
-        """Write bytes of the master's log; none is what a master says that has nothing new. :meth:`show` follows.
+        """Write bytes of the master's log; none is what a master says that has nothing new. :meth:`dispatch` follows.
 
         :param offset: where they begin there: at :attr:`end`, or at the begin of any file if this log is empty.
         :raises ReplicaRefused: they do not belong there. :raises StoreNotWritable: the disk is full or fails.
@@ -78,7 +80,7 @@ class Replica:
             )
         return offset - position
 
-    def show(self) -> None:
+    def dispatch(self) -> None:
         """Let queues, index and readers know of the records that have become whole.
 
         :raises StoreNotWritable: the disk fails.
@@ -97,7 +99,7 @@ class Replica:
             )  # fmt: skip
         if dispatch.touched:
             self.hand_over()
-            self._settle()
+            self._commit_pending()
 
     def hand_over(self) -> None:
         """Let the writer settle what was taken so far."""

@@ -5,6 +5,8 @@ Knows defaults and which values can never work. Refuses to know how a broker.con
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 
 from rocketmq_py.errors import ConfigError
@@ -32,6 +34,8 @@ class StoreConfig(msgspec.Struct, kw_only=True):
     :raises ConfigError: a value that can never work.
     """
 
+    store_path_commit_log: str = ""
+    """Directory of the commit log; empty for ``commitlog`` below the store's root."""
     mapped_file_size_commit_log: int = 1024 * 1024 * 1024
     mapped_file_size_consume_queue: int = 300_000 * CONSUME_QUEUE_ENTRY
     mapper_file_size_batch_consume_queue: int = 300_000 * BATCH_QUEUE_UNIT
@@ -80,6 +84,7 @@ class StoreConfig(msgspec.Struct, kw_only=True):
     """How many consume queue files are kept open at once (not a key of Java's)."""
 
     def __post_init__(self) -> None:
+        self._check_log_path()
         if self.flush_disk_type not in (ASYNC_FLUSH, SYNC_FLUSH):
             raise ConfigError(f"flushDiskType is {self.flush_disk_type!r}: {ASYNC_FLUSH} or {SYNC_FLUSH} is expected")
         if self.mapped_file_size_commit_log < 4096:
@@ -108,6 +113,11 @@ class StoreConfig(msgspec.Struct, kw_only=True):
         if not self.delete_hours:
             raise ConfigError("deleteWhen is empty: hours are expected, 04 or 04;16 for instance")
 
+    def _check_log_path(self) -> None:
+        path = self.store_path_commit_log
+        if "," in path:
+            raise ConfigError(f"storePathCommitLog is {path!r}: this broker keeps the commit log in one directory")
+
     @property
     def delete_hours(self) -> frozenset[int]:
         """The local hours in which expired files are removed.
@@ -120,6 +130,11 @@ class StoreConfig(msgspec.Struct, kw_only=True):
                 f"deleteWhen is {self.delete_when!r}: hours from 00 to 23, separated by ';', are expected"
             )
         return frozenset(map(int, hours))
+
+    @property
+    def commit_log_directory(self) -> Path | None:
+        """Where the commit log is, or None for its place below the store's root."""
+        return Path(self.store_path_commit_log).expanduser() if self.store_path_commit_log else None
 
     @property
     def consume_queue_file_size(self) -> int:

@@ -40,7 +40,7 @@ def test_a_backlog_is_popped_and_acknowledged(cluster: Cluster, pops: Pops) -> N
     (broker,) = cluster.brokers
     ends = [broker.services.offsets.query("two", "bench", queue) for queue in range(QUEUES)]
     assert ends == [BACKLOG // QUEUES] * QUEUES
-    assert len(broker.services.pop.log.ledger) == 0
+    assert len(broker.services.pop.revive_log.inflight) == 0
     assert pops.cpu_seconds > 0
 
 

@@ -80,7 +80,7 @@ class InProcess:
         self.services = Services(settings, StoreConfig(**SMALL | (store or {})), 10911, self.clock, self._soon.append)
         self.services.open()
         self.dispatcher = Dispatcher(
-            self.services.router(), after_read=self.services.store.settle, on_hold=self.services.keep_hold
+            self.services.router(), after_read=self.services.store.commit_pending, on_hold=self.services.keep_hold
         )
         self._clients = 0
 

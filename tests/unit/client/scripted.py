@@ -10,6 +10,7 @@ from rocketmq_py.protocol.bodies.route import BrokerData, QueueData, TopicRouteD
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.remoting.connection import Connection
 from rocketmq_py.remoting.connection_pool import ConnectionPool
+from rocketmq_py.remoting.single_flight import SingleFlight
 from rocketmq_py.wire.command import RESPONSE_FLAG, Command, decode_command, encode_command
 from rocketmq_py.wire.frame import FrameDecoder
 
@@ -64,6 +65,7 @@ class ScriptedNetwork:
         self.requests: list[tuple[str, Command]] = []
         self.asked = asyncio.Event()
         self.transports: dict[str, ScriptedTransport] = {}
+        self.connections: dict[str, Connection] = {}
         self.unreachable: set[str] = set()
 
     def carry(self, connections: ConnectionPool) -> None:
@@ -72,14 +74,15 @@ class ScriptedNetwork:
         async def connect(address: str) -> Connection:
             if address in self.unreachable:
                 raise connections.cannot_connect(address, "Connection refused")
-            connection = Connection(address, connections._pushed, connections._forget)
+            connection = Connection(address, connections._pushed, connections._lost, connections.credentials)
+            self.connections[address] = connection
             self.transports[address] = ScriptedTransport(connection, self)
             connection.connection_made(self.transports[address])
             connections._open[address] = connection
             connections.on_open(connection)
             return connection
 
-        connections._connect = connect  # type: ignore[method-assign]
+        connections._opening = SingleFlight(connect)
 
     def codes(self, address: str | None = None) -> list[int]:
         """The codes of the requests that came, in order."""

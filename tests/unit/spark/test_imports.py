@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.spark.sink import sink
-from rocketmq_py.spark.decode.bad_records import Bad, Mode
+from rocketmq_py.spark.decode.bad_records import BadRecordPolicy, Mode
 from rocketmq_py.spark.sink.blocks import Block, BlockWriter
 from rocketmq_py.spark.sink.rows import RowStamp, RowWriter
 batch = pa.ipc.open_stream(Path(sys.argv[1]).read_bytes()).read_next_batch()
@@ -26,7 +26,7 @@ names = batch.schema.names
 rows = RowWriter(names, "T", RowStamp("q", "1", 3), lambda: "A" * 32)
 writer = BlockWriter(names, "T", rows, lambda n: ("B" * 28, np.arange(n)), b"PGROUP\\x01g\\x02")
 bound = lambda topic, key, number: None if key is None else MessageQueue(topic, "b", len(key))
-found = list(writer.messages(batch, Bad(Mode.FAILFAST, ""), bound))
+found = list(writer.messages(batch, BadRecordPolicy(Mode.FAILFAST, ""), bound))
 assert found and all(isinstance(one, Block) for one in found), found
 print(*sorted(sys.modules.keys() & {"pandas", "asyncio", "rocketmq_py.client"}))
 """
@@ -36,7 +36,7 @@ import zlib
 import pyarrow as pa
 import pyspark.worker
 from rocketmq_py.model import RecordHead
-from rocketmq_py.spark.source import corrupt_records as salvage, stream
+from rocketmq_py.spark.source import corrupt_records as corrupt_records, stream
 from rocketmq_py.spark.decode import COLUMNS, Decoder
 from rocketmq_py.spark.remoting.fetched import DecoderChoice, FetchedChunk
 from rocketmq_py.wire.record import COMPRESSED, encode_record, pack_host
@@ -50,7 +50,7 @@ raw = [
 ]
 schema = pa.schema([(name, column.kind) for name, column in COLUMNS.items()])
 for tags in (), ("A",):
-    (batch,) = Decoder(schema, "b", tags, way=DecoderChoice.NUMPY).decode([FetchedChunk(b"".join(raw), 0, 3)])
+    (batch,) = Decoder(schema, "b", tags, choice=DecoderChoice.NUMPY).decode([FetchedChunk(b"".join(raw), 0, 3)])
     assert batch.num_rows == 3 - len(tags), batch
 print(*sorted(sys.modules.keys() & {"pandas", "asyncio", "rocketmq_py.client"}))
 """

@@ -82,7 +82,7 @@ def test_the_log_never_gets_a_hole():
 
 def flush(store):
     """Let the flush thread put log, queues and index on disk, and finish what it was asked for."""
-    store.settle()
+    store.commit_pending()
     store._schedule.everything(store._readable())
     done = threading.Event()
     store._flusher.request(store.max_physical_offset, done.set)

@@ -154,7 +154,7 @@ def test_a_slave_passes_over_them_and_keeps_the_bytes(stores, caplog):
     caplog.clear()
     with caplog.at_level(logging.WARNING):
         slave.replica.append(0, master.log_view(0, 1000))
-        slave.replica.show()
+        slave.replica.dispatch()
         replicate(master, slave)
     assert slave.max_physical_offset == master.max_physical_offset
     assert sorted(slave.queues()) == [("T", 0)]

@@ -94,7 +94,7 @@ def test_only_files_the_checkpoint_does_not_vouch_for_are_walked(stores, caplog)
     stores.crash()
     with caplog.at_level(logging.WARNING):
         store = stores.open()
-    assert walked_from(caplog) == store.tags_entries("T", 0, 26, 1)[0][0]
+    assert walked_from(caplog) == store.queue_entries("T", 0, 26, 1)[0][0]
     check(store, list(range(40)))
 
 
@@ -116,7 +116,7 @@ def test_a_checkpoint_somebody_else_has_written_names_a_file_only(stores, caplog
     with caplog.at_level(logging.WARNING):
         store = stores.open()
     begin = walked_from(caplog)
-    assert 0 < begin <= store.tags_entries("T", 0, 22, 1)[0][0]
+    assert 0 < begin <= store.queue_entries("T", 0, 22, 1)[0][0]
     assert begin % SMALL.mapped_file_size_commit_log == 0
     check(store, list(range(40)))
 
@@ -200,7 +200,7 @@ def test_a_tail_that_is_torn_before_its_properties_loses_one_message(stores):
         store = stores.open()
         assert numbers(read_queue(store)) == list(range(11))
         assert store.append(record(11)).physical_offset == last.physical_offset
-        store.settle()
+        store.commit_pending()
         assert stores.fs.nodes[log_file(stores)].content[: last.physical_offset + last.size] != b""
         stores.crash()
         assert numbers(read_queue(stores.open())) == list(range(12))
@@ -211,7 +211,7 @@ def test_properties_torn_at_a_sector_are_noticed_but_a_zero_in_them_is_not_damag
     store = stores.open()
     store.append(record(0, properties=b"TAGS\x01a\0"))
     torn = store.append(record(1, size=200, properties=b"x" * 300))
-    store.settle()
+    store.commit_pending()
     stores.crash()
     assert torn.physical_offset < 512 < torn.physical_offset + torn.size - 100
     stores.fs.nodes[log_file(stores)].content[512:] = bytes(4096 - 512)
@@ -403,11 +403,11 @@ def test_deliver_times_of_delayed_messages_are_computed_again(stores):
     for level in (b"4", b"99", b"0"):
         own = properties.replace(b"\x014", b"\x01" + level)
         store.append(record(0, topic="SCHEDULE_TOPIC_XXXX", properties=own, tags_code=NOW + 30_000))
-    store.settle()
+    store.commit_pending()
     stores.crash()
     stores.fs.remove_tree(stores.root / "consumequeue")
     store = stores.open()
-    codes = [code for _, _, code in store.tags_entries("SCHEDULE_TOPIC_XXXX", 0, 0, 9)]
+    codes = [code for _, _, code in store.queue_entries("SCHEDULE_TOPIC_XXXX", 0, 0, 9)]
     assert codes == [NOW + 30_000, NOW + 7_200_000, ord("x")]
 
 

@@ -13,6 +13,7 @@ from rocketmq_py.errors import ReplicaRefused, StoreNotWritable
 from rocketmq_py.store import SYNC_FLUSH, MessageStore, NewBatch
 from rocketmq_py.store.write.records import Arrival
 from rocketmq_py.wire.batch import encode_batch
+from rocketmq_py.wire.record import QUEUE_OFFSET_AT, decode_records
 from tests.examples import examples
 from tests.unit.store.helpers import SMALL, Stores, fill, numbers, read_queue, record
 from tests.unit.store.memoryfs import MemoryFileSystem
@@ -44,7 +45,7 @@ def replicate(master: MessageStore, slave: MessageStore, most: int = 32 * 1024, 
         view = master.log_view(offset, min(most, until - offset))
         assert view is not None
         replica.append(offset, view)
-        replica.show()
+        replica.dispatch()
         offset += len(view)
 
 
@@ -107,7 +108,7 @@ def test_a_slave_that_is_killed_again_and_again_ends_like_its_master(seed) -> No
     replicate(master, slave)
     for queue in master.queues():
         assert slave.queue_range(*queue) == master.queue_range(*queue)
-        assert slave.tags_entries(*queue, 0, 1000) == master.tags_entries(*queue, 0, 1000)
+        assert slave.queue_entries(*queue, 0, 1000) == master.queue_entries(*queue, 0, 1000)
         assert numbers(read_queue(slave, *queue)) == numbers(read_queue(master, *queue))
     assert files(slaves.fs, "commitlog") == files(masters.fs, "commitlog")
     masters.close()
@@ -227,9 +228,44 @@ def test_a_log_that_is_damaged_is_shown_up_to_there(masters, slaves, caplog) -> 
     broken = bytearray(master.log_view(0, 4096))
     broken[appended[2].physical_offset + 4] = 0xFF
     slave.replica.append(0, broken)
-    slave.replica.show()
+    slave.replica.dispatch()
     assert numbers(read_queue(slave)) == [0, 1]
     fill(master, 1)
     replicate(master, slave)
     assert slave.replica.end == master.max_physical_offset
     assert [r.message for r in caplog.records if "no record at" in r.message] == [caplog.records[-1].message]
+
+
+@pytest.mark.parametrize("queue_offset", [2 + 1_000_001, 1 << 40, (1 << 63) - 1, -1])
+def test_a_record_with_an_impossible_queue_offset_stays_out_of_its_queue(masters, slaves, caplog, queue_offset) -> None:
+    """Blank entries up to it would take memory and disk without limit."""
+    master, slave = masters.open(), slaves.open(is_slave=True)
+    places = [master.append(record(i)).physical_offset for i in range(4)]
+    master.commit_pending()
+    log = bytearray(master.log_view(0, master.max_physical_offset))
+    at = places[2] + QUEUE_OFFSET_AT
+    log[at : at + 8] = queue_offset.to_bytes(8, "big", signed=True)
+    slave.replica.append(0, bytes(log))
+    slave.replica.dispatch()
+    assert slave.queue_range("T", 0) == (0, 4), "the next record has the offset that follows"
+    assert _by_offset(slave) == [b"0", b"1", None, b"3"]
+    assert caplog.text.count("left out of the queue") == (queue_offset > 0)
+    slaves.close()
+    assert _by_offset(slaves.open(is_slave=True)) == [b"0", b"1", None, b"3"]
+
+
+def _by_offset(store: MessageStore) -> list[bytes | None]:
+    records = [store.record_at_queue("T", 0, offset) for offset in range(store.queue_range("T", 0)[1])]
+    return [raw and decode_records(raw)[0].body.split(b"|")[0] for raw in records]
+
+
+@pytest.mark.parametrize("queue_offset", [1 << 60, -5])
+def test_the_first_record_of_a_queue_may_not_have_any_queue_offset(masters, slaves, queue_offset) -> None:
+    master, slave = masters.open(), slaves.open(is_slave=True)
+    master.append(record(0))
+    master.commit_pending()
+    log = bytearray(master.log_view(0, master.max_physical_offset))
+    log[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8] = queue_offset.to_bytes(8, "big", signed=True)
+    slave.replica.append(0, bytes(log))
+    slave.replica.dispatch()
+    assert slave.queue_range("T", 0) == (0, 0)

@@ -1,1 +1,1 @@
-"""What a slave does while it acts for a master that is away."""
+"""A slave that acts as master while its master is down."""

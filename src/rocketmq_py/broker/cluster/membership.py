@@ -10,9 +10,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from rocketmq_py.broker.cluster.role import Role
 from rocketmq_py.broker.cluster.route_lookup import ask_name_servers
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.ha.role import Role
 from rocketmq_py.errors import BadHeader, RocketMQError
 from rocketmq_py.protocol.bodies.route import BrokerMemberGroupData
 from rocketmq_py.protocol.codes import RequestCode
@@ -61,10 +61,10 @@ class Membership:
     def notified(self, news: NotifyMinBrokerIdChange) -> None:
         """Handle a name server's notification that another broker has the smallest id."""
         if news.broker_name == self._config.broker_name and news.min_broker_id is not None:
-            self._smallest_is(news.min_broker_id, news.min_broker_addr)
+            self._update_smallest_id(news.min_broker_id, news.min_broker_addr)
 
-    def _smallest_is(self, broker_id: int, address: str | None) -> None:
-        if self._role.smallest_is(broker_id, address):
+    def _update_smallest_id(self, broker_id: int, address: str | None) -> None:
+        if self._role.update_smallest_id(broker_id, address):
             self._renew()
 
     async def members(self) -> dict[int, str]:
@@ -92,9 +92,9 @@ class Membership:
     async def _query_members(self) -> None:
         members = await self.members()
         if members:
-            self._role.alive = len(members.keys() | {self._role.broker_id})
+            self._role.alive_replicas = len(members.keys() | {self._role.broker_id})
             smallest = min(members)
-            self._smallest_is(smallest, members[smallest])
+            self._update_smallest_id(smallest, members[smallest])
 
     async def _heartbeat(self) -> None:
         config = self._config

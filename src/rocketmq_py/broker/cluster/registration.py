@@ -10,8 +10,8 @@ import logging
 from collections.abc import Iterable
 from zlib import crc32
 
+from rocketmq_py.broker.cluster.role import Role
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.ha.role import Role
 from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.bodies.route import KvTable, QueueData, TopicRouteData
@@ -184,7 +184,7 @@ class Registration:
         try:
             reply = await self._rpc_client.ask(address, command, timeout)
             response = RegisterBrokerResponse.from_ext(reply.ext)
-            self._role.told(address, response.master_addr, response.ha_server_addr)
+            self._role.update_master(address, response.master_addr, response.ha_server_addr)
             self._apply_order(reply.body)
         except RocketMQError as e:
             if address not in self._logged_failures:

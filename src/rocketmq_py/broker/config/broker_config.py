@@ -14,9 +14,11 @@ from typing import Any, Self
 
 import msgspec
 
-from rocketmq_py.broker.config.java_keys import JAVA_DEFAULTS
+from rocketmq_py.broker.config.java_keys import CONTROLLER_KEYS, JAVA_DEFAULTS, TIERED_STORE_KEYS
+from rocketmq_py.broker.config.unsupported import unsupported_settings
 from rocketmq_py.core import java_config
 from rocketmq_py.core.address import parse_address
+from rocketmq_py.core.broker.ha_access import parse_allowed_slaves
 from rocketmq_py.core.java_config import read_properties
 from rocketmq_py.core.queue_limits import MAX_QUEUES
 from rocketmq_py.errors import ConfigError
@@ -33,6 +35,11 @@ _ODD_KEYS = {
 }  # fmt: skip
 """Keys whose letters the rule for names does not give."""
 
+OTHER_KEYS = TIERED_STORE_KEYS | CONTROLLER_KEYS
+"""Keys of other parts of Java's broker that are in the same file. Without effect here."""
+
+_SECRET = re.compile("secret|password|credential|accessKey", re.IGNORECASE)
+
 
 class BrokerConfig(msgspec.Struct, kw_only=True):
     """Intervals and timeouts are milliseconds.
@@ -42,6 +49,8 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     :param broker_role: ``ASYNC_MASTER``, ``SYNC_MASTER`` (sends wait for slaves) or ``SLAVE``.
     :param broker_id: a slave's own number, 1 or more; that of a master is 0, whatever is given.
     :param ha_listen_port: where slaves fetch the log; 0 is the port after ``listen_port``.
+    :param ha_allowed_slaves: IP addresses and CIDR blocks of the slaves that may connect to the HA port, separated by
+        commas; empty for all, as in Java.
     :param ha_master_address: where a slave fetches the log; empty for where the name servers say.
     :param slave_read_enable: a slave answers pulls, and a master sends readers there who are far behind.
     :param offset_check_in_slave: a slave corrects readers whose offset it does not have. It may lag, so by default it
@@ -108,6 +117,7 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     broker_ip1: str = "127.0.0.1"
     broker_ip2: str = ""
     ha_listen_port: int = 0
+    ha_allowed_slaves: str = ""
     ha_master_address: str = ""
     ha_send_heartbeat_interval: int = 5_000
     ha_housekeeping_interval: int = 20_000
@@ -253,6 +263,7 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
         for name in at_least_1:
             if getattr(self, name) < 1:
                 raise ConfigError(f"{java_key(name)} is {getattr(self, name)}: at least 1 is expected")
+        parse_allowed_slaves(self.ha_allowed_slaves)
         if self.ha_master_address:
             parse_address(self.ha_master_address)
         if self.broker_role != SLAVE:
@@ -273,6 +284,13 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     def store_root(self) -> Path:
         return Path(self.store_path_root_dir).expanduser()
 
+    def ignored_text(self) -> str:
+        """The settings without effect for a log line, sorted by key; the values of secrets are left out."""
+        return ", ".join(
+            java_config.escape_controls(key if _SECRET.search(key) else f"{key}={text}")
+            for key, text in sorted(self.ignored.items())
+        )
+
     @classmethod
     def from_properties(cls, properties: Mapping[str, str] | Iterable[str], **overrides: Any) -> Self:
         """The broker's part of a broker.conf, given as a mapping or as lines. See :func:`read_properties`."""
@@ -286,10 +304,12 @@ def configure(properties: Mapping[str, str] | Iterable[str], **overrides: Any) -
     Keys of Apache RocketMQ that have no meaning here are accepted without effect; they are in ``BrokerConfig.ignored``.
 
     :param overrides: fields by their Python names, which win.
-    :raises ConfigError: unknown keys, each named with the nearest known one, and values of the wrong kind.
+    :raises ConfigError: unknown keys, each named with the nearest known one; values of the wrong kind; settings that
+        ask for a place of data or a kind of safety this broker does not have (:mod:`~.unsupported`).
     """
     settings = dict(properties) if isinstance(properties, Mapping) else read_properties(properties)
     faults = [fault for key, text in settings.items() if (fault := setting_fault(key, text))]
+    faults += unsupported_settings(settings)
     if faults:
         raise ConfigError("; ".join(faults))
     broker = {name: _value(BrokerConfig, name, key, settings[key]) for key, name in _known(BrokerConfig, settings)}
@@ -305,11 +325,18 @@ def setting_fault(key: str, text: str) -> str | None:
     """What is wrong with one setting of a broker.conf, in words, or None."""
     kind = own_keys().get(key)
     if kind is None:
+        if key in OTHER_KEYS:
+            return None
         default = JAVA_DEFAULTS.get(key)
         if default is None:
             return java_config.unknown_key(key, {*JAVA_DEFAULTS, *own_keys()})
         kind = java_config.value_type(default)
     return java_config.value_fault(key, text, kind)
+
+
+def is_known(key: str) -> bool:
+    """True if Apache RocketMQ's broker or this one has a setting of that name."""
+    return key in own_keys() or key in JAVA_DEFAULTS or key in OTHER_KEYS
 
 
 @cache

@@ -1,1 +1,1 @@
-"""Replication between master and slaves, and the role of this broker."""
+"""Replication of the commit log between master and slaves."""

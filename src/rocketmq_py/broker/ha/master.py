@@ -1,7 +1,7 @@
-"""A master's side of replication: who fetches the log, what each is sent, how far each has come.
+"""The master's side of replication: sends the commit log to slaves and tracks how far each has it
+(DefaultHAConnection).
 
-What is sent are views of the log as it lies in memory; no message is looked at. Knows when bytes go out, heartbeats and
-when a slave is given up (DefaultHAConnection). Refuses to know who waits for slaves: it tells how far they are.
+The bytes sent are views of the log in memory; messages are not decoded.
 """
 
 from __future__ import annotations
@@ -13,21 +13,27 @@ from collections.abc import Callable
 from typing import cast
 
 from rocketmq_py.broker.config.broker_config import SYNC_MASTER, BrokerConfig
+from rocketmq_py.core.broker.ha_access import is_allowed_slave, parse_allowed_slaves
 from rocketmq_py.core.broker.replication import TransferRate, acknowledged_offset, first_offset
+from rocketmq_py.core.log_limiter import LogLimiter
 from rocketmq_py.errors import ConfigError, CorruptFrame
 from rocketmq_py.protocol.ha import ReportReader, pack_header
 from rocketmq_py.server.peer import format_address
+from rocketmq_py.server.tls import Certificates, TlsMode, TlsSettings
+from rocketmq_py.server.tls_acceptor import TlsAcceptor
 from rocketmq_py.store import MessageStore
 
 _log = logging.getLogger(__name__)
 
 _BURST = 1024 * 1024
-"""So many bytes go to one slave before others get their turn."""
+"""The most bytes sent to one slave before other slaves and requests get their turn."""
 _HIGH_WATER = 1024 * 1024
+_MOST_LINKS = 128
+"""The most slaves connected at once, whatever they are."""
 _LOOK_SECONDS = 0.1
-"""So often it is looked whether flow control lets more go out."""
+"""How often to check whether flow control lets more bytes go out, in seconds."""
 _GATHER_SECONDS = 0.002
-"""So long new messages are gathered before they are sent, where nobody waits for slaves to have them."""
+"""How long new messages are gathered before they are sent if no send waits for slaves, in seconds."""
 
 
 class SlaveLink(asyncio.Protocol):
@@ -46,10 +52,11 @@ class SlaveLink(asyncio.Protocol):
         self.address = ""
         self.host = ""
         self.acknowledged = -1
-        """Where the slave's log ends, as it has said; -1 before it has said anything."""
+        """The end of the slave's log, as it reported; -1 before its first report."""
         self.next = -1
-        """The offset it gets next; -1 before it has said where it stands."""
+        """The offset of the next byte to send; -1 before the first report."""
         self._is_paused = False
+        self._is_refused = False
 
     # -- asyncio.Protocol
 
@@ -59,9 +66,17 @@ class SlaveLink(asyncio.Protocol):
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.host = transport.get_extra_info("peername")[0]
         self.address = format_address(*transport.get_extra_info("peername")[:2])
+        refusal = self._master.refusal(self.host)
+        if refusal is not None:
+            self._is_refused = True
+            self._master.refused(self.address, refusal)
+            self._transport.abort()
+            return
         self._master.joined(self)
 
     def data_received(self, data: bytes) -> None:
+        if self._transport.is_closing():
+            return
         self._read_ms = self._master.clock()
         try:
             reported = self._reports.feed(data)
@@ -71,6 +86,9 @@ class SlaveLink(asyncio.Protocol):
         if reported is None:
             return
         if self.next < 0 and not self._begin(reported):
+            return
+        if reported > self.next:
+            self.give_up(f"it reports a log up to {reported}, and was sent no more than {self.next}")
             return
         self.acknowledged = reported
         self._master.progressed()
@@ -83,28 +101,29 @@ class SlaveLink(asyncio.Protocol):
         self.pump()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._master.left(self, exc)
+        if not self._is_refused:
+            self._master.left(self, exc)
 
     # -- sending
 
     def _begin(self, reported: int) -> bool:
         end = self._store.max_physical_offset
         if reported > end:
-            self._master.trouble(self.host,
-                f"the slave {self.address} has the log up to {reported}, and this master only up to {end}: it has "
-                "messages this master has lost, and gets nothing before its store is emptied",
+            self._master.log_problem(self.host,
+                f"the slave {self.address} has the log up to {reported}, this master only up to {end}: it has "
+                "messages this master has lost, and gets nothing until its store is emptied",
             )  # fmt: skip
             self._transport.close()
             return False
         self.next = first_offset(reported, end, self._store.config.mapped_file_size_commit_log)
-        _log.info("the slave %s gets the log from %d on, it has it up to %d", self.address, self.next, reported)
+        _log.info("sending the log to the slave %s from %d on, it has it up to %d", self.address, self.next, reported)
         if self.next >= self._store.min_physical_offset:
-            self._master.no_trouble(self.host, f"the slave {self.address} is served again")
+            self._master.log_recovered(self.host, f"the slave {self.address} is served again")
         self.pump()
         return True
 
     def pump(self) -> None:
-        """Send what the slave does not have, as much as it takes."""
+        """Send what the slave does not have, up to a limit; more follows in the next turn of the event loop."""
         if self.next < 0 or self._is_paused or self._transport.is_closing():
             return
         config, now = self._config, self._master.clock()
@@ -124,63 +143,80 @@ class SlaveLink(asyncio.Protocol):
             asyncio.get_running_loop().call_soon(self.pump)
 
     def tick(self, now: int) -> None:
-        """Due several times a second: what flow control or silence has held up, heartbeats, an end."""
+        """Send what flow control held back, send heartbeats, and close silent connections; called several times a
+        second.
+        """
         config = self._config
         if now - self._read_ms > config.ha_housekeeping_interval:
-            self.give_up(f"it has said nothing for {now - self._read_ms} ms (haHousekeepingInterval)")
+            self.give_up(f"nothing was received for {now - self._read_ms} ms (haHousekeepingInterval)")
             return
         self.pump()
         if 0 <= self.next < self._store.min_physical_offset:
-            self._master.trouble(self.host,
-                f"the slave {self.address} needs the log from {self.next} on, and it begins at "
-                f"{self._store.min_physical_offset}, the rest has expired: it gets nothing before its store is emptied",
+            self._master.log_problem(self.host,
+                f"the slave {self.address} needs the log from {self.next} on, but it begins at "
+                f"{self._store.min_physical_offset}, older files have expired: it gets nothing until it is emptied",
             )  # fmt: skip
         if self.next >= 0 and not self._is_paused and now - self._written_ms > config.ha_send_heartbeat_interval:
             self._written_ms = now
             self._transport.write(pack_header(self.next, 0))
 
     def give_up(self, why: str) -> None:
-        """End the connection at once."""
+        """Log the reason and close the connection at once."""
         _log.warning("closing the connection of the slave %s: %s", self.address, why)
         self.abort()
 
     def abort(self) -> None:
-        """As :meth:`give_up`, for no reason of its own."""
+        """Close the connection at once."""
         self._transport.abort()
 
 
 class HaMaster:
-    """Listens for slaves and keeps sending to those that are there.
+    """Listens for slaves and sends the log to those that are connected.
 
     :param clock: the time in milliseconds.
+    :param tls: the broker's TLS settings. With a certificate, slaves may connect with TLS; in enforcing mode they must.
     """
 
-    def __init__(self, config: BrokerConfig, store: MessageStore, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, config: BrokerConfig, store: MessageStore, clock: Callable[[], int], tls: TlsSettings | None = None
+    ) -> None:
         self.config = config
         self.store = store
         self.clock = clock
-        self.on_progress: Callable[[], None] = lambda: None
-        """Called when a slave has more of the log."""
+        self._tls = tls
+        self._refusals = LogLimiter(limit=1)
+        self._progress_listeners: list[Callable[[], None]] = []
         self.links: list[SlaveLink] = []
-        self._troubles: set[str] = set()
-        self._server: asyncio.Server | None = None
+        self._problems: set[str] = set()
+        self._server: asyncio.Server | TlsAcceptor | None = None
         self._gathering: asyncio.TimerHandle | None = None
         self._moved = asyncio.Event()
 
     async def listen(self, host: str, port: int) -> int:
-        """Wait for slaves at a port, 0 for any; returns it.
+        """Listen for slaves; returns the port.
 
-        :raises ConfigError: it cannot be listened on.
+        :param port: 0 picks a free port.
+        :raises ConfigError: the port cannot be listened on.
         """
-        loop = asyncio.get_running_loop()
         try:
-            self._server = await loop.create_server(lambda: SlaveLink(self), host, port)
+            if self._tls is not None and self._tls.serves_tls:
+                return self._listen_tls(self._tls, host, port)
+            self._server = await asyncio.get_running_loop().create_server(lambda: SlaveLink(self), host, port)
         except OSError as e:
-            raise ConfigError(f"slaves cannot be waited for at {host}:{port} (haListenPort): {e.strerror or e}") from e
+            raise ConfigError(f"cannot listen for slaves at {host}:{port} (haListenPort): {e.strerror or e}") from e
         return int(self._server.sockets[0].getsockname()[1])
 
+    def _listen_tls(self, tls: TlsSettings, host: str, port: int) -> int:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        sock = socket.create_server((host, port), family=family)
+        self._server = TlsAcceptor(
+            sock, Certificates(tls), lambda: SlaveLink(self), enforcing=tls.server_mode is TlsMode.ENFORCING,
+            silence=self.config.ha_housekeeping_interval / 1000,
+        )  # fmt: skip
+        return int(sock.getsockname()[1])
+
     def close(self) -> None:
-        """Stop listening and end all connections."""
+        """Stop listening and close all connections."""
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -192,7 +228,7 @@ class HaMaster:
     # -- the log
 
     def written(self) -> None:
-        """The log has become longer: send it, at once where somebody waits for slaves to have it."""
+        """Send what was appended to the log; at once if sends wait for slaves."""
         if not self.links:
             return
         if self.config.broker_role == SYNC_MASTER:
@@ -206,19 +242,19 @@ class HaMaster:
             link.pump()
 
     def tick(self) -> None:
-        """Due several times a second."""
+        """Serve the timeouts of all connections; called several times a second."""
         now = self.clock()
         for link in tuple(self.links):
             link.tick(now)
 
-    def acknowledged(self, slaves: int) -> int:
-        """Up to where at least so many slaves have the log; -1 when there are not so many."""
+    def acknowledged_offset(self, slaves: int) -> int:
+        """The offset up to which at least ``slaves`` slaves have the log; -1 if there are fewer slaves."""
         return acknowledged_offset([link.acknowledged for link in self.links], slaves)
 
     async def hand_over(self, seconds: float) -> list[SlaveLink]:
-        """Wait until the slaves that are not far behind have all of the log.
+        """Wait until the slaves that are in sync have all of the log.
 
-        :param seconds: how long at most.
+        :param seconds: the longest wait.
         :returns: the slaves that still do not have it.
         """
         loop = asyncio.get_running_loop()
@@ -238,15 +274,35 @@ class HaMaster:
         return [link for link in self.links if link.acknowledged < end and self.is_in_sync(link, end)]
 
     def is_in_sync(self, link: SlaveLink, log_end: int) -> bool:
-        """Whether a slave is not too far behind."""
+        """True if a slave is not too far behind (haMaxGapNotInSync)."""
         return log_end - link.acknowledged < self.config.ha_max_gap_not_in_sync
 
-    # -- for connections
+    def add_progress_listener(self, listener: Callable[[], None]) -> None:
+        """Call ``listener`` whenever a slave has more of the log."""
+        self._progress_listeners.append(listener)
+
+    # -- events of connections
 
     def progressed(self) -> None:
-        """A slave has more of the log."""
+        """Report that a slave has more of the log."""
         self._moved.set()
-        self.on_progress()
+        for listener in self._progress_listeners:
+            listener()
+
+    def refusal(self, host: str) -> str | None:
+        """Why a slave at an address may not connect; None if it may."""
+        if not is_allowed_slave(host, parse_allowed_slaves(self.config.ha_allowed_slaves)):
+            return "its address is not in haAllowedSlaves"
+        if len(self.links) >= _MOST_LINKS:
+            return f"{_MOST_LINKS} slaves are connected already"
+        return None
+
+    def refused(self, address: str, why: str) -> None:
+        """Log a refused connection, at most once a minute for each reason."""
+        decision = self._refusals.judge(why, self.clock() / 1000)
+        if decision.emit:
+            _log.warning("refused a connection to the HA port from %s: %s (%d more since the last such line)",
+                         address, why, decision.suppressed)  # fmt: skip
 
     def joined(self, link: SlaveLink) -> None:
         _log.info("a slave has connected from %s", link.address)
@@ -255,16 +311,16 @@ class HaMaster:
     def left(self, link: SlaveLink, why: Exception | None) -> None:
         self.links.remove(link)
         self._moved.set()
-        _log.info("the slave %s is gone: %s", link.address, why or "it has closed the connection, or this broker has")
+        _log.info("the slave %s has disconnected: %s", link.address, why or "connection closed")
 
-    def trouble(self, host: str, what: str) -> None:
-        """Say what is wrong with the slave of a machine, once until it is over."""
-        if host not in self._troubles:
-            self._troubles.add(host)
+    def log_problem(self, host: str, what: str) -> None:
+        """Log a problem with the slave at a host, once until it is over."""
+        if host not in self._problems:
+            self._problems.add(host)
             _log.error(what)
 
-    def no_trouble(self, host: str, what: str) -> None:
-        """Say that what was wrong with the slave of a machine is over, if it was."""
-        if host in self._troubles:
-            self._troubles.discard(host)
+    def log_recovered(self, host: str, what: str) -> None:
+        """Log that a problem with the slave at a host is over, if there was one."""
+        if host in self._problems:
+            self._problems.discard(host)
             _log.warning(what)

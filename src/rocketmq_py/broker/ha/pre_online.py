@@ -1,7 +1,6 @@
-"""What a master that starts takes over from a slave that has acted for it (BrokerPreOnlineService).
+"""What a master takes over at its start from a slave that may have acted for it (BrokerPreOnlineService).
 
-Knows what is asked of whom. Refuses to know whether the slave has acted: what is ahead here
-stays, so asking does no harm.
+Only values that are ahead of the master's are taken, so asking a slave that has not acted does no harm.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from rocketmq_py.wire.fastjson import load_object
 _log = logging.getLogger(__name__)
 
 _SECONDS = 10.0
-"""How long a slave may take to answer, on a machine that is busy; what it does not tell is delivered twice."""
+"""How long to wait for a slave's answer, in seconds; what it does not report is delivered twice."""
 
 
 async def take_back(
-    membership: Membership, outward: RpcClient, offsets: ConsumerOffsets, delay: DelayService, timers: Timers
+    membership: Membership, rpc_client: RpcClient, offsets: ConsumerOffsets, delay: DelayService, timers: Timers
 ) -> bool:
-    """Take over offsets of groups and delay levels that are ahead at the slave with the smallest id, and its timers.
+    """Take over consumer offsets, delay level offsets and timer progress from the slave with the smallest id.
 
-    Whether there was one. One that does not answer is left alone: messages may be delivered twice then, none is lost.
+    :returns: True if there was one that answered. Without, messages may be delivered twice; none is lost.
     """
     members = await membership.members()
     slaves = sorted(members.keys() - {MASTER_ID})
@@ -39,26 +38,26 @@ async def take_back(
         return False
     address = members[slaves[0]]
     try:
-        offsets.take_over(await _ask(outward, address, RequestCode.GET_ALL_CONSUMER_OFFSET), keeps_larger=True)
-        delay.catch_up(await _ask(outward, address, RequestCode.GET_ALL_DELAY_OFFSET))
+        offsets.take_over(await _ask(rpc_client, address, RequestCode.GET_ALL_CONSUMER_OFFSET), keeps_larger=True)
+        delay.raise_offsets(await _ask(rpc_client, address, RequestCode.GET_ALL_DELAY_OFFSET))
     except (RocketMQError, ValueError) as e:
-        _log.warning("slave %s does not tell how far it has come for this broker: %s", address, e)
+        _log.warning("cannot read from slave %s how far it has acted for this broker: %s", address, e)
         return False
     offsets.persist()
     delay.persist()
     if timers.is_enabled:
-        await _take_timers(outward, address, timers)
-    _log.info("took over from slave %s how far it had come for this broker", address)
+        await _take_timers(rpc_client, address, timers)
+    _log.info("took over offsets and timers from slave %s", address)
     return True
 
 
-async def _take_timers(outward: RpcClient, address: str, timers: Timers) -> None:
+async def _take_timers(rpc_client: RpcClient, address: str, timers: Timers) -> None:
     try:
-        reply = await outward.ask(address, Command(RequestCode.GET_TIMER_CHECK_POINT), _SECONDS)
+        reply = await rpc_client.ask(address, Command(RequestCode.GET_TIMER_CHECK_POINT), _SECONDS)
         timers.take_over(bytes(reply.body), TimerCheckPointResponse.from_ext(reply.ext))
     except (RocketMQError, ValueError) as e:
-        _log.warning("slave %s does not tell which timed messages it has delivered for this broker: %s", address, e)
+        _log.warning("cannot read from slave %s which timed messages it has delivered for this broker: %s", address, e)
 
 
-async def _ask(outward: RpcClient, address: str, code: RequestCode) -> object:
-    return load_object((await outward.ask(address, Command(code), _SECONDS)).body)
+async def _ask(rpc_client: RpcClient, address: str, code: RequestCode) -> object:
+    return load_object((await rpc_client.ask(address, Command(code), _SECONDS)).body)

@@ -1,7 +1,6 @@
-"""Replication of one broker, whatever its role: the port slaves fetch the log at, and the master a slave follows.
+"""Replication of one broker in either role: the HA port for its slaves, and the link to its master.
 
-Knows what belongs to which role and how it is told to tools (HARuntimeInfo, ExchangeHAInfo). Refuses to know how bytes
-travel.
+Also the status that tools ask for (HARuntimeInfo, ExchangeHAInfo).
 """
 
 from __future__ import annotations
@@ -9,13 +8,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from rocketmq_py.broker.cluster.role import Role
 from rocketmq_py.broker.config.broker_config import SYNC_MASTER, BrokerConfig
 from rocketmq_py.broker.ha.master import HaMaster, SlaveLink
-from rocketmq_py.broker.ha.role import Role
 from rocketmq_py.broker.ha.slave import HaSlave
 from rocketmq_py.core.broker.replication import required_replicas
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.headers.cluster import ExchangeHaInfo
+from rocketmq_py.server.tls import TlsSettings
 from rocketmq_py.store import MessageStore
 
 _log = logging.getLogger(__name__)
@@ -24,14 +24,21 @@ _OF_SLAVE = ("lastReadTimestamp", "lastWriteTimestamp", "masterFlushOffset", "ma
 
 
 class Replication:
-    """Sends the log to slaves, and fetches that of a master if this is a slave.
+    """Sends the log to slaves; a slave also fetches the log of its master.
 
-    :param address: of this broker, as clients are told.
+    :param address: this broker's address for clients.
     :param clock: the time in milliseconds.
+    :param tls: the broker's TLS settings; None for a broker without TLS.
     """
 
     def __init__(
-        self, config: BrokerConfig, store: MessageStore, role: Role, address: str, clock: Callable[[], int]
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        role: Role,
+        address: str,
+        clock: Callable[[], int],
+        tls: TlsSettings | None = None,
     ) -> None:
         self._config = config
         self._store = store
@@ -39,18 +46,19 @@ class Replication:
         self._address = address
         self._clock = clock
         self._end_at_start = self._master_flushed = 0
-        self.master = HaMaster(config, store, clock)
+        self._tls = tls
+        self.master = HaMaster(config, store, clock, tls)
         self.slave: HaSlave | None = None
 
     def open(self) -> None:
-        """Begin to look at the store, which is open by now."""
+        """Begin to watch the store, which is open."""
         self._end_at_start = self._store.max_physical_offset
         self._store.on_written = self.master.written
         if self._role.is_slave:
-            self.slave = HaSlave(self._config, self._store, self._clock)
+            self.slave = HaSlave(self._config, self._store, self._clock, self._tls)
 
     async def start(self) -> None:
-        """Wait for slaves, and follow the master.
+        """Listen for slaves, and follow the master.
 
         :raises ConfigError: ``haListenPort`` is set and cannot be listened on.
         """
@@ -61,65 +69,65 @@ class Replication:
             if self._config.ha_listen_port:
                 raise
             self._role.ha_port = await self.master.listen(host, 0)
-            # Who lets the system choose the broker's port expects none in particular for the slaves.
+            # A broker on a port the system chose has no expected HA port.
             level = logging.WARNING if self._config.listen_port else logging.INFO
-            _log.log(level, "%s; slaves are waited for at %d instead", e, self._role.ha_port)
+            _log.log(level, "%s; listening for slaves at %d instead", e, self._role.ha_port)
         if self.slave is not None:
             self.slave.start()
-            self._role.watch(lambda master: self._follow(master.ha_address))
+            self._role.add_master_listener(lambda master: self._follow(master.ha_address))
 
     def _follow(self, address: str | None) -> None:
         if self.slave is not None:
             self.slave.follow(address)
 
     async def hand_over(self, seconds: float) -> None:
-        """Give the slaves what they do not have yet, before this master ends.
+        """Send the rest of the log to the slaves before this master stops.
 
-        :param seconds: how long that may take.
+        :param seconds: the longest wait.
         """
         for link in await self.master.hand_over(seconds):
             lacks = self._store.max_physical_offset - max(link.acknowledged, 0)
-            _log.warning("the slave %s lacks the last %d bytes of the log, and this master ends", link.address, lacks)
+            _log.warning("the slave %s lacks the last %d bytes of the log, and this master stops", link.address, lacks)
 
     async def stop(self) -> None:
-        """End all connections. Harmless when ended already."""
+        """Close all connections. May be called twice."""
         if self.slave is not None:
             await self.slave.stop()
         self.master.close()
 
     def tick(self) -> None:
-        """Due several times a second."""
+        """Serve timeouts; called several times a second."""
         self.master.tick()
         if self.slave is not None:
             self.slave.tick()
 
     def slaves_wanted(self) -> int | None:
-        """How many slaves are to have a message before it is answered; None where too few are there to take it.
+        """How many slaves must have a message before its send is answered; None if too few slaves are there.
 
-        Only where slaves may act as master is it known who is there.
+        The number of replicas alive is known only with slave acting master enabled.
         """
         config = self._config
         if config.broker_role != SYNC_MASTER:
             return 0
         if not config.enable_slave_acting_master:
             return config.in_sync_replicas - 1
+        in_sync = min(self._role.alive_replicas, 1 + self.in_sync_slaves())
         replicas = required_replicas(
-            config.in_sync_replicas, config.min_in_sync_replicas, min(self._role.alive, 1 + self.in_sync_slaves()),
-            adapts=config.enable_auto_in_sync_replicas,
-        )  # fmt: skip
+            config.in_sync_replicas, config.min_in_sync_replicas, in_sync, adapts=config.enable_auto_in_sync_replicas
+        )
         return None if replicas is None else replicas - 1
 
     def in_sync_slaves(self) -> int:
-        """How many slaves are connected and not far behind."""
+        """How many slaves are connected and in sync."""
         end = self._store.max_physical_offset
         return sum(self.master.is_in_sync(link, end) for link in self.master.links)
 
-    # -- what is told of it
+    # -- status
 
-    def exchange(self, told: ExchangeHaInfo) -> ExchangeHaInfo:
-        """A broker of the same name says where the master is, or asks for it (906)."""
-        if told.master_ha_address is not None:
-            self._role.told("a broker of its name", told.master_address, told.master_ha_address)
+    def exchange(self, info: ExchangeHaInfo) -> ExchangeHaInfo:
+        """Answer EXCHANGE_BROKER_HA_INFO (906): a broker of the same name reports the master, or asks for it."""
+        if info.master_ha_address is not None:
+            self._role.update_master("a broker of its name", info.master_address, info.master_ha_address)
             return ExchangeHaInfo()
         if self._role.is_slave:
             return ExchangeHaInfo()
@@ -129,23 +137,23 @@ class Replication:
         )  # fmt: skip
 
     def master_flushed(self, offset: int | None) -> None:
-        """A slave is told up to where the log of its master is on disk (908)."""
+        """Note the flushed offset of the master's log (RESET_MASTER_FLUSH_OFFSET, 908)."""
         if self.slave is not None and offset is not None:
             self._master_flushed = offset
 
     def status(self) -> dict[str, object]:
-        """How it is doing, as tools are told (907)."""
+        """The status for tools (GET_BROKER_HA_STATUS, 907)."""
         slave, end = self.slave, self._store.max_physical_offset
         links = self.master.links if slave is None else []
         return {
-            "haClientRuntimeInfo": self._of_slave(slave, end),
-            "haConnectionInfo": [self._of(link, end) for link in links],
+            "haClientRuntimeInfo": self._slave_status(slave, end),
+            "haConnectionInfo": [self._link_status(link, end) for link in links],
             "inSyncSlaveNums": self.in_sync_slaves() if slave is None else 0, "master": slave is None,
             "masterCommitLogMaxOffset": end if slave is None else 0,
         }  # fmt: skip
 
-    def _of_slave(self, slave: HaSlave | None, end: int) -> dict[str, object]:
-        """How this slave is doing; a master says nothing in as many words."""
+    def _slave_status(self, slave: HaSlave | None, end: int) -> dict[str, object]:
+        """The status of this slave; zeros at a master."""
         if slave is None:
             return dict.fromkeys(_OF_SLAVE, 0)
         address = {} if slave.address is None else {"masterAddr": slave.address}
@@ -155,8 +163,8 @@ class Replication:
             "transferredByteInSecond": slave.received.last_second(self._clock()),
         }  # fmt: skip
 
-    def _of(self, link: SlaveLink, end: int) -> dict[str, object]:
-        """How one slave of this master is doing."""
+    def _link_status(self, link: SlaveLink, end: int) -> dict[str, object]:
+        """The status of one slave of this master."""
         return {
             "addr": link.address, "diff": end - link.acknowledged, "inSync": self.master.is_in_sync(link, end),
             "slaveAckOffset": link.acknowledged, "transferFromWhere": link.next,

@@ -1,7 +1,6 @@
-"""A slave's side of replication: fetches its master's log and says how far it has come.
+"""The slave's side of replication: fetches the master's log and reports how far it has come (DefaultHAClient).
 
-Knows when to connect, to report and to give up (DefaultHAClient). Refuses to know who the master is, it is told, and
-what is in the log: the store's replica takes the bytes.
+The bytes go to the store's replica.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 from collections.abc import Callable
 from typing import cast
 
@@ -17,6 +17,7 @@ from rocketmq_py.core.address import parse_address
 from rocketmq_py.core.broker.replication import TransferRate
 from rocketmq_py.errors import CorruptFrame, ReplicaRefused, StoreError
 from rocketmq_py.protocol.ha import PieceReader, pack_report
+from rocketmq_py.server.tls import TlsMode, TlsSettings
 from rocketmq_py.store import MessageStore
 from rocketmq_py.tasks import Background
 from rocketmq_py.tls import connect_fault
@@ -25,11 +26,11 @@ _log = logging.getLogger(__name__)
 
 _CONNECT_SECONDS = 3.0
 _RETRY_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-"""Between attempts to connect: a master that is restarted is found soon, one that is gone costs little."""
+"""Delays between connection attempts, in seconds: a restarted master is found soon, a missing one costs little."""
 
 
 class MasterLink(asyncio.Protocol):
-    """One connection to the master; ``fault`` says why this side has ended it."""
+    """One connection to the master; ``fault`` is why this side has closed it."""
 
     _transport: asyncio.Transport
 
@@ -53,11 +54,11 @@ class MasterLink(asyncio.Protocol):
         try:
             for offset, piece in self._pieces.feed(data):
                 replica.append(offset, piece)
-            replica.show()
+            replica.dispatch()
         except (CorruptFrame, StoreError) as e:
             self.end(e)
             return
-        slave.in_order()
+        slave.received_valid()
         if replica.end > self._reported:
             self.report()
 
@@ -67,33 +68,40 @@ class MasterLink(asyncio.Protocol):
             self.done.set_result(None)
 
     def report(self) -> None:
-        """Tell the master where this log ends."""
+        """Report the end of this log to the master."""
         self._reported = self._replica.end
         self._slave.written_ms = self._slave.clock()
         self._transport.write(pack_report(self._reported))
 
     def tick(self, now: int) -> None:
-        """Due several times a second."""
+        """Send heartbeats, and close a silent connection; called several times a second."""
         config, slave = self._slave.config, self._slave
         if now - slave.read_ms > config.ha_housekeeping_interval:
-            self.end(f"it has said nothing for {now - slave.read_ms} ms (haHousekeepingInterval)")
+            self.end(f"nothing was received for {now - slave.read_ms} ms (haHousekeepingInterval)")
         elif now - slave.written_ms > config.ha_send_heartbeat_interval:
             self.report()
 
     def end(self, why: Exception | str) -> None:
-        """End the connection at once."""
+        """Close the connection at once."""
         self.fault = self.fault or why
         self._transport.abort()
 
 
 class HaSlave:
-    """Follows a master, whoever it is at the time.
+    """Follows a master; the master may change.
 
-    :param store: that of a slave.
+    :param store: the slave's store.
     :param clock: the time in milliseconds.
+    :param tls: the broker's TLS settings. If it speaks TLS to others (tls.enable), it does so here. A master without
+        TLS on its HA port, such as Java's, is then reached without TLS, except in enforcing mode.
     """
 
-    def __init__(self, config: BrokerConfig, store: MessageStore, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, config: BrokerConfig, store: MessageStore, clock: Callable[[], int], tls: TlsSettings | None = None
+    ) -> None:
+        self._context = tls.client_context() if tls is not None else None
+        self._requires_tls = tls is not None and tls.server_mode is TlsMode.ENFORCING
+        self._plain_address: str | None = None
         self.config = config
         self.store = store
         self.clock = clock
@@ -101,39 +109,39 @@ class HaSlave:
         self.read_ms = self.written_ms = now
         self.received = TransferRate(now)
         self.address: str | None = None
-        """Where the log is fetched, ``host:port``."""
+        """The address of the master's HA port, ``host:port``; None if no master is known."""
         self._link: MasterLink | None = None
         self._changed = asyncio.Event()
         self._work = Background()
-        self._told: str | None = None
+        self._logged: str | None = None
         self._attempts = 0
 
     def follow(self, address: str | None) -> None:
-        """Fetch the log there from now on; None for nowhere."""
+        """Fetch the log from this address from now on; None to stop."""
         if address == self.address:
             return
         self.address = address
         self._attempts = 0
         if self._link is not None:
-            self._link.end("another master is to be followed" if address else "there is no master to follow")
+            self._link.end("the master has changed" if address else "no master is known")
         self._changed.set()
 
     def start(self) -> None:
-        """Begin, as soon as there is somebody to follow."""
+        """Start; connects as soon as a master is known."""
         self._work.start(self._run())
 
     async def stop(self) -> None:
-        """End. Harmless when ended already."""
+        """Stop. May be called twice."""
         await self._work.stop()
 
     def tick(self) -> None:
-        """Due several times a second."""
+        """Serve timeouts; called several times a second."""
         if self._link is not None:
             self._link.tick(self.clock())
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is a connection to the master."""
+        """True if there is a connection to the master."""
         return self._link is not None
 
     async def _run(self) -> None:
@@ -142,46 +150,58 @@ class HaSlave:
             if self.address is None:
                 await self._changed.wait()
                 continue
-            await self._attempt(self.address)
+            await self._connect(self.address)
             await self._pause()
 
-    async def _attempt(self, address: str) -> None:
+    async def _connect(self, address: str) -> None:
         """Connect, and fetch until the connection ends."""
         self.read_ms = self.clock()
         try:
-            async with asyncio.timeout(_CONNECT_SECONDS):
-                host, port = parse_address(address)
-                _, link = await asyncio.get_running_loop().create_connection(lambda: MasterLink(self), host, port)
-        except OSError as e:  # a timeout is one, too
-            self._tell(address, connect_fault(e))
+            link = await self._open(address, None if address == self._plain_address else self._context)
+        except OSError as e:  # TimeoutError and ssl's errors are some, too
+            self._log_failure(address, connect_fault(e))
             return
         self._link = link
-        _log.info("the log is fetched from %s, this one ends at %d", address, self.store.replica.end)
+        _log.info("fetching the log from %s, this one ends at %d", address, self.store.replica.end)
         try:
             await link.done
         finally:
             self._link = None
-            link.end("this broker ends")
+            link.end("this broker stops")
         if self.address == address:
-            self._tell(address, link.fault)
+            self._log_failure(address, link.fault)
 
-    def _tell(self, address: str, why: object) -> None:
-        """Say once that the log cannot be fetched; a log that does not fit is worse than a master that is away."""
+    async def _open(self, address: str, context: ssl.SSLContext | None) -> MasterLink:
+        host, port = parse_address(address)
+        connect = asyncio.get_running_loop().create_connection
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                _, link = await connect(lambda: MasterLink(self), host, port, ssl=context)
+        except (TimeoutError, ssl.SSLError, ConnectionResetError) as e:
+            if context is None or self._requires_tls or isinstance(e, ssl.SSLCertVerificationError):
+                raise
+            self._plain_address = address
+            _log.warning("the HA port %s does not speak TLS, connecting without: %s", address, connect_fault(e))
+            return await self._open(address, None)
+        return link
+
+    def _log_failure(self, address: str, why: object) -> None:
+        """Log once that the log cannot be fetched; as an error if the logs do not match."""
         level = logging.ERROR if isinstance(why, ReplicaRefused) else logging.WARNING
-        said = f"the log of the master cannot be fetched from {address}: {why}"
-        if self._told != said:
-            self._told = said
-            _log.log(level, "%s; it is tried again every few seconds", said)
+        problem = f"the log of the master cannot be fetched from {address}: {why}"
+        if self._logged != problem:
+            self._logged = problem
+            _log.log(level, "%s; trying again every few seconds", problem)
 
-    def in_order(self) -> None:
-        """The master has sent something that fits."""
+    def received_valid(self) -> None:
+        """Reset the delay between attempts after a valid piece of the log."""
         self._attempts = 0
-        if self._told is not None:
-            self._told = None
-            _log.warning("the log of the master is fetched from %s again", self.address)
+        if self._logged is not None:
+            self._logged = None
+            _log.warning("fetching the log of the master from %s again", self.address)
 
     async def _pause(self) -> None:
-        """Before the next attempt, unless another master is to be followed."""
+        """Wait before the next attempt, unless the master changes."""
         seconds = _RETRY_SECONDS[min(self._attempts, len(_RETRY_SECONDS) - 1)]
         self._attempts += 1
         try:

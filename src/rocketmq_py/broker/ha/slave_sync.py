@@ -1,7 +1,6 @@
-"""What a slave takes over from its master besides the log: topics, groups, offsets, modes, where timers stand.
+"""Copies the master's tables to a slave: topics, groups, offsets, request modes and timer progress (SlaveSynchronize).
 
-Knows Java's requests, their order and how often (SlaveSynchronize). Refuses to know what the tables mean: each takes
-over what it is told. Where the log comes from is another matter (``role``).
+Requests, their order and their intervals are Java's.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple
 
+from rocketmq_py.broker.cluster.role import Master, Role
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.ha.role import Master, Role
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.metadata.request_modes import RequestModes
@@ -36,15 +35,15 @@ from rocketmq_py.wire.fastjson import load_object
 _log = logging.getLogger(__name__)
 
 _TICK_SECONDS = 3.0
-"""How often a slave asks where timers stand, and tries again what failed."""
+"""The interval of the timer checkpoint and of retries, in seconds."""
 _TIMEOUT_SECONDS = 30.0
 _PAGE = 2000
 _MOST_PAGES = 10_000
-"""A master whose topics change faster than they can be told is left alone until the next time."""
+"""The most pages of a table: one that changes faster than it can be read is skipped until the next interval."""
 
 
 class Tables(NamedTuple):
-    """What is taken over."""
+    """The tables of a slave."""
 
     topics: TopicConfigs
     groups: SubscriptionGroups
@@ -55,59 +54,59 @@ class Tables(NamedTuple):
 
 
 class SlaveSync:
-    """Keeps the tables of a slave as its master's are.
+    """Keeps the tables of a slave equal to its master's.
 
-    All of it is fetched when a master becomes known, then every ``slave_sync_interval``, and when the log brings a
-    topic that is not known; the timers' checkpoint every three seconds. Each part is a matter of its own: one that
-    fails keeps no other from being fetched, unless the master cannot be reached at all.
+    Everything is fetched when a master becomes known, then every ``slave_sync_interval``, and when the log brings an
+    unknown topic; the timer checkpoint every three seconds. A part that fails does not keep the others from being
+    fetched, unless the master is unreachable.
 
-    :param address: of this broker: one that has become master is not its own slave.
-    :param on_lost: hears that the master cannot be reached.
+    :param address: this broker's address; a broker that became master does not follow itself.
+    :param on_lost: called when the master is unreachable.
     """
 
     def __init__(
-        self, config: BrokerConfig, role: Role, tables: Tables, outward: RpcClient, address: str,
+        self, config: BrokerConfig, role: Role, tables: Tables, rpc_client: RpcClient, address: str,
         on_lost: Callable[[], None],
     ) -> None:  # fmt: skip
         self._config = config
         self._role = role
         self._tables = tables
-        self._outward = outward
+        self._rpc_client = rpc_client
         self._address = address
         self._on_lost = on_lost
         self._failures = 0
         self._failing: set[str] = set()
         self._wake = asyncio.Event()
         self._is_due = True
-        self._strangers: set[str] = set()
+        self._unknown_topics: set[str] = set()
         self._work = Background()
         self.completed = 0
-        """How often everything has been taken over."""
-        outward.on_lost = lambda _: self._wake.set()
+        """How often everything has been copied."""
+        rpc_client.on_lost = lambda _: self._wake.set()
 
     def start(self) -> None:
-        """Begin; nothing happens while no master is known."""
+        """Start; nothing happens while no master is known."""
         self._work.start(self._run())
-        self._role.watch(self._master_is)
+        self._role.add_master_listener(self._master_changed)
 
     async def stop(self) -> None:
-        """End, harmless when ended already."""
+        """Stop. May be called twice."""
         await self._work.stop()
-        self._outward.close()
+        self._rpc_client.close()
 
     def arrived(self, topics: Iterable[str]) -> None:
-        """The log has brought messages of ``topics``.
+        """Fetch the tables now if the log brought messages of unknown ``topics``.
 
-        Who reads them when the master is gone must find their topic here, so of a new one the master is asked now: of
-        each name once in an interval, since it may be one the master has deleted.
+        Consumers read from a slave when the master is down, so the topic must exist here. Each name triggers this once
+        per interval, since the master may have deleted the topic.
         """
-        new = {topic for topic in topics if self._tables.topics.get(topic) is None} - self._strangers
+        new = {topic for topic in topics if self._tables.topics.get(topic) is None} - self._unknown_topics
         if new:
-            self._strangers |= new
+            self._unknown_topics |= new
             self._is_due = True
             self._wake.set()
 
-    def _master_is(self, master: Master) -> None:
+    def _master_changed(self, master: Master) -> None:
         if master.address is not None:
             self._is_due = True
             self._wake.set()
@@ -122,7 +121,7 @@ class SlaveSync:
                 is_full = self._is_due or loop.time() >= next_full
                 self._is_due = False
                 if loop.time() >= next_full:
-                    self._strangers.clear()
+                    self._unknown_topics.clear()
                 if await self._turn(master, is_full=is_full):
                     if is_full:
                         self.completed += 1
@@ -138,16 +137,16 @@ class SlaveSync:
     # -- one turn
 
     async def _turn(self, master: str, *, is_full: bool) -> bool:
-        """Fetch what is due; whether all of it came."""
+        """Fetch what is due; True if all of it came."""
         parts: list[Callable[[str], Awaitable[None]]] = []
         if is_full:
             parts += [self._topics, self._offsets, self._delay, self._groups, self._modes]
         if self._tables.timers.is_enabled:
             parts += [self._timer_metrics, self._timers] if is_full else [self._timers]
-        done = [await self._guarded(part, master) for part in parts if not self._failures or part is parts[0]]
+        done = [await self._fetch(part, master) for part in parts if not self._failures or part is parts[0]]
         return all(done) and not self._failures
 
-    async def _guarded(self, part: Callable[[str], Awaitable[None]], master: str) -> bool:
+    async def _fetch(self, part: Callable[[str], Awaitable[None]], master: str) -> bool:
         name = part.__name__.strip("_").replace("_", " ")
         try:
             await part(master)
@@ -157,18 +156,18 @@ class SlaveSync:
         except (RocketMQError, OSError, ValueError) as e:
             if name not in self._failing:
                 self._failing.add(name)
-                _log.error("the %s of master %s cannot be taken over, trying again: %s", name, master, e)
+                _log.error("the %s of master %s cannot be copied, trying again: %s", name, master, e)
             return False
         if self._failures:
             _log.warning("master %s can be reached again", master)
             self._failures = 0
         if name in self._failing:
             self._failing.discard(name)
-            _log.warning("the %s of master %s are taken over again", name, master)
+            _log.warning("the %s of master %s can be copied again", name, master)
         return True
 
     def _unreachable(self, master: str, error: NetworkError) -> None:
-        """Ask at growing intervals who the master is: name servers know sooner than anybody tells us."""
+        """Ask the name servers for the master, at growing intervals."""
         if not self._failures:
             _log.warning("master %s cannot be reached: %s", master, error)
         self._failures += 1
@@ -177,7 +176,7 @@ class SlaveSync:
 
     async def _ask(self, master: str, code: Code, header: Header | None = None) -> Reply:
         command = Command(code, ext=header.to_ext() if header is not None else {})
-        return await self._outward.ask(master, command, _TIMEOUT_SECONDS)
+        return await self._rpc_client.ask(master, command, _TIMEOUT_SECONDS)
 
     # -- the parts
 
@@ -187,16 +186,16 @@ class SlaveSync:
         for _ in range(_MOST_PAGES):
             asked = AllTopics(topic_seq=len(table), max_topic_num=_PAGE, data_version=_as_text(version))
             reply = await self._ask(master, Code.GET_ALL_TOPIC_CONFIG, asked)
-            told = TopicConfigTable.convert(load_object(reply.body))
-            if version not in (None, told.data_version):
+            received = TopicConfigTable.convert(load_object(reply.body))
+            if version not in (None, received.data_version):
                 table = {}
-            version, found = told.data_version, told.topic_config_table
+            version, found = received.data_version, received.topic_config_table
             table |= found
             total = AllTopicsResponse.from_ext(reply.ext).total_topic_num
             if total is None or not found or len(table) >= total:
                 self._tables.topics.take_over(version, table)
                 return
-        raise BadHeader(f"the topics of {master} change faster than they are told")
+        raise BadHeader(f"the topics of {master} change faster than they can be read")
 
     async def _groups(self, master: str) -> None:
         whole = SubscriptionGroupTable()
@@ -206,17 +205,17 @@ class SlaveSync:
                 group_seq=len(whole.subscription_group_table), max_group_num=_PAGE, data_version=_as_text(version)
             )
             reply = await self._ask(master, Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, asked)
-            told = SubscriptionGroupTable.convert(load_object(reply.body))
-            if version not in (None, told.data_version):
+            received = SubscriptionGroupTable.convert(load_object(reply.body))
+            if version not in (None, received.data_version):
                 whole = SubscriptionGroupTable()
-            version = whole.data_version = told.data_version
-            whole.subscription_group_table |= told.subscription_group_table
-            whole.forbidden_table |= told.forbidden_table
+            version = whole.data_version = received.data_version
+            whole.subscription_group_table |= received.subscription_group_table
+            whole.forbidden_table |= received.forbidden_table
             total = AllGroupsResponse.from_ext(reply.ext).total_group_num
-            if total is None or not told.subscription_group_table or len(whole.subscription_group_table) >= total:
+            if total is None or not received.subscription_group_table or len(whole.subscription_group_table) >= total:
                 self._tables.groups.take_over(whole)
                 return
-        raise BadHeader(f"the groups of {master} change faster than they are told")
+        raise BadHeader(f"the groups of {master} change faster than they can be read")
 
     async def _offsets(self, master: str) -> None:
         reply = await self._ask(master, Code.GET_ALL_CONSUMER_OFFSET)
@@ -243,5 +242,5 @@ class SlaveSync:
 
 
 def _as_text(version: DataVersion | None) -> str:
-    """A version as a header field; empty for none, as Java's slave says it."""
+    """A version as a header field; empty for none, as a Java slave sends it."""
     return "" if version is None else version.encode().decode()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rocketmq_py.broker.pop.pop import NOTHING
+from rocketmq_py.broker.handlers.body_limits import checked
+from rocketmq_py.broker.pop.long_polling import NO_MESSAGES
 from rocketmq_py.broker.pop.services import PopServices
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.bodies.pop import BatchAckRequest
@@ -19,15 +20,15 @@ class PopHandlers:
     """Handlers of the codes 200050 to 200055 and 200151."""
 
     def __init__(self, pop: PopServices) -> None:
-        self._popper = pop.popper
+        self._pop_service = pop.pop_service
         self._acks = pop.acks
-        self._looking = pop.looking
+        self._peek_service = pop.peek_service
 
     @handles(Code.POP_MESSAGE, lane="pull")
     def pop(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Return messages and make them invisible to the group for a while; held while there are none."""
         del body
-        return _answered(NOTHING, lambda: self._popper.pop(peer, request))
+        return _answered(NO_MESSAGES, lambda: self._pop_service.pop(peer, request))
 
     @handles(Code.ACK_MESSAGE, lane="ack")
     def ack(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
@@ -38,8 +39,9 @@ class PopHandlers:
     @handles(Code.BATCH_ACK_MESSAGE, lane="ack")
     def ack_batch(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Acknowledge several popped messages."""
-        del request
-        return self._acks.ack_batch(peer, BatchAckRequest.decode(body) if body else BatchAckRequest())
+        return self._acks.ack_batch(
+            peer, BatchAckRequest.decode(checked(request.code, body)) if body else BatchAckRequest()
+        )
 
     @handles(Code.CHANGE_MESSAGE_INVISIBLETIME, lane="ack")
     def change_invisible(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
@@ -52,20 +54,22 @@ class PopHandlers:
     def peek(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Return the next messages without popping them."""
         del body
-        return _answered(NOTHING, lambda: self._looking.peek(peer, request.header))
+        return _answered(NO_MESSAGES, lambda: self._peek_service.peek(peer, request.header))
 
     @handles(Code.NOTIFICATION, lane="pull")
     def notify(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Return whether there are messages to pop; held while there are none."""
         del body
         nothing = NotificationResponse(has_msg=False, polling_full=False)
-        return _answered(nothing, lambda: self._looking.notify(peer, request))
+        return _answered(nothing, lambda: self._peek_service.notify(peer, request))
 
     @handles(Code.POLLING_INFO, lane="pull")
     def polling_info(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Return the number of pops on hold."""
         del body
-        return _answered(PollingInfoResponse(polling_num=0), lambda: self._looking.polling_info(peer, request.header))
+        return _answered(
+            PollingInfoResponse(polling_num=0), lambda: self._peek_service.polling_info(peer, request.header)
+        )
 
 
 def _answered(nothing: Header, answer: Callable[[], Reply | Hold]) -> Reply | Hold:

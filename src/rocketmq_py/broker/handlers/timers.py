@@ -36,7 +36,7 @@ class TimerHandlers:
         found = self._timers.checkpoint()
         if found is None:
             raise BrokerError.of(ResponseCode.SYSTEM_ERROR, "The checkpoint is null")
-        return Reply(header=self._timers.more_of_checkpoint(), body=found)
+        return Reply(header=self._timers.checkpoint_extension(), body=found)
 
     @handles(Code.GET_TIMER_METRICS)
     def metrics(self, peer: Peer, request: Request, body: bytes) -> Reply:

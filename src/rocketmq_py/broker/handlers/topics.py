@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rocketmq_py.broker.cluster.registration import Registration
 from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.handlers.body_limits import checked
 from rocketmq_py.broker.metadata.java_files import bean
 from rocketmq_py.broker.metadata.name_validator import folder_fault, topic_fault
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
@@ -65,8 +66,8 @@ class TopicHandlers:
     @handles(Code.UPDATE_AND_CREATE_TOPIC_LIST)
     async def create_many(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Create or change several topics; their attributes are changes, named with a ``+`` or ``-``."""
-        del peer, request
-        wanted = TopicConfigList.decode(body).topic_config_list
+        del peer
+        wanted = TopicConfigList.decode(checked(request.code, body)).topic_config_list
         for topic in wanted:
             self._check_name(topic.topic_name)
             _check_numbers(topic.topic_name, topic.read_queue_nums, topic.write_queue_nums, topic.perm)

@@ -12,7 +12,7 @@ from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.java_files import bean, version_of
 from rocketmq_py.broker.metadata.name_validator import without_unsafe
 from rocketmq_py.core.queue_limits import clamp_queue_number, retry_queues_fault
-from rocketmq_py.errors import ConfigError
+from rocketmq_py.errors import ConfigError, shortened
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies.base import DataVersion
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig, SubscriptionGroupTable
@@ -80,17 +80,25 @@ class SubscriptionGroups:
 
     def find(self, group: str) -> SubscriptionGroupConfig | None:
         """The configuration of a group, created if it does not exist and may be created; otherwise None."""
-        found = self.table.get(group)
-        if found is not None:
-            return found
+        return self.find_all([group]).get(group)
+
+    def find_all(self, groups: Iterable[str]) -> dict[str, SubscriptionGroupConfig]:
+        """As :meth:`find` for many groups by name; all new groups are written together."""
+        wanted = dict.fromkeys(groups)
+        new = [group for group in wanted if group not in self.table and self._may_be_created(group)]
+        if new:
+            _log.info("consumer groups created: %s", shortened(", ".join(new)))
+            self.put(SubscriptionGroupConfig(group_name=group) for group in new)
+        return {group: self.table[group] for group in wanted if group in self.table}
+
+    def _may_be_created(self, group: str) -> bool:
         if not self._config.auto_create_subscription_group and not group.startswith(names.SYSTEM_GROUP_PREFIX):
-            return None
+            return False
         try:
             names.check_group(group)
         except ConfigError:
-            return None
-        _log.info("consumer group %s created", group)
-        return self.put([SubscriptionGroupConfig(group_name=group)])[0]
+            return False
+        return True
 
     def put(self, groups: Iterable[SubscriptionGroupConfig]) -> list[SubscriptionGroupConfig]:
         """Create or replace groups, written to disk."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.java_files import bean, version_of
@@ -26,6 +27,15 @@ BENCHMARK_QUEUES = 1024
 UNIT_FLAG = 0x1
 UNIT_SUB_FLAG = 0x2
 _TABLE = "topicConfigTable"
+
+
+class GroupTopic(NamedTuple):
+    """A retry or dead-letter topic to create; see :meth:`TopicConfigs.create_for_group`."""
+
+    topic: str
+    queues: int
+    sys_flag: int = 0
+    order: bool | None = None
 
 
 class TopicConfigs:
@@ -116,20 +126,24 @@ class TopicConfigs:
 
         :param order: whether the group consumes in order; None leaves an existing topic as it is.
         """
-        found = self.table.get(topic)
-        if found is not None and order in (None, found.order):
-            return found
-        if found is not None and order is not None:
-            found.order = order
-            return self.put([found])[0]
-        return self.put(
-            [
-                TopicConfig(
-                    topic_name=topic, read_queue_nums=queues, write_queue_nums=queues, perm=PERM_RW,
+        self.create_for_groups([GroupTopic(topic, queues, sys_flag, order)])
+        return self.table[topic]
+
+    def create_for_groups(self, topics: Iterable[GroupTopic]) -> None:
+        """As :meth:`create_for_group` for many topics, which are written and registered together."""
+        changed: dict[str, TopicConfig] = {}
+        for name, queues, sys_flag, order in topics:
+            found = changed.get(name) or self.table.get(name)
+            if found is None:
+                changed[name] = TopicConfig(
+                    topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=PERM_RW,
                     topic_sys_flag=sys_flag, order=bool(order),
-                )
-            ]
-        )[0]  # fmt: skip
+                )  # fmt: skip
+            elif order is not None and order is not found.order:
+                found.order = order
+                changed[name] = found
+        if changed:
+            self.put(changed.values())
 
     def put(self, topics: Iterable[TopicConfig]) -> list[TopicConfig]:
         """Create or replace topics, write them to disk, and notify the listener."""

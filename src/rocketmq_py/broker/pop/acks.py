@@ -1,17 +1,20 @@
-"""What becomes of popped messages: acked, or kept invisible for longer.
+"""Acknowledging popped messages, and changing how long they stay invisible.
 
-Knows what Java checks and answers (AckMessageProcessor, ChangeInvisibleTimeProcessor). Refuses to know how it is
-written down. A message whose time was up, or that was acked, is not out any more: acking it changes nothing, as in
-Java; it cannot be kept invisible, where Java would give it to its group once more.
+The checks and answers are those of AckMessageProcessor and ChangeInvisibleTimeProcessor. A message that was acked, or
+whose invisible time is over, is no longer in flight: acking it again changes nothing, as in Java; changing its
+invisible time is refused, where Java would deliver it to its group once more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.pop.checks import PopChecks
-from rocketmq_py.broker.pop.parts import PopParts
+from rocketmq_py.broker.pop.long_polling import PopPolling
+from rocketmq_py.broker.pop.reader import PopOffsets
 from rocketmq_py.broker.pop.revive_log import ReviveLog, revive_queue
+from rocketmq_py.broker.send.ack_waiter import AckWaiter
 from rocketmq_py.core.pop.order import OrderKey, OrderTable
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.bodies.pop import BatchAck, BatchAckRequest
@@ -20,44 +23,59 @@ from rocketmq_py.protocol.headers.pop import AckMessage, ChangeInvisibleTime, Ch
 from rocketmq_py.protocol.pop_checkpoint import CheckPoint, CkKey
 from rocketmq_py.protocol.pop_handle import ORDER_REVIVE_QUEUE, ExtraInfo, decode_bits, real_topic
 from rocketmq_py.server import Hold, Peer, Reply
-from rocketmq_py.store import Appended
+from rocketmq_py.store import Appended, MessageStore
 
 
 class PopAcks:
-    """Settles popped messages."""
+    """Acknowledges popped messages.
 
-    def __init__(self, parts: PopParts, checks: PopChecks, log: ReviveLog, orders: OrderTable) -> None:
-        self._name = parts.config.broker_name
-        self._revive_queues = parts.config.revive_queue_num
-        self._store = parts.store
-        self._offsets = parts.offsets
-        self._clock = parts.clock
+    :param polling: is told when a group may pop a queue in order again.
+    :param ack_waiter: delays answers until the ack is safe; None if it need not be.
+    :param clock: the time in milliseconds.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        offsets: PopOffsets,
+        checks: PopChecks,
+        revive_log: ReviveLog,
+        orders: OrderTable,
+        polling: PopPolling,
+        ack_waiter: AckWaiter | None,
+        clock: Callable[[], int],
+    ) -> None:
+        self._name = config.broker_name
+        self._revive_queues = config.revive_queue_num
+        self._store = store
+        self._offsets = offsets
         self._checks = checks
-        self._log = log
+        self._revive_log = revive_log
         self._orders = orders
-        self._confirming = parts.confirming
-        self.on_unblocked: Callable[[OrderKey], None] = lambda _: None
-        """Called when a group may pop a queue in order again."""
+        self._polling = polling
+        self._ack_waiter = ack_waiter
+        self._clock = clock
 
     # -- acks
 
     def ack(self, peer: Peer, header: AckMessage) -> Reply | Hold:
-        """One message is done.
+        """Acknowledge one message.
 
         :raises BrokerError: there is no such message.
         """
-        self._checks.settling(peer, header, end_included=True)
+        self._checks.check_ack(peer, header, end_included=True)
         info = ExtraInfo.parse(header.extra_info)
         if info.is_order:
             key = OrderKey(header.topic, header.consumer_group, header.queue_id)
             self._ack_in_order(peer, key, header.offset, info.pop_time)
             return Reply()
-        return self._answer(Reply(), self._log.ack(_key(header, info), [header.offset]))
+        return self._answer(Reply(), self._revive_log.ack(_key(header, info), [header.offset]))
 
     def ack_batch(self, peer: Peer, request: BatchAckRequest) -> Reply | Hold:
-        """Several messages are done.
+        """Acknowledge several messages.
 
-        :raises BrokerError: there are none, or one that was popped in order cannot be acked.
+        :raises BrokerError: the request names none, or one that was popped in order cannot be acked.
         """
         if not request.acks:
             raise BrokerError.of(Code.NO_MESSAGE, "the request names no message")
@@ -70,13 +88,13 @@ class PopAcks:
         topic = real_topic(one.topic, one.consumer_group, one.retry)
         first, end = self._store.queue_range(topic, one.queue_id)
         start = one.start_offset
-        offsets = [start + place for place in decode_bits(one.bits) if first <= start + place <= end]
+        offsets = [start + bit for bit in decode_bits(one.bits) if first <= start + bit <= end]
         if one.revive_queue_id == ORDER_REVIVE_QUEUE:
             for offset in offsets:
                 self._ack_in_order(peer, OrderKey(topic, one.consumer_group, one.queue_id), offset, one.pop_time)
             return None
         key = CkKey(topic, one.consumer_group, one.queue_id, one.start_offset, one.pop_time, broker_name)
-        return self._log.ack(key, offsets)
+        return self._revive_log.ack(key, offsets)
 
     def _ack_in_order(self, peer: Peer, key: OrderKey, offset: int, pop_time: int) -> None:
         group, topic, queue_id = key.group, key.topic, key.queue_id
@@ -86,36 +104,37 @@ class PopAcks:
         try:
             following = self._orders.ack(key, offset, pop_time)
         except KeyError:
-            said = (
+            remark = (
                 f"offset is illegal, key:{topic}@{group}@{queue_id}, old:{before}, commit:{offset}, next:-1, "
                 f"/{peer.address}"
             )
-            raise BrokerError.of(Code.MESSAGE_ILLEGAL, said) from None
+            raise BrokerError.of(Code.MESSAGE_ILLEGAL, remark) from None
         if following is None:
             return
         if not self._offsets.has_reset(group, topic, queue_id):
             self._offsets.commit(group, topic, queue_id, following, peer.address)
         if not self._orders.is_blocked(key, None, self._clock()):
-            self.on_unblocked(key)
+            self._polling.messages_back(key.topic, key.group, key.queue_id)
 
-    # -- keeping invisible
+    # -- changing the invisible time
 
     def change_invisible(self, peer: Peer, header: ChangeInvisibleTime) -> Reply | Hold:
-        """A message stays invisible for another while, beginning now.
+        """Set the time a message stays invisible, counted from now.
 
-        :raises BrokerError: it is not out any more.
+        :raises BrokerError: the message is no longer in flight.
         """
-        self._checks.settling(peer, header)
+        self._checks.check_ack(peer, header)
+        self._checks.check_invisible_time(header.invisible_time)
         info = ExtraInfo.parse(header.extra_info)
         if info.is_order:
             return self._change_in_order(header, info)
         key, now = _key(header, info), self._clock()
-        one = self._log.ledger.find(key)
+        one = self._revive_log.inflight.find(key)
         if one is None or not one.out([header.offset]):
             raise BrokerError.of(
                 Code.NO_MESSAGE,
-                f"message {header.offset} of topic {header.topic} queue {header.queue_id} is not out any more: it was "
-                f"acked, or its time was up",
+                f"message {header.offset} of topic {header.topic} queue {header.queue_id} is no longer in flight: it "
+                f"was acked, or its invisible time is over",
             )  # fmt: skip
         queue = revive_queue(header.invisible_time, self._revive_queues)
         check_point = CheckPoint(
@@ -123,9 +142,9 @@ class PopAcks:
             pop_time=now, broker_name=info.broker_name, invisible_ms=header.invisible_time, count=1, diffs=[0],
         )  # fmt: skip
         if check_point.key == key:
-            now = check_point.pop_time = now + 1  # what is written down next must not end it
-        self._log.check_point(check_point, queue)
-        appended = self._log.ack(key, [header.offset])
+            now = check_point.pop_time = now + 1  # the ack stored next is for the old check-point only
+        self._revive_log.check_point(check_point, queue)
+        appended = self._revive_log.ack(key, [header.offset])
         answer = ChangeInvisibleTimeResponse(pop_time=now, invisible_time=header.invisible_time, revive_qid=queue)
         return self._answer(Reply(header=answer), appended)
 
@@ -141,9 +160,9 @@ class PopAcks:
         return Reply(header=answer)
 
     def _answer(self, reply: Reply, appended: Appended | None) -> Reply | Hold:
-        if self._confirming is None or appended is None:
+        if self._ack_waiter is None or appended is None:
             return reply
-        return self._confirming.answer_regardless(reply, appended.physical_offset + appended.size)
+        return self._ack_waiter.answer_regardless(reply, appended.physical_offset + appended.size)
 
 
 def _key(header: AckMessage | ChangeInvisibleTime, info: ExtraInfo) -> CkKey:

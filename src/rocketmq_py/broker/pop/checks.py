@@ -1,6 +1,5 @@
-"""What every request about pops is checked for, in Java's order and words.
-
-Knows permissions, topics, queues, groups and offsets. Refuses to know what happens after.
+"""The checks of every request about pops, in Java's order and with Java's remarks: permissions, topics, queues, groups
+and offsets.
 """
 
 from __future__ import annotations
@@ -8,16 +7,21 @@ from __future__ import annotations
 from typing import Protocol
 
 from rocketmq_py.broker import remarks
-from rocketmq_py.broker.metadata.topics import is_readable
-from rocketmq_py.broker.pop.parts import PopParts
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.metadata.groups import SubscriptionGroups
+from rocketmq_py.broker.metadata.topics import TopicConfigs, is_readable
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.server import Peer
+from rocketmq_py.store import MessageStore
+
+MAX_INVISIBLE_MS = 365 * 24 * 3_600_000
+"""The longest invisible time; Java has no limit, and messages would be lost for good."""
 
 
 class PopTarget(Protocol):
-    """A request that wants to read messages of a queue for a group."""
+    """A request that reads messages of a queue for a group."""
 
     @property
     def consumer_group(self) -> str: ...
@@ -35,25 +39,27 @@ class AckTarget(PopTarget, Protocol):
 
 
 class PopChecks:
-    """Refuses what may not be."""
+    """Refuses requests that are not allowed."""
 
-    def __init__(self, parts: PopParts) -> None:
-        self._config = parts.config
-        self._store = parts.store
-        self._topics = parts.topics
-        self._groups = parts.groups
+    def __init__(
+        self, config: BrokerConfig, store: MessageStore, topics: TopicConfigs, groups: SubscriptionGroups
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._topics = topics
+        self._groups = groups
 
-    def may_read(self, what: str) -> None:
-        """Whether this broker lets anybody read.
+    def check_broker_readable(self, what: str) -> None:
+        """Check that this broker may be read from.
 
-        :param what: what the request wants, for the remark.
-        :raises BrokerError: it does not.
+        :param what: the operation, for the remark.
+        :raises BrokerError: it may not.
         """
         if not is_readable(self._config.broker_permission):
             raise BrokerError.of(Code.NO_PERMISSION, f"the broker[{self._config.broker_ip1}] {what} is forbidden")
 
-    def reading(self, peer: Peer, header: PopTarget) -> TopicConfig:
-        """The topic of a request that wants to read.
+    def check_readable(self, peer: Peer, header: PopTarget) -> TopicConfig:
+        """Check that a request may read its queue, and return the topic.
 
         :raises BrokerError: it may not.
         """
@@ -64,16 +70,16 @@ class PopChecks:
             raise BrokerError.of(Code.INVALID_PARAMETER, _illegal_queue(peer, header, topic))
         group = self._groups.find(header.consumer_group)
         if group is None:
-            said = remarks.no_subscription_group(header.consumer_group)
-            raise BrokerError.of(Code.SUBSCRIPTION_GROUP_NOT_EXIST, said)
+            remark = remarks.no_subscription_group(header.consumer_group)
+            raise BrokerError.of(Code.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
         if not group.consume_enable:
             raise BrokerError.of(Code.NO_PERMISSION, f"subscription group no permission, {header.consumer_group}")
         return topic
 
-    def settling(self, peer: Peer, header: AckTarget, *, end_included: bool = False) -> None:
+    def check_ack(self, peer: Peer, header: AckTarget, *, end_included: bool = False) -> None:
         """Check a request about a message that was popped.
 
-        :param end_included: the offset may also be that of the next message to come; Java lets such acks pass.
+        :param end_included: also accept the offset of the next message to come, as Java does for acks.
         :raises BrokerError: the message cannot have been popped.
         """
         topic = self._topic(header.topic)
@@ -81,10 +87,19 @@ class PopChecks:
             raise BrokerError.of(Code.MESSAGE_ILLEGAL, _illegal_queue(peer, header, topic))
         first, end = self._store.queue_range(header.topic, header.queue_id)
         if not first <= header.offset < end + end_included:
-            said = (
+            remark = (
                 f"offset is illegal, key:{header.topic}@{header.queue_id}, commit:{header.offset}, store:{first}~{end}"
             )
-            raise BrokerError.of(Code.NO_MESSAGE, said)
+            raise BrokerError.of(Code.NO_MESSAGE, remark)
+
+    def check_invisible_time(self, invisible_ms: int) -> None:
+        """Check the invisible time of a request, in milliseconds.
+
+        :raises BrokerError: it is negative or longer than a year.
+        """
+        if not 0 <= invisible_ms <= MAX_INVISIBLE_MS:
+            remark = f"invisibleTime is {invisible_ms}: 0 to {MAX_INVISIBLE_MS} milliseconds are expected"
+            raise BrokerError.of(Code.INVALID_PARAMETER, remark)
 
     def _topic(self, name: str) -> TopicConfig:
         topic = self._topics.get(name)

@@ -1,7 +1,6 @@
-"""Check-points and acks a Java broker has left in its timer: they move to the revive topic.
+"""Moves check-points and acks that a Java broker left in its timer to the revive topic.
 
-Knows the topic of Java's timer, what its messages carry, and from Java's timer checkpoint up to when they have been
-delivered. Refuses to know the timer's own files.
+A Java broker sends both through its timer topic. Its timer checkpoint says up to when they were delivered.
 """
 
 from __future__ import annotations
@@ -13,6 +12,8 @@ from pathlib import Path
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.pop.revive_log import ReviveLog
 from rocketmq_py.broker.send.stored_record import read_stored
+from rocketmq_py.core.queue_limits import parse_queue_id
+from rocketmq_py.core.transaction.check import int_property
 from rocketmq_py.errors import BadHeader, CorruptRecord
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.protocol.names import TIMER_TOPIC
@@ -24,10 +25,10 @@ _log = logging.getLogger(__name__)
 _BATCH = 1024
 
 
-def take_over_timers(store: MessageStore, offsets: ConsumerOffsets, log: ReviveLog, timer_check: Path) -> None:
-    """Write what waits in Java's timer for the revive topic to that topic, once.
+def move_java_timers(store: MessageStore, offsets: ConsumerOffsets, log: ReviveLog, timer_check: Path) -> None:
+    """Append what waits in Java's timer for the revive topic to that topic, once.
 
-    Where this has got to is kept as an offset of the revive group in the timer's topic, which Java leaves alone.
+    The progress is stored as the revive group's offset in the timer topic, which Java does not use.
 
     :param timer_check: Java's ``config/timercheck``.
     """
@@ -38,14 +39,14 @@ def take_over_timers(store: MessageStore, offsets: ConsumerOffsets, log: ReviveL
     delivered = _delivered_until(timer_check)
     moved = sum(_move(log, properties, body, delivered) for properties, body in _messages(store, at, end))
     offsets.commit(REVIVE_GROUP, TIMER_TOPIC, 0, end, "revive")
-    store.settle()
-    offsets.persist()  # at once: after a crash they would be moved again
+    store.commit_pending()
+    offsets.persist()  # now: after a crash they would be moved again
     if moved:
-        _log.info("%d check-points and acks were waiting in the timer of a Java broker", moved)
+        _log.info("moved %d check-points and acks from the timer of a Java broker to the revive topic", moved)
 
 
 def _delivered_until(timer_check: Path) -> int:
-    """Up to when Java's timer has delivered, in milliseconds; 0 when it never ran."""
+    """The time up to which Java's timer has delivered, in milliseconds; 0 if it never ran."""
     try:
         with timer_check.open("rb") as file:
             return int.from_bytes(file.read(8), "big")
@@ -55,7 +56,7 @@ def _delivered_until(timer_check: Path) -> int:
 
 def _messages(store: MessageStore, at: int, end: int) -> Iterator[tuple[dict[str, str], bytes]]:
     while at < end:
-        entries = store.tags_entries(TIMER_TOPIC, 0, at, _BATCH)
+        entries = store.queue_entries(TIMER_TOPIC, 0, at, _BATCH)
         if not entries:
             return
         at += len(entries)
@@ -66,20 +67,20 @@ def _messages(store: MessageStore, at: int, end: int) -> Iterator[tuple[dict[str
                     stored = read_stored(raw)
                     yield decode_properties(stored.properties), stored.body
             except CorruptRecord as e:
-                _log.error("the timer's message at %d cannot be read and is skipped: %s", physical, e)
+                _log.error("skipping the timer message at %d, it cannot be read: %s", physical, e)
 
 
 def _move(log: ReviveLog, properties: dict[str, str], body: bytes, delivered: int) -> bool:
-    """Move one message if it is for the revive topic and Java has not delivered it; whether it was."""
-    if properties.get("REAL_TOPIC") != log.topic or int(properties.get("TIMER_OUT_MS", "0")) < delivered:
+    """Move one message if it is for the revive topic and Java has not delivered it; True if it was moved."""
+    if properties.get("REAL_TOPIC") != log.topic or max(0, int_property(properties.get("TIMER_OUT_MS"))) < delivered:
         return False
     tag, key = properties.get(Property.TAGS, ""), properties.get(Property.UNIQUE_KEY, "")
     try:
         entry = decode_revive(tag, body)
     except BadHeader as e:
-        _log.error("an entry of the revive log in Java's timer cannot be read and is skipped: %s", e)
+        _log.error("skipping an entry of the revive log in Java's timer, it cannot be read: %s", e)
         return False
-    if entry is None or (isinstance(entry, CheckPoint) and entry.key in log.ledger):
+    if entry is None or (isinstance(entry, CheckPoint) and entry.key in log.inflight):
         return False
-    log.take_over(int(properties.get("REAL_QID", "0")), tag, key, body)
+    log.move_here(parse_queue_id(properties.get("REAL_QID")) or 0, tag, key, body)
     return True

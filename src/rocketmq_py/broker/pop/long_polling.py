@@ -1,62 +1,108 @@
-"""Requests about pops that wait for messages: kept, woken, and answered when their time is up.
+"""Long polling of pop requests: requests that found nothing are held, woken by new messages, and expire.
 
-Brings the table of waiting pops (``core.pop.long_polling``) together with those who wait. Refuses to know how a
-request is run.
+``core.pop.long_polling`` has the table of held requests; each held request carries the function that runs it again.
 """
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
-from rocketmq_py.broker.pop.pop import HeldPop
+from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.core.pop.long_polling import ANY_QUEUE, Poll, PollKey, PollTable
+from rocketmq_py.protocol.codes import ResponseCode as Code
+from rocketmq_py.protocol.headers.pop import NotificationResponse, PopResponse
 from rocketmq_py.protocol.names import is_retry_topic
 from rocketmq_py.protocol.pop_handle import RETRY_V2, retry_flag
+from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Hold, Peer, Reply, Responder
 from rocketmq_py.server.requests.failures import failure
 from rocketmq_py.store import Arrival, MessageStore
 
-Run = Callable[[HeldPop], Reply | Hold]
-"""Runs a request that waited once more."""
+_RUN_TOGETHER = 16
+"""Woken requests that are run before their answers are written together."""
+_RUN_SECONDS = 0.01
+"""How long one turn of the event loop runs woken requests."""
+
+NO_MESSAGES = PopResponse(pop_time=0, invisible_time=0, revive_qid=0, rest_num=0)
+"""The response header of a pop that has read no queue."""
+
+CallSoon = Callable[[Callable[[], None]], object]
+"""Runs a callback in the next turn of the event loop (``loop.call_soon``)."""
+HoldRequest = Callable[[Hold, Responder], None]
+"""Holds a request whose handler returned a :class:`Hold`."""
+
+
+class NotifyKey(PollKey):
+    """The key of a held NOTIFICATION request, which waits for the same as a pop but takes no message."""
+
+    __slots__ = ()
+
+
+class HeldPop(NamedTuple):
+    """A held request.
+
+    :ivar run: runs the request once more.
+    :ivar born: when the client made the request, in milliseconds.
+    :ivar goes_on: run it again at once: nothing was found yet, and not all messages were looked at.
+    """
+
+    run: Callable[[HeldPop], Reply | Hold]
+    peer: Peer
+    request: Request
+    born: int
+    goes_on: bool = False
 
 
 class WaitingPop(NamedTuple):
-    """A held request and the right to answer it."""
+    """A held request and the responder that can answer it."""
 
     held: HeldPop
     responder: Responder
 
 
 class PopLongPollingService:
-    """Waiting requests of one kind.
+    """The held requests of one kind (pops, or notifications).
 
-    :param soon: runs a callback in the next turn of the event loop: arrivals are told from within the store, and a pop
-        that runs again reads from it.
-    :param hold: takes what a request that ran again wants to wait for.
-    :param nothing: the answer for who has waited in vain when the broker stops.
+    :param call_soon: defers callbacks: the store reports arrivals while it writes, and a pop that runs again reads.
+    :param hold: holds a request that ran again and still found nothing.
+    :param empty_reply: answers the requests that still wait when the broker stops.
     """
 
     def __init__(
         self,
+        config: BrokerConfig,
         table: PollTable[WaitingPop],
-        run: Run,
         store: MessageStore,
-        soon: Callable[[Callable[[], None]], object],
-        hold: Callable[[Hold, Responder], None],
-        nothing: Reply,
+        call_soon: CallSoon,
+        hold: HoldRequest,
+        empty_reply: Reply,
     ) -> None:
         self.table = table
-        self._run_again = run
+        self._config = config
         self._store = store
-        self._soon = soon
+        self._call_soon = call_soon
         self._hold = hold
-        self._nothing = nothing
-        self._woken: list[WaitingPop] = []
+        self._empty_reply = empty_reply
+        self._woken: deque[WaitingPop] = deque()
 
-    def keep(self, hold: Hold, responder: Responder) -> None:
-        """Hold a request until one of the methods below takes it."""
+    def refusal(self, key: PollKey, left_ms: int, poll_time_ms: int) -> Code | None:
+        """Why a request that found nothing may not be held; None if it may.
+
+        :param left_ms: how long it would wait. :param poll_time_ms: how long it asked to wait when it was made.
+        """
+        config = self._config
+        if poll_time_ms <= 0:
+            return Code.POLLING_TIMEOUT
+        if not self.table.has_room(key, config.pop_polling_size, config.max_pop_polling_size):
+            return Code.POLLING_FULL
+        return Code.POLLING_TIMEOUT if left_ms <= 0 else None
+
+    def hold_request(self, hold: Hold, responder: Responder) -> None:
+        """Hold a request until one of the methods below takes it out of the table."""
         poll: Poll[HeldPop] = hold.payload
         assert isinstance(hold.key, PollKey)
         waiting = WaitingPop(poll.token, responder)
@@ -65,12 +111,12 @@ class PopLongPollingService:
             self.wake(hold.key)
 
     def arrived(self, arrivals: Iterable[Arrival]) -> None:
-        """Messages have become readable."""
+        """Wake requests that wait for new messages."""
         if not len(self.table):
             return
         for arrival in arrivals:
             records = partial(self._records, arrival)
-            topic, queue_id = _waited_for(arrival)
+            topic, queue_id = _polled_queue(arrival)
             self._wake(self.table.arrived(topic, queue_id, arrival.tags_codes, records))
 
     def _records(self, arrival: Arrival) -> Iterator[bytes]:
@@ -80,58 +126,118 @@ class PopLongPollingService:
                 yield record
 
     def wake(self, key: PollKey) -> None:
-        """There is something for one request that waits for this."""
+        """Wake one request that waits for ``key``."""
         self._wake(self.table.wake(key))
 
-    def back(self, topic: str, group: str, queue_id: int | None = None) -> None:
-        """Messages of a topic are there again for a group: for everything it waits for, or for one queue."""
+    def messages_back(self, topic: str, group: str, queue_id: int | None = None) -> None:
+        """Wake requests of a group after messages became visible to it again.
+
+        :param queue_id: of that queue only; None for all queues of the topic.
+        """
         for key in self.table.keys_of(topic, group):
             if queue_id is None or key.queue_id in (queue_id, ANY_QUEUE):
                 self.wake(key)
 
     def expire(self, now_ms: int) -> None:
-        """Answer requests whose time is up."""
+        """Answer the requests whose deadline has passed."""
         self._wake(self.table.expired(now_ms))
 
-    def forget(self, peer: Peer) -> None:
-        """A connection is gone: nobody waits on it any more."""
+    def disconnected(self, peer: Peer) -> None:
+        """Drop the requests of a closed connection."""
         if len(self.table):
             self.table.drain(lambda waiting: waiting.responder.peer is peer)
 
     def release(self) -> None:
-        """Answer everybody now: the broker stops."""
-        for waiting in self.table.drain() + self._take_woken():
-            waiting.responder.reply(self._nothing)
+        """Answer all requests: the broker stops."""
+        woken, self._woken = self._woken, deque()
+        for waiting in (*self.table.drain(), *woken):
+            waiting.responder.reply(self._empty_reply)
 
     def _wake(self, waiting: list[WaitingPop]) -> None:
         if not waiting:
             return
         if not self._woken:
-            self._soon(lambda: self._answer(self._take_woken()))
+            self._call_soon(self._answer_some)
         self._woken += waiting
 
-    def _take_woken(self) -> list[WaitingPop]:
-        woken, self._woken = self._woken, []
-        return woken
+    def _answer_some(self) -> None:
+        """Run some of the woken requests; the next turn of the event loop continues."""
+        woken, until = self._woken, time.monotonic() + _RUN_SECONDS
+        while woken and time.monotonic() < until:
+            self._answer([woken.popleft() for _ in range(min(len(woken), _RUN_TOGETHER))])
+        if woken:
+            self._call_soon(self._answer_some)
 
     def _answer(self, waiting: list[WaitingPop]) -> None:
-        outcomes = [(self._run(held), responder) for held, responder in waiting if responder.alive]
-        self._store.settle()
+        outcomes = [(_run(held), responder) for held, responder in waiting if responder.alive]
+        self._store.commit_pending()
         for outcome, responder in outcomes:
             if isinstance(outcome, Reply):
                 responder.reply(outcome)
             else:
                 self._hold(outcome, responder)
 
-    def _run(self, held: HeldPop) -> Reply | Hold:
-        try:
-            return self._run_again(held)
-        except Exception as e:  # noqa: BLE001 - one request that fails must not leave the others without an answer
-            return failure(e, "a held pop", held.peer.address)
+
+class PopPolling:
+    """All held requests about pops: the pops themselves and the notifications.
+
+    :param call_soon: see :class:`PopLongPollingService`. :param hold: see there.
+    """
+
+    def __init__(self, config: BrokerConfig, store: MessageStore, call_soon: CallSoon, hold: HoldRequest) -> None:
+        self.pops = PopLongPollingService(
+            config, PollTable(), store, call_soon, hold,
+            Reply(Code.POLLING_TIMEOUT, "NO_MESSAGE_IN_QUEUE", NO_MESSAGES),
+        )  # fmt: skip
+        self.notifications = PopLongPollingService(
+            config, PollTable(last_first=True), store, call_soon, hold,
+            Reply(header=NotificationResponse(has_msg=False)),
+        )  # fmt: skip
+        self._both = (self.pops, self.notifications)
+
+    def hold_request(self, hold: Hold, responder: Responder) -> None:
+        """Hold a request that found no messages."""
+        (self.notifications if isinstance(hold.key, NotifyKey) else self.pops).hold_request(hold, responder)
+
+    def arrived(self, arrivals: list[Arrival]) -> None:
+        """Wake requests that wait for new messages."""
+        for service in self._both:
+            service.arrived(arrivals)
+
+    def messages_back(self, topic: str, group: str, queue_id: int | None = None) -> None:
+        """Wake requests of a group after messages became visible to it again; None for all queues of the topic."""
+        for service in self._both:
+            service.messages_back(topic, group, queue_id)
+
+    def expire(self, now_ms: int) -> None:
+        """Answer the requests whose deadline has passed."""
+        for service in self._both:
+            service.expire(now_ms)
+
+    def disconnected(self, peer: Peer) -> None:
+        """Drop the requests of a closed connection."""
+        for service in self._both:
+            service.disconnected(peer)
+
+    def release(self) -> None:
+        """Answer all requests: this broker serves no pops any more."""
+        for service in self._both:
+            service.release()
 
 
-def _waited_for(arrival: Arrival) -> tuple[str, int]:
-    """Who pops waits for the topic itself, wherever its messages come from; old retry topics do not tell theirs."""
+def _run(held: HeldPop) -> Reply | Hold:
+    try:
+        return held.run(held)
+    except Exception as e:  # noqa: BLE001 - one request that fails must not leave the others without an answer
+        return failure(e, "a held pop", held.peer.address)
+
+
+def _polled_queue(arrival: Arrival) -> tuple[str, int]:
+    """The topic and queue that pops poll for an arrival's messages.
+
+    Pops wait on the topic they subscribe to. A retry topic of the second form names that topic, one of the first does
+    not.
+    """
     topic = arrival.topic
     if is_retry_topic(topic) and retry_flag(topic) == RETRY_V2:
         return topic.partition("+")[2], ANY_QUEUE

@@ -1,6 +1,6 @@
-"""Orderly pops on disk: ``consumerOrderInfo.json``, in Java's form.
+"""The state of orderly pops on disk: ``consumerOrderInfo.json``, in Java's form (ConsumerOrderInfoManager).
 
-Knows the file and what is cleaned out of it (ConsumerOrderInfoManager). The rules are in ``core.pop.order``.
+The rules are in ``core.pop.order``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class OrderInfos:
     """The order table and its file.
 
     :param clock: the time in milliseconds.
-    :param save: writes the file; called every few seconds, so it should not wait for the disk.
+    :param save: writes the file; it is called every few seconds and should not block on the disk.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class OrderInfos:
         self.table = OrderTable()
 
     def load(self) -> None:
-        """Take over what the file holds."""
+        """Read the file."""
         self._saved = self._file.load() or {}
         for name, queues in (self._saved.get("table") or {}).items():
             topic, _, group = name.partition("@")
@@ -48,7 +48,7 @@ class OrderInfos:
                 self.table.load(OrderKey(topic, group, int(queue_id)), OrderInfo.convert(entry))
 
     def persist(self) -> None:
-        """Forget what nobody needs any more, and write the file when anything changed."""
+        """Remove outdated entries, and write the file if anything changed."""
         self._clean()
         tree = self.tree()
         if tree != self._saved and (self.table.entries or self._saved):
@@ -72,7 +72,7 @@ class OrderInfos:
 
 
 def _entry(info: OrderInfo) -> dict[str, Any]:
-    """An entry as Java writes it: numbers as keys are bare."""
+    """An entry as Java writes it: numeric keys without quotes."""
     tree = bean(info)
     for name in ("oc", "ot"):
         if name in tree:

@@ -1,24 +1,24 @@
-"""The pop path: from a pop request to messages that are invisible to the rest of their group, or to a wait for some.
+"""Serving pops (POP_MESSAGE): a pop returns messages and hides them from the rest of their group for a while.
 
-Knows the order in which Java looks into the retry topic and the queues, what it writes down and what it answers
-(PopMessageProcessor). Refuses to know how pops are written down, how messages come back and how waiting pops are woken.
-A pop of a queue is done in one go, so no two of a group can get the same message.
+The retry topic and the queues are read in Java's order, and the checks and answers are Java's (PopMessageProcessor). A
+pop of a queue is one uninterrupted step, so no two consumers of a group get the same message.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
 
 import msgspec
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.filters import compile_filter
 from rocketmq_py.broker.pop.checks import PopChecks
-from rocketmq_py.broker.pop.parts import PopParts
-from rocketmq_py.broker.pop.reading import PopReader, as_popped, offsets_of
+from rocketmq_py.broker.pop.long_polling import NO_MESSAGES, HeldPop, PopLongPollingService
+from rocketmq_py.broker.pop.reader import PopReader, as_popped, offsets_of
 from rocketmq_py.broker.pop.revive_log import ReviveLog, revive_queue
+from rocketmq_py.broker.send.ack_waiter import AckWaiter
+from rocketmq_py.broker.stats import Stats
 from rocketmq_py.core.consumer.subscription import (
     SqlRecords,
     TagsCodeFilter,
@@ -28,7 +28,7 @@ from rocketmq_py.core.consumer.subscription import (
     tag_filter,
 )
 from rocketmq_py.core.paths import MAX_BYTES, component_fault
-from rocketmq_py.core.pop.long_polling import Poll, PollKey, PollTable
+from rocketmq_py.core.pop.long_polling import Poll, PollKey
 from rocketmq_py.core.pop.order import OrderKey, OrderTable
 from rocketmq_py.errors import BadHeader, BrokerError, ConfigError
 from rocketmq_py.protocol import pop_handle
@@ -37,46 +37,32 @@ from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.protocol.headers.pop import Notification, PopMessage, PopResponse
 from rocketmq_py.protocol.names import RETRY_PREFIX, is_retry_topic
 from rocketmq_py.protocol.pop_checkpoint import CheckPoint
-from rocketmq_py.protocol.pop_handle import ExtraInfo, pop_retry_topic
+from rocketmq_py.protocol.pop_handle import ExtraInfo
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Hold, Peer, Reply
 from rocketmq_py.server.requests.reply import Buffer
 from rocketmq_py.store import GetResult, GetStatus
 
 MAX_MESSAGES = 32
-NOTHING = PopResponse(pop_time=0, invisible_time=0, revive_qid=0, rest_num=0)
-"""What an answer tells that has looked nowhere."""
 
 _LATE_MS = 500
 _SHORT_NAMES = MAX_BYTES - len(RETRY_PREFIX) - 1
-"""Characters of topic and group whose retry topic is not too long."""
+"""The length of topic plus group up to which their retry topic's name is certainly short enough."""
 _PASSED_OVER = (GetStatus.NO_MATCHED_MESSAGE, GetStatus.OFFSET_FOUND_NULL, GetStatus.MESSAGE_WAS_REMOVING)
 
 
-class HeldPop(NamedTuple):
-    """What is needed to run a waiting request again.
+class _PopState(msgspec.Struct):
+    """One pop being served: the request, and what was found so far.
 
-    ``born`` is when the client made it. ``goes_on`` asks for a run at once: nothing was found so far, but not
-    everything was looked at.
-    """
-
-    peer: Peer
-    request: Request
-    born: int
-    goes_on: bool = False
-
-
-class _Work(msgspec.Struct):
-    """One pop under way: what it was asked for, and what it has so far.
-
-    ``end`` is up to where the log must be on disk before the answer may go, ``rest`` how many messages are left;
-    ``passed_over`` tells of messages that were looked at and not wanted.
+    :ivar end: the commit log must be on disk up to here before the answer is sent.
+    :ivar rest: how many messages are left in the queues.
+    :ivar passed_over: messages were read and did not match the filter.
     """
 
     peer: Peer
     header: PopMessage
-    tags_filter: TagsCodeFilter | None
-    record_filter: SqlRecords | None
+    accepts: TagsCodeFilter | None
+    wants: SqlRecords | None
     pop_time: int
     revive_queue: int
     count: int = 0
@@ -94,33 +80,42 @@ class _Work(msgspec.Struct):
 
 
 class PopService:
-    """Answers pops."""
+    """Answers pops.
+
+    :param polling: holds the pops that find nothing.
+    :param ack_waiter: delays answers until check-points are safe; None if they need not be.
+    :param clock: the time in milliseconds.
+    """
 
     def __init__(
-        self, parts: PopParts, checks: PopChecks, reading: PopReader, log: ReviveLog, orders: OrderTable
+        self,
+        config: BrokerConfig,
+        checks: PopChecks,
+        reader: PopReader,
+        revive_log: ReviveLog,
+        orders: OrderTable,
+        polling: PopLongPollingService,
+        stats: Stats,
+        ack_waiter: AckWaiter | None,
+        clock: Callable[[], int],
     ) -> None:
-        self._config = parts.config
-        self._store = parts.store
-        self._topics = parts.topics
-        self._offsets = parts.offsets
-        self._stats = parts.stats
-        self._clock = parts.clock
+        self._config = config
         self._checks = checks
-        self._reading = reading
-        self._log = log
+        self._reader = reader
+        self._offsets = reader.offsets
+        self._revive_log = revive_log
         self._orders = orders
-        self._confirming = parts.confirming
-        self.pick: Callable[[int], int] = random.randrange
-        """A random number below another: which queue comes first, and whether the retry topic does."""
-        self.waits: PollTable[Any] = PollTable()
-        """The pops that wait."""
-        self.on_rest: Callable[[PollKey], None] = lambda _: None
-        """Called when a pop has left messages for others that wait for the same."""
+        self._polling = polling
+        self._stats = stats
+        self._ack_waiter = ack_waiter
+        self._clock = clock
+        self.random_below: Callable[[int], int] = random.randrange
+        """A random number below its argument: which queue is read first, and whether the retry topic is."""
 
     def pop(self, peer: Peer, request: Request, born: int | None = None) -> Reply | Hold:
-        """Answer a pop, or let it wait when nothing is there.
+        """Answer a pop, or hold it if there is no message.
 
-        :param born: when the client made it; its header says so unless it waited.
+        :param born: when the client made the request, in milliseconds; by default what its header says.
         """
         header: PopMessage = request.header
         now = self._clock()
@@ -128,194 +123,187 @@ class PopService:
         topic = self._admit(peer, header, now - born - header.poll_time)
         if isinstance(topic, Reply):
             return topic
-        tags_filter, record_filter = pop_filters(header)
+        accepts, wants = pop_filters(header)
         queue = pop_handle.ORDER_REVIVE_QUEUE if header.order else self._revive_queue(header.invisible_time)
-        work = _Work(peer, header, tags_filter, record_filter, now, queue)
-        self._collect(work, topic)
+        state = _PopState(peer, header, accepts, wants, now, queue)
+        self._collect(state, topic)
         key = PollKey(header.topic, header.consumer_group, header.queue_id)
-        if work.count:
-            if work.rest > 0:
-                self.on_rest(key)
-            return self._found(work)
+        if state.count:
+            if state.rest > 0:
+                self._polling.wake(key)
+            return self._found(state)
         self._stats.missed()
-        return self._wait(key, work, HeldPop(peer, request, born, goes_on=work.passed_over and work.rest > 0))
+        goes_on = state.passed_over and state.rest > 0
+        return self._hold(key, state, HeldPop(self._pop_again, peer, request, born, goes_on))
+
+    def _pop_again(self, held: HeldPop) -> Reply | Hold:
+        return self.pop(held.peer, held.request, held.born)
 
     def _admit(self, peer: Peer, header: PopMessage, late_ms: int) -> TopicConfig | Reply:
         ip = self._config.broker_ip1
         if late_ms > _LATE_MS:
-            said = f"the broker[{ip}] pop message is timeout too much"
-            return Reply(Code.POLLING_TIMEOUT, said, NOTHING)
-        self._checks.may_read("pop message")
+            return Reply(Code.POLLING_TIMEOUT, f"the broker[{ip}] pop message is timeout too much", NO_MESSAGES)
+        self._checks.check_broker_readable("pop message")
         if header.max_msg_nums > MAX_MESSAGES:
-            said = f"the broker[{ip}] pop message's num is greater than {MAX_MESSAGES}"
-            raise BrokerError.of(Code.INVALID_PARAMETER, said)
-        topic = self._checks.reading(peer, header)
+            remark = f"the broker[{ip}] pop message's num is greater than {MAX_MESSAGES}"
+            raise BrokerError.of(Code.INVALID_PARAMETER, remark)
+        self._checks.check_invisible_time(header.invisible_time)
+        topic = self._checks.check_readable(peer, header)
         self._check_return(header)
         return topic
 
     def _check_return(self, header: PopMessage) -> None:
-        """Refuse to pop what could not come back: names of topic and group that together are too long for a folder."""
+        """Refuse a pop whose messages could not come back: the name of its retry topic is too long for a directory."""
         if header.order or len(header.topic) + len(header.consumer_group) <= _SHORT_NAMES:
             return
-        fault = component_fault(pop_retry_topic(header.topic, header.consumer_group, v2=False))
+        fault = component_fault(pop_handle.pop_retry_topic(header.topic, header.consumer_group, v2=False))
         if fault is not None and not is_retry_topic(header.topic):
-            said = f"the retry topic of topic[{header.topic}] and group[{header.consumer_group}] is illegal: {fault}"
-            raise BrokerError.of(Code.INVALID_PARAMETER, said)
+            remark = f"the retry topic of topic[{header.topic}] and group[{header.consumer_group}] is illegal: {fault}"
+            raise BrokerError.of(Code.INVALID_PARAMETER, remark)
 
     def _revive_queue(self, invisible_ms: int) -> int:
         return revive_queue(invisible_ms, self._config.revive_queue_num)
 
     # -- which queues
 
-    def _collect(self, work: _Work, topic: TopicConfig) -> None:
-        """Retry topic first, one time in five; otherwise last, when there is room. An orderly pop has none."""
-        header, config = work.header, self._config
-        chance = self.pick(100)
+    def _collect(self, state: _PopState, topic: TopicConfig) -> None:
+        """Read the queues, and the retry topic first (one time in five) or last; an orderly pop has no retry topic."""
+        header, config = state.header, self._config
+        chance = self.random_below(100)
         retry_first = chance < config.pop_from_retry_probability
         retry = None if header.order else self._retry_topic(header, chance)
         if retry is not None and retry_first:
-            self._all_queues(work, retry, chance)
+            self._all_queues(state, retry, chance)
         if header.queue_id < 0:
-            self._all_queues(work, topic, chance)
+            self._all_queues(state, topic, chance)
         else:
-            self._queue(work, topic.topic_name, header.queue_id)
-        if retry is not None and not retry_first and not work.is_full:
-            self._all_queues(work, retry, chance)
+            self._queue(state, topic.topic_name, header.queue_id)
+        if retry is not None and not retry_first and not state.is_full:
+            self._all_queues(state, retry, chance)
 
     def _retry_topic(self, header: PopMessage, chance: int) -> TopicConfig | None:
-        """The retry topic to look into; where the new form is in use, the old one every other time."""
+        """The retry topic to read; with the second form of its name in use, every other time the one of the first."""
         config = self._config
         v2 = config.enable_retry_topic_v2
         if v2 and config.retrieve_message_from_pop_retry_topic_v1 and chance % 2 == 0:
             v2 = False
-        return self._topics.get(pop_handle.pop_retry_topic(header.topic, header.consumer_group, v2=v2))
+        return self._reader.retry_topic(header.topic, header.consumer_group, v2=v2)
 
-    def _all_queues(self, work: _Work, topic: TopicConfig, chance: int) -> None:
+    def _all_queues(self, state: _PopState, topic: TopicConfig, chance: int) -> None:
         queues = topic.read_queue_nums
         for i in range(queues):
-            self._queue(work, topic.topic_name, (chance + i) % queues)
+            self._queue(state, topic.topic_name, (chance + i) % queues)
 
     # -- one queue
 
-    def _queue(self, work: _Work, topic: str, queue_id: int) -> None:
-        header = work.header
+    def _queue(self, state: _PopState, topic: str, queue_id: int) -> None:
+        header = state.header
         group = header.consumer_group
-        start = self._start(work, topic, queue_id)
+        start = self._start(state, topic, queue_id)
         if header.order:
             key = OrderKey(topic, group, queue_id)
-            if self._orders.is_blocked(key, header.attempt_id, work.pop_time, header.invisible_time):
+            if self._orders.is_blocked(key, header.attempt_id, state.pop_time, header.invisible_time):
                 return
-        if work.is_full or (work.record_filter is not None and work.record_filter.is_spent):
-            work.rest += self._store.queue_range(topic, queue_id)[1] - start
-            work.passed_over |= not work.is_full
+        end = self._reader.end(topic, queue_id)
+        if start == end:  # most queues of a topic with many: nothing to read
             return
-        wanted = header.max_msg_nums - work.count
-        begun, found = self._reading.get(topic, queue_id, start, wanted, work.tags_filter, work.record_filter)
+        if state.is_full or (state.wants is not None and state.wants.is_spent):
+            state.rest += end - start
+            state.passed_over |= not state.is_full
+            return
+        wanted = header.max_msg_nums - state.count
+        begun, found = self._reader.get(topic, queue_id, start, wanted, state.accepts, state.wants)
         if begun != start:
-            self._offsets.commit(group, topic, queue_id, begun, work.peer.address)
+            self._offsets.commit(group, topic, queue_id, begun, state.peer.address)
         if found.count:
-            self._take(work, topic, queue_id, begun, found)
+            self._take(state, topic, queue_id, begun, found)
         elif found.status in _PASSED_OVER and found.next_offset > begun:
-            self._offsets.commit(group, topic, queue_id, found.next_offset, work.peer.address)
-            work.passed_over = True
-        work.rest += found.max_offset - found.next_offset
+            self._offsets.commit(group, topic, queue_id, found.next_offset, state.peer.address)
+            state.passed_over = True
+        state.rest += found.max_offset - found.next_offset
 
-    def _start(self, work: _Work, topic: str, queue_id: int) -> int:
-        group = work.header.consumer_group
+    def _start(self, state: _PopState, topic: str, queue_id: int) -> int:
+        group = state.header.consumer_group
         if self._offsets.has_reset(group, topic, queue_id):
             reset = self._offsets.take_reset(group, topic, queue_id)
             if reset is not None and self._config.use_server_side_reset_offset:
                 self._orders.forget(OrderKey(topic, group, queue_id))
                 self._offsets.commit(group, topic, queue_id, reset, "a reset")
                 return reset
-        return self._reading.start(group, topic, queue_id, work.header.init_mode)
+        return self._reader.start(group, topic, queue_id, state.header.init_mode)
 
-    def _take(self, work: _Work, topic: str, queue_id: int, start: int, found: GetResult) -> None:
-        """Write down what was found before it is answered, and note where it came from."""
-        header = work.header
+    def _take(self, state: _PopState, topic: str, queue_id: int, start: int, found: GetResult) -> None:
+        """Store the check-point of the messages found, before they are returned, and add them to the answer."""
+        header = state.header
         group = header.consumer_group
         offsets = offsets_of(start, found)
         if header.order:
-            self._take_in_order(work, topic, queue_id, offsets)
-            self._offsets.commit(group, topic, queue_id, start, work.peer.address)
+            self._take_in_order(state, topic, queue_id, offsets)
+            self._offsets.commit(group, topic, queue_id, start, state.peer.address)
         else:
-            appended = self._log.check_point(
+            appended = self._revive_log.check_point(
                 CheckPoint(
-                    topic=topic, group=group, queue_id=queue_id, start_offset=start, pop_time=work.pop_time,
+                    topic=topic, group=group, queue_id=queue_id, start_offset=start, pop_time=state.pop_time,
                     broker_name=self._config.broker_name, invisible_ms=header.invisible_time, count=found.count,
                     diffs=[offset - start for offset in offsets],
                 ),
-                work.revive_queue,
+                state.revive_queue,
             )  # fmt: skip
             if appended is not None:
-                work.end = appended.physical_offset + appended.size
-            self._offsets.commit(group, topic, queue_id, found.next_offset, work.peer.address)
-        work.count += found.count
-        work.starts.append(pop_handle.start_offset_entry(topic, queue_id, start))
-        work.offsets.append(pop_handle.msg_offset_entry(topic, queue_id, offsets))
-        work.pieces.append(self._body(work, topic, queue_id, start, found.body))
+                state.end = appended.physical_offset + appended.size
+            self._offsets.commit(group, topic, queue_id, found.next_offset, state.peer.address)
+        state.count += found.count
+        state.starts.append(pop_handle.start_offset_entry(topic, queue_id, start))
+        state.offsets.append(pop_handle.msg_offset_entry(topic, queue_id, offsets))
+        state.pieces.append(self._body(state, topic, queue_id, start, found.body))
         self._stats.pulled(group, topic, found.count, len(found.body))
 
-    def _take_in_order(self, work: _Work, topic: str, queue_id: int, offsets: Sequence[int]) -> None:
-        header = work.header
+    def _take_in_order(self, state: _PopState, topic: str, queue_id: int, offsets: Sequence[int]) -> None:
+        header = state.header
         key = OrderKey(topic, header.consumer_group, queue_id)
         popped = self._orders.pop(
-            key, header.attempt_id, offsets, work.pop_time, header.invisible_time, self._clock()
+            key, header.attempt_id, offsets, state.pop_time, header.invisible_time, self._clock()
         )  # fmt: skip
-        work.order_counts += [
+        state.order_counts += [
             *(pop_handle.offset_count_entry(topic, queue_id, offset, count) for offset, count in popped.counts.items()),
             pop_handle.queue_count_entry(topic, queue_id, popped.least),
         ]
 
-    def _body(self, work: _Work, topic: str, queue_id: int, start: int, body: Buffer) -> Buffer:
-        header, name = work.header, self._config.broker_name
+    def _body(self, state: _PopState, topic: str, queue_id: int, start: int, body: Buffer) -> Buffer:
+        header, name = state.header, self._config.broker_name
         if topic == header.topic or self._config.pop_response_return_actual_retry_topic:
             return body
         flag = pop_handle.retry_flag(topic)
-        handle = ExtraInfo(start, work.pop_time, header.invisible_time, work.revive_queue, flag, name, queue_id)
+        handle = ExtraInfo(start, state.pop_time, header.invisible_time, state.revive_queue, flag, name, queue_id)
         return as_popped(bytes(body), header.topic, handle)
 
-    # -- what is answered
+    # -- the answer
 
-    def _found(self, work: _Work) -> Reply | Hold:
-        reply = Reply(Code.SUCCESS, "FOUND", self._answer(work), body=work.pieces)
-        if self._confirming is None or not work.end:
+    def _found(self, state: _PopState) -> Reply | Hold:
+        reply = Reply(Code.SUCCESS, "FOUND", self._answer(state), body=state.pieces)
+        if self._ack_waiter is None or not state.end:
             return reply
-        reply.body = b"".join(work.pieces)  # what the log lends is for an answer that goes at once
-        return self._confirming.answer_regardless(reply, work.end)
+        reply.body = b"".join(state.pieces)  # views of the log are valid for an immediate answer only
+        return self._ack_waiter.answer_regardless(reply, state.end)
 
-    def _wait(self, key: PollKey, work: _Work, held: HeldPop) -> Reply | Hold:
-        deadline = held.born + work.header.poll_time
-        code = wait_refusal(self._config, self.waits, key, deadline - self._clock(), work.header.poll_time)
+    def _hold(self, key: PollKey, state: _PopState, held: HeldPop) -> Reply | Hold:
+        deadline = held.born + state.header.poll_time
+        code = self._polling.refusal(key, deadline - self._clock(), state.header.poll_time)
         if code is None:
-            return Hold(key, deadline, Poll(deadline, work.tags_filter, work.record_filter, held))
-        return Reply(code, "NO_MESSAGE_IN_QUEUE", self._answer(work))
+            return Hold(key, deadline, Poll(deadline, state.accepts, state.wants, held))
+        return Reply(code, "NO_MESSAGE_IN_QUEUE", self._answer(state))
 
-    def _answer(self, work: _Work) -> PopResponse:
+    def _answer(self, state: _PopState) -> PopResponse:
         return PopResponse(
-            pop_time=work.pop_time, invisible_time=work.header.invisible_time, revive_qid=work.revive_queue,
-            rest_num=work.rest, start_offset_info=pop_handle.join_entries(work.starts),
-            msg_offset_info=pop_handle.join_entries(work.offsets),
-            order_count_info=pop_handle.join_entries(work.order_counts) if work.header.order else None,
+            pop_time=state.pop_time, invisible_time=state.header.invisible_time, revive_qid=state.revive_queue,
+            rest_num=state.rest, start_offset_info=pop_handle.join_entries(state.starts),
+            msg_offset_info=pop_handle.join_entries(state.offsets),
+            order_count_info=pop_handle.join_entries(state.order_counts) if state.header.order else None,
         )  # fmt: skip
 
 
-def wait_refusal(
-    config: BrokerConfig, waits: PollTable[Any], key: PollKey, left_ms: int, poll_time: int
-) -> Code | None:
-    """Why a request that found nothing may not wait; None when it may.
-
-    :param left_ms: how long it would wait. :param poll_time: how long it was willing to wait at first.
-    """
-    if poll_time <= 0:
-        return Code.POLLING_TIMEOUT
-    if not waits.has_room(key, config.pop_polling_size, config.max_pop_polling_size):
-        return Code.POLLING_FULL
-    return Code.POLLING_TIMEOUT if left_ms <= 0 else None
-
-
 def pop_filters(header: PopMessage | Notification) -> tuple[TagsCodeFilter | None, SqlRecords | None]:
-    """The filters of tags codes and of records a pop asks for.
+    """The tag filter and the SQL filter of a pop; None where it has none.
 
     :raises BrokerError: the expression is illegal.
     """
@@ -327,6 +315,6 @@ def pop_filters(header: PopMessage | Notification) -> tuple[TagsCodeFilter | Non
             return tag_filter(subscription), None
         compiled = compile_filter(subscription.expression_type, subscription.sub_string)
     except (BadHeader, ConfigError) as e:
-        said = f"parse the consumer's subscription failed: {e}"
-        raise BrokerError.of(Code.SUBSCRIPTION_PARSE_FAILED, said) from None
+        remark = f"parse the consumer's subscription failed: {e}"
+        raise BrokerError.of(Code.SUBSCRIPTION_PARSE_FAILED, remark) from None
     return None, sql_filter(lambda _: compiled, compiled.cost)

@@ -1,9 +1,7 @@
-"""Popped messages that lie at another broker: fetched when their time is up, so that they come back here.
+"""Fetches popped messages from other brokers when their invisible time is over, so that they are revived here.
 
-Notes of pops tell which broker has the messages. In the revive log of this one there are some of others: a Java slave
-that acts for its master writes what it notes into the log of another master. Knows that each broker is asked by
-itself, and what becomes of a pop whose messages cannot be had. Refuses to know how a message is asked for (``escape``)
-and how it comes back (``reviving``).
+A check-point names the broker that has the messages. The revive log contains check-points of other brokers, because a
+Java slave that acts as master writes them to the log of another master. Each of those brokers is asked independently.
 """
 
 from __future__ import annotations
@@ -11,9 +9,10 @@ from __future__ import annotations
 import logging
 from collections import deque
 
-from rocketmq_py.broker.acting.escape_bridge import EscapeBridge
+from rocketmq_py.broker.cluster.escape_bridge import EscapeBridge
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.pop.services import PopServices
+from rocketmq_py.broker.pop.revive import RetryMessages, Reviver
+from rocketmq_py.broker.pop.revive_log import ReviveLog
 from rocketmq_py.core.pop.inflight import InflightPop, has_no_retries_left
 from rocketmq_py.errors import NetworkError, RocketMQError, StoreError
 from rocketmq_py.tasks import Background
@@ -24,20 +23,29 @@ _log = logging.getLogger(__name__)
 class RemoteFetcher:
     """Fetches messages of pops that name other brokers."""
 
-    def __init__(self, config: BrokerConfig, escape: EscapeBridge, pop: PopServices) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        escape: EscapeBridge,
+        revive_log: ReviveLog,
+        retry_messages: RetryMessages,
+        reviver: Reviver,
+    ) -> None:
         self._config = config
         self._escape = escape
-        self._pop = pop
+        self._revive_log = revive_log
+        self._retry_messages = retry_messages
+        self._reviver = reviver
         self._waiting: dict[str, deque[InflightPop]] = {}
         self._work = Background()
         self._failing: set[str] = set()
 
     async def stop(self) -> None:
-        """End; what is under way is tried again after the next start. Harmless when ended already."""
+        """Stop; unfinished pops are tried again after the next start. May be called twice."""
         await self._work.stop()
 
-    def take(self, one: InflightPop) -> None:
-        """Bring back a pop whose messages are at another broker, soon."""
+    def fetch(self, one: InflightPop) -> None:
+        """Start to fetch the messages of a pop and revive them."""
         name = one.check_point.broker_name
         waiting = self._waiting.get(name)
         if waiting is not None:
@@ -47,7 +55,7 @@ class RemoteFetcher:
         self._work.start(self._run(name))
 
     async def _run(self, name: str) -> None:
-        """One pop after the other; when a broker cannot be reached all that wait for it are tried again later."""
+        """Fetch one pop after the other; if the broker cannot be reached, all pops that wait for it are postponed."""
         waiting = self._waiting[name]
         try:
             while waiting:
@@ -58,28 +66,27 @@ class RemoteFetcher:
         finally:
             del self._waiting[name]
             for one in waiting:
-                self._pop.reviver.postpone(one)
+                self._reviver.postpone(one)
 
     async def _bring_back(self, one: InflightPop) -> RocketMQError | None:
-        """Have what can be had of a pop stored here; what was against the rest."""
+        """Revive the messages of a pop that can be fetched; returns why others cannot, if any."""
         found, failure = await self.read(one)
-        reviver = self._pop.reviver
-        if not reviver.is_wanted(one):
+        if not self._reviver.is_wanted(one):
             return failure
         offsets = [offset for offset in one.left if offset in found]
-        is_stored = not offsets or reviver.bring_back(one, offsets, found.__getitem__)
+        is_stored = not offsets or self._reviver.bring_back(one, offsets, found.__getitem__)
         if failure is not None and is_stored:
             self.try_again(one, failure)
         return failure
 
     async def read(self, one: InflightPop) -> tuple[dict[int, bytes | None], RocketMQError | None]:
-        """Messages of a pop that are still out, by offset, from whoever has them; None for one that is gone.
+        """Read the messages of a pop that are in flight from the broker that has them.
 
-        And what was against it when not all of them could be had.
+        :returns: the records by queue offset, None for one that is gone; and why the others could not be read, if any.
         """
         ck, found = one.check_point, dict[int, bytes | None]()
         if ck.broker_name == self._config.broker_name:
-            return {offset: self._pop.reviver.stored_here(ck, offset) for offset in one.left}, None
+            return {offset: self._retry_messages.stored_here(ck, offset) for offset in one.left}, None
         try:
             for offset in one.left:
                 found[offset] = await self._escape.get(ck.broker_name, ck.topic, ck.queue_id, offset)
@@ -87,23 +94,23 @@ class RemoteFetcher:
             return found, e
         if ck.broker_name in self._failing:
             self._failing.discard(ck.broker_name)
-            _log.warning("popped messages of broker %s can be had again", ck.broker_name)
+            _log.warning("popped messages of broker %s can be fetched again", ck.broker_name)
         return found, None
 
     def try_again(self, one: InflightPop, why: RocketMQError) -> None:
-        """Let what is left of a pop wait, the longer the more often that was so; or give it up, if that is wanted."""
-        log, ck = self._pop.log, one.check_point
-        if log.ledger.find(ck.key) is not one:
+        """Postpone a pop with an increasing delay, or give it up (``skipWhenCKRePutReachMaxTimes``)."""
+        log, ck = self._revive_log, one.check_point
+        if log.inflight.find(ck.key) is not one:
             return
-        if ck.broker_name not in self._failing:  # once, and not for every pop
+        if ck.broker_name not in self._failing:  # log once, not for every pop
             self._failing.add(ck.broker_name)
-            _log.warning("popped messages of broker %s cannot be had and are tried again: %s", ck.broker_name, why)
+            _log.warning("popped messages of broker %s cannot be fetched, trying again: %s", ck.broker_name, why)
         if self._config.skip_when_ck_re_put_reach_max_times and has_no_retries_left(ck):
-            _log.error("%d messages of topic %s popped by group %s at broker %s are given up after %d tries: %s",
+            _log.error("giving up %d messages of topic %s popped by group %s at broker %s after %d tries: %s",
                        len(one.left), ck.topic, ck.group, ck.broker_name, ck.tries, why)  # fmt: skip
-            log.ledger.finish(ck.key)
+            log.inflight.finish(ck.key)
             return
         try:
             log.try_again(one)
         except StoreError:
-            self._pop.reviver.postpone(one)
+            self._reviver.postpone(one)

@@ -1,7 +1,5 @@
-"""Messages that were popped and not acked in time: how they come back.
-
-Knows the retry topics of pops and what a message that goes there looks like (PopReviveService). Refuses to know how
-pops are written down and who waits.
+"""Reviving popped messages that were not acked in time: they are stored again in their group's retry topic
+(PopReviveService).
 """
 
 from __future__ import annotations
@@ -11,8 +9,12 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.offsets import NOT_FOUND
-from rocketmq_py.broker.pop.parts import PopParts
+from rocketmq_py.broker.metadata.topics import TopicConfigs
+from rocketmq_py.broker.pop.long_polling import PopPolling
+from rocketmq_py.broker.pop.reader import PopOffsets
 from rocketmq_py.broker.pop.revive_log import ReviveLog
 from rocketmq_py.broker.send.message_properties import encode
 from rocketmq_py.broker.send.stored_record import read_stored
@@ -24,7 +26,7 @@ from rocketmq_py.protocol.names import is_retry_topic
 from rocketmq_py.protocol.pop_checkpoint import CheckPoint
 from rocketmq_py.protocol.pop_handle import normal_topic, pop_retry_topic
 from rocketmq_py.protocol.sys_flag import HOSTS_V6
-from rocketmq_py.store import NewRecord
+from rocketmq_py.store import MessageStore, NewRecord
 from rocketmq_py.wire.java_hash import tags_code
 
 _log = logging.getLogger(__name__)
@@ -35,115 +37,55 @@ Read = Callable[[int], bytes | None]
 _RETRY_QUEUES = 1
 _TRY_AGAIN_MS = 1_000
 _AT_ONCE = 2_048
-"""Messages that come back in one go: more would keep other requests waiting."""
+"""How many messages one call revives at most, so that other requests are served in between."""
 
 
-class Reviver:
-    """Puts messages whose time is up into their group's retry topic."""
+class RetryMessages:
+    """Stores popped messages again in the retry topics of their groups.
 
-    def __init__(self, parts: PopParts, log: ReviveLog) -> None:
-        self._config = parts.config
-        self._store = parts.store
-        self._topics = parts.topics
-        self._groups = parts.groups
-        self._offsets = parts.offsets
-        self._host = parts.store_host
-        self._clock = parts.clock
-        self._log = log
-        self._is_refused = False
-        self._due: deque[InflightPop] = deque()
-        self.elsewhere: Callable[[InflightPop], None] = self.postpone
-        """Takes pops whose messages are at another broker, so that they are tried again or come back."""
-        self.on_back: Callable[[str, str], None] = lambda _topic, _group: None
-        """Called with the topic subscribed to and the group when messages are there again."""
+    :param store_host: this broker's packed address.
+    """
 
-    def revive(self, now_ms: int) -> None:
-        """Bring back what is due; when that is much, the rest follows with the next calls."""
-        self._log.catch_up()
-        due = self._due
-        due.extend(self._log.ledger.take_due(now_ms))
-        messages = 0
-        while due and messages < _AT_ONCE:
-            one = due.popleft()
-            if not self.is_wanted(one):
-                continue
-            if one.check_point.broker_name != self._config.broker_name:
-                self.elsewhere(one)
-                continue
-            messages += len(one.left)
-            self.bring_back(one, one.left, partial(self.stored_here, one.check_point))
-        if messages:
-            self._store.settle()
-        self._log.note_progress()
+    def __init__(
+        self, config: BrokerConfig, store: MessageStore, topics: TopicConfigs, offsets: PopOffsets, store_host: bytes
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._topics = topics
+        self._offsets = offsets
+        self._host = store_host
 
-    def is_wanted(self, one: InflightPop) -> bool:
-        """Whether messages of a pop are still out, and there is somebody who may have them."""
-        ck = one.check_point
-        if self._log.ledger.find(ck.key) is not one:  # acked while it was due
-            return False
-        if self._topics.get(normal_topic(ck.topic, ck.group)) is None or self._groups.get(ck.group) is None:
-            _log.warning("%d messages of topic %s popped by group %s do not come back: topic or group are gone",
-                         len(one.left), ck.topic, ck.group)  # fmt: skip
-            self._log.ledger.finish(ck.key)
-            return False
-        return True
+    def stored_here(self, ck: CheckPoint, offset: int) -> bytes | None:
+        """The record of a popped message in this broker's store; None if it is gone."""
+        return self._store.record_at_queue(ck.topic, ck.queue_id, offset)
 
-    def bring_back(self, one: InflightPop, offsets: Iterable[int], read: Read) -> bool:
-        """Put messages of a pop into the retry topic, to be settled; False when the store refuses, and they wait."""
-        try:
-            self._bring_back(one, offsets, read)
-        except StoreError as e:
-            if not self._is_refused:  # once, and not every second
-                _log.warning("popped messages cannot come back yet, the store refuses them: %s", e)
-            self._is_refused = True
-            self.postpone(one)
-            return False
-        self._is_refused = False
-        return True
+    def put(self, ck: CheckPoint, offset: int, raw: bytes | None) -> None:
+        """Store a popped message in its retry topic; one that is lost is logged.
 
-    def postpone(self, one: InflightPop) -> None:
-        """Try it again in a second."""
-        self._log.ledger.postpone(one, self._clock() + _TRY_AGAIN_MS)
-
-    def _bring_back(self, one: InflightPop, offsets: Iterable[int], read: Read) -> None:
-        ck, done = one.check_point, list[int]()
-        try:
-            for offset in offsets:
-                self._put(ck, offset, read(offset))
-                done.append(offset)
-        finally:
-            # Whoever reads the log again must not bring them back again.
-            self._log.ack(ck.key, done)
-        _log.debug("%d messages of topic %s popped by group %s at %d were not acked and come back",
-                   len(done), ck.topic, ck.group, ck.pop_time)  # fmt: skip
-        self.on_back(normal_topic(ck.topic, ck.group), ck.group)
-
-    def _put(self, ck: CheckPoint, offset: int, raw: bytes | None) -> None:
-        record = self.again(ck, offset, raw)
+        :param raw: the message's record; None if it is gone.
+        :raises StoreError: the store refuses writes.
+        """
+        record = self.retry_record(ck, offset, raw)
         fault = None if record is None else component_fault(record.topic)
         if fault is not None:
-            _log.error("message %d of topic %s queue %d cannot come back: the name of its retry topic is illegal, %s",
+            _log.error("message %d of topic %s queue %d cannot be revived: the name of its retry topic is illegal, %s",
                        offset, ck.topic, ck.queue_id, fault)  # fmt: skip
         elif record is not None:
             self._create_topic(ck.group, record.topic)
             self._store.append(record)
 
-    def stored_here(self, ck: CheckPoint, offset: int) -> bytes | None:
-        """A message of a pop as this broker has it."""
-        return self._store.record_at_queue(ck.topic, ck.queue_id, offset)
-
-    def again(self, ck: CheckPoint, offset: int, raw: bytes | None) -> NewRecord | None:
-        """A popped message as it is stored to be consumed again; None when it is lost."""
+    def retry_record(self, ck: CheckPoint, offset: int, raw: bytes | None) -> NewRecord | None:
+        """The record of a popped message in the retry topic; None if the message is lost."""
         if raw is None:
-            _log.warning("message %d of topic %s queue %d is gone and cannot come back", offset, ck.topic, ck.queue_id)
+            _log.warning("message %d of topic %s queue %d is gone and cannot be revived", offset, ck.topic, ck.queue_id)
             return None
         try:
-            return self._again(ck, raw)
+            return self._retry_record(ck, raw)
         except CorruptRecord as e:
-            _log.error("message %d of topic %s queue %d cannot come back: %s", offset, ck.topic, ck.queue_id, e)
+            _log.error("message %d of topic %s queue %d cannot be revived: %s", offset, ck.topic, ck.queue_id, e)
             return None
 
-    def _again(self, ck: CheckPoint, raw: bytes) -> NewRecord:
+    def _retry_record(self, ck: CheckPoint, raw: bytes) -> NewRecord:
         stored = read_stored(raw)
         head, properties = stored.head, decode_properties(stored.properties)
         if not head.reconsume_times or Property.FIRST_POP_TIME not in properties:
@@ -165,3 +107,102 @@ class Reviver:
             self._topics.create_for_group(name, _RETRY_QUEUES)
             if self._offsets.query(group, name, 0) == NOT_FOUND:
                 self._offsets.commit(group, name, 0, 0, "revive")
+
+
+class Reviver:
+    """Stores messages again whose invisible time is over.
+
+    :param polling: is told of messages that are visible again.
+    :param clock: the time in milliseconds.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        topics: TopicConfigs,
+        groups: SubscriptionGroups,
+        revive_log: ReviveLog,
+        retry_messages: RetryMessages,
+        polling: PopPolling,
+        clock: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._revive_log = revive_log
+        self._retry_messages = retry_messages
+        self._polling = polling
+        self._clock = clock
+        self._is_refused = False
+        self._due: deque[InflightPop] = deque()
+
+    def revive(self, now_ms: int) -> list[InflightPop]:
+        """Revive messages that are due, up to a bounded number; the next calls continue.
+
+        :returns: due pops whose messages are at another broker; the caller fetches or postpones them.
+        """
+        self._revive_log.catch_up()
+        due = self._due
+        due.extend(self._revive_log.inflight.take_due(now_ms))
+        remote: list[InflightPop] = []
+        messages = 0
+        while due and messages < _AT_ONCE:
+            one = due.popleft()
+            if not self.is_wanted(one):
+                continue
+            if one.check_point.broker_name != self._config.broker_name:
+                remote.append(one)
+                continue
+            messages += len(one.left)
+            self.bring_back(one, one.left, partial(self._retry_messages.stored_here, one.check_point))
+        if messages:
+            self._store.commit_pending()
+        self._revive_log.note_progress()
+        return remote
+
+    def is_wanted(self, one: InflightPop) -> bool:
+        """True if messages of a pop are still in flight and its topic and group exist."""
+        ck = one.check_point
+        if self._revive_log.inflight.find(ck.key) is not one:  # acked while it was due
+            return False
+        if self._topics.get(normal_topic(ck.topic, ck.group)) is None or self._groups.get(ck.group) is None:
+            _log.warning("dropping %d messages of topic %s popped by group %s: the topic or the group does not exist",
+                         len(one.left), ck.topic, ck.group)  # fmt: skip
+            self._revive_log.inflight.finish(ck.key)
+            return False
+        return True
+
+    def bring_back(self, one: InflightPop, offsets: Iterable[int], read: Read) -> bool:
+        """Append messages of a pop to the retry topic; False if the store refuses writes, and they are postponed.
+
+        The caller settles the store.
+        """
+        try:
+            self._bring_back(one, offsets, read)
+        except StoreError as e:
+            if not self._is_refused:  # log once, not every second
+                _log.warning("popped messages cannot be revived for now, the store refuses writes: %s", e)
+            self._is_refused = True
+            self.postpone(one)
+            return False
+        self._is_refused = False
+        return True
+
+    def postpone(self, one: InflightPop) -> None:
+        """Try to revive a pop again in a second."""
+        self._revive_log.inflight.postpone(one, self._clock() + _TRY_AGAIN_MS)
+
+    def _bring_back(self, one: InflightPop, offsets: Iterable[int], read: Read) -> None:
+        ck, done = one.check_point, list[int]()
+        try:
+            for offset in offsets:
+                self._retry_messages.put(ck, offset, read(offset))
+                done.append(offset)
+        finally:
+            # The ack keeps a later reader of the log from reviving them again.
+            self._revive_log.ack(ck.key, done)
+        _log.debug("revived %d messages of topic %s popped by group %s at %d, they were not acked",
+                   len(done), ck.topic, ck.group, ck.pop_time)  # fmt: skip
+        self._polling.messages_back(normal_topic(ck.topic, ck.group), ck.group)

@@ -1,24 +1,24 @@
-"""The revive log: the topic in which a broker writes down what was popped and what was acked.
+"""The revive log: the topic in which a broker records what was popped (check-points) and what was acked.
 
-Knows how check-points and acks are stored, how the ledger of what is still out is read back from them, and how far the
-log is dealt with. Refuses to know how messages come back (``reviving``).
+The table of pops in flight is rebuilt from it at the start.
 
-A Java broker sends its entries through its timer, so that they reach the topic when they are due. Here they are written
-into it at once, with the time of writing as their delivery time: that is the form in which Java's timer hands over an
-entry that is due already, and a Java broker that finds them waits until each check-point's time has come. Its revive
-goes through a queue in order, so entries that are due after similar times share a queue.
+A Java broker sends its entries through its timer, so that they reach the topic when they are due. This broker appends
+them at once, with the time of writing as their delivery time: that is the form in which Java's timer delivers an entry
+that is already due, and a Java broker that finds them waits until each check-point is due. Java revives each queue in
+order, so entries with similar invisible times share a queue.
 
-Others write into it, too: a Java slave that acts for a master of another name sends the pops it has served here. They
-are read as soon as they are in the log.
+Other brokers write to the topic, too: a Java slave that acts as master of another name sends the pops it served here.
+They are read as soon as they are in the log.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from rocketmq_py.broker.pop.parts import PopParts
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.pop.reader import PopOffsets
 from rocketmq_py.broker.send.message_properties import encode
 from rocketmq_py.broker.send.stored_record import read_stored
 from rocketmq_py.core.pop.inflight import InflightPop, InflightPops, retry_check_point
@@ -35,7 +35,7 @@ from rocketmq_py.protocol.pop_checkpoint import (
     decode_revive,
     revive_topic,
 )  # fmt: skip
-from rocketmq_py.store import Appended, NewRecord
+from rocketmq_py.store import Appended, MessageStore, NewRecord
 from rocketmq_py.wire.java_hash import tags_code
 
 _log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ _TAGS = {tags_code(tag): tag for tag in (CK_TAG, ACK_TAG, BATCH_ACK_TAG)}
 
 
 class _Gap(NamedTuple):
-    """Entries of others from ``first`` to before ``end``, in front of one that was written here and is known."""
+    """Entries of other brokers, ``first`` to ``end`` (exclusive), before one that was written here."""
 
     queue_id: int
     first: int
@@ -53,16 +53,26 @@ class _Gap(NamedTuple):
 
 
 class ReviveLog:
-    """Check-points and acks on disk, and the ledger they come to."""
+    """Check-points and acks on disk, and the table of pops in flight.
 
-    def __init__(self, parts: PopParts) -> None:
-        self._config = parts.config
-        self._store = parts.store
-        self._offsets = parts.offsets
-        self._host = parts.store_host
-        self._clock = parts.clock
-        self.topic = revive_topic(parts.config.broker_cluster_name)
-        self.ledger = InflightPops()
+    :param store_host: this broker's packed address. :param clock: the time in milliseconds.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        offsets: PopOffsets,
+        store_host: bytes,
+        clock: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._offsets = offsets
+        self._host = store_host
+        self._clock = clock
+        self.topic = revive_topic(config.broker_cluster_name)
+        self.inflight = InflightPops()
         self._following: dict[int, int] = {}
         self._unread: list[_Gap] = []
         self._offsets_lag_from_ms: int | None = None
@@ -70,21 +80,21 @@ class ReviveLog:
     # -- writing
 
     def check_point(self, check_point: CheckPoint, revive_queue: int) -> Appended | None:
-        """Write down a pop; its messages come back unless they are acked. None where nothing is written.
+        """Store a check-point: its messages are revived unless they are acked. None if nothing was written.
 
         :raises StoreNotWritable: the store refuses writes.
         """
         key = check_point.unique_key
         appended = self.append(revive_queue, CK_TAG, key, check_point.encode())
-        self.ledger.add(check_point, revive_queue, appended.queue_offset)
+        self.inflight.add(check_point, revive_queue, appended.queue_offset)
         return appended
 
     def ack(self, key: CkKey, offsets: Collection[int]) -> Appended | None:
-        """Write down that messages of a pop are done, behind its check-point; None when none of them was still out.
+        """Store an ack of messages of a pop; None if none of them was in flight.
 
         :raises StoreNotWritable: the store refuses writes.
         """
-        one = self.ledger.find(key)
+        one = self.inflight.find(key)
         bits = 0 if one is None else one.out(offsets)
         if one is None or not bits:
             return None
@@ -97,18 +107,18 @@ class ReviveLog:
         if len(out) > 1:
             record, tag = BatchAckRecord.of(record, out), BATCH_ACK_TAG
         appended = self.append(one.revive_queue, tag, record.unique_key, record.encode())
-        self.ledger.settle(key, one, bits)
+        self.inflight.settle(key, one, bits)
         return appended
 
     def try_again(self, one: InflightPop) -> None:
-        """Write down a pop once more whose messages could not be had: their next try is later.
+        """Store the check-point of a pop again whose messages could not be fetched: the next try is later.
 
         :raises StoreNotWritable: the store refuses writes.
         """
         self.check_point(retry_check_point(one, self._clock()), one.revive_queue)
 
     def append(self, revive_queue: int, tag: str, unique_key: str, body: bytes) -> Appended:
-        """Write an entry as it is.
+        """Append an entry.
 
         :raises StoreNotWritable: the store refuses writes.
         """
@@ -126,44 +136,44 @@ class ReviveLog:
         self._following[revive_queue] = appended.queue_offset + 1
         return appended
 
-    def take_over(self, revive_queue: int, tag: str, unique_key: str, body: bytes) -> None:
-        """Write an entry that was on its way into the log.
+    def move_here(self, revive_queue: int, tag: str, unique_key: str, body: bytes) -> None:
+        """Append an entry of a Java broker's timer and apply it to the table.
 
         :raises StoreNotWritable: the store refuses writes.
         """
         appended = self.append(revive_queue, tag, unique_key, body)
-        self._take(revive_queue, appended.queue_offset, tag, body)
+        self._apply(revive_queue, appended.queue_offset, tag, body)
 
     # -- reading back
 
     def load(self, offsets_lag_from_ms: int | None) -> None:
-        """Read what is not dealt with yet.
+        """Read the entries that are not yet processed.
 
-        :param offsets_lag_from_ms: since when groups' offsets may lag behind what was popped, because the broker
-            crashed before it wrote them; None when they do not. What was popped since is not to be popped again: it
-            comes back by itself.
+        :param offsets_lag_from_ms: the time since which consumer offsets may lag behind pops, because the broker
+            crashed before it wrote them; None if they do not. What was popped since then is not popped again, it is
+            revived.
         """
         self._offsets_lag_from_ms = offsets_lag_from_ms
         for topic, queue_id in self._store.queues():
             if topic == self.topic:
                 self._load_queue(queue_id)
-        if self.ledger:
-            _log.info("%d pops have messages that are not acked", len(self.ledger))
+        if self.inflight:
+            _log.info("%d pops have messages that are not acked", len(self.inflight))
 
     def reload(self) -> None:
-        """Read again what is not dealt with yet: the log has grown by what a master wrote."""
-        self.ledger = InflightPops()
+        """Read the unprocessed entries again: the log has grown by what a master wrote."""
+        self.inflight = InflightPops()
         self.load(None)
 
     def catch_up(self) -> None:
-        """Read what others have written since: pops of slaves that act for masters of other names."""
+        """Read what other brokers have written since: pops of slaves that act as masters of other names."""
         gaps, self._unread = self._unread, []
         for gap in gaps:
             if gap.end > self._end(gap.queue_id):
                 self._unread.append(gap)  # not on disk yet
             else:
                 self._read_queue(*gap)
-                self.ledger.sort(gap.queue_id)
+                self.inflight.sort(gap.queue_id)
         for queue_id in range(self._config.revive_queue_num):
             following, end = self._following.get(queue_id, 0), self._end(queue_id)
             if end > following:
@@ -171,7 +181,7 @@ class ReviveLog:
                 self._read_queue(queue_id, following, end)
 
     def _end(self, queue_id: int) -> int:
-        """Where what can be read of a queue ends."""
+        """The offset behind the last readable entry of a queue."""
         return self._store.queue_range(self.topic, queue_id)[1]
 
     def _load_queue(self, queue_id: int) -> None:
@@ -181,9 +191,9 @@ class ReviveLog:
 
     def _read_queue(self, queue_id: int, at: int, end: int) -> None:
         while at < end:
-            entries = self._store.tags_entries(self.topic, queue_id, at, min(_BATCH, end - at))
+            entries = self._store.queue_entries(self.topic, queue_id, at, min(_BATCH, end - at))
             if not entries:
-                _log.error("%s queue %d cannot be read from %d on: pops of then may be lost", self.topic, queue_id, at)
+                _log.error("%s queue %d cannot be read from %d on: pops may be lost", self.topic, queue_id, at)
                 return
             for physical, size, code in entries:
                 raw = self._store.message_at(physical, size)
@@ -193,19 +203,19 @@ class ReviveLog:
 
     def _read(self, queue_id: int, offset: int, tag: str, raw: bytes) -> None:
         try:
-            self._take(queue_id, offset, tag, read_stored(raw).body)
+            self._apply(queue_id, offset, tag, read_stored(raw).body)
         except (CorruptRecord, BadHeader) as e:
-            _log.error("entry %d of %s queue %d cannot be read and is skipped: %s", offset, self.topic, queue_id, e)
+            _log.error("skipping entry %d of %s queue %d, it cannot be read: %s", offset, self.topic, queue_id, e)
 
-    def _take(self, queue_id: int, offset: int, tag: str, body: bytes) -> None:
+    def _apply(self, queue_id: int, offset: int, tag: str, body: bytes) -> None:
         entry = decode_revive(tag, body)
         if isinstance(entry, CheckPoint):
-            self.ledger.add(entry, queue_id, offset)
+            self.inflight.add(entry, queue_id, offset)
             lag_from, is_ours = self._offsets_lag_from_ms, entry.broker_name == self._config.broker_name
             if is_ours and lag_from is not None and entry.pop_time >= lag_from:
                 self._raise_offset(entry)
         elif entry is not None:
-            self.ledger.ack(entry.key(self._config.broker_name), entry.offsets)
+            self.inflight.ack(entry.key(self._config.broker_name), entry.offsets)
 
     def _raise_offset(self, ck: CheckPoint) -> None:
         following = max(ck.offsets, default=-1) + 1
@@ -215,16 +225,16 @@ class ReviveLog:
     # -- progress
 
     def note_progress(self) -> None:
-        """Commit up to where each queue is dealt with, for whoever reads the log after us."""
+        """Commit the offset up to which each queue is processed, for the next reader of the log."""
         for queue_id in range(self._config.revive_queue_num):
             ends = [self._end(queue_id), self._following.get(queue_id, 0)]
             ends += [gap.first for gap in self._unread if gap.queue_id == queue_id]
-            first = self.ledger.first_offset(queue_id)
+            first = self.inflight.first_offset(queue_id)
             done = min(ends if first is None else [*ends, first]) - 1
             if done > self._offsets.query(REVIVE_GROUP, self.topic, queue_id):
                 self._offsets.commit(REVIVE_GROUP, self.topic, queue_id, done, "revive")
 
 
 def revive_queue(invisible_ms: int, queues: int) -> int:
-    """The queue of a check-point: one for each quadrupling of the invisible time from a second on."""
+    """The queue for a check-point: one for each quadrupling of the invisible time, starting at one second."""
     return min(((invisible_ms // 1000).bit_length() + 1) // 2, queues - 1)

@@ -1,7 +1,4 @@
-"""Everything about pops, put together.
-
-Knows the parts and who tells whom. Refuses to know how any of them works.
-"""
+"""The composition of everything that serves pops."""
 
 from __future__ import annotations
 
@@ -9,161 +6,150 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rocketmq_py.broker.ha.role import Role
+from rocketmq_py.broker.cluster.escape_bridge import EscapeBridge
+from rocketmq_py.broker.cluster.role import Role
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
+from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.pop.acks import PopAcks
 from rocketmq_py.broker.pop.checks import PopChecks
-from rocketmq_py.broker.pop.java_timers import take_over_timers
-from rocketmq_py.broker.pop.long_polling import PopLongPollingService, WaitingPop
+from rocketmq_py.broker.pop.java_timers import move_java_timers
+from rocketmq_py.broker.pop.long_polling import CallSoon, HoldRequest, PopPolling
 from rocketmq_py.broker.pop.order_info import OrderInfos
-from rocketmq_py.broker.pop.parts import PopParts
-from rocketmq_py.broker.pop.peek import NotifyKey, PeekService
-from rocketmq_py.broker.pop.pop import NOTHING, HeldPop, PopService
-from rocketmq_py.broker.pop.reading import PopReader
-from rocketmq_py.broker.pop.revive import Reviver
+from rocketmq_py.broker.pop.peek import PeekService
+from rocketmq_py.broker.pop.pop import PopService
+from rocketmq_py.broker.pop.reader import PopOffsets, PopReader
+from rocketmq_py.broker.pop.remote_fetch import RemoteFetcher
+from rocketmq_py.broker.pop.revive import RetryMessages, Reviver
 from rocketmq_py.broker.pop.revive_log import ReviveLog
 from rocketmq_py.broker.pop.slave import SlaveOffsets, SlavePopChecks, SlaveReviveLog
+from rocketmq_py.broker.send.ack_waiter import AckWaiter
+from rocketmq_py.broker.stats import Stats
 from rocketmq_py.core.pop.checkpoint_offsets import CommittableOffsets
-from rocketmq_py.core.pop.long_polling import PollTable
-from rocketmq_py.core.pop.order import OrderKey
-from rocketmq_py.protocol.codes import ResponseCode
-from rocketmq_py.protocol.headers.pop import NotificationResponse
-from rocketmq_py.server import Hold, Peer, Reply, Responder
-from rocketmq_py.store import Arrival
+from rocketmq_py.server import Hold, Peer, Responder
+from rocketmq_py.store import Arrival, MessageStore
 from rocketmq_py.store.config.config_files import ConfigFile
 
 _LAG_MS = 10_000
-"""How long before offsets were last written a pop may have been that is not in them: a Java broker commits late."""
+"""Pops may be newer than the consumer offsets on disk by this much: a Java broker commits late."""
 
 
 class PopServices:
     """The parts of a broker that serve pops.
 
-    :param offsets: those that may be told to others. :param role: pops of a slave are of another kind (``popslave``).
-    :param soon: runs a callback in the next turn of the event loop.
-    :param hold: takes answers that wait for something else than messages.
-    :param save: writes a file; called every few seconds, so it should not wait for the disk.
+    :param offsets: the consumer offsets; a slave keeps its own beside them (``pop.slave``).
+    :param store_host: this broker's packed address.
+    :param clock: the time in milliseconds.
+    :param ack_waiter: delays answers until they are safe; None if they need not be.
+    :param escape: reads messages of other brokers.
+    :param call_soon: runs a callback in the next turn of the event loop.
+    :param hold: holds requests that wait for anything.
+    :param save: writes a file; it is called every few seconds and should not block on the disk.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that the parts need is named in one place
         self,
-        parts: PopParts,
+        *,
+        config: BrokerConfig,
+        store: MessageStore,
+        topics: TopicConfigs,
+        groups: SubscriptionGroups,
         offsets: ConsumerOffsets,
+        stats: Stats,
+        store_host: bytes,
+        clock: Callable[[], int],
+        ack_waiter: AckWaiter | None,
         role: Role,
-        soon: Callable[[Callable[[], None]], object],
-        hold: Callable[[Hold, Responder], None],
+        escape: EscapeBridge,
+        call_soon: CallSoon,
+        hold: HoldRequest,
         save: Callable[[ConfigFile, Any], None],
     ) -> None:
-        self._offsets = offsets
-        checks, self.log = PopChecks(parts), ReviveLog(parts)
+        self._config, self._store, self._committed = config, store, offsets
+        self._crashed = store.layout.abort.exists()  # before the store is opened: that creates the file
+        used: PopOffsets = offsets
         if role.is_slave:
-            places = CommittableOffsets()
-            parts = parts._replace(offsets=SlaveOffsets(offsets, places))
-            checks, self.log = SlavePopChecks(parts, role), SlaveReviveLog(parts, offsets, places)
-        self._parts = parts
-        self._crashed = parts.store.layout.abort.exists()  # asked before the store is opened, which makes the file
-        file = ConfigFile(parts.config.store_root / "config" / "consumerOrderInfo.json")
-        self.orders = OrderInfos(file, parts.topics, parts.groups, parts.clock, save)
-        table = self.orders.table
-        reading = PopReader(parts)
-        self.popper = PopService(parts, checks, reading, self.log, table)
-        self.acks = PopAcks(parts, checks, self.log, table)
-        self.looking = PeekService(parts, checks, reading, table)
-        self.reviver = Reviver(parts, self.log)
-        self._make_holds(soon, hold)
-
-    def _make_holds(
-        self, soon: Callable[[Callable[[], None]], object], hold: Callable[[Hold, Responder], None]
-    ) -> None:
-        store, popper, looking = self._parts.store, self.popper, self.looking
-
-        def pop(held: HeldPop) -> Reply | Hold:
-            return popper.pop(held.peer, held.request, held.born)
-
-        def notify(held: HeldPop) -> Reply | Hold:
-            return looking.notify(held.peer, held.request, held.born)
-
-        pops: PollTable[WaitingPop] = PollTable()
-        told: PollTable[WaitingPop] = PollTable(last_first=True)
-        no_pop = Reply(ResponseCode.POLLING_TIMEOUT, "NO_MESSAGE_IN_QUEUE", NOTHING)
-        self.pops = PopLongPollingService(pops, pop, store, soon, hold, no_pop)
-        self.told = PopLongPollingService(
-            told, notify, store, soon, hold, Reply(header=NotificationResponse(has_msg=False))
-        )
-        popper.on_rest = self.pops.wake
-        popper.waits, looking.waits, looking.told = pops, pops, told
-        self.reviver.on_back = self._back
-        self.acks.on_unblocked = self._unblocked
+            positions = CommittableOffsets()
+            used = SlaveOffsets(offsets, positions)
+            checks: PopChecks = SlavePopChecks(config, store, topics, groups, role)
+            self.revive_log: ReviveLog = SlaveReviveLog(config, store, used, store_host, clock, offsets, positions)
+        else:
+            checks = PopChecks(config, store, topics, groups)
+            self.revive_log = ReviveLog(config, store, used, store_host, clock)
+        log = self.revive_log
+        order_file = ConfigFile(config.store_root / "config" / "consumerOrderInfo.json")
+        self.orders = OrderInfos(order_file, topics, groups, clock, save)
+        orders = self.orders.table
+        self.polling = PopPolling(config, store, call_soon, hold)
+        reader = PopReader(config, store, topics, used)
+        self.pop_service = PopService(
+            config, checks, reader, log, orders, self.polling.pops, stats, ack_waiter, clock
+        )  # fmt: skip
+        self.peek_service = PeekService(config, checks, reader, orders, self.polling, clock)
+        self.acks = PopAcks(config, store, used, checks, log, orders, self.polling, ack_waiter, clock)
+        self.retry_messages = RetryMessages(config, store, topics, used, store_host)
+        self.reviver = Reviver(config, store, topics, groups, log, self.retry_messages, self.polling, clock)
+        self.remote_fetcher = RemoteFetcher(config, escape, log, self.retry_messages, self.reviver)
 
     # -- life
 
     def load(self) -> None:
-        """Take over what was popped before and not acked."""
-        parts = self._parts
-        files = parts.config.store_root / "config"
+        """Read what was popped before the start and not acked."""
+        files = self._config.store_root / "config"
         self.orders.load()
-        self.log.load(_saved_ms(files / "consumerOffset.json") - _LAG_MS if self._crashed else None)
-        if not parts.config.is_slave:
-            take_over_timers(parts.store, self._offsets, self.log, files / "timercheck")
+        self.revive_log.load(_saved_ms(files / "consumerOffset.json") - _LAG_MS if self._crashed else None)
+        if not self._config.is_slave:
+            move_java_timers(self._store, self._committed, self.revive_log, files / "timercheck")
 
-    def acts(self, acts: bool) -> None:
-        """A slave begins or ends to act as master: who waits asks the one that does."""
-        self.log.reload()
-        if not acts:
+    def acting_changed(self, is_acting: bool) -> None:
+        """Start or stop serving pops at a slave that begins or ends to act as master."""
+        self.revive_log.reload()
+        if not is_acting:
             self.release()
 
     def tick(self, now_ms: int, *, revives: bool = True) -> None:
-        """Due several times a second: waits that are over, messages and queues that are free again.
+        """Expire held requests, revive messages and unlock ordered queues; called several times a second.
 
-        :param revives: messages come back here, and not through the log of a master.
+        :param revives: messages are revived here; a slave that acts as master sends them to other masters instead.
         """
-        self.pops.expire(now_ms)
-        self.told.expire(now_ms)
+        self.polling.expire(now_ms)
         if revives:
-            self.reviver.revive(now_ms)
+            for one in self.reviver.revive(now_ms):
+                self.remote_fetcher.fetch(one)
         for key in self.orders.table.take_free(now_ms):
-            if self._parts.config.enable_notify_after_pop_order_lock_release:
-                self._unblocked(key)
+            if self._config.enable_notify_after_pop_order_lock_release:
+                self.polling.messages_back(key.topic, key.group, key.queue_id)
 
     def persist(self) -> None:
         """Write the files that have changed."""
         self.orders.persist()
 
     def release(self) -> None:
-        """Answer everybody who waits: nothing comes here any more."""
-        self.pops.release()
-        self.told.release()
+        """Answer all held requests: this broker serves no pops any more."""
+        self.polling.release()
 
-    # -- who hears of what
+    # -- events
 
-    def keep(self, hold: Hold, responder: Responder) -> None:
-        """A request wants to wait for messages."""
-        (self.told if isinstance(hold.key, NotifyKey) else self.pops).keep(hold, responder)
+    def hold_request(self, hold: Hold, responder: Responder) -> None:
+        """Hold a request that found no messages."""
+        self.polling.hold_request(hold, responder)
 
     def arrived(self, arrivals: list[Arrival]) -> None:
-        """Messages have become readable."""
-        self.pops.arrived(arrivals)
-        self.told.arrived(arrivals)
+        """Wake requests that wait for new messages."""
+        self.polling.arrived(arrivals)
 
-    def forget(self, peer: Peer) -> None:
-        """A connection is gone."""
-        self.pops.forget(peer)
-        self.told.forget(peer)
+    def disconnected(self, peer: Peer) -> None:
+        """Drop the held requests of a closed connection."""
+        self.polling.disconnected(peer)
 
-    def reset(self, group: str, topic: str, queue_id: int) -> None:
-        """A group is to go on elsewhere in a queue: who waits there looks again."""
-        self._back(topic, group, queue_id)
-
-    def _back(self, topic: str, group: str, queue_id: int | None = None) -> None:
-        self.pops.back(topic, group, queue_id)
-        self.told.back(topic, group, queue_id)
-
-    def _unblocked(self, key: OrderKey) -> None:
-        self._back(key.topic, key.group, key.queue_id)
+    def offset_reset(self, group: str, topic: str, queue_id: int) -> None:
+        """Wake the requests of a group that wait at a queue whose offset was reset."""
+        self.polling.messages_back(topic, group, queue_id)
 
 
 def _saved_ms(path: Path) -> int:
-    """When a file was last written, in milliseconds; 0 when there is none."""
+    """When a file was last written, in milliseconds; 0 if it does not exist."""
     try:
         return path.stat().st_mtime_ns // 1_000_000
     except FileNotFoundError:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rocketmq_py.broker.ha.role import Role
+from rocketmq_py.broker.cluster.role import Role
 from rocketmq_py.broker.pull.pull import Admitted, PullService, answer_fields
 from rocketmq_py.core.broker.slave_read import slave_answer
 from rocketmq_py.protocol.headers.pull import PullMessage

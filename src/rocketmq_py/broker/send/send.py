@@ -16,7 +16,12 @@ from rocketmq_py.broker.send.message_properties import PropertyWriter, decode, w
 from rocketmq_py.broker.send.retry_topics import RetryTopics
 from rocketmq_py.broker.send.send_validation import SendHeader, SendTarget, SendTargets
 from rocketmq_py.broker.transaction.half_batches import half_batch
-from rocketmq_py.broker.transaction.half_messages import RecentHalf, RecentHalves, halve, prepare
+from rocketmq_py.broker.transaction.half_messages import (
+    CachedHalfMessage,
+    HalfMessageCache,
+    make_half_message,
+    to_half_message,
+)
 from rocketmq_py.errors import BrokerError, CorruptRecord, MessageIllegal
 from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.protocol.half_messages import encode_offsets
@@ -25,7 +30,7 @@ from rocketmq_py.protocol.recall_handle import RecallHandle
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.protocol.sys_flag import HOSTS_V6, INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED
 from rocketmq_py.server import Hold, Peer, Reply
-from rocketmq_py.store import MessageStore, NewAlike, NewBatch, NewRecord, same_shape
+from rocketmq_py.store import MessageStore, NewBatch, NewRecord, UniformBatch, uniform_messages
 from rocketmq_py.wire.batch import decode_batch
 from rocketmq_py.wire.ids import offset_msg_ids
 
@@ -53,7 +58,7 @@ class SendService:
         redirect: Redirect,
         property_writer: PropertyWriter,
         retries: RetryTopics,
-        halves: RecentHalves,
+        halves: HalfMessageCache,
         store_host: bytes,
         ack_waiter: AckWaiter | None,
     ) -> None:
@@ -104,7 +109,7 @@ class SendService:
         )  # fmt: skip
         return self._append(record, target.queue_text, header.properties)
 
-    def _half(self, peer: Peer, header: SendHeader, target: SendTarget, body: bytes) -> RecentHalf | None:
+    def _half(self, peer: Peer, header: SendHeader, target: SendTarget, body: bytes) -> CachedHalfMessage | None:
         """A half message that is otherwise common; None for any other message."""
         is_prepared = header.sys_flag & _UNCOMMON_FLAGS == TRANSACTION_PREPARED
         if not is_prepared or target.is_retry or not 0 < len(body) <= self._max_body:
@@ -112,19 +117,19 @@ class SendService:
         marked = self._write_common(header.properties or "", is_half=True)
         if marked is None or self._config.reject_transaction_message:
             return None
-        half = halve(marked, target, header, body, peer.host)
+        half = make_half_message(marked, target, header, body, peer.host)
         return half if half is not None and len(half.record.properties) <= MAX_PROPERTIES else None
 
     def _append(
         self, record: NewRecord, queue_text: str, sent_properties: str | None, handle: str | None = None,
-        inner: int = 0, half: RecentHalf | None = None,
+        inner: int = 0, half: CachedHalfMessage | None = None,
     ) -> Reply | Hold:  # fmt: skip
         """Store a record; with ``inner`` above 0 it is an inner batch of that many messages."""
         if self._ack_waiter is not None:
             self._ack_waiter.check(sent_properties)
         appended = self._store.append_inner_batch(record, inner) if inner else self._store.append(record)
         if half is not None and self._ack_waiter is None:  # its transaction must not end before it is safe
-            self._halves.keep(half, appended)
+            self._halves.add(half, appended)
         ext = {
             "msgId": f"{self._host_hex}{appended.physical_offset:016X}",
             "queueId": queue_text,
@@ -183,7 +188,7 @@ class SendService:
             header.reconsume_times or 0, 0, uniq_key, keys,
         )  # fmt: skip
         if _is_prepared(header, properties):
-            prepare(record, properties)
+            to_half_message(record, properties)
         else:
             self._redirect(record, properties)
         return record
@@ -293,7 +298,7 @@ class SendService:
         """Their offsets in the log, their first offset in the half topic, and the end of the last in the log."""
         batch = self._half_batch(peer, request.header, target, body)
         if batch is not None:
-            together = self._store.append_alike(batch)
+            together = self._store.append_uniform(batch)
             places = together.physical_offsets
             return places, together.queue_offset, places[0] + together.size
         found = [self._one_half(peer, request, target, *message) for message in decode_batch(body)]
@@ -303,16 +308,16 @@ class SendService:
         if self._ack_waiter is None:
             for (half, _), appended in zip(found, stored, strict=True):
                 if half is not None:
-                    self._halves.keep(half, appended)
+                    self._halves.add(half, appended)
         last = stored[-1]
         return [one.physical_offset for one in stored], stored[0].queue_offset, last.physical_offset + last.size
 
-    def _half_batch(self, peer: Peer, header: SendHeader, target: SendTarget, body: bytes) -> NewAlike | None:
+    def _half_batch(self, peer: Peer, header: SendHeader, target: SendTarget, body: bytes) -> UniformBatch | None:
         """The half messages of a batch of common messages of the same shape; None for any other batch."""
         is_prepared = header.sys_flag & _UNCOMMON_FLAGS == TRANSACTION_PREPARED
         if not is_prepared or target.is_retry or self._config.reject_transaction_message:
             return None
-        shape = same_shape(body)
+        shape = uniform_messages(body)
         if shape is None or not 0 < len(shape.bodies[0]) <= self._max_body:
             return None
         batch = half_batch(shape, self._property_writer, target, header, peer.host)
@@ -320,7 +325,7 @@ class SendService:
 
     def _one_half(
         self, peer: Peer, request: Request, target: SendTarget, flag: int, body: bytes, own: bytes
-    ) -> tuple[RecentHalf | None, NewRecord]:
+    ) -> tuple[CachedHalfMessage | None, NewRecord]:
         """One message of a batch of half messages: its record, and the half message if it is a common one."""
         header = msgspec.structs.replace(request.header, properties=own.decode("utf-8", "replace"), flag=flag)
         half = self._half(peer, header, target, body)

@@ -1,7 +1,8 @@
-"""Messages that are to be seen later: where they wait, and how they come back (the fixed delay levels).
+"""Delayed messages with fixed delay levels: how they wait and how they are delivered (ScheduleMessageService,
+HookUtils).
 
-Knows the schedule topic, its queues and ``delayOffset.json`` (ScheduleMessageService, HookUtils). Refuses to know why a
-message is delayed. Time comes in from whoever ticks.
+A delayed message waits in the schedule topic, in the queue of its level; ``delayOffset.json`` has the delivery progress
+of each level.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from rocketmq_py.broker.metadata.java_files import bean, int_keys, version_of
 from rocketmq_py.broker.send.message_properties import encode
 from rocketmq_py.broker.send.stored_record import StoredRecord, read_stored
 from rocketmq_py.core.paths import component_fault
+from rocketmq_py.core.queue_limits import parse_queue_id
 from rocketmq_py.core.timer.delay_levels import DelayLevels, queue_of
 from rocketmq_py.errors import CorruptRecord, StoreError
 from rocketmq_py.properties import decode_properties
@@ -27,18 +29,20 @@ from rocketmq_py.wire.java_hash import tags_code
 
 _log = logging.getLogger(__name__)
 
+_LEVEL_DIGITS = 19
 _BATCH = 1024
-"""Consume queue entries looked at in one go."""
+"""Consume queue entries read at once."""
 _AT_ONCE = 100
-"""Messages of a level delivered in one go; more follow in the next turn of the loop, after who waits for an answer."""
+"""Messages of a level delivered in one call; the next ones follow in a later turn of the event loop."""
 
 
 class DelayService:
-    """Sends messages to the schedule topic and delivers those that are due.
+    """Stores delayed messages in the schedule topic and delivers those that are due.
 
     :param file: ``delayOffset.json``.
-    :param save: writes the file; called every few seconds, so it should not wait for the disk.
-    :param version_step: the version of the offsets goes up every so many updates (delayOffsetUpdateVersionStep).
+    :param save: writes the file; it is called every few seconds and should not block on the disk.
+    :param version_step: the version of the offsets is raised every ``version_step`` updates
+        (delayOffsetUpdateVersionStep).
     :param clock: the time in milliseconds, for the version.
     """
 
@@ -61,26 +65,26 @@ class DelayService:
         self._is_refused = False
         self.version = DataVersion(timestamp=clock())
         self.offsets: dict[int, int] = {}
-        """Level to the offset of the first entry not delivered."""
+        """Delay level to the offset of its first undelivered entry."""
 
     # -- the file
 
     def load(self) -> None:
-        """Take over what the file holds."""
+        """Read the file."""
         tree = self._file.load() or {}
         self.version = version_of(tree, self.version)
         self.offsets = int_keys(tree.get("offsetTable"))
 
     def persist(self) -> None:
-        """Write the file when anything changed since the last time."""
+        """Write the file if anything changed since the last time."""
         if self._persisted != self._updates:
             self._persisted = self._updates
             self._save(self._file, self.tree())
 
     def take_over(self, tree: Any) -> None:
-        """Have what a master has.
+        """Replace the offsets by those of the master.
 
-        :param tree: its answer, which looks as the file does.
+        :param tree: the master's answer, in the form of the file.
         """
         offsets = int_keys(tree.get("offsetTable"))
         self.version = version_of(tree, self.version)
@@ -88,26 +92,26 @@ class DelayService:
             self.offsets = offsets
             self._updates += 1
 
-    def catch_up(self, tree: Any) -> None:
-        """Go on where a slave that has acted as master has come to, where that is ahead.
+    def raise_offsets(self, tree: Any) -> None:
+        """Take over the offsets that are ahead at a slave that has acted as master.
 
-        :param tree: its answer, which looks as the file does.
+        :param tree: the slave's answer, in the form of the file.
         """
         for level, offset in int_keys(tree.get("offsetTable")).items():
             if offset > self.offsets.get(level, 0):
-                self.passed(level, offset)
+                self.commit(level, offset)
 
     def tree(self) -> dict[str, object]:
-        """The content of the file, which is also what a slave asks for."""
+        """The content of the file, which is also the answer to a slave."""
         return {
             "dataVersion": bean(self.version),
             "offsetTable": {BareKey(level): self.offsets[level] for level in sorted(self.offsets)},
         }
 
-    # -- in
+    # -- storing
 
     def redirect(self, record: NewRecord, properties: dict[str, str]) -> None:
-        """Make a record wait when its properties ask for a delay level; both are changed then."""
+        """Send a record to the schedule topic if its properties ask for a delay level; changes both arguments."""
         if not asks_for_level(properties) or record.sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
             return
         level = self._levels.clamp(int(properties["DELAY"]))
@@ -116,41 +120,41 @@ class DelayService:
         record.properties = encode(properties).encode()
         record.tags_code = self._levels.deliver_time(level, self._store.now())
 
-    # -- out
+    # -- delivery
 
     def deliver(self, now_ms: int) -> bool:
-        """Deliver a part of what is due; whether there may be more."""
+        """Deliver some of the due messages; True if there may be more."""
         delivered = [
             self._deliver_level(level, now_ms)
             for level in self._levels.levels
             if self._store.has_queue(names.SCHEDULE_TOPIC, queue_of(level))
         ]
         if any(delivered):
-            self._store.settle()
+            self._store.commit_pending()
         return _AT_ONCE in delivered
 
     @property
     def levels(self) -> range:
-        """All levels."""
+        """All delay levels."""
         return self._levels.levels
 
     def due(self, level: int, now_ms: int, most: int = _BATCH) -> Iterator[tuple[int, NewRecord | None]]:
-        """The messages of a level whose time has come, each with its place; None for one that is lost.
+        """Iterate over the due messages of a level with their offsets; None for a message that is lost.
 
-        They are due until :meth:`passed` is told.
+        They stay due until :meth:`commit` is called.
 
-        :param most: how many of them.
+        :param most: the maximum number of messages.
         """
         queue_id = queue_of(level)
         offset = self._next_of(level)
-        for physical, size, deliver_ms in self._store.tags_entries(names.SCHEDULE_TOPIC, queue_id, offset, most):
+        for physical, size, deliver_ms in self._store.queue_entries(names.SCHEDULE_TOPIC, queue_id, offset, most):
             if not self._levels.is_due(level, deliver_ms, now_ms):
                 return
             yield offset, self._record(physical, size)
             offset += 1
 
-    def passed(self, level: int, offset: int) -> None:
-        """Everything of a level before ``offset`` has been delivered."""
+    def commit(self, level: int, offset: int) -> None:
+        """Mark everything of a level before ``offset`` as delivered."""
         if offset != self.offsets.get(level):
             self.offsets[level] = offset
             self._count_update()
@@ -165,7 +169,7 @@ class DelayService:
             if not self._deliver(record):
                 break
             following = offset + 1
-        self.passed(level, following)
+        self.commit(level, following)
         return following - start
 
     def _record(self, physical: int, size: int) -> NewRecord | None:
@@ -173,17 +177,17 @@ class DelayService:
         try:
             return None if raw is None else restored(read_stored(raw))
         except CorruptRecord as e:
-            _log.error("the delayed message at %d cannot be read and is dropped: %s", physical, e)
+            _log.error("dropping the delayed message at %d, it cannot be read: %s", physical, e)
             return None
 
     def _deliver(self, record: NewRecord | None) -> bool:
-        """Put a message back where it belongs; False when the store refuses for now."""
+        """Store a message in its real topic; False if the store refuses writes."""
         try:
             if record is not None:
                 self._store.append(record)
         except StoreError as e:
-            if not self._is_refused:  # once, and not ten times a second
-                _log.warning("delayed messages wait, the store refuses them: %s", e)
+            if not self._is_refused:  # log once, not ten times a second
+                _log.warning("delayed messages wait, the store refuses writes: %s", e)
             self._is_refused = True
             return False
         self._is_refused = False
@@ -196,24 +200,26 @@ class DelayService:
 
 
 def asks_for_level(properties: Mapping[str, str]) -> bool:
-    """Whether a message asks for a delay level."""
+    """True if the properties ask for a delay level."""
     text = properties.get("DELAY", "")
-    return text.isdecimal() and int(text) > 0
+    return text.isdecimal() and len(text) <= _LEVEL_DIGITS and int(text) > 0
 
 
 def restored(stored: StoredRecord) -> NewRecord | None:
-    """The record of a delayed message at its real topic; None when it has none, or one nobody may send to.
+    """The record of a delayed message in its real topic; None if it has none, or one that may not be sent to.
 
-    Properties stay as they are stored, the level included: Java leaves them so.
+    Stored properties, the level included, stay as they are, as in Java.
     """
     properties = decode_properties(stored.properties)
-    topic = properties.get("REAL_TOPIC")
-    if not topic or topic == names.HALF_TOPIC or component_fault(topic) is not None:
-        _log.error("the delayed message at %d has no real topic and is dropped", stored.head.physical_offset)
+    topic, queue_id = properties.get("REAL_TOPIC"), parse_queue_id(properties.get("REAL_QID", "0"))
+    if not topic or topic == names.HALF_TOPIC or component_fault(topic) is not None or queue_id is None:
+        _log.error(
+            "dropping the delayed message at %d, it has no valid real topic or queue", stored.head.physical_offset
+        )
         return None
     head = stored.head
     return NewRecord(
-        topic, int(properties.get("REAL_QID", "0")), stored.body, stored.properties, tags_code(properties.get("TAGS")),
+        topic, queue_id, stored.body, stored.properties, tags_code(properties.get("TAGS")),
         head.sys_flag & ~HOSTS_V6, head.flag, head.born_timestamp, head.born_host, head.reconsume_times,
         head.prepared_transaction_offset, properties.get("UNIQ_KEY"), properties.get("KEYS"),
     )  # fmt: skip

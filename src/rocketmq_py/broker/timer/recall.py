@@ -1,7 +1,6 @@
-"""Taking back a message that waits for its time.
+"""Recalling a timed message before its delivery (RecallMessageProcessor).
 
-Knows Java's rules (RecallMessageProcessor): a message is stored that goes to the same slot of the timer wheel and takes
-the other one out. Refuses to know the wheel.
+A recall is a message that is stored in the same slot of the timer wheel and cancels the other one.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ _NOT_AVAILABLE = "recall failed, broker service not available"
 
 
 class RecallService:
-    """Takes messages back.
+    """Recalls timed messages.
 
-    :param redirect: makes a record wait whose properties ask for a time.
+    :param redirect: sends a record whose properties ask for a delivery time to the timer topic.
     :param clock: the time in milliseconds.
     """
 
@@ -43,10 +42,10 @@ class RecallService:
         self._redirect, self._clock = redirect, clock
 
     def recall(self, header: RecallMessage, host: bytes) -> str:
-        """Take back the message of a handle; its unique key. Whether it was still there, nobody knows.
+        """Recall the message of a handle and return its unique key; whether the message was still waiting is unknown.
 
-        :param host: packed address of who asks.
-        :raises BrokerError: it is refused.
+        :param host: the packed address of the client.
+        :raises BrokerError: the request is refused.
         """
         now, handle = self._clock(), self._check(header)
         longest = self._store.config.timer_max_delay_sec * 1000
@@ -72,7 +71,7 @@ class RecallService:
         return f"{handle.topic}+{handle.unique_key}" if with_topic else handle.unique_key
 
     def _check(self, header: RecallMessage) -> RecallHandle:
-        """The handle, in Java's order of checks."""
+        """Decode and check the handle, in Java's order of checks."""
         config = self._config
         if not config.recall_message_enable:
             raise BrokerError.of(Code.NO_PERMISSION, "recall failed, operation is forbidden")

@@ -1,13 +1,11 @@
-"""The timers of a slave: they follow its master's, and while it acts for it what is due goes to other masters.
+"""Timers of a slave: they follow the master's progress; while the slave acts as master, due messages go to other
+masters.
 
-Knows up to where a slave may write entries, where it begins when it begins to act, what it says of how far it has come,
-and what becomes of messages nobody takes. Refuses to know who takes them (``timerescape``) and when it acts (``role``).
-
-A slave that acts goes on at its copy of its master's checkpoint, which is some seconds old, so what came due in these
-seconds comes twice, as from a Java slave. What others have taken is marked in its entry. For the wheel's next round no
-message can be stored here: what is to go round once more is given to another master to wait there. A slave writes such
-an entry into the slot of the time the message was stored: its master's is the same, or a later one if it was slow. So
-all that a master has in slots the slave calls delivered was given away.
+A slave that begins to act continues at its copy of the master's checkpoint, which is some seconds old: messages that
+came due in these seconds are delivered twice, as by a Java slave. Entries whose messages another master took are
+marked. A slave cannot store messages for the wheel's next round; another master gets them and keeps them waiting. The
+entry of such a message goes to the slot of its store time; the master's entry is in the same slot, or a later one if
+the master was slow. So everything in slots that the slave reports as delivered was sent to another master.
 """
 
 from __future__ import annotations
@@ -27,16 +25,16 @@ from rocketmq_py.store import NewRecord
 from rocketmq_py.store.timer.timer_wheel import ELSEWHERE, TimerUnit
 
 _BEFORE_MS = 10_000
-"""How much earlier a slave begins with entries of another round: its master may have been so slow to write its own."""
+"""How much earlier a slave begins with entries of another round: the master may have written its own this late."""
 _VERSIONS_AHEAD = 10
-"""A Java master goes by the version of its slave's checkpoint, and has gone on since it was last asked for its own."""
+"""A Java master compares versions of checkpoints; its own has grown since the slave last received it."""
 
 
-class HandedOn(NamedTuple):
-    """A message as another master is to get it.
+class EscapedMessage(NamedTuple):
+    """A timed message in the form in which another master gets it.
 
-    :ivar queue_offset: where it waits here.
-    :ivar key: what keeps a message and its recall together, where both are to wait there.
+    :ivar queue_offset: its offset in the timer topic here.
+    :ivar key: messages with the same key go to the same master, so that a recall meets its message there.
     """
 
     record: NewRecord
@@ -45,32 +43,37 @@ class HandedOn(NamedTuple):
 
 
 class SlaveTimers(Timers):
-    """While it acts, every entry that is :meth:`due` is :meth:`taken`, taken by nobody, or comes :meth:`back`."""
+    """The timers of a slave.
 
-    _acts = False
+    While it acts, every entry returned by :meth:`due` is then passed to :meth:`mark_taken`, :meth:`mark_untaken` or
+    :meth:`put_back`.
+    """
+
+    _is_acting = False
     _acted_from: int | None = None
-    """Since when, in slots; None when all this slave knows is what its master has told it."""
+    """The first slot for which this slave has acted, in milliseconds; None if it knows only what its master reported.
+    """
     _from_ms = 0
     _untaken: UndeliveredEntries
     _to_mark: list[int]
 
     def load(self, messages_end: int) -> None:
-        """Open the files and find out where things stand, as far as they tell."""
+        """Open the files and restore the state."""
         super().load(messages_end)
         self._untaken, self._to_mark = UndeliveredEntries(), []
         if self._files is not None:
-            self._told += (_known(self._files),)
+            self._delivered_reports += (_reported_progress(self._files),)
 
     def close(self) -> None:
-        """Leave files with which this broker, or a Java broker, goes on."""
+        """Close the files in a state with which this broker or a Java broker can continue."""
         if self._files is not None:
             self._mark(self._files)
         super().close()
 
-    # -- following
+    # -- following the master
 
     def tick(self, now: int) -> bool:
-        """Write entries as far as the master has; while it acts, write all there are and look what is due.
+        """Write entries up to the master's progress; while acting, write all of them and load those due soon.
 
         :raises OSError: the files cannot be written.
         """
@@ -78,7 +81,7 @@ class SlaveTimers(Timers):
         if files is None:
             return False
         self._mark(files)
-        if self._acts:
+        if self._is_acting:
             return super().tick(now)
         self._queue_offset = max(self._queue_offset, self._store.queue_range(TIMER_TOPIC, QUEUE)[0])
         count = min(AT_ONCE, files.check.master_offset - self._queue_offset)
@@ -88,47 +91,47 @@ class SlaveTimers(Timers):
         return False
 
     def _mark(self, files: TimerFiles) -> None:
-        """Note in entries that others have their messages."""
+        """Mark entries whose messages other masters have taken."""
         positions, self._to_mark = sorted(self._to_mark), []
         files.log.mark([(position, ELSEWHERE) for position in positions])
 
     def take_over(self, check: bytes, more: TimerCheckPointResponse | None = None) -> None:
-        """The master's checkpoint has come: what it has delivered will not be delivered here.
+        """Apply the master's checkpoint: what it has delivered is not delivered here.
 
-        Of no interest while this slave acts: a master that is back asks it.
+        Ignored while this slave acts: a master that returns asks for the slave's checkpoint.
         """
-        del more  # what only slaves tell
+        del more  # only slaves send it
         files = self._files
-        if files is None or self._acts:
+        if files is None or self._is_acting:
             return
-        files.check.follow(check)
-        self._told = (_known(files),)
+        files.check.take_master_state(check)
+        self._delivered_reports = (_reported_progress(files),)
         self._acted_from, self._untaken = None, UndeliveredEntries()
-        self._go_on(files.check.read_ms)
+        self._restart_at(files.check.read_ms)
 
-    def _go_on(self, read_ms: int) -> None:
+    def _restart_at(self, read_ms: int) -> None:
         self._agenda, self._reading, self._late = Agenda(), None, LateEntries()
         self._read_ms = self._loaded_ms = read_ms
 
-    def _is_left_out(self, message: TimedMessage) -> bool:
-        """What a Java master knows of pops waits in its timer, and is needed when it does not come back."""
+    def _is_not_delivered_here(self, message: TimedMessage) -> bool:
+        """False: a Java master keeps check-points of pops in its timer, and a slave that acts needs them."""
         del message
         return False
 
-    def _placed_at(self, message: TimedMessage, now: int) -> int:
+    def _placement_time(self, message: TimedMessage, now: int) -> int:
         del now
         return message.head.store_timestamp
 
     def _write_check(self, files: TimerFiles) -> None:
-        if self._acts:
+        if self._is_acting:
             super()._write_check(files)
-        else:  # it says what its master has said
+        else:  # it reports what its master has reported
             files.check.write()
 
-    # -- acting
+    # -- acting as master
 
-    def begin(self) -> None:
-        """This slave acts for its master from now on."""
+    def start_acting(self) -> None:
+        """Begin to act as master."""
         files = self._files
         if files is None:
             return
@@ -137,32 +140,32 @@ class SlaveTimers(Timers):
         rounds_from = max(self._from_ms - _BEFORE_MS, oldest)
         if self._acted_from is None:
             self._acted_from = rounds_from
-        self._acts, self._untaken = True, UndeliveredEntries()
-        self._go_on(self._from_ms)
+        self._is_acting, self._untaken = True, UndeliveredEntries()
+        self._restart_at(self._from_ms)
         self._loaded_ms = rounds_from
         files.check.counter += _VERSIONS_AHEAD
 
-    def end(self) -> None:
-        """It does not act any more. What it has said stays true until its master says more."""
+    def stop_acting(self) -> None:
+        """Stop acting as master. The reported progress stays valid until the master reports more."""
         files = self._files
-        if files is not None and self._acts:
-            self._acts = False
-            self._go_on(files.check.read_ms)
+        if files is not None and self._is_acting:
+            self._is_acting = False
+            self._restart_at(files.check.read_ms)
 
-    def _take_over(self, unit: TimerUnit, position: int) -> None:
+    def _load_entry(self, unit: TimerUnit, position: int) -> None:
         if unit.slot < self._from_ms:
             if not unit.magic & ROLL:
                 return
-            unit = unit._replace(delay=self._from_ms - unit.written)  # the first slot is not over without it
-        super()._take_over(unit, position)
+            unit = unit._replace(delay=self._from_ms - unit.written)  # until then the first slot is not complete
+        super()._load_entry(unit, position)
 
     def _deliver(self, files: TimerFiles, now: int) -> bool:
-        """Nothing can be stored here."""
+        """Do nothing: a slave cannot store messages."""
         del files, now
         return False
 
-    def _note(self, files: TimerFiles, now: int) -> None:
-        """Tell in the checkpoint what others have taken; a Java broker takes all of it for delivered."""
+    def _record_progress(self, files: TimerFiles, now: int) -> None:
+        """Record in the checkpoint what other masters have taken; a Java master treats all of that as delivered."""
         first = self._untaken.first_slot
         read_ms = max(self._from_ms, self._read_ms if first is None else min(first, self._read_ms))
         if read_ms != files.check.read_ms:
@@ -170,39 +173,42 @@ class SlaveTimers(Timers):
             files.check.timestamp, files.check.counter = now, files.check.counter + 1
         self._flush(files, now)
 
-    def more_of_checkpoint(self) -> TimerCheckPointResponse | None:
-        """What lets a master of this project go on without all that others have taken."""
+    def checkpoint_extension(self) -> TimerCheckPointResponse | None:
+        """Header fields that tell a master of this project which messages other masters have not taken."""
         if self._files is None or self._acted_from is None or self._read_ms <= self._from_ms:
-            return None  # nothing was given to others, or not all that was due before the first slot of its own
+            return None  # nothing was sent to others, or not everything that was due before the slave's first slot
         waiting = ",".join(map(str, self._untaken.places()))
         return TimerCheckPointResponse(delivered_before=self._read_ms, waiting=waiting, acted_from=self._acted_from)
 
-    # -- what others take
+    # -- messages for other masters
 
     def due(self, now: int, most: int) -> list[TimerEntry]:
-        """The next entries that are due."""
+        """Take the next due entries."""
         return [] if self._config.timer_stop_dequeue else self._agenda.take(now, most)
 
     def untaken(self) -> list[TimerEntry]:
-        """Entries that are due, and nobody has taken them so far. It does no harm not to try again."""
+        """Due entries that no master has taken so far."""
         return [] if self._config.timer_stop_dequeue else list(self._untaken)
 
-    def handed_on(self, entry: TimerEntry, now: int) -> HandedOn | None:
-        """What another master gets for an entry; None when its message is gone, or taken back."""
+    def escaped_message(self, entry: TimerEntry, now: int) -> EscapedMessage | None:
+        """The message another master gets for an entry; None if the message is gone or recalled."""
         message = self._message(entry.physical, entry.size)
         if message is None:
             return None
         if entry.magic & ROLL:
             due_ms = rules.due_ms(message, message.out_ms, message.head.store_timestamp, self._precision)
-            if entry.magic & DELETE and due_ms <= now:  # nobody takes it any more, and nothing is left to take back
+            if entry.magic & DELETE and due_ms <= now:  # the recall is due, so its message was delivered
                 return None
-            return HandedOn(message.elsewhere(due_ms), message.head.queue_offset, message.unique_key)
+            return EscapedMessage(message.waiting_elsewhere(due_ms), message.head.queue_offset, message.unique_key)
         if self._agenda.is_cancelled(entry.slot, message.real_topic, message.unique_key):
             return None
-        return HandedOn(message.delivered(entry.written, now), message.head.queue_offset)
+        return EscapedMessage(message.delivered(entry.written, now), message.head.queue_offset)
 
-    def taken(self, entry: TimerEntry, topic: str | None, now: int) -> None:
-        """Another master has a message of this topic, or there is no message any more."""
+    def mark_taken(self, entry: TimerEntry, topic: str | None, now: int) -> None:
+        """Record that another master has the message of an entry.
+
+        :param topic: the message's topic; None if there is no message any more.
+        """
         if entry in self._untaken:
             self._untaken.done(entry)
         else:
@@ -212,21 +218,23 @@ class SlaveTimers(Timers):
             self.dequeued.count += 1
         self._to_mark.append(entry.position)
 
-    def nobody_takes(self, entry: TimerEntry, again_ms: int) -> None:
-        """No other master takes a message for now. Of very many, those of the next slots wait for a better time."""
+    def mark_untaken(self, entry: TimerEntry, retry_ms: int) -> None:
+        """Record that no master takes the message of an entry for now; if too many wait already, it becomes due again
+        later.
+        """
         if entry in self._untaken:
             return
         message = self._message(entry.physical, entry.size)
         if message is None or self._untaken.add(entry, message.head.queue_offset):
             self._agenda.done([entry])
         else:
-            self._agenda.back([entry._replace(due=again_ms)])
+            self._agenda.back([entry._replace(due=retry_ms)])
 
-    def back(self, entries: Iterable[TimerEntry]) -> None:
-        """Nobody knows whether another master has these messages."""
+    def put_back(self, entries: Iterable[TimerEntry]) -> None:
+        """Make entries due again for which it is unknown whether another master has the message."""
         self._agenda.back(entry for entry in entries if entry not in self._untaken)
 
 
-def _known(files: TimerFiles) -> DeliveryProgress:
-    """What the master has said last, or this slave when it acted."""
+def _reported_progress(files: TimerFiles) -> DeliveryProgress:
+    """The progress last reported by the master, or by this slave while it acted."""
     return DeliveryProgress(files.check.master_offset, files.check.read_ms)

@@ -1,8 +1,7 @@
-"""Timed messages that are due together and alike, made the messages of their own topics column by column.
+"""Delivering many timed messages at once, column by column.
 
-Messages of one time mostly come from the same producers: equal lengths, the same properties in the same order. Then
-what ``timedmessage`` does for each is done for all of them at once. Gives the same records. Refuses to know wheel,
-agenda and clock.
+Messages due at one time mostly come from the same producers: they have equal lengths and the same properties in the
+same order. Their records are then built together; the result is the same as that of ``timed_message`` one by one.
 """
 
 from __future__ import annotations
@@ -11,10 +10,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rocketmq_py.core.paths import component_fault
+from rocketmq_py.core.queue_limits import parse_queue_id
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol.names import NOT_ALLOWED_TO_SEND, TIMER_TOPIC
 from rocketmq_py.protocol.sys_flag import HOSTS_V6
-from rocketmq_py.store import WORTH, NewAlike, alike_records
+from rocketmq_py.store import MIN_UNIFORM, UniformBatch, uniform_records
 from rocketmq_py.store.write.dispatch_fields import value_span
 
 _TOPIC, _QUEUE_ID = Property.REAL_TOPIC.encode(), Property.REAL_QUEUE_ID.encode()
@@ -23,19 +23,20 @@ _ENQUEUED, _DEQUEUED = Property.TIMER_ENQUEUE_MS.encode(), Property.TIMER_DEQUEU
 
 
 class Together(NamedTuple):
-    """Messages of one queue; ``members`` are their numbers among all that were given."""
+    """Messages of one queue; ``members`` are their indexes among all messages given."""
 
     members: list[int]
-    batch: NewAlike
+    batch: UniformBatch
 
 
-def together(raws: Sequence[bytes], written_ms: Sequence[int], now_ms: int) -> list[Together] | None:
-    """The messages of records of the timers' topic as they are stored when they are due.
+def deliver_together(raws: Sequence[bytes], written_ms: Sequence[int], now_ms: int) -> list[Together] | None:
+    """The records of timed messages in their own topics, built together.
 
-    :param written_ms: when the entry of each was written.
-    :return: None if they are not alike, or ask for a closer look one by one.
+    :param raws: the stored records of the timer topic.
+    :param written_ms: when the entry of each was written, in milliseconds.
+    :return: None if the messages differ in form, or need to be treated one by one.
     """
-    found = alike_records(raws, _VARIED) if len(raws) >= WORTH else None
+    found = uniform_records(raws, _VARIED) if len(raws) >= MIN_UNIFORM else None
     if found is None or found.topic != TIMER_TOPIC or found.head.sys_flag & HOSTS_V6:
         return None
     shape, text = found.shape, found.shape.properties
@@ -49,7 +50,7 @@ def together(raws: Sequence[bytes], written_ms: Sequence[int], now_ms: int) -> l
         or topic in NOT_ALLOWED_TO_SEND
         or component_fault(topic) is not None
         or topics.count(topics[0]) != len(topics)
-        or not all(map(bytes.isdigit, queue_ids))
+        or any(parse_queue_id(queue_id.decode("latin-1")) is None for queue_id in set(queue_ids))
         or len(set(map(len, written))) != 1
     ):
         return None
@@ -61,7 +62,7 @@ def together(raws: Sequence[bytes], written_ms: Sequence[int], now_ms: int) -> l
     return [
         Together(
             members,
-            NewAlike(
+            UniformBatch(
                 topic, int(queue_id), shape.only(members), head.sys_flag, reconsume_times=head.reconsume_times,
                 born=[born[i] for i in members],
             ),

@@ -1,7 +1,7 @@
-"""A message of the timers' topic: where it goes and when, and the record it becomes when its time has come.
+"""A stored message of the timer topic: its real topic and delivery time, and its record at delivery.
 
-Very many come due at once, so their properties are not taken apart: what matters is looked up in the stored text, and
-what a delivery adds goes behind it. Refuses to know wheel, agenda and clock.
+Very many messages come due at once, so their properties are not decoded: values are searched in the stored text, and
+properties added at delivery are appended to it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import msgspec
 from rocketmq_py.broker.send.message_properties import encode
 from rocketmq_py.broker.send.stored_record import read_stored
 from rocketmq_py.core.paths import component_fault
+from rocketmq_py.core.queue_limits import parse_queue_id
 from rocketmq_py.core.timer.timers import ASKING
 from rocketmq_py.model import RecordHead
 from rocketmq_py.properties import Property, decode_properties
@@ -22,8 +23,9 @@ from rocketmq_py.store import NewRecord
 from rocketmq_py.wire.java_hash import tags_code
 
 QUEUE = 0
-"""The only queue of the timers' topic."""
+"""The only queue of the timer topic."""
 _END = "\x02"
+_TIME_DIGITS = 18
 
 
 def _start(name: str) -> str:
@@ -33,17 +35,17 @@ def _start(name: str) -> str:
 _TOPIC, _QUEUE_ID, _OUT = map(_start, (Property.REAL_TOPIC, Property.REAL_QUEUE_ID, Property.TIMER_OUT_MS))
 _KEY, _KEYS, _TAGS = map(_start, (Property.UNIQUE_KEY, Property.KEYS, Property.TAGS))
 _PLACE = re.compile(f"{_OUT}([0-9]+){_TOPIC}([^{_END}]+){_QUEUE_ID}([0-9]+){_END}")
-"""The three as this broker stores them."""
+"""The three properties in the order in which this broker stores them."""
 _ADDED = (Property.TIMER_ENQUEUE_MS, Property.TIMER_DEQUEUE_MS)
 _HAD = _start(Property.TIMER_ENQUEUE_MS)
 _WAITED = (Property.TIMER_OUT_MS, Property.REAL_TOPIC, Property.REAL_QUEUE_ID, *_ADDED)
 
 
 class TimedMessage(msgspec.Struct, gc=False):
-    """A message that waits.
+    """A message of the timer topic.
 
-    :ivar text: its properties, each between two separators.
-    :ivar out_ms: the slot it comes out of.
+    :ivar text: its properties, with a separator before the first and after the last.
+    :ivar out_ms: the slot at which it is delivered, in milliseconds.
     """
 
     head: RecordHead
@@ -59,27 +61,28 @@ class TimedMessage(msgspec.Struct, gc=False):
         return decode_properties(self.text.encode())
 
     def get(self, name: str) -> str | None:
-        """One of its properties."""
+        """The value of a property; None if it is missing."""
         return _value(self.text, _start(name))
 
     def delivered(self, written_ms: int, now_ms: int) -> NewRecord:
-        """The record in its own topic; its properties tell still where it was, as Java leaves them.
+        """The record in the real topic; the properties about its waiting stay, as in Java.
 
-        :param written_ms: when its entry was written.
+        :param written_ms: when its timer entry was written, in milliseconds.
         """
         if _HAD in self.text:
-            return self._record(self.real_topic, self.real_queue_id, self._told(written_ms, now_ms))
+            return self._record(self.real_topic, self.real_queue_id, self._with_times(written_ms, now_ms))
         text = f"{self.text}{Property.TIMER_ENQUEUE_MS}\x01{written_ms}\x02{Property.TIMER_DEQUEUE_MS}\x01{now_ms}\x02"
         return self._record(self.real_topic, self.real_queue_id, text[1:])
 
-    def once_more(self, written_ms: int, now_ms: int) -> NewRecord:
-        """The record of its next round through the wheel."""
+    def next_round(self, written_ms: int, now_ms: int) -> NewRecord:
+        """The record for its next round through the wheel."""
         properties = self.properties
         rounds = properties.get(Property.TIMER_ROLL_TIMES, "0")
-        rolls = {Property.TIMER_ROLL_TIMES: str(int(rounds) + 1 if rounds.isdecimal() else 1)}
-        return self._record(TIMER_TOPIC, QUEUE, self._told(written_ms, now_ms, rolls))
+        is_number = rounds.isdecimal() and len(rounds) <= _TIME_DIGITS
+        rolls = {Property.TIMER_ROLL_TIMES: str(int(rounds) + 1 if is_number else 1)}
+        return self._record(TIMER_TOPIC, QUEUE, self._with_times(written_ms, now_ms, rolls))
 
-    def elsewhere(self, due_ms: int) -> NewRecord:
+    def waiting_elsewhere(self, due_ms: int) -> NewRecord:
         """The record with which it waits at another broker, as if it had been sent there."""
         properties = self.properties
         for name in (*ASKING, *_WAITED):
@@ -87,7 +90,7 @@ class TimedMessage(msgspec.Struct, gc=False):
         properties[Property.TIMER_DELIVER_MS] = str(due_ms)
         return self._record(self.real_topic, self.real_queue_id, encode(properties))
 
-    def _told(self, written_ms: int, now_ms: int, more: dict[str, str] | None = None) -> str:
+    def _with_times(self, written_ms: int, now_ms: int, more: dict[str, str] | None = None) -> str:
         times = zip(_ADDED, (str(written_ms), str(now_ms)), strict=True)
         return encode(self.properties | dict(times) | (more or {}))
 
@@ -101,29 +104,30 @@ class TimedMessage(msgspec.Struct, gc=False):
 
 
 def read_timed(raw: bytes) -> TimedMessage | None:
-    """The message of a record of the timers' topic; None when it does not say where it goes and when.
+    """Decode a record of the timer topic; None if it does not say its real topic, queue and delivery time.
 
     :raises CorruptRecord: the bytes are no record.
     """
     stored = read_stored(raw)
     text = _END + stored.properties.decode("utf-8", "replace")
-    if not text.endswith(_END):  # as older clients leave it
+    if not text.endswith(_END):  # old clients omit the last separator
         text += _END
     place = _PLACE.search(text)
     if place is not None:
         out_ms, topic, queue_id = place.groups()
-    else:  # stored by a Java broker, in whatever order
+    else:  # a Java broker stores them in any order
         out_ms, topic, queue_id = (_value(text, start) or "" for start in (_OUT, _TOPIC, _QUEUE_ID))
-    if not topic or topic in NOT_ALLOWED_TO_SEND or not (queue_id.isdecimal() and out_ms.isdecimal()):
+    number = parse_queue_id(queue_id)
+    if not topic or topic in NOT_ALLOWED_TO_SEND or number is None or component_fault(topic) is not None:
         return None
-    if component_fault(topic) is not None:
+    if not out_ms.isdecimal() or len(out_ms) > _TIME_DIGITS:
         return None
     key = _value(text, _KEY) or ""
-    return TimedMessage(stored.head, stored.body, text, topic, int(queue_id), int(out_ms), key)
+    return TimedMessage(stored.head, stored.body, text, topic, number, int(out_ms), key)
 
 
 def _value(text: str, start: str) -> str | None:
-    """The value behind ``start``; None when there is none. Stored properties have each name once."""
+    """The value behind ``start``; None if it is missing. Stored properties have each name once."""
     at = text.find(start)
     if at < 0:
         return None

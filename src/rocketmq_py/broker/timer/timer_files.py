@@ -1,11 +1,9 @@
-"""The files of the timers, opened together, brought in line with each other, and put on disk.
+"""The timer files: wheel, timer log and checkpoint, opened, recovered and flushed together.
 
-Knows in which order they are written and what holds after a crash. Refuses to know what an entry's message says.
-
-The wheel tells where the last entry of each slot is, every entry where the one before it is. Both are written at once,
-the checkpoint after them; up to where all are on disk is told by ``log_end``. Of what lies behind, any part may be
-there after a loss of power and any other not: entries count up to the first that is missing, slots that tell of others
-are linked anew, and all of that is put on disk before anything is added to it.
+The wheel has the position of the last entry of each slot, and every entry that of the entry before it. Both are written
+at once, the checkpoint after them; ``log_end`` in the checkpoint is the position up to which everything is on disk.
+Behind it, a power loss may have kept any part and lost any other: entries are valid up to the first missing one, slots
+that point behind it are relinked, and all of that is flushed before anything is appended.
 """
 
 from __future__ import annotations
@@ -33,9 +31,9 @@ _log = logging.getLogger(__name__)
 
 
 class TimerFiles:
-    """Wheel, log and checkpoint.
+    """Wheel, timer log and checkpoint.
 
-    :param messages_end: where the commit log ends; entries of messages behind it are of none that is there.
+    :param messages_end: where the commit log ends; entries of messages behind it are invalid.
     :raises StoreCorrupt: the wheel has an impossible size. :raises OSError: the disk fails.
     """
 
@@ -46,13 +44,13 @@ class TimerFiles:
         self.check = TimerCheckpoint(fs, layout.timer_check)
         self.log = TimerLog(fs, layout.timer_log, config.mapped_file_size_timer_log)
         self.is_new = not had_wheel or self.log.is_empty
-        """Whether wheel or log is missing, so that every entry has to be written anew."""
+        """True if wheel or log is missing, so that every entry has to be written again."""
         self._directory = layout.timer_log
         if self.is_new:
-            self._start_anew(layout)
+            self._remove_all(layout)
         self.wheel = TimerWheel(fs, layout.timer_wheel, WHEEL_SLOTS * 2, self.precision)
         self.newest: list[TimerUnit] = []
-        """Entries behind which there are none in the order of messages, or the newest one alone."""
+        """The newest entries: those behind the flushed part of the log, or the last one before it."""
         self._recover(messages_end)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rocketmq-timer")
         self._syncing: Future[None] | None = None
@@ -60,15 +58,15 @@ class TimerFiles:
         self._wrote = True
         self._flushing = (0, 0)
 
-    def _start_anew(self, layout: StoreLayout) -> None:
-        """A wheel without its log, or the reverse, tells nothing."""
+    def _remove_all(self, layout: StoreLayout) -> None:
+        """Remove wheel and log: one without the other is useless."""
         self.log.close()
         self._fs.remove_tree(layout.timer_log)
         self._fs.remove(layout.timer_wheel)
         self.check.log_end = 0
 
     def _recover(self, messages_end: int) -> None:
-        found = self._whole(self.log.recover(self.check.log_end, messages_end))
+        found = self._valid_entries(self.log.recover(self.check.log_end, messages_end))
         lost = set() if self.is_new else self.wheel.pointing_beyond(self.log.end)
         if lost:
             self._relink(lost)
@@ -81,9 +79,11 @@ class TimerFiles:
         if not self.is_new:
             self._fs.sync(self._paths())
 
-    def _whole(self, found: list[tuple[int, TimerUnit]]) -> list[tuple[int, TimerUnit]]:
-        """Without slots rewritten for an orderly end that did not come to it: there may be more in them than was
-        written; ``newest`` is what was there before.
+    def _valid_entries(self, found: list[tuple[int, TimerUnit]]) -> list[tuple[int, TimerUnit]]:
+        """Remove slots that were rewritten by a shutdown that did not finish: they may have more entries than were
+        written.
+
+        Sets ``newest`` to the entries before them.
         """
         marks = [number for number, (_, unit) in enumerate(found) if unit.is_of_no_message]
         before = found[: marks[0]] if marks else found
@@ -99,7 +99,7 @@ class TimerFiles:
         return found
 
     def _relink(self, times: set[int]) -> None:
-        """Let slots have the entries that are there; their own words for it are newer than the log."""
+        """Rebuild slots from the log: what the wheel says of them is newer than the log."""
         slots: dict[int, Slot] = {}
         for position, unit in self.log.units():
             if unit.slot in times:
@@ -114,7 +114,7 @@ class TimerFiles:
                 self.wheel.clear(time)
 
     def write(self, slot: int, magic: int, written: int, physical: int, size: int, topic_hash: int) -> int:
-        """Write an entry into a slot; returns its position.
+        """Append an entry to a slot and return its position.
 
         :raises OSError: the disk is full or fails.
         """
@@ -127,9 +127,9 @@ class TimerFiles:
         return position
 
     def rewrite(self, slot: int, entries: list[TimerUnit]) -> None:
-        """Let a slot have these entries and no others.
+        """Replace the entries of a slot.
 
-        A Java broker links a slot anew to its newest entry in the log, so an empty one gets an entry of no message.
+        A Java broker links a slot to its newest entry in the log, so an empty slot gets an entry without a message.
 
         :raises OSError: the disk is full or fails.
         """
@@ -141,19 +141,21 @@ class TimerFiles:
         self.wheel.put(slot, Slot(first, previous, len(entries)))
         self._wrote = True
 
-    def note_rewriting(self, slot: int) -> None:
-        """Write an entry of a slot that is over, and of no message, before slots are rewritten and behind the last one.
+    def write_rewrite_mark(self, slot: int) -> None:
+        """Append the entry without a message that is written before and after rewritten slots.
 
-        Rewritten slots count with both. And a Java broker takes the queue offset from the newest entry's message, and
-        from the checkpoint when there is none.
+        Rewritten slots are valid only between two of them. A Java broker takes the queue offset from the newest entry's
+        message, and from the checkpoint if it has none.
+
+        :param slot: a slot that is complete.
         """
         self.log.append(TimerUnit(NOWHERE, DEFAULT, slot, 0, NOWHERE, 0, 0))
         self._wrote = True
 
-    # -- to the disk
+    # -- flushing
 
     def flush(self, queue_offset: int) -> None:
-        """Begin to put everything on disk, unless that is under way; the checkpoint tells of it when it is done.
+        """Start to flush everything unless a flush is running; the checkpoint is updated when it is done.
 
         :param queue_offset: of the first message without an entry.
         """
@@ -166,27 +168,27 @@ class TimerFiles:
         else:
             self.check.queue_offset = queue_offset
 
-    def look(self) -> None:
-        """Take note of what has come to the disk."""
+    def poll_flush(self) -> None:
+        """Update the checkpoint if a flush has finished."""
         if self._syncing is None or not self._syncing.done():
             return
         failure, self._syncing = self._syncing.exception(), None
         if failure is None:
             self.check.log_end, self.check.queue_offset = self._flushing
             if self._is_failing:
-                _log.warning("the timer log can be put on disk again")
+                _log.warning("the timer log can be flushed again")
             self._is_failing = False
             return
         self._wrote = True
         if not self._is_failing:
-            _log.error("the timer log cannot be put on disk, the next flush tries again: %s", failure)
+            _log.error("the timer log cannot be flushed, trying again: %s", failure)
         self._is_failing = True
 
     def _paths(self) -> list[Path]:
         return [*self.log.dirty(self.check.log_end), self.wheel.path, self.check.path]
 
     def close(self, queue_offset: int) -> None:
-        """Put everything on disk and close the files.
+        """Flush everything and close the files.
 
         :param queue_offset: of the first message without an entry.
         :raises OSError: the disk is full or fails.
@@ -202,8 +204,11 @@ class TimerFiles:
             self.wheel.close()
 
 
-def told(check: bytes, more: TimerCheckPointResponse | None) -> DeliveryProgress:
-    """What a checkpoint says, and what comes with it."""
+def parse_checkpoint(check: bytes, more: TimerCheckPointResponse | None) -> DeliveryProgress:
+    """Decode a timer checkpoint and the header fields sent with it.
+
+    :raises ValueError: the fields name no offsets.
+    """
     read_ms, queue_offset = progress(check)
     if more is None or more.delivered_before is None:
         return DeliveryProgress(queue_offset, read_ms)

@@ -1,4 +1,4 @@
-"""How many messages of each topic wait for their time (TimerMetrics, ``config/timermetrics``)."""
+"""The number of waiting timed messages of each topic (TimerMetrics, ``config/timermetrics``)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rocketmq_py.store.config.config_files import ConfigFile
 
 
 class TimerMetrics:
-    """Counts by topic.
+    """Counts waiting messages by topic.
 
-    :param save: writes the file; called often, so it should not wait for the disk.
+    :param save: writes the file; it is called often and should not block on the disk.
     :param clock: the time in milliseconds.
     """
 
@@ -26,13 +26,13 @@ class TimerMetrics:
         self._is_changed = False
 
     def load(self) -> None:
-        """Take over what the file holds."""
+        """Read the file."""
         self._read(self._file.load() or {})
 
     def take_over(self, tree: Any) -> None:
-        """Have what a master has.
+        """Replace the counts by those of the master.
 
-        :param tree: its answer, which looks as the file does.
+        :param tree: the master's answer, in the form of the file.
         """
         if version_of(tree, self._version) != self._version:
             self._read(tree)
@@ -46,19 +46,19 @@ class TimerMetrics:
         }
 
     def add(self, topic: str, change: int, now_ms: int) -> None:
-        """A message of a topic begins to wait (1), or waits no more (-1)."""
+        """Change a topic's count: +1 for a message that begins to wait, -1 for one that was delivered or cancelled."""
         metric = self._counts.get(topic) or self._counts.setdefault(topic, [0, 0])
         metric[0] = max(0, metric[0] + change)
         metric[1] = now_ms
         self._is_changed = True
 
     def reset(self) -> None:
-        """Count anew, since all entries are written anew."""
+        """Clear all counts, because all entries are written again."""
         self._counts.clear()
 
     @property
     def total(self) -> int:
-        """How many messages wait."""
+        """The number of waiting messages."""
         return sum(count for count, _ in self._counts.values())
 
     def persist(self) -> None:
@@ -69,6 +69,6 @@ class TimerMetrics:
             self._save(self._file, self.tree())
 
     def tree(self) -> dict[str, object]:
-        """The content of the file, which is also what a slave asks for."""
+        """The content of the file, which is also the answer to a slave."""
         counts = {topic: {"count": count, "timeStamp": time} for topic, (count, time) in sorted(self._counts.items())}
         return {"dataVersion": bean(self._version), "timingCount": counts}

@@ -1,13 +1,13 @@
-"""Messages delivered at a time of their own: how they come to wait, and how they come out.
+"""Timed messages: messages that are delivered at a time of their own (TimerMessageStore, HookUtils).
 
-Knows the timers' topic, which properties tell of it, and Java's order of work (HookUtils, TimerMessageStore). A message
-is stored in the timers' topic; from its queue an entry is written to the timer log and chained into the wheel; some
-seconds before its slot is due it gets onto the agenda, and when it is due it is stored in its own topic. Times in the
-files are whole slots, as Java's; the agenda knows them to the millisecond.
+A timed message is stored in the timer topic. For each message of its queue an entry is appended to the timer log and
+linked into the timer wheel. Some seconds before its slot begins, the entry is loaded onto the agenda; when it is due,
+the message is stored in its real topic. Times in the files are whole slots, as in Java; the agenda is exact to the
+millisecond.
 
-Nothing is lost in a crash: where each delivered message went is noted in its entry, and the note counts only if the
-message is there. So a slot half delivered is finished after a start and not begun again. A Java broker knows no such
-notes; a slot half delivered is rewritten for it when we end in good order.
+A crash loses nothing: the entry of each delivered message has its position in the log, which is valid only if the
+message is there. A half-delivered slot is therefore finished after a restart, not repeated. A Java broker does not know
+these marks; a clean shutdown rewrites half-delivered slots for it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from rocketmq_py.broker.send.message_properties import encode
 from rocketmq_py.broker.send.stored_record import read_stored
 from rocketmq_py.broker.stats import Meter
 from rocketmq_py.broker.timer.delay_levels import DelayService, asks_for_level
-from rocketmq_py.broker.timer.timed_columns import Together, together
+from rocketmq_py.broker.timer.timed_columns import Together, deliver_together
 from rocketmq_py.broker.timer.timed_message import QUEUE, TimedMessage, read_timed
-from rocketmq_py.broker.timer.timer_files import TimerFiles, told
+from rocketmq_py.broker.timer.timer_files import TimerFiles, parse_checkpoint
 from rocketmq_py.broker.timer.timer_metrics import TimerMetrics
 from rocketmq_py.core.timer import timers as rules
 from rocketmq_py.core.timer.progress import DeliveryProgress, LateEntries
@@ -34,20 +34,20 @@ from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.protocol.headers.cluster import TimerCheckPointResponse
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
-from rocketmq_py.store import FileSystem, MessageStore, NewAlike, NewRecord
+from rocketmq_py.store import FileSystem, MessageStore, NewRecord, UniformBatch
 from rocketmq_py.store.timer.timer_wheel import ELSEWHERE, NOWHERE, TimerUnit
 from rocketmq_py.wire.java_hash import string_hash
 
 _log = logging.getLogger(__name__)
 
 _LEAD_MS = 10_000
-"""How long before a slot begins its messages get onto the agenda."""
+"""How long before a slot begins its entries are loaded onto the agenda."""
 AT_ONCE = 200
-"""Messages handled in one tick, of each kind of work; more follow with the next, which comes at once then."""
+"""Messages processed in one tick by each kind of work; if there are more, the next tick follows at once."""
 _SLOTS_AT_ONCE = 5_000
 _SAMPLES = 64
 RATE_MS = 10_000
-"""The window of rates."""
+"""The time window of rates."""
 
 
 class _Reading(NamedTuple):
@@ -58,10 +58,10 @@ class _Reading(NamedTuple):
 
 
 class Timers:
-    """Makes messages wait for their time and delivers them.
+    """Keeps timed messages waiting and delivers them.
 
-    :param delay: takes messages with a delay level.
-    :param revive_topic: its messages never wait; those left by a Java broker are taken over at the start.
+    :param delay: stores messages with a delay level.
+    :param revive_topic: its messages never wait; those left by a Java broker are moved at the start.
     :param clock: the time in milliseconds.
     """
 
@@ -79,19 +79,19 @@ class Timers:
         self._reading: _Reading | None = None
         self._read_ms = self._loaded_ms = self._queue_offset = 0
         self._delivered = (0, 0)
-        self._told: tuple[DeliveryProgress, ...] = ()
-        """What has been delivered and these files do not know of."""
+        self._delivered_reports: tuple[DeliveryProgress, ...] = ()
+        """Reports of what other brokers of this name have delivered, which these files do not have."""
         self._late = LateEntries()
         self._flushed_ms = 0
         self._is_refused = False
         self.metrics = metrics
         self.enqueued, self.dequeued = Meter(_SAMPLES), Meter(_SAMPLES)
-        """How many messages have got an entry, and how many have been delivered."""
+        """Rates of entries written and of messages delivered."""
 
     # -- life
 
     def load(self, messages_end: int) -> None:
-        """Open the files and find out where things stand.
+        """Open the files and restore the state.
 
         :param messages_end: where the commit log ended when the store was opened.
         :raises StoreCorrupt: the wheel has an impossible size. :raises OSError: the disk fails.
@@ -104,7 +104,7 @@ class Timers:
         self._read_ms = self._loaded_ms = self._first_slot(files, now)
         self._queue_offset = self._first_offset(files)
         if files.is_new:
-            self._told = (DeliveryProgress(files.check.queue_offset, files.check.read_ms),)
+            self._delivered_reports = (DeliveryProgress(files.check.queue_offset, files.check.read_ms),)
             self.metrics.reset()
         self._delivered = (self._read_ms, self._store.max_physical_offset)
         files.check.read_ms = self._read_ms
@@ -118,11 +118,11 @@ class Timers:
 
     @property
     def _horizon(self) -> int:
-        """How far back slots are still those of the past."""
+        """How far back slots belong to the past, in milliseconds."""
         return (rules.WHEEL_SLOTS - rules.BLANK_SLOTS) * self._precision
 
     def _first_offset(self, files: TimerFiles) -> int:
-        """The first message without an entry: the one behind that of the newest entry."""
+        """The offset of the first message without an entry: the one behind the newest entry's message."""
         first, end = self._store.queue_range(TIMER_TOPIC, QUEUE)
         offset = 0 if files.is_new else files.check.queue_offset
         messages = (self._message(unit.physical, unit.size) for unit in reversed(files.newest))
@@ -132,41 +132,42 @@ class Timers:
         return min(max(offset, first), end)
 
     def close(self) -> None:
-        """Leave files with which this broker, or a Java broker, goes on."""
+        """Close the files in a state with which this broker or a Java broker can continue."""
         files, self._files = self._files, None
         if files is None:
             return
         try:
-            if self._store.flush():  # else what was delivered may be gone at the next start
+            if self._store.flush():  # otherwise delivered messages may be lost at the next start
                 self._finish_slots(files)
                 files.check.read_ms = self._read_ms
-            self._late = LateEntries()  # nobody asks any more, and a Java broker would write entries from there on anew
+            self._late = LateEntries()  # with it, a Java broker would write all later entries again
             self._write_check(files)
         finally:
             files.close(self._queue_offset)
             self.metrics.persist()
 
     def _finish_slots(self, files: TimerFiles) -> None:
-        """Rewrite slots half delivered, so that they hold only what has not been."""
+        """Rewrite half-delivered slots so that they contain only undelivered entries."""
         reading = self._reading.slot if self._reading is not None else None
         whole = [slot for slot in self._agenda.begun() if reading is None or slot < reading]
         if not whole:
             return
         over = self._read_ms - self._precision
-        files.note_rewriting(over)
+        files.write_rewrite_mark(over)
         for slot in whole:
             units = (files.log.read(entry.position) for entry in self._agenda.rest(slot))
             files.rewrite(slot, [unit for unit in units if unit is not None])
-        files.note_rewriting(over)
+        files.write_rewrite_mark(over)
 
-    # -- in
+    # -- storing
 
     def redirect(self, record: NewRecord, properties: dict[str, str]) -> None:
-        """Make a record wait when its properties ask for a delay level or a time; both are changed then.
+        """Send a record to the timer or schedule topic if its properties ask for a time or a level; changes both
+        arguments.
 
-        Notes of pops do not wait: whoever reads them knows what they are to wait for.
+        Entries of the revive log never wait.
 
-        :raises BrokerError: the time is too far away, or none; or this broker has no timers.
+        :raises BrokerError: the time is invalid or too far away, or timers are disabled.
         """
         if record.sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
             return
@@ -191,7 +192,7 @@ class Timers:
         takes_out = Property.TIMER_DEL_UNIQKEY in properties
         if deliver_ms - now > longest or (deliver_ms <= now and takes_out):
             raise BrokerError.of(Code.MESSAGE_ILLEGAL, remarks.timer_illegal(longest))
-        if deliver_ms <= min(now, self._store.now()):  # stored now, it bears the time the first of this read was stored
+        if deliver_ms <= min(now, self._store.now()):  # its store time is that of the first record of this read
             return
         out_ms = rules.slot_of(deliver_ms, self._precision)
         slot, most = self._files.wheel.get(out_ms), self._config.timer_congest_num_each_slot
@@ -207,9 +208,10 @@ class Timers:
     # -- work
 
     def tick(self, now: int) -> bool:
-        """Do a part of what is due; whether there is more. Call it many times a second, and at once if there is.
+        """Do a part of the due work; True if there is more. Call it many times a second, and at once if it returns
+        True.
 
-        :raises OSError: the files cannot be written. :raises StoreError: the log cannot be.
+        :raises OSError: the files cannot be written. :raises StoreError: the commit log cannot be.
         """
         files = self._files
         if files is None:
@@ -218,59 +220,59 @@ class Timers:
         if not self._config.timer_stop_enqueue:
             more.append(self._enqueue(files, now))
         if not self._config.timer_stop_dequeue:
-            more += [self._look_ahead(files, now), self._deliver(files, now)]
-            self._move_on(now)
-        self._note(files, now)
+            more += [self._load_due_slots(files, now), self._deliver(files, now)]
+            self._advance_read_time(now)
+        self._record_progress(files, now)
         return any(more)
 
     def take_over(self, check: bytes, more: TimerCheckPointResponse | None = None) -> None:
-        """Another broker of this name has said how far it has come: what it has delivered is not delivered here.
+        """Apply the progress of another broker of this name: what it has delivered is not delivered here.
 
-        A slave that has acted may not have had all messages; the others are delivered, whatever their time was.
+        A slave that has acted may have lacked some messages; those are delivered, whatever their time.
 
-        :param check: the bytes of its checkpoint. :param more: what one of this project adds.
-        :raises ValueError: it names no messages.
+        :param check: the bytes of its checkpoint. :param more: header fields sent by brokers of this project.
+        :raises ValueError: the fields name no offsets.
         """
         if self._files is not None:
-            self._told += (told(check, more),)
+            self._delivered_reports += (parse_checkpoint(check, more),)
 
     def clean(self) -> None:
-        """Remove files of the timer log all of whose messages are gone."""
+        """Remove files of the timer log whose messages are all gone."""
         if self._files is not None:
             self._files.log.remove_before(self._store.min_physical_offset)
 
     def _enqueue(self, files: TimerFiles, now: int, count: int = AT_ONCE) -> bool:
-        """Write entries for messages that have come to the timers' topic; whether there may be more."""
-        entries = self._store.tags_entries(TIMER_TOPIC, QUEUE, self._queue_offset, count)
+        """Write entries for new messages of the timer topic; True if there may be more."""
+        entries = self._store.queue_entries(TIMER_TOPIC, QUEUE, self._queue_offset, count)
         for physical, size, _ in entries:
             message = self._message(physical, size)
-            if message is not None and not self._is_over(message):
+            if message is not None and not self._is_delivered(message):
                 self._write(files, message, physical, size, now)
             self._queue_offset += 1
         return len(entries) == count
 
-    def _is_over(self, message: TimedMessage) -> bool:
-        """Whether a message without an entry has been delivered, or is none of ours to deliver."""
-        return self._is_left_out(message) or self._was_told(message)
+    def _is_delivered(self, message: TimedMessage) -> bool:
+        """True if a message without an entry has been delivered, or is not to be delivered by this broker."""
+        return self._is_not_delivered_here(message) or self._was_reported_delivered(message)
 
-    def _is_left_out(self, message: TimedMessage) -> bool:
-        """Whether a message is none of ours to deliver."""
+    def _is_not_delivered_here(self, message: TimedMessage) -> bool:
+        """True if this broker does not deliver a message."""
         return message.real_topic == self._revive_topic
 
-    def _was_told(self, message: TimedMessage) -> bool:
+    def _was_reported_delivered(self, message: TimedMessage) -> bool:
         head, out_ms = message.head, message.out_ms
-        for one in self._told:
+        for one in self._delivered_reports:
             if one.covers(head.queue_offset, out_ms, head.store_timestamp, self._window, self._precision):
                 return True
         return False
 
-    def _placed_at(self, message: TimedMessage, now: int) -> int:
-        """From when on the place of an entry in the wheel counts."""
+    def _placement_time(self, message: TimedMessage, now: int) -> int:
+        """The time relative to which a message's slot is chosen, in milliseconds."""
         del message
         return now
 
     def _write(self, files: TimerFiles, message: TimedMessage, physical: int, size: int, now: int) -> None:
-        placed = rules.wheel_position(message.out_ms, self._placed_at(message, now), self._window, self._precision)
+        placed = rules.wheel_position(message.out_ms, self._placement_time(message, now), self._window, self._precision)
         slot, rolls = max(placed.slot, self._read_ms), placed.rolls
         if slot != placed.slot:
             self._late.add(message.head.queue_offset, slot)
@@ -281,12 +283,12 @@ class Timers:
         self.metrics.add(message.real_topic, -1 if takes_out else 1, now)
         self.enqueued.count += 1
         if slot < self._loaded_ms:
-            self._note_due(message, TimerEntry(0, position, slot, physical, size, magic, written))
+            self._schedule(message, TimerEntry(0, position, slot, physical, size, magic, written))
 
-    def _note_due(self, message: TimedMessage, entry: TimerEntry) -> None:
-        """Put an entry onto the agenda, or take another one out as it says."""
+    def _schedule(self, message: TimedMessage, entry: TimerEntry) -> None:
+        """Put an entry onto the agenda, or cancel another one if it is a recall."""
         if entry.magic & DELETE and not entry.magic & ROLL:
-            self._agenda.cancel(message.get(Property.TIMER_DEL_UNIQKEY) or "", entry)
+            self._agenda.cancel(message.real_topic, message.get(Property.TIMER_DEL_UNIQKEY) or "", entry)
             return
         due = entry.slot + self._precision
         if not entry.magic & ROLL and message.out_ms <= entry.slot:
@@ -294,8 +296,8 @@ class Timers:
             due = rules.due_ms(message, message.out_ms, stored_ms, self._precision)
         self._agenda.add(entry._replace(due=due))
 
-    def _look_ahead(self, files: TimerFiles, now: int) -> bool:
-        """Put what is due soon onto the agenda; whether there may be more."""
+    def _load_due_slots(self, files: TimerFiles, now: int) -> bool:
+        """Load entries due soon onto the agenda; True if there may be more."""
         left = AT_ONCE
         for _ in range(_SLOTS_AT_ONCE):
             if self._reading is None:
@@ -313,7 +315,7 @@ class Timers:
         return True
 
     def _read_chain(self, files: TimerFiles, reading: _Reading, left: int) -> int:
-        """Follow a chain for ``left`` entries at most; how many are left then."""
+        """Read up to ``left`` entries of a chain; returns how many of these were not used."""
         position = reading.position
         while position != NOWHERE and left:
             left -= 1
@@ -322,7 +324,7 @@ class Timers:
                 _log.error("the timer log has no entry of slot %d at %d", reading.slot, position)
                 position = NOWHERE
                 break
-            self._take_over(unit, position)
+            self._load_entry(unit, position)
             position = unit.previous
         self._reading = reading._replace(position=position)
         if position == NOWHERE:
@@ -330,21 +332,21 @@ class Timers:
             self._agenda.release(reading.slot)
         return left
 
-    def _take_over(self, unit: TimerUnit, position: int) -> None:
+    def _load_entry(self, unit: TimerUnit, position: int) -> None:
         message = self._message(unit.physical, unit.size)
-        if message is None or self._is_left_out(message) or self._was_delivered(unit, message):
+        if message is None or self._is_not_delivered_here(message) or self._was_delivered(unit, message):
             return
-        if self._was_told(message):
+        if self._was_reported_delivered(message):
             self.metrics.add(message.real_topic, 0 if unit.magic & DELETE else -1, self._clock())
             return
         if message.out_ms > unit.slot and not unit.magic & ROLL:
-            _log.error("the timer log's entry at %d is of another message than the one there, and is dropped", position)
+            _log.error("dropping the timer log's entry at %d, it belongs to another message", position)
             return
         entry = TimerEntry(0, position, unit.slot, unit.physical, unit.size, unit.magic, unit.written)
-        self._note_due(message, entry)
+        self._schedule(message, entry)
 
     def _was_delivered(self, unit: TimerUnit, message: TimedMessage) -> bool:
-        """Whether an entry's message is where its mark says; a crash of the machine may have taken it from there."""
+        """True if an entry's message is at the position of its mark; a crash of the machine may have lost it."""
         if unit.mark in (0, ELSEWHERE):
             return unit.mark == ELSEWHERE
         raw = self._store.message_at(unit.mark)
@@ -361,37 +363,37 @@ class Timers:
         return all(properties.get(name) == message.get(name) for name in same)
 
     def _message(self, physical: int, size: int) -> TimedMessage | None:
-        """A message of the timers' topic; None when it is gone, or is none."""
+        """Read a message of the timer topic; None if it is gone or invalid."""
         raw = self._store.message_at(physical, size) if physical >= 0 and size > 0 else None
         if raw is None:
             return None
         try:
             message = read_timed(raw)
         except CorruptRecord as e:
-            _log.error("the timed message at %d cannot be read and is dropped: %s", physical, e)
+            _log.error("dropping the timed message at %d, it cannot be read: %s", physical, e)
             return None
         if message is None:
-            _log.error("the message at %d does not say where it goes and when, and is dropped", physical)
+            _log.error("dropping the timed message at %d, it has no valid real topic or time", physical)
         return message
 
-    # -- out
+    # -- delivery
 
     def _deliver(self, files: TimerFiles, now: int) -> bool:
-        """Deliver what is due; whether there may be more."""
+        """Deliver due messages; True if there may be more."""
         entries = self._agenda.take(now, AT_ONCE)
         places: list[int] = []
         try:
-            batches = self._together(entries, now)
+            batches = self._build_together(entries, now)
             if batches is None:
-                places.extend(self._put(entry, now) for entry in entries)  # keeps what came before an error
+                places.extend(self._put(entry, now) for entry in entries)  # keeps the positions from before an error
             else:
                 entries = [entries[i] for members, _ in batches for i in members]
                 for _, batch in batches:
                     places += self._put_together(batch, now)
             self._is_refused = False
         except StoreError as e:
-            if places or not self._is_refused:  # once, and not many times a second
-                _log.warning("timed messages wait, the store refuses them: %s", e)
+            if places or not self._is_refused:  # log once, not many times a second
+                _log.warning("timed messages wait, the store refuses writes: %s", e)
             self._is_refused = True
         finally:
             self._agenda.back(entries[len(places) :])
@@ -399,35 +401,37 @@ class Timers:
             return False
         done = entries[: len(places)]
         try:
-            self._store.settle()
-        finally:  # what was appended is kept, and written with a later settle
+            self._store.commit_pending()
+        finally:  # appended records are kept and written with a later settle
             files.log.mark(sorted((entry.position, place) for entry, place in zip(done, places, strict=True) if place))
             self._agenda.done(done)
         return len(done) == AT_ONCE
 
-    def _together(self, entries: list[TimerEntry], now: int) -> list[Together] | None:
-        """The messages of entries, if they can be stored together; None if it takes a look at each."""
+    def _build_together(self, entries: list[TimerEntry], now: int) -> list[Together] | None:
+        """Build the records of entries together; None if they have to be built one by one."""
         if any(
             entry.size != entries[0].size or entry.magic != DEFAULT or self._agenda.has_cancelled(entry.slot)
             for entry in entries
         ):
             return None
         raws = [raw for entry in entries if (raw := self._store.message_at(entry.physical, entry.size)) is not None]
-        return together(raws, [entry.written for entry in entries], now) if len(raws) == len(entries) else None
+        return deliver_together(raws, [entry.written for entry in entries], now) if len(raws) == len(entries) else None
 
-    def _put_together(self, batch: NewAlike, now: int) -> list[int]:
-        places = self._store.append_alike(batch).physical_offsets
+    def _put_together(self, batch: UniformBatch, now: int) -> list[int]:
+        places = self._store.append_uniform(batch).physical_offsets
         self.metrics.add(batch.topic, -len(places), now)
         self.dequeued.count += len(places)
         return places
 
     def _put(self, entry: TimerEntry, now: int) -> int:
-        """Store a message in its own topic, or once more in the timers'; where it went, 0 when it is dropped."""
+        """Store an entry's message in its real topic, or again in the timer topic; returns its position, 0 if it is
+        dropped.
+        """
         message = self._message(entry.physical, entry.size)
         if message is None:
             return 0
         if entry.magic & ROLL:
-            record = message.once_more(entry.written, now)
+            record = message.next_round(entry.written, now)
         elif self._agenda.is_cancelled(entry.slot, message.real_topic, message.unique_key):
             return 0
         else:
@@ -437,8 +441,8 @@ class Timers:
         self.dequeued.count += 1
         return went
 
-    def _move_on(self, now: int) -> None:
-        """Leave slots behind that are over and delivered."""
+    def _advance_read_time(self, now: int) -> None:
+        """Advance past slots that are over and delivered."""
         for _ in range(_SLOTS_AT_ONCE):
             slot = self._read_ms
             if slot + self._precision > now or slot >= self._loaded_ms or not self._agenda.is_complete(slot):
@@ -446,10 +450,10 @@ class Timers:
             self._agenda.forget(slot)
             self._read_ms = slot + self._precision
 
-    # -- noting it
+    # -- checkpoint
 
-    def _note(self, files: TimerFiles, now: int) -> None:
-        """Tell in the checkpoint what has been delivered, as soon as that is on disk."""
+    def _record_progress(self, files: TimerFiles, now: int) -> None:
+        """Record delivery progress in the checkpoint as soon as the delivered messages are on disk."""
         read_ms, end = self._delivered
         if self._store.flushed_offset >= end:
             files.check.read_ms = max(files.check.read_ms, read_ms)
@@ -457,8 +461,8 @@ class Timers:
         self._flush(files, now)
 
     def _flush(self, files: TimerFiles, now: int) -> None:
-        """Begin to put everything on disk when it is time to."""
-        files.look()
+        """Start a flush when it is due."""
+        files.poll_flush()
         if now - self._flushed_ms >= self._config.timer_flush_interval_ms:
             self._flushed_ms = now
             files.flush(self._queue_offset)
@@ -474,14 +478,14 @@ class Timers:
             check.master_offset = offset
         check.write()
 
-    # -- how it is doing
+    # -- status
 
     def checkpoint(self) -> bytes | None:
-        """The checkpoint as a slave asks for it; None without timers."""
+        """The checkpoint in the form a slave asks for; None without timers."""
         return self._files.check.encode() if self._files is not None else None
 
-    def more_of_checkpoint(self) -> TimerCheckPointResponse | None:
-        """What a slave that has acted for its master tells beside; None of a master."""
+    def checkpoint_extension(self) -> TimerCheckPointResponse | None:
+        """Header fields that a slave that has acted sends with the checkpoint; None at a master."""
         return None
 
     @property
@@ -490,10 +494,10 @@ class Timers:
 
     @property
     def behind_ms(self) -> int:
-        """How far delivery is behind the clock."""
+        """How far delivery is behind the clock, in milliseconds."""
         return max(0, self._clock() - self._read_ms) if self._files is not None else 0
 
     @property
     def unread(self) -> int:
-        """How many messages of the timers' topic have no entry yet."""
+        """The number of messages in the timer topic without an entry."""
         return self._store.queue_range(TIMER_TOPIC, QUEUE)[1] - self._queue_offset if self._files is not None else 0

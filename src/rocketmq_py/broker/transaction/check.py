@@ -1,8 +1,7 @@
-"""Asking producers how their transactions ended (TransactionalMessageCheckService).
+"""Transaction checks: asking producers for the outcome of open transactions (TransactionalMessageCheckService).
 
-Knows rounds: when one begins, how far it goes, whom it asks. What is done about a half message is judged by
-``core.transaction``. A round runs in the event loop, a few half messages per tick, so that it keeps
-nobody waiting.
+What to do with an open half message is decided by ``core.transaction.transactions``. A round of checks runs in the
+event loop, a bounded number of half messages per tick.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.send.stored_record import StoredRecord, read_stored
 from rocketmq_py.broker.transaction.half_messages import QUEUE
 from rocketmq_py.broker.transaction.transactions import GROUP, Transactions, copy_of
+from rocketmq_py.core.queue_limits import parse_queue_id
 from rocketmq_py.core.transaction.check import CheckStep, Rules, decide_check, int_property, read_half_message
 from rocketmq_py.core.transaction.table import OPEN
 from rocketmq_py.errors import CorruptRecord, MessageIllegal, StoreError
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 _STEPS_PER_TICK = 200
 _ROUND_MS = 60_000
-"""A round that takes longer ends where it is; the next goes on there."""
+"""The longest round, in milliseconds; the next round continues where it ended."""
 _QUEUES_OF_GIVEN_UP = 1
 
 
@@ -67,34 +67,34 @@ class TransactionCheck:
         self._ended_ms = clock()
         self._began_ms: int | None = None
         self._turn = itertools.count()
-        self._unasked: set[str] = set()
+        self._groups_without_producer: set[str] = set()
         self._appended_end = 0
 
     def tick(self, now_ms: int) -> None:
-        """Due several times a second: begin a round when it is time, and go on with the one that has begun."""
+        """Begin a round when it is due, and continue the current one; called several times a second."""
         if self._began_ms is None:
             if now_ms - self._ended_ms < self._config.transaction_check_interval or self._config.is_slave:
                 return
             self._began_ms = now_ms
         began = self._began_ms
-        if now_ms - began > _ROUND_MS or not self._go_on(began, now_ms):
+        if now_ms - began > _ROUND_MS or not self._check_some(began, now_ms):
             self._began_ms = None
-            self._unasked.clear()
+            self._groups_without_producer.clear()
             self._ended_ms = now_ms
         if self._store.flushed_offset >= self._appended_end:
-            self.remember()
+            self.persist_progress()
 
     def close(self) -> None:
-        """Remember how far this came; the store is about to put everything on disk."""
-        self.remember()
+        """Persist the progress; the store is about to flush everything."""
+        self.persist_progress()
 
-    def remember(self) -> None:
-        """Write down how far this came.
+    def persist_progress(self) -> None:
+        """Persist the progress of checks.
 
-        Not before what was stored again is on disk: it would be lost. Soon after: until then a crash makes the broker
-        ask twice.
+        It is written only after half messages stored again are on disk, because a crash would lose them; and soon after
+        that, because until then a crash repeats the checks.
         """
-        base = self._transactions.ledger.base
+        base = self._transactions.table.base
         here = f"broker {self._config.broker_name}"
         for topic, offset in (
             (names.HALF_TOPIC, base),
@@ -110,30 +110,30 @@ class TransactionCheck:
         config, reserved_ms = self._config, self._store.config.file_reserved_time * 3_600_000
         return Rules(config.transaction_time_out, config.transaction_check_max, reserved_ms)
 
-    def _go_on(self, began: int, now_ms: int) -> bool:
-        """Some more half messages; whether there may be others this round."""
-        ledger = self._transactions.ledger
+    def _check_some(self, began: int, now_ms: int) -> bool:
+        """Check some more half messages; True if there may be others this round."""
+        table = self._transactions.table
         end = self._store.queue_range(names.HALF_TOPIC, QUEUE)[1]
         for _ in range(_STEPS_PER_TICK):
-            half = ledger.next_open(end)
-            ledger.advance(half)
+            half = table.next_open(end)
+            table.advance(half)
             if half >= end:
                 return False
-            following = self._deal_with(half, began, now_ms)
+            following = self._check_half_message(half, began, now_ms)
             if following is None:
                 return False
-            ledger.advance(following)
+            table.advance(following)
         return True
 
-    def _deal_with(self, offset: int, began: int, now_ms: int) -> int | None:
-        """Where to go on after an open half message, None when the round ends there."""
+    def _check_half_message(self, offset: int, began: int, now_ms: int) -> int | None:
+        """Check an open half message; returns the offset to continue at, None if the round ends here."""
         found = self._store.get(names.HALF_TOPIC, QUEUE, offset, 1)
-        if not found.count:  # its file has been cleaned away
+        if not found.count:  # its log file was deleted
             return found.next_offset if found.next_offset > offset else None
         try:
             stored = read_stored(bytes(found.body))
         except CorruptRecord as e:
-            _log.error("the half message at queue offset %d cannot be read and is skipped: %s", offset, e)
+            _log.error("skipping the half message at queue offset %d, it cannot be read: %s", offset, e)
             return offset + 1
         properties = decode_properties(stored.properties)
         if self._ended_elsewhere(properties):
@@ -145,17 +145,17 @@ class TransactionCheck:
         try:
             self._take(step, offset, stored, properties)
         except MessageIllegal as e:
-            _log.error("the half message at queue offset %d cannot be checked and is left as it is: %s", offset, e)
-            self._transactions.ledger.give_up(offset)
+            _log.error("giving up the half message at queue offset %d, it cannot be checked: %s", offset, e)
+            self._transactions.table.give_up(offset)
         except StoreError as e:
-            _log.warning("the check of transactions stops for now, the store refuses writes: %s", e)
+            _log.warning("transaction checks wait, the store refuses writes: %s", e)
             return None
         return offset + 1
 
     def _ended_elsewhere(self, properties: dict[str, str]) -> bool:
-        """Whether this is a copy, made to wait, of a half message that has ended since."""
+        """True if this is a postponed copy of a half message that has ended since."""
         first = int_property(properties.get(Property.TRANSACTION_PREPARED_OFFSET))
-        return first >= 0 and self._transactions.ledger.outcome(first) != OPEN
+        return first >= 0 and self._transactions.table.outcome(first) != OPEN
 
     def _take(self, step: CheckStep, offset: int, stored: StoredRecord, properties: dict[str, str]) -> None:
         if step is CheckStep.GIVE_UP:
@@ -167,16 +167,16 @@ class TransactionCheck:
             checks = int_property(properties.get(Property.TRANSACTION_CHECK_TIMES))
             properties[Property.TRANSACTION_CHECK_TIMES] = str(max(0, checks) + 1)
         place = self._append(copy_of(stored, properties, names.HALF_TOPIC, QUEUE))
-        self._transactions.ledger.move(offset, place.queue_offset)
+        self._transactions.table.move(offset, place.queue_offset)
         if step is CheckStep.CHECK:
             self._ask(stored, properties, place)
 
     def _give_up(self, offset: int, stored: StoredRecord, properties: dict[str, str]) -> None:
         topic = self._topics.create_for_group(names.CHECK_MAX_TIME_TOPIC, _QUEUES_OF_GIVEN_UP).topic_name
         self._append(copy_of(stored, properties, topic, 0))
-        self._transactions.ledger.give_up(offset)
+        self._transactions.table.give_up(offset)
         _log.error(
-            "transaction %s of group %s was not ended: its message to %s is given up and kept in %s",
+            "giving up transaction %s of group %s, it was not ended: its message to %s is kept in %s",
             properties.get(Property.UNIQUE_KEY), properties.get(Property.PRODUCER_GROUP),
             properties.get(Property.REAL_TOPIC), topic,
         )  # fmt: skip
@@ -186,25 +186,25 @@ class TransactionCheck:
         self._appended_end = place.physical_offset + place.size
         return place
 
-    # -- whom to ask
+    # -- asking producers
 
     def _ask(self, stored: StoredRecord, properties: dict[str, str], place: Appended) -> None:
         group = properties.get(Property.PRODUCER_GROUP, "")
         producer = self._producer(group)
         if producer is None:
-            if group not in self._unasked:
-                self._unasked.add(group)
-                _log.warning("no producer of group %r is connected: its transactions are asked about later", group)
+            if group not in self._groups_without_producer:
+                self._groups_without_producer.add(group)
+                _log.warning("no producer of group %r is connected: its transactions are checked later", group)
             return
-        producer.send(self._question(stored, properties, place))
+        producer.send(self._check_request(stored, properties, place))
 
     def _producer(self, group: str) -> Peer | None:
-        """The connection of a live member of a group; they take turns."""
+        """The connection of a live member of a group, in turns."""
         members = self._clients.producers.groups.get(group, {})
         alive = [channel for channel in members if isinstance(channel, Peer) and not channel.closed]
         return alive[next(self._turn) % len(alive)] if alive else None
 
-    def _question(self, stored: StoredRecord, properties: dict[str, str], place: Appended) -> Command:
+    def _check_request(self, stored: StoredRecord, properties: dict[str, str], place: Appended) -> Command:
         uniq_key = properties.get(Property.UNIQUE_KEY)
         header = CheckTransactionState(
             topic=names.HALF_TOPIC, tran_state_table_offset=place.queue_offset, commit_log_offset=place.physical_offset,
@@ -212,7 +212,7 @@ class TransactionCheck:
             bname=self._config.broker_name,
         )  # fmt: skip
         head = stored.head._replace(
-            queue_id=max(0, int_property(properties.get(Property.REAL_QUEUE_ID))), queue_offset=place.queue_offset,
+            queue_id=parse_queue_id(properties.get(Property.REAL_QUEUE_ID)) or 0, queue_offset=place.queue_offset,
             physical_offset=place.physical_offset,
         )  # fmt: skip
         topic = properties.get(Property.REAL_TOPIC, names.HALF_TOPIC)

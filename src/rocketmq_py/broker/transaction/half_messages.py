@@ -1,7 +1,6 @@
-"""Half messages just stored, kept until their transactions end: an end that comes soon, as most do, reads nothing.
+"""A cache of half messages that were stored recently, so that most transactions end without a read from the store.
 
-Knows what a half message adds to its message, and how many are kept. Refuses to know what ends a transaction: whatever
-does not fit what is kept here is looked up in the store, which knows all of them.
+Transactions that are not in the cache are looked up in the store.
 """
 
 from __future__ import annotations
@@ -19,18 +18,21 @@ from rocketmq_py.protocol.sys_flag import HOSTS_V6, TRANSACTION_COMMIT, TRANSACT
 from rocketmq_py.store import Appended, NewRecord
 
 QUEUE = 0
-"""The only queue of the half topic, and of the op topic, that is written."""
+"""The only queue of the half topic and of the op topic that is written."""
 _MOST_BYTES = 64 << 20
 _EACH_BYTES = 1024
-"""What an entry takes beside body and properties, roughly."""
+"""The approximate size of an entry without body and properties, in bytes."""
 
 
-def prepare(record: NewRecord, properties: dict[str, str]) -> None:
-    """Make a record a half message, which nobody can consume; ``properties`` are its own, decoded."""
+def to_half_message(record: NewRecord, properties: dict[str, str]) -> None:
+    """Make a record a half message, which cannot be consumed.
+
+    :param properties: the record's own properties, decoded.
+    """
     added = _added(record.topic, record.queue_id, record.uniq_key)
     if properties.keys().isdisjoint(added):
         record.properties += encode(added).encode()
-    else:  # a message that was in a transaction before
+    else:  # the message was in a transaction before
         record.properties = encode(properties | added).encode()
     record.topic, record.queue_id = names.HALF_TOPIC, QUEUE
     record.sys_flag &= ~TRANSACTION_MASK
@@ -42,14 +44,14 @@ def _added(topic: str, queue_id: int, uniq_key: str | None) -> dict[str, str]:
 
 
 def real_place(topic: str, queue_id: str) -> bytes:
-    """The last properties of a half message that was made of a common one: where it would go."""
+    """The last properties of a half message: its real topic and queue."""
     return f"{Property.REAL_TOPIC}\x01{topic}\x02{Property.REAL_QUEUE_ID}\x01{queue_id}\x02".encode()
 
 
-class RecentHalf(msgspec.Struct, gc=False):
-    """A common message on its way into a transaction.
+class CachedHalfMessage(msgspec.Struct, gc=False):
+    """A half message in the cache.
 
-    ``record`` is stored now, ``real`` at a commit; ``group`` is the producers' that may end it.
+    :ivar record: stored now. :ivar real: stored at a commit. :ivar group: the producer group that may end it.
     """
 
     record: NewRecord
@@ -62,10 +64,10 @@ class RecentHalf(msgspec.Struct, gc=False):
         return len(self.real.body) + len(self.real.properties) + _EACH_BYTES
 
 
-def halve(
+def make_half_message(
     marked: WrittenProperties, target: SendTarget, header: SendHeader, body: bytes, born_host: bytes
-) -> RecentHalf | None:
-    """Both records of a message whose properties are common but for asking for a transaction; None for any other."""
+) -> CachedHalfMessage | None:
+    """Both records of a message whose properties only ask for a transaction; None for any other message."""
     if marked.group is None:
         return None
     own = f"{marked.text}{Property.TRANSACTION_ID}\x01{marked.uniq_key}\x02".encode()
@@ -79,35 +81,35 @@ def halve(
         target.topic, target.queue_id, body, own, marked.tags_code, flags | TRANSACTION_COMMIT, header.flag, born,
         born_host, times, 0, marked.uniq_key, marked.keys,
     )  # fmt: skip
-    return RecentHalf(record, real, marked.group)
+    return CachedHalfMessage(record, real, marked.group)
 
 
-class RecentHalves:
-    """Half messages by their place in the log; the oldest go when they take too much memory.
+class HalfMessageCache:
+    """Recent half messages by their position in the commit log; the oldest are evicted when the cache is full.
 
-    :param most_bytes: so much of it.
+    :param most_bytes: the capacity of the cache.
     """
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
         self._most_bytes = most_bytes
         self._bytes = 0
-        self._kept: OrderedDict[int, RecentHalf] = OrderedDict()
+        self._kept: OrderedDict[int, CachedHalfMessage] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def keep(self, half: RecentHalf, stored: Appended) -> None:
-        """A half message has been stored."""
+    def add(self, half: CachedHalfMessage, stored: Appended) -> None:
+        """Add a half message that was stored."""
         half.real.prepared_transaction_offset = stored.physical_offset
         half.queue_offset = stored.queue_offset
-        half.record = half.real  # what was stored is in the log
+        half.record = half.real  # frees the stored record
         self._kept[stored.physical_offset] = half
         self._bytes += half.size
         while self._bytes > self._most_bytes:
             self._bytes -= self._kept.popitem(last=False)[1].size
 
-    def meant(self, header: EndTransaction) -> RecentHalf | None:
-        """The half message that the end of a transaction names; None unless all it says fits."""
+    def find(self, header: EndTransaction) -> CachedHalfMessage | None:
+        """The half message that the end of a transaction refers to; None unless all fields match."""
         half = self._kept.get(header.commit_log_offset)
         if (
             half is None
@@ -118,8 +120,8 @@ class RecentHalves:
             return None
         return half
 
-    def drop(self, place: int) -> None:
-        """A transaction has ended."""
+    def remove(self, place: int) -> None:
+        """Remove a half message whose transaction has ended."""
         half = self._kept.pop(place, None)
         if half is not None:
             self._bytes -= half.size

@@ -1,10 +1,10 @@
-"""Commits whose op message a crash kept from being written: the real messages in the log tell of them.
+"""Recovery of commits whose op message was lost in a crash.
 
-A commit stores the real message at once and the op message, together with those of other transactions, up to
-transactionOpBatchInterval later. A broker that dies in between has delivered a message whose half message looks open.
-Apache RocketMQ's broker asks about it and delivers it once more. The real message says where its half message lies
-(preparedTransactionOffset), and lies behind it in the log; so what has ended is found again by looking through the log
-from the first half message on that seems open. That is not far: a check stores what stays open again at the end.
+A commit stores the real message at once, and the op message, together with those of other transactions, up to
+transactionOpBatchInterval later. After a crash in between, the real message is delivered but its half message looks
+open; Java's broker checks such a transaction and delivers it again. The real message contains the position of its half
+message (preparedTransactionOffset) and follows it in the log; so this module scans the log from the first half message
+that looks open. That is not far: a check stores open half messages again at the end.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _log = logging.getLogger(__name__)
 _QUEUE = 0
 
 
-def committed(store: MessageStore, ledger: TransactionTable) -> list[int]:
-    """Queue offsets of the half messages that seem open although their messages are in the log."""
+def committed(store: MessageStore, table: TransactionTable) -> list[int]:
+    """Queue offsets of the half messages that look open although their real messages are in the log."""
     end = store.queue_range(names.HALF_TOPIC, _QUEUE)[1]
-    first = ledger.next_open(end)
-    start = store.place(names.HALF_TOPIC, _QUEUE, first) if first < end else None
+    first = table.next_open(end)
+    start = store.physical_offset(names.HALF_TOPIC, _QUEUE, first) if first < end else None
     if start is None:
         return []
     ends: list[int] = []
@@ -39,20 +39,20 @@ def committed(store: MessageStore, ledger: TransactionTable) -> list[int]:
         if half is None:
             continue
         offset = half.head.queue_offset
-        if offset >= ledger.base:
-            if ledger.outcome(offset) != OPEN:
+        if offset >= table.base:
+            if table.outcome(offset) != OPEN:
                 continue
             ends.append(offset)
         places[decode_properties(half.properties).get(Property.UNIQUE_KEY, "")] = place
     if places:
-        ends += _copies(store, ledger, places, range(first, end))
+        ends += _copies(store, table, places, range(first, end))
     if ends:
-        _log.info("%d transactions were committed before the crash, though it was not written down yet", len(ends))
+        _log.info("recovered %d transactions that were committed just before the crash", len(ends))
     return ends
 
 
 def _finals(store: MessageStore, start: int) -> Iterable[int]:
-    """Where the half messages lie of which real messages follow in the log."""
+    """Positions of the half messages whose real messages follow in the log."""
     for found in store.scan(start):
         if found.sys_flag & TRANSACTION_MASK != TRANSACTION_COMMIT:
             continue
@@ -62,19 +62,19 @@ def _finals(store: MessageStore, start: int) -> Iterable[int]:
 
 
 def _half(store: MessageStore, place: int) -> StoredRecord | None:
-    """The half message there, if there is one."""
+    """The half message at a position; None if there is none."""
     raw = store.message_at(place)
     try:
         half = read_stored(raw) if raw is not None else None
     except CorruptRecord:
-        return None  # its file has been removed, or what says so is no real message
+        return None  # its file was deleted, or the message that refers to it is no real message
     return half if half is not None and half.topic == names.HALF_TOPIC else None
 
 
-def _copies(store: MessageStore, ledger: TransactionTable, committed: dict[str, int], halves: range) -> Iterable[int]:
-    """The copies, made by checks, of half messages that were committed by an earlier place."""
+def _copies(store: MessageStore, table: TransactionTable, committed: dict[str, int], halves: range) -> Iterable[int]:
+    """Queue offsets of copies, stored by checks, of half messages that were committed at an earlier position."""
     for offset in halves:
-        raw = store.record_at_queue(names.HALF_TOPIC, _QUEUE, offset) if ledger.outcome(offset) == OPEN else None
+        raw = store.record_at_queue(names.HALF_TOPIC, _QUEUE, offset) if table.outcome(offset) == OPEN else None
         if raw is None:
             continue
         half = read_stored(raw)
@@ -85,4 +85,4 @@ def _copies(store: MessageStore, ledger: TransactionTable, committed: dict[str, 
 
 
 _COPIED = frozenset({Property.TRANSACTION_CHECK_TIMES, Property.TRANSACTION_PREPARED_OFFSET})
-"""What only a half message has that was stored again."""
+"""Properties that only a copy stored by a check has."""

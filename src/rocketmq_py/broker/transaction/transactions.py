@@ -1,12 +1,10 @@
-"""Transactional messages: half messages, their end, and the op messages that tell of it on disk.
+"""Transactional messages: half messages, commit and rollback, and op messages.
 
-Knows topics, properties and order of writes of TransactionalMessageBridge and EndTransactionProcessor; which half
-messages are open is told by ``core.transaction``. Refuses to know when producers are asked
-(``transactioncheck``).
+Topics, properties and the order of writes are those of TransactionalMessageBridge and EndTransactionProcessor; which
+half messages are open is kept in ``core.transaction.transactions``.
 
-A commit is two appends: the real message, then, with others in a batch, the op message that ends the half message. The
-real message comes first, so a crash between the two loses nothing; at the next start it tells that its half message has
-ended (``transactionrecovery``).
+A commit is two appends: the real message, then, in a batch with others, the op message that ends the half message. The
+real message comes first, so a crash between the two loses nothing; ``recovery`` finds such commits at the next start.
 """
 
 from __future__ import annotations
@@ -19,9 +17,10 @@ from rocketmq_py.broker.metadata.offsets import NOT_FOUND, ConsumerOffsets
 from rocketmq_py.broker.send.message_properties import encode
 from rocketmq_py.broker.send.stored_record import StoredRecord, read_stored
 from rocketmq_py.broker.transaction.half_batches import real_batch
-from rocketmq_py.broker.transaction.half_messages import QUEUE, RecentHalf, RecentHalves
+from rocketmq_py.broker.transaction.half_messages import QUEUE, CachedHalfMessage, HalfMessageCache
 from rocketmq_py.broker.transaction.recovery import committed
 from rocketmq_py.core.paths import component_fault
+from rocketmq_py.core.queue_limits import parse_queue_id
 from rocketmq_py.core.transaction.check import is_too_late
 from rocketmq_py.core.transaction.table import COMMIT, OPEN, ROLLBACK, UNKNOWN, OpProgress, TransactionTable, run_length
 from rocketmq_py.errors import BrokerError, ConfigError, CorruptRecord, RocketMQError, StoreError
@@ -39,7 +38,7 @@ from rocketmq_py.wire.record import record_sizes
 _log = logging.getLogger(__name__)
 
 GROUP = "CID_RMQ_SYS_TRANS"
-"""The group whose offsets say how far checks have come."""
+"""The consumer group whose offsets are the progress of transaction checks."""
 _ENDED_TAG = "d"
 _OP_PROPERTIES = encode({"WAIT": "true", "TAGS": _ENDED_TAG}).encode()
 _READ_AT_ONCE = 32
@@ -48,7 +47,7 @@ _OUTCOMES = {COMMIT: "committed", ROLLBACK: "rolled back"}
 
 
 def copy_of(stored: StoredRecord, properties: dict[str, str], topic: str, queue_id: int) -> NewRecord:
-    """A stored message as it is stored once more, elsewhere or with other properties."""
+    """A copy of a stored message for another topic, or with other properties."""
     head = stored.head
     return NewRecord(
         topic, queue_id, stored.body, encode(properties).encode(), tags_code(properties.get("TAGS")),
@@ -58,25 +57,27 @@ def copy_of(stored: StoredRecord, properties: dict[str, str], topic: str, queue_
 
 
 def _as_sent(half: StoredRecord) -> NewRecord:
-    """A half message as it came (TransactionalMessageUtil): who stores it makes it one of its own."""
+    """A half message in the form its producer sent it, so that another broker stores it as a half message
+    (TransactionalMessageUtil).
+    """
     properties = decode_properties(half.properties)
     topic = properties.pop(Property.REAL_TOPIC, names.HALF_TOPIC)
-    queue_id = properties.pop(Property.REAL_QUEUE_ID, "0")
+    queue_id = parse_queue_id(properties.pop(Property.REAL_QUEUE_ID, None)) or 0
     properties.pop(Property.TRANSACTION_PREPARED_OFFSET, None)
     properties[Property.TRANSACTION_PREPARED] = "true"
-    record = copy_of(half, properties, topic, int(queue_id))
+    record = copy_of(half, properties, topic, queue_id)
     record.sys_flag |= TRANSACTION_PREPARED
     return record
 
 
 class Transactions:
-    """Ends transactions, and remembers which are open.
+    """Ends transactions, and knows which are open.
 
-    :param recent: half messages that were stored since the start and have not ended, as far as they are kept.
-    :param redirect: makes a record wait whose properties ask for a delay.
-    :param store_host: this broker's packed address, where op messages are born.
+    :param cache: recently stored half messages.
+    :param redirect: sends a record whose properties ask for a delay to the schedule or timer topic.
+    :param store_host: this broker's packed address, the born host of op messages.
     :param clock: the time in milliseconds.
-    :param soon: calls a function in the next turn of the event loop.
+    :param call_soon: runs a callback in the next turn of the event loop.
     """
 
     def __init__(
@@ -84,18 +85,18 @@ class Transactions:
         config: BrokerConfig,
         store: MessageStore,
         offsets: ConsumerOffsets,
-        recent: RecentHalves,
+        cache: HalfMessageCache,
         redirect: Callable[[NewRecord, dict[str, str]], None],
         store_host: bytes,
         clock: Callable[[], int],
-        soon: Callable[[Callable[[], None]], object],
+        call_soon: Callable[[Callable[[], None]], object],
     ) -> None:
         self._config = config
         self._store = store
         self._offsets = offsets
-        self._soon = soon
-        self._unheard: list[tuple[EndTransaction, str]] = []
-        self._recent = recent
+        self._call_soon = call_soon
+        self._oneway_ends: list[tuple[EndTransaction, str]] = []
+        self._cache = cache
         self._redirect = redirect
         self._host = store_host
         self._clock = clock
@@ -103,106 +104,106 @@ class Transactions:
         self._unwritten_size = 0
         self._written_ms = clock()
         self._is_refused = False
-        self.ledger = TransactionTable(0)
+        self.table = TransactionTable(0)
         self.ops = OpProgress(0)
 
     # -- life
 
     def load(self) -> None:
-        """Learn from offsets and op messages which half messages are open."""
+        """Find the open half messages from the committed offsets and the op messages."""
         first, end = self._store.queue_range(names.HALF_TOPIC, QUEUE)
-        self.ledger = TransactionTable(self._known_offset(names.HALF_TOPIC))
-        self.ops = OpProgress(self._known_offset(names.OP_HALF_TOPIC))
+        self.table = TransactionTable(self._start_offset(names.HALF_TOPIC))
+        self.ops = OpProgress(self._start_offset(names.OP_HALF_TOPIC))
         offset = self.ops.offset
         while True:
             found = self._store.get(names.OP_HALF_TOPIC, QUEUE, offset, _READ_AT_ONCE)
             if found.next_offset <= offset:
                 break
             for at in range(offset, found.next_offset):
-                self._learn(at, first, end)
+                self._read_op_message(at, first, end)
             offset = found.next_offset
-        if self._config.broker_id == 0:  # what a slave has is its master's
-            for half in committed(self._store, self.ledger):
+        if self._config.broker_id == 0:  # a slave's log is its master's
+            for half in committed(self._store, self.table):
                 self._ended(half, COMMIT)
 
     def open_halves(self) -> Iterator[tuple[int, NewRecord | None]]:
-        """Open half messages from the ledger's base on, each as its producer sent it; None for one that is lost."""
+        """Iterate over the open half messages, in the form their producers sent them; None for one that is lost."""
         end = self._store.queue_range(names.HALF_TOPIC, QUEUE)[1]
-        while (half := self.ledger.next_open(end)) < end:
-            self.ledger.advance(half)
+        while (half := self.table.next_open(end)) < end:
+            self.table.advance(half)
             raw = self._store.record_at_queue(names.HALF_TOPIC, QUEUE, half)
             try:
                 yield half, None if raw is None else _as_sent(read_stored(raw))
             except CorruptRecord as e:
-                _log.error("the half message at queue offset %d cannot be read and is skipped: %s", half, e)
+                _log.error("skipping the half message at queue offset %d, it cannot be read: %s", half, e)
                 yield half, None
-        self.ledger.advance(end)
+        self.table.advance(end)
 
-    def _learn(self, offset: int, first: int, end: int) -> None:
+    def _read_op_message(self, offset: int, first: int, end: int) -> None:
         raw = self._store.record_at_queue(names.OP_HALF_TOPIC, QUEUE, offset)
         if raw is None:
             return
         halves = [half for half in parse_op_body(read_stored(raw).body) if first <= half < end]
         self.ops.add(offset, halves)
         for half in halves:
-            self.ledger.end(half)
+            self.table.end(half)
 
-    def _known_offset(self, topic: str) -> int:
-        """Where checks go on; inside of the queue, whatever a crash has made of queue and offset."""
+    def _start_offset(self, topic: str) -> int:
+        """The offset at which checks continue, within the queue: a crash may have made the committed one invalid."""
         first, end = self._store.queue_range(topic, QUEUE)
         known = self._offsets.query(GROUP, topic, QUEUE)
         return first if known == NOT_FOUND else min(max(known, first), end)
 
     def tick(self, now_ms: int) -> None:
-        """Due several times a second: op messages that have waited long enough."""
-        self._end_unheard()
+        """Write op messages that have waited long enough; called several times a second."""
+        self._end_oneway_requests()
         if self._unwritten and now_ms - self._written_ms >= self._config.transaction_op_batch_interval:
             self.write_ops()
 
     def close(self) -> None:
-        """Write down all that ended; the store is about to put everything on disk."""
-        self._end_unheard()
+        """Write all pending op messages; the store is about to flush everything."""
+        self._end_oneway_requests()
         self.write_ops()
 
-    # -- the end of a transaction
+    # -- ending transactions
 
-    def end_soon(self, header: EndTransaction, address: str) -> None:
-        """As :meth:`end`, of which nobody wants to hear, in the next turn: who waits for an answer goes first."""
-        if not self._unheard:
-            self._soon(self._end_unheard)
-        self._unheard.append((header, address))
+    def end_oneway(self, header: EndTransaction, address: str) -> None:
+        """Do :meth:`end` in the next turn of the event loop, after the requests that need an answer."""
+        if not self._oneway_ends:
+            self._call_soon(self._end_oneway_requests)
+        self._oneway_ends.append((header, address))
 
-    def _end_unheard(self) -> None:
-        waiting, self._unheard = self._unheard, []
+    def _end_oneway_requests(self) -> None:
+        waiting, self._oneway_ends = self._oneway_ends, []
         if not waiting:
             return
         for header, address in waiting:
             try:
                 self.end(header, address)
             except RocketMQError as e:
-                _log.info("transaction %s is not ended as producer %s has it: %s", header.msg_id, address, e)
-            except Exception:  # noqa: BLE001 - as of any request: one that fails must not take others along
-                _log.exception("the end of transaction %s by %s failed", header.msg_id, address)
+                _log.info("the end of transaction %s by producer %s is refused: %s", header.msg_id, address, e)
+            except Exception:  # noqa: BLE001 - one request that fails must not affect the others
+                _log.exception("ending transaction %s for %s failed", header.msg_id, address)
         try:
-            self._store.settle()
+            self._store.commit_pending()
         except StoreError as e:
-            _log.warning("%d transactions have ended and are not in the log yet: %s", len(waiting), e)
+            _log.warning("%d transactions have ended but are not in the log yet: %s", len(waiting), e)
 
     def end(self, header: EndTransaction, address: str) -> bool:
-        """Commit or roll back; whether that is worth an answer.
+        """Commit or roll back a transaction; True if the request is to be answered.
 
-        :param address: who ends it, for the log.
-        :raises BrokerError: it is refused: nothing was changed.
+        :param address: the producer's, for the log.
+        :raises BrokerError: the request is refused and nothing was changed.
         """
         if self._config.is_slave:
-            raise BrokerError.of(Code.SLAVE_NOT_AVAILABLE, "a slave ends no transactions: ask the master")
+            raise BrokerError.of(Code.SLAVE_NOT_AVAILABLE, "a slave does not end transactions: ask the master")
         outcome = header.commit_or_rollback
         if outcome not in (COMMIT, ROLLBACK, UNKNOWN):
             raise _refusal("commitOrRollback field wrong")
         if outcome == UNKNOWN:
-            _log.info("producer %s does not know yet how transaction %s ends", address, header.msg_id)
+            _log.info("producer %s does not know the outcome of transaction %s yet", address, header.msg_id)
             return False
-        half = self._recent.meant(header) or self._checked(header)
+        half = self._cache.find(header) or self._read_half(header)
         before = self._outcome(header)
         if before not in (OPEN, outcome):
             raise _refusal(f"The transaction has been {_OUTCOMES.get(before, 'ended')} already")
@@ -210,19 +211,20 @@ class Transactions:
             if outcome == COMMIT:
                 self._deliver(half)
             self._ended(header.tran_state_table_offset, outcome)
-        self._recent.drop(header.commit_log_offset)
+        self._cache.remove(header.commit_log_offset)
         return True
 
     def end_all(self, header: EndTransactions, places: Sequence[int], offsets: Sequence[int], address: str) -> bytes:
-        """End many of one outcome; for each a byte that is 1 if it has ended.
+        """End many transactions with one outcome; returns a byte for each, 1 if it has ended.
 
-        :param places: commit log offset of each, and ``offsets`` that in the half topic.
+        :param places: positions of the half messages in the commit log. :param offsets: their offsets in the
+            half topic.
         """
         ended = bytearray()
         while len(ended) < len(places):
             at = len(ended)
             count, step = run_length(places, offsets, at)
-            if self._end_row(header, range(places[at], places[at] + count * step, step), offsets[at]):
+            if self._end_adjacent(header, range(places[at], places[at] + count * step, step), offsets[at]):
                 ended += b"\1" * count
                 continue
             for place, offset in zip(places[at : at + count], offsets[at : at + count], strict=True):
@@ -239,18 +241,18 @@ class Transactions:
         try:
             return self.end(one, address)
         except RocketMQError as e:
-            _log.warning("the half message at %d is not ended as %s asks: %s", place, address, e)
+            _log.warning("the half message at %d cannot be ended for %s: %s", place, address, e)
             return False
 
-    def _end_row(self, header: EndTransactions, places: range, offset: int) -> bool:
-        """End half messages that lie next to each other and are alike; whether they are, otherwise nothing has changed.
+    def _end_adjacent(self, header: EndTransactions, places: range, offset: int) -> bool:
+        """End adjacent half messages of the same form; False if they are not, and nothing was changed.
 
-        :param offset: of the first in the half topic.
+        :param places: their positions in the commit log. :param offset: of the first one in the half topic.
         """
         count, outcome = len(places), header.commit_or_rollback
-        if self._config.is_slave or outcome not in (COMMIT, ROLLBACK) or not self.ledger.are_open(offset, count):
+        if self._config.is_slave or outcome not in (COMMIT, ROLLBACK) or not self.table.are_open(offset, count):
             return False
-        known = (self._store.place(names.HALF_TOPIC, QUEUE, at) for at in (offset, offset + count - 1))
+        known = (self._store.physical_offset(names.HALF_TOPIC, QUEUE, at) for at in (offset, offset + count - 1))
         if [*known] != [places[0], places[-1]]:
             return False
         raw = self._store.log_view(places.start, count * places.step)
@@ -259,55 +261,55 @@ class Transactions:
             return False
         if outcome == COMMIT:
             try:
-                self._store.append_alike(real)
+                self._store.append_uniform(real)
             except RocketMQError as e:
-                _log.info("%d half messages from %d on are ended one by one: %s", count, offset, e)
+                _log.info("ending %d half messages from %d on one by one: %s", count, offset, e)
                 return False
-        self.ledger.end_all(offset, count, outcome)
-        self._note(range(offset, offset + count))
-        for place in places if self._recent else ():
-            self._recent.drop(place)
+        self.table.end_all(offset, count, outcome)
+        self._add_ended(range(offset, offset + count))
+        for place in places if self._cache else ():
+            self._cache.remove(place)
         return True
 
     def _outcome(self, header: EndTransaction) -> int:
-        """How the transaction has ended, or ``OPEN``; the index tells where the ledger has forgotten."""
+        """The outcome of a transaction, or ``OPEN``; looked up in the index if the table no longer has it."""
         place = header.tran_state_table_offset
-        known = self.ledger.outcome(place)
-        if known == OPEN or not self.ledger.may_be_forgotten(place):
+        known = self.table.outcome(place)
+        if known == OPEN or not self.table.may_be_forgotten(place):
             return known
-        self._store.settle()  # what has ended in the same read is to be in the index
+        self._store.commit_pending()  # the index must include what ended in the same read
         if self._is_given_up(self._half(header)):
-            self.ledger.recall(place)
-        return self.ledger.outcome(place)
+            self.table.recall(place)
+        return self.table.outcome(place)
 
     def _is_given_up(self, half: StoredRecord) -> bool:
-        """Whether nobody is asked about a half message any more, and its real message is not stored."""
+        """True if a half message is no longer checked and its real message was not stored."""
         key = _uniq_key(half) or ""
         return bool(self._copies(names.CHECK_MAX_TIME_TOPIC, key)) and not self._copies(self._real(half).topic, key)
 
-    def _checked(self, header: EndTransaction) -> StoredRecord:
-        """The half message that is meant, of which the ledger knows what can be known; read from the store."""
+    def _read_half(self, header: EndTransaction) -> StoredRecord:
+        """Read the half message a request refers to from the store, and check it."""
         half = self._half(header)
         properties = decode_properties(half.properties)
         self._check(header, half, properties)
-        self._look_back(header.tran_state_table_offset, half)
+        self._update_from_index(header.tran_state_table_offset, half)
         return half
 
     def _half(self, header: EndTransaction) -> StoredRecord:
-        """The half message the header points to; whether it means it, is not checked yet."""
+        """Read the half message at the request's position; the other fields are not checked yet."""
         raw = self._store.message_at(header.commit_log_offset)
         half = None
         if raw is not None:
             try:
                 half = read_stored(raw)
             except CorruptRecord as e:
-                _log.warning("the end of transaction %s points to no message: %s", header.msg_id, e)
+                _log.warning("the end of transaction %s refers to no message: %s", header.msg_id, e)
         if half is None or half.topic != names.HALF_TOPIC:
             raise _refusal("Find prepared transaction message failed")
         return half
 
     def _check(self, header: EndTransaction, half: StoredRecord, properties: dict[str, str]) -> None:
-        """That the header means this half message, and may end it; in Java's order and words."""
+        """Check that the request refers to this half message and may end it; in Java's order and words."""
         late = is_too_late(properties, half.head.born_timestamp, self._config.transaction_time_out, self._clock())
         if late and not header.from_transaction_check:
             said = "the time to end this transaction (CHECK_IMMUNITY_TIME_IN_SECONDS) is over: wait for its check"
@@ -316,7 +318,7 @@ class Transactions:
             raise _refusal("The producer group wrong")
         if half.head.queue_offset != header.tran_state_table_offset:
             raise _refusal("The transaction state table offset wrong")
-        # The place, too, must be that of a half message, not one inside of somebody's body.
+        # The position must be that of a half message, too, not one inside a message body.
         place = self._place(header.tran_state_table_offset)
         if not half.head.physical_offset == place == header.commit_log_offset:
             raise _refusal("The commit log offset wrong")
@@ -324,32 +326,32 @@ class Transactions:
             raise _refusal("The transaction id wrong")
 
     def _place(self, half: int) -> int | None:
-        """Where in the log the half message at an offset of the half topic is."""
-        place = self._store.place(names.HALF_TOPIC, QUEUE, half)
-        if place is None:  # it may have come in the same read
-            self._store.settle()
-            place = self._store.place(names.HALF_TOPIC, QUEUE, half)
+        """The position in the log of the half message at an offset of the half topic."""
+        place = self._store.physical_offset(names.HALF_TOPIC, QUEUE, half)
+        if place is None:  # it may have been stored in the same read
+            self._store.commit_pending()
+            place = self._store.physical_offset(names.HALF_TOPIC, QUEUE, half)
             if place is None and half >= self._store.queue_range(names.HALF_TOPIC, QUEUE)[1]:
                 raise _refusal("The half message is not on disk yet (SYNC_FLUSH): wait for the answer to its send")
         return place
 
-    def _look_back(self, half: int, stored: StoredRecord) -> None:
-        """Tell the ledger of a half message from before this broker's start, as far as the index knows.
+    def _update_from_index(self, half: int, stored: StoredRecord) -> None:
+        """Update the table about a half message from before the start, using the index.
 
-        A check may have stored it again, and whoever only knows its first place ends it there. If nothing of it is left
-        to check, and it was not given up, it has ended.
+        A check may have stored it again, and its producer may end it by its first position. If no copy is left to be
+        checked, and it was not given up, it has ended.
         """
-        ledger = self.ledger
-        if half >= ledger.since or ledger.current(half) != half:
+        table = self.table
+        if half >= table.since or table.current(half) != half:
             return
         copies = self._copies(names.HALF_TOPIC, _uniq_key(stored) or "")
         if half not in copies:
-            return  # its file of the index is gone, or there is no index
-        latest = ledger.current(max(copies))
-        if latest < ledger.since and not self._is_given_up(stored):
-            ledger.end(half)
+            return  # the index file is gone, or there is no index
+        latest = table.current(max(copies))
+        if latest < table.since and not self._is_given_up(stored):
+            table.end(half)
         elif latest > half:
-            ledger.move(half, latest)
+            table.move(half, latest)
 
     def _copies(self, topic: str, key: str) -> list[int]:
         """Queue offsets of the messages with a unique key."""
@@ -358,27 +360,28 @@ class Transactions:
         same = (one for one in stored if one.topic == topic)
         return [one.head.queue_offset for one in same if _uniq_key(one) == key]
 
-    def _deliver(self, half: RecentHalf | StoredRecord) -> None:
-        """Store the real message."""
-        self._store.append(half.real if isinstance(half, RecentHalf) else self._real(half))
+    def _deliver(self, half: CachedHalfMessage | StoredRecord) -> None:
+        """Append the real message."""
+        self._store.append(half.real if isinstance(half, CachedHalfMessage) else self._real(half))
 
     def _real(self, half: StoredRecord) -> NewRecord:
-        """The real message: topic, queue and flags restored, all other properties as they are."""
+        """The real message: topic, queue and flags restored, all other properties unchanged."""
         properties = decode_properties(half.properties)
-        topic, queue_id = properties.pop(Property.REAL_TOPIC, None), properties.pop(Property.REAL_QUEUE_ID, "")
-        if not topic or not queue_id.isdecimal() or component_fault(topic) is not None:
-            raise _refusal(f"The half message at {half.head.physical_offset} does not say what it is half of")
-        record = copy_of(half, properties, topic, int(queue_id))
+        topic = properties.pop(Property.REAL_TOPIC, None)
+        queue_id = parse_queue_id(properties.pop(Property.REAL_QUEUE_ID, None))
+        if not topic or queue_id is None or component_fault(topic) is not None:
+            raise _refusal(f"The half message at {half.head.physical_offset} does not name its real topic and queue")
+        record = copy_of(half, properties, topic, queue_id)
         record.sys_flag = record.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT
         record.prepared_transaction_offset = half.head.physical_offset
         self._redirect(record, properties)
         return record
 
     def _ended(self, half: int, outcome: int) -> None:
-        self._note(self.ledger.end(half, outcome))
+        self._add_ended(self.table.end(half, outcome))
 
-    def _note(self, places: Sequence[int]) -> None:
-        """Half messages that have ended, by their offsets: sooner or later an op message tells of them."""
+    def _add_ended(self, places: Sequence[int]) -> None:
+        """Remember ended half messages, by their offsets, for the next op message."""
         self._unwritten += places
         self._unwritten_size += sum([len(str(place)) + 1 for place in places])
         config = self._config
@@ -386,7 +389,7 @@ class Transactions:
             self.write_ops()
 
     def write_ops(self) -> None:
-        """Write one op message for all half messages that ended since the last one; later, if the store refuses."""
+        """Write one op message for all half messages ended since the last one; retry later if the store refuses."""
         self._written_ms = self._clock()
         if not self._unwritten:
             return
@@ -398,19 +401,21 @@ class Transactions:
             written = self._store.append(record)
         except StoreError as e:
             if not self._is_refused:
-                _log.warning("the ends of %d transactions wait, the store refuses them: %s", len(self._unwritten), e)
+                _log.warning(
+                    "the op messages of %d transactions wait, the store refuses writes: %s", len(self._unwritten), e
+                )
             self._is_refused = True
             return
         self._is_refused = False
         self.ops.add(written.queue_offset, self._unwritten)
         self._unwritten, self._unwritten_size = [], 0
 
-    # -- starting over
+    # -- resuming checks
 
     def resume(self, msg_id: str) -> None:
-        """Make a half message that was given up open again, as if nobody had been asked about it (323).
+        """Reopen a half message that was given up, with its check count reset (RESUME_CHECK_HALF_MESSAGE, 323).
 
-        :raises BrokerError: there is none with that id.
+        :raises BrokerError: there is no such message.
         """
         try:
             _, _, offset = parse_offset_msg_id(msg_id)

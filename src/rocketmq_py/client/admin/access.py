@@ -1,7 +1,6 @@
-"""Users and permissions of brokers with access control, as mqadmin's createUser, updateAcl and their kin keep them.
+"""Administration of users and permissions, with the requests of mqadmin's createUser, updateAcl and so on.
 
-Every broker has its own list, slaves too: changes go to all of a cluster, and what is told comes from one of them.
-Knows the requests. Refuses to know what brokers make of them.
+Every broker has its own list, slaves included: changes go to all brokers of a cluster, queries to one of them.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ class AccessAdmin(TransactionAdmin):
     # -- users
 
     async def users(self, name: str = "", *, cluster: str | None = None) -> list[UserInfo]:
-        """The users whose names contain ``name``, as the first broker of the cluster, or of all, knows them."""
+        """The users whose names contain ``name``, from the first broker of the cluster, or of all."""
         answer = await self._ask(await self._one(cluster), RequestCode.AUTH_LIST_USER, ListUsers(filter=name))
         return _each(answer.body, UserInfo)
 
     async def user(self, name: str, *, cluster: str | None = None) -> UserInfo | None:
-        """A user as the first broker of the cluster, or of all, knows it; None when there is none."""
+        """A user, from the first broker of the cluster, or of all; None if there is none."""
         answer = await self._ask(await self._one(cluster), RequestCode.AUTH_GET_USER, UserHeader(username=name))
         return UserInfo.decode(answer.body) if answer.body else None
 
@@ -44,8 +43,8 @@ class AccessAdmin(TransactionAdmin):
     ) -> None:
         """Add a user to every broker of a cluster, or of all.
 
-        :param is_super: it may do everything; only a super user can make one.
-        :raises BrokerError: a broker has one of this name, or refuses; others may have added it.
+        :param is_super: allowed everything; only a super user can create one.
+        :raises BrokerError: a broker has a user of this name, or refuses; other brokers may have added it.
         """
         info = UserInfo(username=name, password=password, user_type=_type(is_super))
         await self._change(cluster, RequestCode.AUTH_CREATE_USER, UserHeader(username=name), info)
@@ -54,13 +53,13 @@ class AccessAdmin(TransactionAdmin):
         self, name: str, *, password: str | None = None, is_super: bool | None = None, enabled: bool | None = None,
         cluster: str | None = None,
     ) -> None:  # fmt: skip
-        """Change what is given of a user.
+        """Change a user; parameters that are None stay as they are.
 
-        :param enabled: whether it may do anything at present.
-        :raises ConfigError: nothing is given. :raises BrokerError: a broker has no such user, or refuses.
+        :param enabled: False blocks the user.
+        :raises ConfigError: all parameters are None. :raises BrokerError: a broker has no such user, or refuses.
         """
         if password is None and is_super is None and enabled is None:
-            raise ConfigError(f"nothing is to be changed of user {name!r}: give a password, a type or a status")
+            raise ConfigError(f"no change given for user {name!r}: give password, is_super or enabled")
         info = UserInfo(
             username=name, password=password, user_type=None if is_super is None else _type(is_super),
             user_status=None if enabled is None else ("enable" if enabled else "disable"),
@@ -68,19 +67,19 @@ class AccessAdmin(TransactionAdmin):
         await self._change(cluster, RequestCode.AUTH_UPDATE_USER, UserHeader(username=name), info)
 
     async def delete_user(self, name: str, *, cluster: str | None = None) -> None:
-        """Remove a user with its permissions; none of this name is as good."""
+        """Remove a user and its permissions; does nothing if there is no such user."""
         await self._change(cluster, RequestCode.AUTH_DELETE_USER, UserHeader(username=name))
 
     # -- permissions
 
     async def acls(self, user: str = "", resource: str = "", *, cluster: str | None = None) -> list[AclInfo]:
-        """The permissions of users, and about resources, whose names contain these, as one broker knows them."""
+        """The permissions of users and for resources whose names contain these texts, from one broker."""
         header = ListAcls(subject_filter=user, resource_filter=resource)
         answer = await self._ask(await self._one(cluster), RequestCode.AUTH_LIST_ACL, header)
         return _each(answer.body, AclInfo)
 
     async def acl(self, user: str, *, cluster: str | None = None) -> AclInfo | None:
-        """The permissions of a user, as one broker knows them; None when it has none."""
+        """The permissions of a user, from one broker; None if it has none."""
         header = SubjectHeader(subject=_subject(user))
         answer = await self._ask(await self._one(cluster), RequestCode.AUTH_GET_ACL, header)
         return AclInfo.decode(answer.body) if answer.body else None
@@ -89,12 +88,12 @@ class AccessAdmin(TransactionAdmin):
         self, user: str, resources: Sequence[str], actions: Sequence[str], *, allow: bool = True,
         source_ips: Sequence[str] = (), cluster: str | None = None,
     ) -> None:  # fmt: skip
-        """Allow a user to do something, or deny it; what was said about the same resources before is replaced.
+        """Allow or deny a user actions on resources; replaces its permissions for the same resources.
 
         :param resources: ``Topic:NAME``, ``Group:NAME``, ``Cluster:NAME``, each also as ``NAME*`` or ``*``; or ``*``.
         :param actions: of Pub, Sub, Create, Update, Delete, Get, List and All.
-        :param source_ips: addresses and networks it holds for; none means all.
-        :raises ConfigError: a resource or an action is none.
+        :param source_ips: addresses and networks that the permission applies to; none means all.
+        :raises ConfigError: an illegal resource or action.
         :raises BrokerError: a broker has no such user, or refuses.
         """
         if not resources or not actions:
@@ -111,14 +110,14 @@ class AccessAdmin(TransactionAdmin):
         await self._change(cluster, RequestCode.AUTH_UPDATE_ACL, SubjectHeader(subject=_subject(user)), info)
 
     async def delete_acl(self, user: str, resource: str | None = None, *, cluster: str | None = None) -> None:
-        """Remove the permissions of a user about a resource, or all it has.
+        """Remove the permissions of a user for a resource, or all of them.
 
         :raises BrokerError: a broker has no such user, or refuses.
         """
         header = DeleteAcl(subject=_subject(user), policy_type=_CUSTOM if resource else None, resource=resource)
         await self._change(cluster, RequestCode.AUTH_DELETE_ACL, header)
 
-    # -- whom to ask
+    # -- choice of brokers
 
     async def _change(
         self, cluster: str | None, code: RequestCode, header: Header, info: UserInfo | AclInfo | None = None
@@ -142,7 +141,7 @@ def _action(word: str) -> str:
     for action in Action:
         if action.value.lower() == word.strip().lower():
             return action.value
-    raise ConfigError(f"{word!r} is no action: {', '.join(action.value for action in Action)} are possible")
+    raise ConfigError(f"{word!r} is not an action; use one of {', '.join(action.value for action in Action)}")
 
 
 def _each(body: bytes, kind: type[B]) -> list[B]:

@@ -1,6 +1,5 @@
-"""Administration: brokers, topics, groups, offsets, messages, users, by the requests of Apache RocketMQ's tools.
-
-Knows which brokers and name servers a request goes to. Refuses to know what they do about it.
+"""Administration of a cluster with the requests of Apache RocketMQ's tools: brokers, topics, groups, offsets, messages,
+transactions, users.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ class Admin(AccessAdmin):
     :param namesrv: name servers: ``"h:p;h:p"``, a sequence, or None for the environment's NAMESRV_ADDR.
     :param timeout: seconds to wait for each answer.
     :param instance: share this client's connections; its owner starts and stops it.
-    :param address_map: other addresses for those brokers advertise.
-    :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
-    :param credentials: what requests are signed with, for servers with access control.
-    :param skip_silent: where several brokers are asked, leave out those that do not answer, and ask them no more; see
-        :attr:`silent`. By default what is asked of several fails when one of them is silent.
+    :param address_map: connect elsewhere than brokers advertise.
+    :param tls: True, TlsOptions or an ssl.SSLContext: speak TLS with every server.
+    :param credentials: sign requests, for servers with access control.
+    :param skip_silent: in calls that ask several brokers, leave out brokers that do not answer, in this and later
+        calls; see :attr:`silent`. By default such a call fails if one broker does not answer.
 
-    Every method may raise NetworkError (nobody answers) and BrokerError (the answer is no).
+    Every method may raise NetworkError (no answer) and BrokerError (the server refused).
     """

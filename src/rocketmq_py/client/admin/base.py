@@ -1,4 +1,4 @@
-"""What every part of the administration shares: its life, and which brokers and name servers a request goes to."""
+"""What all parts of the administration share: start, close, and the brokers and name servers that requests go to."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Refusals = tuple[type[BrokerError], ...]
 
 
 class AdminBase:
-    """The connections of an administrator, and whom it asks. See :class:`~rocketmq_py.client.admin.admin.Admin`."""
+    """Connections and the choice of brokers. See :class:`~rocketmq_py.client.admin.admin.Admin`."""
 
     def __init__(
         self,
@@ -49,15 +49,15 @@ class AdminBase:
 
     @property
     def silent(self) -> dict[str, NetworkError]:
-        """Brokers that were left out because they do not answer, by name, and what became of the question."""
+        """Brokers that were left out because they do not answer: the error by broker name."""
         return dict(self._silent)
 
     async def start(self) -> None:
-        """Make ready. May be called more than once."""
+        """Get ready. May be called more than once."""
         self._instance.connections.check_usable()
 
     async def close(self) -> None:
-        """End the connections. May be called more than once."""
+        """Close the connections. May be called more than once."""
         if self._own_instance:
             await self._instance.stop()
 
@@ -71,21 +71,21 @@ class AdminBase:
         await self.close()
 
     async def cluster(self) -> ClusterInfo:
-        """Which brokers the name server knows, by name and by cluster."""
+        """The registered brokers, by name and by cluster."""
         answer = await self._instance.name_servers.invoke(RequestCode.GET_BROKER_CLUSTER_INFO)
         return ClusterInfo.decode(answer.body)
 
-    # -- whom to ask
+    # -- choice of brokers
 
     async def _ask(self, address: str, code: RequestCode, header: Header | None = None, body: bytes = b"") -> Command:
         return await self._instance.connections.invoke(address, code, header, body, self._timeout)
 
     async def _ask_owner(self, queue: MessageQueue, code: RequestCode, header: Header) -> Command:
-        """The answer of the broker that has a queue."""
+        """The answer of the broker that holds a queue."""
         return await self._ask(await self._owner(queue), code, header)
 
     async def _owner(self, queue: MessageQueue) -> str:
-        """The address of the broker that has a queue.
+        """The address of the broker that holds a queue.
 
         :raises NoRouteError: the name servers do not know it.
         """
@@ -111,20 +111,21 @@ class AdminBase:
         *,
         without: Refusals = (),
     ) -> dict[str, Command]:
-        """The answers by broker name; brokers that refuse in one of the ways ``without`` names are left out.
+        """The answers by broker name.
 
-        :raises NetworkError: a broker does not answer; all of them, if those that do not are to be left out, too.
+        :param without: leave out brokers that refuse with one of these errors.
+        :raises NetworkError: a broker does not answer; with ``skip_silent``: none does.
         """
         asked = [name for name in brokers if name not in self._silent]
         answers = await asyncio.gather(
-            *(self._told(name, self._unless(without, brokers[name], code, header)) for name in asked)
+            *(self._or_left_out(name, self._unless(without, brokers[name], code, header)) for name in asked)
         )
         if brokers and brokers.keys() <= self._silent.keys():
             raise self._silent[next(iter(brokers))]
         return {name: answer for name, answer in zip(asked, answers, strict=True) if answer is not None}
 
-    async def _told(self, broker: str, answer: Awaitable[T]) -> T | None:
-        """What a broker answers; None where it does not and is to be left out then."""
+    async def _or_left_out(self, broker: str, answer: Awaitable[T]) -> T | None:
+        """The answer of a broker; None if it does not answer and ``skip_silent`` is on."""
         try:
             return await answer
         except NetworkError as e:
@@ -132,9 +133,9 @@ class AdminBase:
             return None
 
     def _leave_out(self, broker: str, error: NetworkError) -> None:
-        """A broker does not answer, and is not asked again.
+        """Note that a broker does not answer, so that it is not asked again.
 
-        :raises NetworkError: it must not be left out.
+        :raises NetworkError: ``error``, if ``skip_silent`` is off.
         """
         if not self._skip_silent:
             raise error
@@ -149,11 +150,11 @@ class AdminBase:
             return None
 
     async def _brokers(self, cluster: str | None = None) -> dict[str, str]:
-        """Where to read from each broker of a cluster, or of all: its master, a slave where there is none."""
+        """The address of each broker of a cluster, or of all: its master, or a slave if it has no master."""
         return _addresses(await self.cluster(), cluster)
 
     async def _brokers_of(self, topic: str) -> dict[str, str]:
-        """Where to read from each broker that has a topic.
+        """The address of each broker that holds a topic, as :meth:`_brokers`.
 
         :raises NoRouteError: the name server does not know the topic.
         """

@@ -1,4 +1,4 @@
-"""The administration of consumer groups: what there is, who is a member, how far they have come, setting them back."""
+"""Administration of consumer groups: configuration, members, progress, offsets, locks, lag."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class GroupAdmin(TopicAdmin):
     ) -> None:
         """Create a consumer group, or change it, on every master.
 
-        :param group: its name, or its whole configuration, which then is all that counts.
-        :param retry_max_times: how often a failed message is delivered again before it goes to the dead-letter topic.
+        :param group: its name, or its whole configuration, which replaces the other parameters.
+        :param retry_max_times: deliveries of a failed message after the first, before it goes to the dead-letter topic.
         :raises ConfigError: an illegal name, or no such cluster.
         """
         if isinstance(group, str):
@@ -51,7 +51,7 @@ class GroupAdmin(TopicAdmin):
     async def delete_group(self, group: str, *, clean_offsets: bool = False, cluster: str | None = None) -> None:
         """Delete a consumer group from every master.
 
-        :param clean_offsets: delete its offsets, too.
+        :param clean_offsets: also delete its offsets.
         """
         header = DeleteGroup(group_name=group, clean_offset=clean_offsets)
         await self._ask_all(await self._masters(cluster), RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
@@ -59,11 +59,11 @@ class GroupAdmin(TopicAdmin):
     async def set_request_mode(
         self, group: str, topic: str, mode: str, *, share: int = 0, cluster: str | None = None
     ) -> None:
-        """How the members of a group get the messages of a topic, if they let brokers assign them
-        (``client_rebalance=False``); they follow a change within 20 s.
+        """Set whether the members of a group pull or pop a topic, if brokers assign its queues
+        (``client_rebalance=False``). Members follow a change within 20 s.
 
-        :param mode: ``"PULL"``: each queue is one member's; ``"POP"``: members pop whatever is next.
-        :param share: in mode POP, how many others' queues each member pops from beside its own; 0: all queues.
+        :param mode: ``"PULL"``: each queue belongs to one member; ``"POP"``: members pop from shared queues.
+        :param share: in mode POP, the number of other members' queues that each member pops from, too; 0: all queues.
         :raises ConfigError: there is no such mode, or no such cluster.
         :raises TopicNotExist: a broker does not have the topic.
         :raises GroupNotExist: a broker does not have the group.
@@ -74,7 +74,7 @@ class GroupAdmin(TopicAdmin):
         await self._ask_all(await self._masters(cluster), RequestCode.SET_MESSAGE_REQUEST_MODE, None, body.encode())
 
     async def members(self, group: str) -> ConsumerConnection | None:
-        """The members of a group that are connected and what they subscribe to; None when nobody is."""
+        """The connected members of a group and their subscriptions; None if there are none."""
         header = GroupHeader(consumer_group=group)
         code = RequestCode.GET_CONSUMER_CONNECTION_LIST
         answers = await self._ask_each(await self._brokers(), code, header, without=(ConsumerNotOnline,))
@@ -86,13 +86,13 @@ class GroupAdmin(TopicAdmin):
         return found[0]
 
     async def group_topics(self, group: str) -> list[str]:
-        """The topics a group has committed offsets of, sorted."""
+        """The topics for which a group has committed offsets, sorted."""
         header = GroupName(group=group)
         answers = await self._ask_each(await self._brokers(), RequestCode.QUERY_TOPICS_BY_CONSUMER, header)
         return sorted({topic for answer in answers.values() for topic in TopicList.decode(answer.body).topic_list})
 
     async def progress(self, group: str, topic: str | None = None) -> dict[MessageQueue, OffsetWrapper]:
-        """How far a group has come in each queue of a topic, or of every topic it has committed offsets of."""
+        """The progress of a group in each queue of a topic, or of all topics for which it has committed offsets."""
         header = GetConsumeStats(consumer_group=group, topic=topic)
         answers = await self._ask_each(await self._brokers(), RequestCode.GET_CONSUME_STATS, header)
         tables = [ConsumeStatsTable.read(answer.body).queues() for answer in answers.values()]
@@ -101,7 +101,7 @@ class GroupAdmin(TopicAdmin):
     # -- offsets
 
     async def group_offset(self, group: str, queue: MessageQueue) -> int | None:
-        """The offset a group consumes next of a queue; None where it has committed none."""
+        """The committed offset of a group for a queue: what it consumes next; None if there is none."""
         header = QueryConsumerOffset(
             consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, set_zero_if_not_found=False,
             bname=queue.broker_name,
@@ -112,7 +112,7 @@ class GroupAdmin(TopicAdmin):
             return None
 
     async def group_offsets(self, group: str, topic: str) -> dict[MessageQueue, int]:
-        """The offset a group consumes next, of every queue where it has committed one.
+        """The committed offsets of a group by queue; queues without one are left out.
 
         :raises NoRouteError: the name server does not know the topic.
         """
@@ -121,7 +121,7 @@ class GroupAdmin(TopicAdmin):
         return {queue: offset for queue, offset in zip(queues, offsets, strict=True) if offset is not None}
 
     async def set_group_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Make a group consume a queue from ``offset`` on; members that are running keep to their own count."""
+        """Set the committed offset of a group for a queue. Running members overwrite it with theirs."""
         header = UpdateConsumerOffset(
             consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset,
             bname=queue.broker_name,
@@ -129,18 +129,18 @@ class GroupAdmin(TopicAdmin):
         await self._ask_owner(queue, RequestCode.UPDATE_CONSUMER_OFFSET, header)
 
     async def reset_group_offset(self, group: str, queue: MessageQueue, offset: int) -> int:
-        """Make a group consume a queue from ``offset`` on, its running members included; returns where it is now.
+        """Make a group, running members included, consume a queue from ``offset`` on; returns its offset now.
 
-        Members hear of it at once; those of a Java broker with their next pull, 15 s later at most. Needs brokers from
-        5.0 on.
+        Members learn of it immediately; with a Java broker at their next pull, at most 15 s later. Needs brokers of
+        version 5.0 or later.
 
-        :raises BrokerError: the queue does not reach from or to ``offset``, or there is no such group or topic.
+        :raises BrokerError: ``offset`` is outside of the queue, or there is no such group or topic.
         :raises ConfigError: the broker is too old to set a single queue.
         """
         owner = await self._owner(queue)
         probe = GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
         version = (await self._ask(owner, RequestCode.GET_MAX_OFFSET, probe)).version
-        if version < Version.V5_0_0:  # it would take the header for "the whole topic, by time"
+        if version < Version.V5_0_0:  # older brokers ignore queue and offset: they reset the whole topic by time
             raise ConfigError(
                 f"broker {queue.broker_name} is of version {version_name(version)}: setting a group back needs 5.0; "
                 "stop the group's consumers and set the offset itself (set_group_offset)"
@@ -151,7 +151,7 @@ class GroupAdmin(TopicAdmin):
         )  # fmt: skip
         try:
             answer = await self._ask(owner, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
-        except (ConsumerNotOnline, RequestNotSupported):  # such a broker only passes it on to running members
+        except (ConsumerNotOnline, RequestNotSupported):  # such a broker only passes the request on to running members
             await self.set_group_offset(group, queue, offset)
             return offset
         return ResetOffsetTable.read(answer.body).queues().get(queue, offset)
@@ -159,16 +159,16 @@ class GroupAdmin(TopicAdmin):
     # -- locks
 
     async def lock_queue(self, group: str, queue: MessageQueue) -> bool:
-        """Take or renew the lock of a queue, as members of a group that consume in order do; whether it is ours now.
+        """Take or renew the lock of a queue, as orderly consumers do; True if this client holds it now.
 
-        The broker forgets it 60 seconds after the last time.
+        It expires 60 seconds after the last renewal.
         """
         body = await self._ask_lock(RequestCode.LOCK_BATCH_MQ, group, queue)
         held = LockBatchResponse.decode(body).lock_ok_mq_set
         return any((mq.topic, mq.broker_name, mq.queue_id) == queue for mq in held)
 
     async def unlock_queue(self, group: str, queue: MessageQueue) -> None:
-        """Give the lock of a queue back; nothing happens if it is another's."""
+        """Release the lock of a queue; does nothing if another client holds it."""
         await self._ask_lock(RequestCode.UNLOCK_BATCH_MQ, group, queue)
 
     async def _ask_lock(self, code: RequestCode, group: str, queue: MessageQueue) -> bytes:
@@ -179,18 +179,19 @@ class GroupAdmin(TopicAdmin):
     # -- lag
 
     async def lags(self, group: str, topic: str) -> dict[MessageQueue, int]:
-        """How many messages of each queue a group has not committed yet; all, where it has committed none.
+        """The number of messages that a group has not committed yet, by queue; all of them if it has committed none.
 
-        :raises NoRouteError: the name server does not know the topic. A retry topic nobody needed yet has no queues.
+        :raises NoRouteError: the name server does not know the topic. A retry topic that does not exist yet has no
+            queues.
         """
         queues = await self._readable(topic)
         return dict(zip(queues, await asyncio.gather(*(self._lag(group, queue) for queue in queues)), strict=True))
 
     async def lag(self, group: str, topic: str) -> int:
-        """How many messages of a topic a group has not committed yet. See :meth:`lags`."""
+        """The number of messages of a topic that a group has not committed yet. See :meth:`lags`."""
         return sum((await self.lags(group, topic)).values())
 
     async def _lag(self, group: str, queue: MessageQueue) -> int:
         done, first = await asyncio.gather(self.group_offset(group, queue), self.min_offset(queue))
-        # The end last: what is consumed while we ask must not look like less than nothing.
+        # The end is asked for last: messages consumed meanwhile must not make the lag negative.
         return max(0, await self.max_offset(queue) - max(done or 0, first))

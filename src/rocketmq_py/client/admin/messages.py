@@ -1,7 +1,6 @@
-"""Looking at messages without being a consumer: by id, by key, or a queue from an offset on.
+"""Reading messages without being a consumer: by id, by key, or a queue from an offset on.
 
-Reads under the group brokers keep for tools, commits nothing and never joins a group. Refuses to know what messages
-mean to an application.
+Reads in the consumer group that brokers reserve for tools, commits nothing and joins no group.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ _PULLED = (
 
 
 class Pulled(NamedTuple):
-    """What a queue held from some offset on.
+    """The result of one pull.
 
-    ``next_offset`` is where to go on: behind what was looked at, messages the filter left out included.
+    ``next_offset`` is the offset to pull next: it is after the messages returned and those that the filter left out.
     """
 
     messages: list[MessageExt]
@@ -49,9 +48,9 @@ class MessageAdmin(GroupAdmin):
     """The part of :class:`~rocketmq_py.client.admin.admin.Admin` about messages."""
 
     async def message(self, offset_msg_id: str) -> MessageExt:
-        """The message with an offset message id, which names its broker and its place in the broker's log.
+        """The message with an offset message id, which holds the broker's address and the offset in its commit log.
 
-        :raises ConfigError: it is no such id, or of a broker that this cluster does not have.
+        :raises ConfigError: it is not such an id, or its broker is not in this cluster.
         :raises BrokerError: the broker has no message there.
         """
         ip, port, offset = parse_offset_msg_id(offset_msg_id)
@@ -60,7 +59,7 @@ class MessageAdmin(GroupAdmin):
         if broker is None:
             raise ConfigError(
                 f"{offset_msg_id} is not an offset message id of this cluster: no broker is registered at {address}. "
-                "If it is the unique key a producer made, look it up with its topic"
+                "If it is the unique key that a producer made, look it up with its topic"
             )
         answer = await self._ask(address, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessage(offset=offset))
         return decode_record(answer.body, 0, broker)
@@ -75,13 +74,13 @@ class MessageAdmin(GroupAdmin):
         end_ms: int = FOREVER,
         unique: bool = False,
     ) -> list[MessageExt]:
-        """Messages of a topic with a key, the oldest first; from the index, which has them a moment after they came.
+        """Messages of a topic with a key, oldest first. They come from the index, which lags a moment behind.
 
         :param key: one of the message's keys, or its unique key.
-        :param max_messages: at most this many of each broker; the newest, if there are more.
+        :param max_messages: limit for each broker; the newest are returned if there are more.
         :param begin_ms: stored at this time or later, in milliseconds since the epoch.
         :param end_ms: stored at this time or earlier.
-        :param unique: look for the unique key only, which producers give every message.
+        :param unique: look for the unique key only, which a producer sets in every message.
         :raises NoRouteError: the name server does not know the topic.
         """
         header = QueryMessage(
@@ -91,7 +90,7 @@ class MessageAdmin(GroupAdmin):
         brokers = await self._brokers_of(topic)
         answers = await self._ask_each(brokers, RequestCode.QUERY_MESSAGE, header, without=(NotFound,))
         found = [message for name, answer in answers.items() for message in decode_records(answer.body, name)]
-        # An index entry is a hash: what else has the same one is sorted out here.
+        # An index entry is a hash: drop messages whose key only has the same hash.
         wanted = [message for message in found if message.topic == topic and _has_key(message, key, unique=unique)]
         return sorted(wanted, key=_by_time)
 
@@ -105,12 +104,12 @@ class MessageAdmin(GroupAdmin):
         sql: str | None = None,
         wait: float = 0.0,
     ) -> Pulled:
-        """What a queue holds from ``offset`` on; nothing is committed anywhere.
+        """Pull messages of a queue from ``offset`` on; commits nothing.
 
-        :param max_messages: at most this many; brokers have a limit of their own (32, and 256 KiB).
+        :param max_messages: limit; brokers have limits of their own (32 messages, 256 KiB).
         :param tags: ``"*"`` for all messages, or tags separated by ``||``.
         :param sql: an SQL92 expression over message properties instead; brokers need ``enablePropertyFilter=true``.
-        :param wait: seconds the broker may wait for a message when it has none yet.
+        :param wait: seconds that the broker waits for a message if there is none yet.
         :raises ConfigError: an illegal expression.
         :raises NoRouteError: the queue's broker is unknown.
         """
@@ -127,22 +126,22 @@ class MessageAdmin(GroupAdmin):
         )
         if answer.code not in _PULLED:
             raise BrokerError.of(answer.code, answer.remark, owner)
-        told = PullResponse.from_ext(answer.ext)
+        response = PullResponse.from_ext(answer.ext)
         messages: list[MessageExt] = []
         if answer.code == ResponseCode.SUCCESS:
             messages = filter_by_tags(decode_records(answer.body, queue.broker_name), frozenset(subscription.tags_set))
-        if told.offset_delta:
-            shift_offsets(messages, told.offset_delta)
-        return Pulled(messages, told.next_begin_offset, told.min_offset, told.max_offset)
+        if response.offset_delta:
+            shift_offsets(messages, response.offset_delta)
+        return Pulled(messages, response.next_begin_offset, response.min_offset, response.max_offset)
 
     async def read(
         self, queue: MessageQueue, start: int | None = None, stop: int | None = None, *, tags: str = "*",
         sql: str | None = None,
     ) -> AsyncIterator[MessageExt]:  # fmt: skip
-        """The messages of a queue, one after the other; arguments and errors as :meth:`pull`.
+        """Iterate over the messages of a queue; parameters and errors as :meth:`pull`.
 
-        :param start: the first offset; without it, or where it is gone already, the oldest message there is.
-        :param stop: the offset to end before; the queue's end as it is now, by default.
+        :param start: the first offset; the oldest message by default, or if the offset is deleted already.
+        :param stop: the offset to end before; the present end of the queue by default.
         """
         first, end = await self._extent(queue)
         offset = first if start is None else max(first, start)
@@ -154,16 +153,16 @@ class MessageAdmin(GroupAdmin):
                     return
                 yield message
             if pulled.next_offset <= offset:
-                return  # the broker has nothing there after all
+                return  # the broker returns nothing more
             offset = pulled.next_offset
 
     async def newest(
         self, topic: str, count: int, *, tags: str = "*", sql: str | None = None
     ) -> tuple[list[MessageExt], dict[MessageQueue, int]]:
-        """The newest ``count`` messages of a topic that the filter wants, the oldest of them first.
+        """The newest ``count`` messages of a topic that match the filter, oldest first.
 
-        :returns: the messages, and where each queue ended when it was looked at.
-        Arguments and errors as :meth:`pull`.
+        :returns: the messages, and the end of each queue when it was read.
+        Parameters and errors as :meth:`pull`.
         """
         queues = await self._readable(topic)
         ends = dict(zip(queues, await asyncio.gather(*map(self.max_offset, queues)), strict=True))
@@ -176,7 +175,7 @@ class MessageAdmin(GroupAdmin):
     async def _newest_of(
         self, queue: MessageQueue, end: int, count: int, tags: str, sql: str | None
     ) -> list[MessageExt]:
-        """Looks back in steps that grow, since the filter may want few of the messages."""
+        """Read backwards in growing steps, since few messages may match the filter."""
         first = await self.min_offset(queue)
         found: list[MessageExt] = []
         step, stop = max(count, _PULL_MESSAGES), end
@@ -188,7 +187,7 @@ class MessageAdmin(GroupAdmin):
 
 
 def _by_time(message: MessageExt) -> tuple[int, int]:
-    """The order of arrival: exact within a broker, whose log has only one."""
+    """Sort key for the order of arrival, exact within a broker."""
     return message.store_timestamp, message.commit_log_offset
 
 

@@ -1,4 +1,4 @@
-"""The administration of topics: what there is, how it is configured, how much it holds."""
+"""Administration of topics: names, configuration, offsets of queues."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TopicAdmin(BrokerAdmin):
         return sorted(TopicList.decode(answer.body).topic_list)
 
     async def system_topics(self) -> list[str]:
-        """The names of the topics that brokers have for themselves, sorted."""
+        """The names of the topics that brokers use themselves, sorted."""
         answers = await self._ask_each(await self._brokers(), RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
         return sorted({topic for answer in answers.values() for topic in TopicList.decode(answer.body).topic_list})
 
@@ -59,7 +59,7 @@ class TopicAdmin(BrokerAdmin):
         return {broker: TopicConfig.decode(answer.body) for broker, answer in answers.items()}
 
     async def topic_stats(self, topic: str) -> dict[MessageQueue, TopicOffset]:
-        """The extent of each queue of a topic.
+        """The smallest and largest offset of each queue of a topic.
 
         :raises NoRouteError: the name server does not know the topic.
         """
@@ -70,7 +70,7 @@ class TopicAdmin(BrokerAdmin):
         return dict(sorted((queue, extent) for table in tables for queue, extent in table.items()))
 
     async def topic_groups(self, topic: str) -> list[str]:
-        """The consumer groups that consume a topic now or have consumed it, sorted.
+        """The consumer groups that consume a topic or have consumed it, sorted.
 
         :raises NoRouteError: the name server does not know the topic.
         """
@@ -79,14 +79,14 @@ class TopicAdmin(BrokerAdmin):
         return sorted({group for answer in answers.values() for group in GroupList.decode(answer.body).group_list})
 
     async def route(self, topic: str) -> TopicRoute:
-        """Where the queues of a topic are, as the name server has it now.
+        """The current route of a topic: where its queues are.
 
-        :raises NoRouteError: it does not know the topic.
+        :raises NoRouteError: the name server does not know the topic.
         """
         return await self._instance.routes.refresh(topic)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """The queues of a topic that can be read.
+        """The readable queues of a topic.
 
         :raises NoRouteError: the name server does not know the topic.
         """
@@ -109,7 +109,7 @@ class TopicAdmin(BrokerAdmin):
 
         :param queues: queues on each broker, unless ``read_queues`` or ``write_queues`` says otherwise.
         :param perm: 4 read, 2 write, 6 both.
-        :param attributes: to set, for example ``{"message.type": "FIFO"}``; None as a value takes one away.
+        :param attributes: to set, for example ``{"message.type": "FIFO"}``; the value None removes an attribute.
         :param cluster: only on brokers of this cluster.
         :param brokers: only on these brokers.
         :raises ConfigError: an illegal name, or no such cluster or broker.
@@ -129,7 +129,7 @@ class TopicAdmin(BrokerAdmin):
         await self._ask_all(await self._masters(cluster, brokers), RequestCode.UPDATE_AND_CREATE_TOPIC, header)
 
     async def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
-        """Delete a topic from every master, and its route from every name server."""
+        """Delete a topic from all masters, and its route from all name servers."""
         masters = await self._masters(cluster)
         await self._ask_all(masters, RequestCode.DELETE_TOPIC_IN_BROKER, TopicName(topic=topic))
         servers = self._instance.name_servers.addresses
@@ -139,11 +139,11 @@ class TopicAdmin(BrokerAdmin):
     # -- offsets of queues
 
     async def min_offset(self, queue: MessageQueue) -> int:
-        """The offset of the oldest message a queue still holds."""
+        """The offset of the oldest message of a queue."""
         return await self._offset(queue, RequestCode.GET_MIN_OFFSET, _of_queue(queue))
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        """The offset the next message of a queue will get."""
+        """The offset that the next message of a queue gets."""
         header = GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
         return await self._offset(queue, RequestCode.GET_MAX_OFFSET, header)
 
@@ -159,7 +159,7 @@ class TopicAdmin(BrokerAdmin):
         return OffsetResponse.from_ext(answer.ext).offset
 
     async def _readable(self, topic: str) -> list[MessageQueue]:
-        """The queues of a topic that can be read; none of a retry topic that nobody needed yet."""
+        """The readable queues of a topic; none for a retry topic that does not exist yet."""
         try:
             return await self.queues(topic)
         except NoRouteError:
@@ -168,13 +168,13 @@ class TopicAdmin(BrokerAdmin):
             raise
 
     async def _extent(self, queue: MessageQueue) -> tuple[int, int]:
-        """The first offset of a queue and its end."""
+        """The smallest offset of a queue and its end."""
         first, end = await asyncio.gather(self.min_offset(queue), self.max_offset(queue))
         return first, end
 
 
 def changes(attributes: Mapping[str, str | None]) -> str:
-    """Changes of a topic's attributes as they travel: ``+message.type=FIFO,-other``."""
+    """Changes of a topic's attributes as text of the request: ``+message.type=FIFO,-other``."""
     return ",".join(f"-{name}" if value is None else f"+{name}={value}" for name, value in attributes.items())
 
 

@@ -19,43 +19,43 @@ from rocketmq_py.protocol.half_messages import parse_op_body
 from rocketmq_py.protocol.headers.transaction import ResumeCheckHalfMessage
 
 CHECKS_GROUP = "CID_RMQ_SYS_TRANS"
-"""The group whose offsets say how far brokers have come in checking transactions."""
+"""The group whose offsets record how far brokers have checked transactions."""
 
 
 class TransactionAdmin(MessageAdmin):
     """The part of :class:`~rocketmq_py.client.admin.admin.Admin` about transactions."""
 
     async def open_transactions(self) -> list[MessageExt]:
-        """The half messages of transactions that have not ended, the oldest first.
+        """The half messages of transactions that have not ended, oldest first.
 
-        ``properties`` tell the real topic (REAL_TOPIC), the producer group (PGROUP) and how often it was asked
-        (TRANSACTION_CHECK_TIMES). What has ended in the last seconds may still be listed: brokers write ends down
-        together (transactionOpBatchInterval).
+        ``properties`` hold the real topic (REAL_TOPIC), the producer group (PGROUP) and the number of checks
+        (TRANSACTION_CHECK_TIMES). Transactions that ended in the last seconds may still be listed: brokers record ends
+        in batches (transactionOpBatchInterval).
         """
         queues = [queue for queue in await self.queues(names.HALF_TOPIC) if queue.queue_id == 0]
-        found = await asyncio.gather(*(self._told(queue.broker_name, self._open_of(queue)) for queue in queues))
+        found = await asyncio.gather(*(self._or_left_out(queue.broker_name, self._open_of(queue)) for queue in queues))
         return sorted((half for halves in found for half in halves or ()), key=lambda half: half.store_timestamp)
 
     async def _open_of(self, queue: MessageQueue) -> list[MessageExt]:
         ops = queue._replace(topic=names.OP_HALF_TOPIC)
         base = await self.group_offset(CHECKS_GROUP, queue) or 0
         halves = [half async for half in self.read(queue, base)]
-        # Read after the half messages, so that none of them is listed whose end is known.
+        # Read after the half messages, so that none is listed whose end is recorded.
         ended = [op async for op in self.read(ops, await self.group_offset(CHECKS_GROUP, ops))]
-        ledger = TransactionTable(base)
+        table = TransactionTable(base)
         last = halves[-1].queue_offset if halves else -1
         for op in ended:
             for offset in parse_op_body(op.body):
                 if base <= offset <= last:
-                    ledger.end(offset)
-        return [half for half in halves if ledger.outcome(half.queue_offset) == OPEN]
+                    table.end(offset)
+        return [half for half in halves if table.outcome(half.queue_offset) == OPEN]
 
     async def given_up_transactions(self) -> AsyncIterator[MessageExt]:
-        """The half messages of transactions nobody is asked about any more (TRANS_CHECK_MAX_TIME_TOPIC)."""
+        """The half messages of transactions that brokers have stopped checking (TRANS_CHECK_MAX_TIME_TOPIC)."""
         try:
             queues = await self.queues(names.CHECK_MAX_TIME_TOPIC)
         except NoRouteError:
-            return  # none was ever given up
+            return  # the first one creates the topic
         for queue in queues:
             try:
                 async for message in self.read(queue):
@@ -64,10 +64,10 @@ class TransactionAdmin(MessageAdmin):
                 self._leave_out(queue.broker_name, e)
 
     async def resume_transaction(self, offset_msg_id: str) -> None:
-        """Have a broker ask again about a transaction it has given up.
+        """Make a broker check a transaction again that it has stopped checking.
 
         :param offset_msg_id: of its message in TRANS_CHECK_MAX_TIME_TOPIC.
-        :raises ConfigError: it is no such id, or of a broker that this cluster does not have.
+        :raises ConfigError: it is not such an id, or its broker is not in this cluster.
         :raises BrokerError: the broker has no such message there.
         """
         message = await self.message(offset_msg_id)

@@ -1,7 +1,4 @@
-"""What the blocking faces of all consumers of a group have.
-
-Knows that behind each stands an asyncio consumer that lives in the portal's loop. Refuses to know which.
-"""
+"""What all blocking consumers have in common: each wraps an asyncio consumer that runs in the portal's event loop."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ class BlockingMember(ABC, Generic[C]):
 
     @property
     def client_id(self) -> str:
-        """What brokers and other members know this consumer by."""
+        """The id that brokers and the other members know this consumer by."""
         return self._aio.client_id
 
     def __repr__(self) -> str:

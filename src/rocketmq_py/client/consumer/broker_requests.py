@@ -1,7 +1,7 @@
-"""Requests brokers make of a consumer: reset its offsets, tell its offsets and state, consume one message now.
+"""Requests of brokers to consumers: reset offsets, return offsets and state, consume one message now.
 
-Knows the requests and the shape of their answers; the consumer, found by its group, does what they ask. (That the
-group's members have changed, the client instance hears itself.)
+Decodes the requests, finds the consumer by its group, and encodes the answers. (``client_instance`` handles the request
+that says that the members of a group have changed.)
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from rocketmq_py.wire.record import decode_record
 
 
 class Consumer(Protocol):
-    """What brokers may ask of a consumer."""
+    """What brokers may request of a consumer."""
 
     async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Goes on from other offsets, smaller or greater."""
+        """Continue at other offsets, smaller or greater."""
         ...
 
     def consume_offsets(self, topic: str) -> dict[MessageQueue, int]:
-        """The offsets held in memory of a topic's queues."""
+        """The offsets of a topic's queues that are held in memory."""
         ...
 
     def running_info(self) -> dict[str, Any]:
-        """Its state, as Java's ConsumerRunningInfo; queues as keys."""
+        """The state of the consumer, as Java's ConsumerRunningInfo with queues as keys."""
         ...
 
     def stacks(self) -> str:
-        """Where its threads are, as text for people."""
+        """The stacks of its threads, as text."""
         ...
 
     async def consume_directly(self, message: MessageExt) -> dict[str, Any]:
-        """Has the listener consume a message, outside of all queues; Java's ConsumeMessageDirectlyResult."""
+        """Pass a message to its listener, outside of all queues; returns Java's ConsumeMessageDirectlyResult."""
         ...
 
 
 def serve(instance: ClientInstance) -> None:
-    """Has the consumers of ``instance`` answer their brokers' requests."""
+    """Let the consumers of ``instance`` answer requests of brokers."""
     requests = _Requests(instance)
     on_request = instance.connections.on_request
     on_request(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, requests.reset_offset)
@@ -109,7 +109,7 @@ def _key(queue: MessageQueue) -> tuple[tuple[str, str | int], ...]:
 
 
 def _json(value: Mapping[str, Any]) -> Command:
-    """An answer with queues as keys, which Java's tools read as objects only."""
+    """An answer with queues as keys, which Java's tools read only if they are encoded as objects."""
     return Command(ResponseCode.SUCCESS, body=fastjson.dumps_java(value))
 
 
@@ -121,7 +121,7 @@ class _OffsetItem(msgspec.Struct, rename="camel"):
 
 
 def _read_offsets(body: bytes) -> dict[MessageQueue, int]:
-    """The offsets of a ResetOffsetBody; brokers send a table, or a list to clients that are not Java."""
+    """Decode a ResetOffsetBody: a table, or a list, which brokers send to clients that are not Java's."""
     table = fastjson.loads(body).get("offsetTable") or {}
     try:
         if isinstance(table, list):
@@ -129,5 +129,5 @@ def _read_offsets(body: bytes) -> dict[MessageQueue, int]:
             return {MessageQueue(item.topic, item.broker_name, item.queue_id): item.offset for item in items}
         keys = {key: msgspec.json.decode(key, type=_OffsetItem, strict=False) for key in table}
     except (msgspec.ValidationError, msgspec.DecodeError) as e:
-        raise BadHeader(f"the offsets to reset to cannot be understood: {e}") from e
+        raise BadHeader(f"the offsets to reset cannot be decoded: {e}") from e
     return {MessageQueue(key.topic, key.broker_name, key.queue_id): int(table[text]) for text, key in keys.items()}

@@ -1,12 +1,12 @@
-"""What the parts of a push consumer share: its group, subscriptions, queues, offsets and meters.
+"""The state that the parts of one consumer share: its group, subscriptions, queues, offsets and statistics.
 
-ConsumerState and nothing else; the parts that act on it stand in the other ``push_*`` modules.
+State only: fetching, dispatching and rebalancing are in the rooms ``push``, ``lite_pull``, ``pull``, ``simple``,
+``dispatch`` and ``rebalance``.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Awaitable, Callable
 from time import monotonic, time
 
 import msgspec
@@ -27,7 +27,7 @@ from rocketmq_py.protocol.names import retry_topic
 
 
 class ConsumerState(enum.Enum):
-    """Where in its life a consumer is."""
+    """The phase of a consumer's life."""
 
     NEW = "new"
     STARTING = "starting"
@@ -39,11 +39,15 @@ class ConsumerState(enum.Enum):
 class ConsumerGroup:
     """One member of a consumer group.
 
-    ``announced`` are the subscriptions the brokers are known to have: pulls carry their versions, since a broker
-    refuses a pull whose version is newer than the heartbeat it has seen. ``queues`` are ours; ``leaving`` are ours no
-    more, but still locked, since a listener has messages of them. ``doubt`` is told of queues whose broker was lost,
-    ``vanished`` of those whose topic is gone.
-    ``threads`` is how many listeners may be at work at one time, ``stopwatch`` knows how long they have been.
+    :ivar subscriptions: by topic, as the application wants them.
+    :ivar announced: the subscriptions the brokers have. Pulls carry their versions, because a broker refuses a pull
+        whose version is newer than the last heartbeat.
+    :ivar queues: the queues this member owns.
+    :ivar leaving: queues it no longer owns but still has locked, because a listener has messages of them.
+    :ivar limits: flow control limits by topic.
+    :ivar threads: the most listeners that may run at a time.
+    :ivar stopwatch: measures how long each running listener takes.
+    :ivar announced_at: time of the last announcement, -1 before the first.
     """
 
     def __init__(self, name: str, instance: ClientInstance, options: PushOptions) -> None:
@@ -63,8 +67,6 @@ class ConsumerGroup:
         self.offsets = self._make_offsets()
         self.threads = options.consume_threads
         self.stopwatch = StuckCallDetector(options.stuck_after)
-        self.doubt: Callable[[ProcessQueue], None] = _no_doubt
-        self.vanished: Callable[[ProcessQueue], Awaitable[None]] = _no_loss
         self._stats: dict[str, ConsumeStats] = {}
         self.announced_at = -1.0
 
@@ -74,70 +76,63 @@ class ConsumerGroup:
         return BrokerOffsetStore(self.instance, self.name)
 
     def make_queue(self, queue: MessageQueue) -> ProcessQueue:
-        """An empty process queue of the kind this consumer needs."""
+        """An empty process queue: an ordered one for an orderly consumer."""
         if self.options.orderly:
             return OrderedQueue(queue, self.now(), needs_lock=not self.is_broadcasting)
         return ProcessQueue(queue, self.now())
 
     def now(self) -> float:
-        """Seconds of the clock event loops use."""
+        """Seconds of the clock that event loops use."""
         return monotonic()
 
     def stats(self, topic: str) -> ConsumeStats:
-        """The meters of a topic."""
+        """The statistics of a topic."""
         found = self._stats.get(topic)
         if found is None:
             found = self._stats[topic] = ConsumeStats.starting(self.now())
         return found
 
     def sample_stats(self) -> None:
+        """Take a sample of all statistics; rates are computed from samples."""
         for stats in self._stats.values():
             stats.sample(self.now())
 
     def is_pop_retry(self, topic: str) -> bool:
-        """Whether a topic holds what this group has popped of another one and not acked."""
+        """True for the retry topic of a topic that this group has consumed by POP."""
         return topic.startswith(f"{self.retry_topic}_")
 
     def subscribe(self, topic: str, tags: str | None, sql: str | None = None) -> None:
-        """Subscribes to a topic, with a new version if it was subscribed to already.
+        """Subscribe to a topic; a topic that is subscribed already gets a new subscription version.
 
-        :raises ConfigError: the expression cannot be understood.
+        :raises ConfigError: the expression is illegal.
         """
         self.subscriptions[topic] = make_subscription(topic, tags, sql, self._next_version(topic))
 
     def renew_subscription(self, topic: str) -> None:
-        """Gives a subscription a new version, so that brokers take it over."""
+        """Give a subscription a new version, so that brokers replace theirs."""
         known = self.subscriptions.get(topic)
         if known is not None:
             self.subscriptions[topic] = msgspec.structs.replace(known, sub_version=self._next_version(topic))
 
     def _next_version(self, topic: str) -> int:
-        """The time, but never less than before, even when the clock is set back: brokers keep the greater version."""
+        """The current time in milliseconds, but always more than the last version: brokers keep the greatest one."""
         known = self.subscriptions.get(topic)
         return max(int(time() * 1000), known.sub_version + 1 if known is not None else 0)
 
     async def announce(self) -> None:
-        """Tells all brokers what is subscribed; pulls ask for it from then on."""
-        told = dict(self.subscriptions)
+        """Send the subscriptions to all brokers by heartbeat; pulls use these versions from then on."""
+        announced = dict(self.subscriptions)
         await self.instance.heartbeat_all()
-        self.announced = told
+        self.announced = announced
         self.announced_at = self.now()
 
     def owned(self, topic: str) -> dict[MessageQueue, ProcessQueue]:
-        """The queues held of a topic."""
+        """The queues of a topic that this member owns."""
         return {queue: process for queue, process in self.queues.items() if queue.topic == topic}
 
     def share_limits(self, topic: str) -> None:
-        """Recomputes the limits of a topic's queues from the limits of the topic."""
+        """Recompute the limits of a topic's queues from the limits of the topic."""
         options = self.options
         self.limits[topic] = options.limits.shared(
             options.pull_threshold_for_topic, options.pull_threshold_size_for_topic, len(self.owned(topic))
         )
-
-
-def _no_doubt(process: ProcessQueue) -> None:
-    """A queue without a lock can be consumed whatever becomes of its broker."""
-
-
-async def _no_loss(process: ProcessQueue) -> None:
-    """Where nobody can let go of a queue it stays, and is pulled again."""

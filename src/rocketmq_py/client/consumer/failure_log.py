@@ -1,7 +1,4 @@
-"""How loudly what goes wrong with a queue is told: once, and a broker that is lost once for all of its queues.
-
-Refuses to know what was asked of the queue.
-"""
+"""Log levels for repeated failures: the first one is a warning, and a lost broker is reported once for all queues."""
 
 from __future__ import annotations
 
@@ -11,10 +8,10 @@ from rocketmq_py.errors import NetworkError, NoRouteError, RocketMQError
 
 
 class FailureLog:
-    """The trouble with one queue.
+    """Decides how loudly the failures of one queue are logged.
 
-    :param broker_name: of the queue.
-    :param lost: brokers of which it was told that they are lost; shared by all queues of a client.
+    :param broker_name: the queue's broker.
+    :param lost: names of brokers that are reported as lost already; shared by all queues of a client.
     """
 
     __slots__ = ("_broker_name", "_kind", "_lost")
@@ -25,7 +22,7 @@ class FailureLog:
         self._kind: type[RocketMQError] | None = None
 
     def failed(self, error: RocketMQError) -> int:
-        """A request has failed; the level to log it at."""
+        """Note a failure; returns the level to log it at."""
         known, self._kind = self._kind, type(error)
         if self._kind is known:
             return logging.DEBUG
@@ -36,10 +33,10 @@ class FailureLog:
         return logging.WARNING
 
     def recovered(self) -> int | None:
-        """A request has succeeded; the level to log that at when the one before had failed."""
+        """Note a success; returns the level to log the recovery at, None if nothing had failed before."""
         if self._kind is None:
             return None
-        is_told = not issubclass(self._kind, NetworkError | NoRouteError) or self._broker_name in self._lost
+        is_reported = not issubclass(self._kind, NetworkError | NoRouteError) or self._broker_name in self._lost
         self._kind = None
         self._lost.discard(self._broker_name)
-        return logging.WARNING if is_told else logging.DEBUG
+        return logging.WARNING if is_reported else logging.DEBUG

@@ -1,7 +1,4 @@
-"""Subscriptions by SQL expression: made, and held against what the brokers can do.
-
-Knows the expression language only through ``core.sql92``, and what to tell people whose broker does not filter.
-"""
+"""Subscriptions by tags or SQL expression, and checks that brokers can filter by SQL."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ _REFUSALS = (ResponseCode.SYSTEM_ERROR, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
 
 
 def make_subscription(topic: str, tags: str | None, sql: str | None, version: int) -> SubscriptionData:
-    """The subscription of a tag expression or, when there is one, of an SQL expression.
+    """Make a subscription from a tag expression or, if given, an SQL expression.
 
     :raises ConfigError: both are given, or the expression is illegal.
     """
@@ -38,16 +35,16 @@ def make_subscription(topic: str, tags: str | None, sql: str | None, version: in
     unread = compile_sql(sql).unread.strip()
     if unread:
         said = shortened(sql), shortened(unread)
-        _log.warning("the subscription of topic %s is %r: brokers do not read the end of it, %r", topic, *said)
+        _log.warning("the subscription of topic %s is %r: brokers ignore the end of it, %r", topic, *said)
     return SubscriptionData(topic=topic, sub_string=sql, sub_version=version, expression_type=SQL92)
 
 
 async def check_brokers(instance: ClientInstance, group: str, subscriptions: list[SubscriptionData]) -> None:
-    """Asks one broker of each topic that is filtered by SQL whether it can do that.
+    """Ask one broker of each topic that is filtered by SQL whether it supports that.
 
-    A broker that cannot be reached is logged: it may be back by the time it is pulled from.
+    A broker that cannot be reached is only logged.
 
-    :raises ConfigError: a broker does not filter, or refuses the expression.
+    :raises ConfigError: a broker does not filter by SQL, or refuses the expression.
     """
     for subscription in subscriptions:
         if is_tag_type(subscription.expression_type):
@@ -78,7 +75,7 @@ async def _check(instance: ClientInstance, group: str, subscription: Subscriptio
 
 
 def check_version(instance: ClientInstance, address: str, subscription: SubscriptionData) -> None:
-    """Refuses a pull by SQL from a broker too old for it, which would take the expression for tags.
+    """Refuse a pull by SQL from a broker that is too old: it would read the expression as tags.
 
     :raises ConfigError: the broker is known to be older than 4.1.0.
     """

@@ -1,7 +1,4 @@
-"""What every consumer of a group has, however it comes by its messages: a client, a name, its life, health and lag.
-
-Refuses to know how queues are taken and messages fetched.
-"""
+"""What all consumers of a group have in common: client, name, start and close, health and lag."""
 
 from __future__ import annotations
 
@@ -22,11 +19,11 @@ from rocketmq_py.model import MessageModel, MessageQueue
 from rocketmq_py.protocol.names import check_group
 
 BROADCASTING_INSTANCE = "DEFAULT"
-"""The instance name of a broadcasting consumer: a stable client id, so that it finds its offsets again."""
+"""The instance name of a broadcasting consumer. A stable client id leads to the same offset file after a restart."""
 
 
 def split(settings: Mapping[str, Any]) -> tuple[ClientSettings, dict[str, Any]]:
-    """Keyword arguments of a member: those of its client, and its own options."""
+    """Split the keyword arguments of a consumer into those of its client and its own options."""
     client_settings = {name: value for name, value in settings.items() if name in ClientSettings.__annotations__}
     options = {name: value for name, value in settings.items() if name not in client_settings}
     return cast("ClientSettings", client_settings), options
@@ -35,7 +32,7 @@ def split(settings: Mapping[str, Any]) -> tuple[ClientSettings, dict[str, Any]]:
 class GroupMember(ABC):
     """A member of a consumer group.
 
-    :param instance: a client to share; None for one of its own, made from the settings.
+    :param instance: a shared client; None makes a new one from the settings.
     :raises ConfigError: an illegal group name, or no name server.
     """
 
@@ -61,26 +58,26 @@ class GroupMember(ABC):
 
     @property
     def client_id(self) -> str:
-        """What brokers and other members know this consumer by."""
+        """The id that brokers and the other members know this consumer by."""
         return self._instance.client_id
 
     def health(self) -> Health:
-        """ConsumerState, queues, rates and stuck listeners as they are now."""
+        """The current state, queues, rates and stuck listeners."""
         return running_info.health(self._group)
 
     async def lag(self) -> dict[MessageQueue, int]:
-        """Messages not yet consumed of each of its queues, as the brokers count now.
+        """The number of messages of each of its queues that are not consumed yet, as the brokers count now.
 
-        :raises NetworkError: a broker cannot be asked.
+        :raises NetworkError: a broker cannot be reached.
         """
         return await running_info.lag(self._group)
 
     def consume_offsets(self, topic: str) -> dict[MessageQueue, int]:
-        """The offsets held in memory of a topic's queues."""
+        """The offsets of a topic's queues that are held in memory."""
         return {queue: offset for queue, offset in self._group.offsets if queue.topic == topic}
 
     def stacks(self) -> str:
-        """Where all threads of the process are."""
+        """The stacks of all threads of the process."""
         return stacks.everything()
 
     # -- life
@@ -93,7 +90,7 @@ class GroupMember(ABC):
 
     @abstractmethod
     async def _join(self) -> None:
-        """What a start consists of; it ends running."""
+        """Join the group; the consumer is running afterwards."""
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -108,10 +105,10 @@ class GroupMember(ABC):
     def _is_ending(self) -> bool:
         return self._group.state in (ConsumerState.CLOSING, ConsumerState.CLOSED)
 
-    async def _begin(self, release: Callable[[], Awaitable[None]]) -> None:
-        """Joins the group unless it has been done; a start that fails ends with ``release``.
+    async def _begin(self, undo: Callable[[], Awaitable[None]]) -> None:
+        """Join the group unless the consumer has done so already; ``undo`` is called when that fails.
 
-        :raises ClosedError: it was closed before.
+        :raises ClosedError: the consumer was closed before.
         """
         self._instance.connections.check_usable()
         if self._is_ending:
@@ -122,11 +119,14 @@ class GroupMember(ABC):
         try:
             await self._join()
         except BaseException:
-            await release()
+            await undo()
             raise
 
     async def _learn_routes(self, topics: Iterable[str]) -> None:
-        """Of those topics that are there; others may come into being later."""
+        """Ask for the routes of topics; those that do not exist yet are skipped.
+
+        :raises NetworkError: no name server answers.
+        """
         for topic in topics:
             with contextlib.suppress(NoRouteError):
                 await self._instance.routes.get(topic)
@@ -141,7 +141,7 @@ class GroupMember(ABC):
         return ClosedError(f"the consumer of group {self.group} is closed; make a new one")
 
     async def _end(self, take_apart: Callable[[], Awaitable[None]]) -> None:
-        """Ends once, however often it is asked for: its parts and its membership, then its client if it is its own."""
+        """Close once: ``take_apart`` ends parts and membership, then the client stops if it is this consumer's own."""
         if self._is_ending:
             await self._closed.wait()
             return

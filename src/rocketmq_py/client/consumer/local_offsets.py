@@ -1,7 +1,6 @@
-"""The offsets of a broadcasting consumer: in a file of this machine, which Java clients read and write, too.
+"""The offsets of a broadcasting consumer, in a local file that Java clients can read and write, too.
 
-Knows path, format and how the file is replaced (LocalFileOffsetStore): every member of the group gets every message, so
-its offsets concern nobody else.
+Path and format are those of Java's LocalFileOffsetStore. Every member gets every message and keeps offsets of its own.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from rocketmq_py.wire import fastjson
 _log = logging.getLogger(__name__)
 
 FOLDER = ".rocketmq_offsets"
-"""In the home directory, unless another directory is asked for (rocketmq.client.localOffsetStoreDir)."""
+"""Folder in the home directory, unless ``local_offset_dir`` is set (Java: rocketmq.client.localOffsetStoreDir)."""
 
 
 class LocalOffsetStore(OffsetStore):
-    """Offsets in ``<directory>/<client id>/<group>/offsets.json``, with the state before in ``offsets.json.bak``.
+    """Offsets in ``<directory>/<client id>/<group>/offsets.json``, with the previous state in ``offsets.json.bak``.
 
     :param directory: ``~/.rocketmq_offsets`` by default.
     :raises NameIllegal: client id or group cannot be the name of a folder.
@@ -43,14 +42,14 @@ class LocalOffsetStore(OffsetStore):
         self.path = below(below(root, instance.client_id), group) / "offsets.json"
 
     async def fetch(self, queue: MessageQueue) -> int | None:
-        """The offset in the file, None when it has none.
+        """The offset in the file, None if there is none.
 
-        :raises StoreError: neither the file nor the one before it can be read.
+        :raises StoreError: neither the file nor its backup can be read.
         """
         return (await asyncio.to_thread(load, self.path)).get(queue)
 
     async def persist(self, queues: Collection[MessageQueue]) -> None:
-        """Writes the offsets of ``queues`` into the file, others in it stay; what fails is logged."""
+        """Write the offsets of ``queues`` into the file, which keeps those of other queues; failures are logged."""
         offsets = {queue: offset for queue, offset in self if queue in queues}
         if not offsets:
             return
@@ -70,9 +69,9 @@ class LocalOffsetStore(OffsetStore):
 
 
 def load(path: Path) -> dict[MessageQueue, int]:
-    """The offsets in a file, or in the one before it when that is missing or broken; none when there is no file.
+    """The offsets in a file, or in its backup if the file is missing or broken; empty if there is neither.
 
-    :raises StoreError: there are files, and none can be understood.
+    :raises StoreError: there are files, and none can be read.
     """
     fault: Exception | None = None
     for candidate in (path, _backup(path)):
@@ -102,9 +101,9 @@ class _File(msgspec.Struct, rename="camel"):
 
 
 def decode(data: bytes) -> dict[MessageQueue, int]:
-    """The offsets of an ``offsets.json``.
+    """Decode an ``offsets.json``.
 
-    :raises ValueError: it is none.
+    :raises ValueError: the data is not one.
     """
     table = msgspec.convert(fastjson.loads(data), _File, strict=False).offset_table
     keys = {text: msgspec.json.decode(text, type=_Key, strict=False) for text in table}
@@ -112,7 +111,7 @@ def decode(data: bytes) -> dict[MessageQueue, int]:
 
 
 def encode(offsets: dict[MessageQueue, int]) -> bytes:
-    """An ``offsets.json``, with queues as keys of its table."""
+    """Encode an ``offsets.json``, whose table has queues as keys."""
     table: dict[Any, int] = {
         (("brokerName", queue.broker_name), ("queueId", queue.queue_id), ("topic", queue.topic)): offset
         for queue, offset in sorted(offsets.items())
@@ -135,7 +134,7 @@ def _backup(path: Path) -> Path:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Writes a file so that a reader sees the old or the new content, never a part of it."""
+    """Replace a file so that a reader sees either the old or the new content."""
     fresh = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     fresh.write_bytes(data)
     fresh.replace(path)

@@ -1,6 +1,6 @@
-"""The offsets of a consumer group: read, remembered in memory, persisted; here, at the brokers.
+"""The offsets of a consumer group: in memory, and stored at the brokers.
 
-Knows requests 14 and 15 and which broker takes them. When to read and persist is the consumer's decision.
+Sends QUERY_CONSUMER_OFFSET (14), UPDATE_CONSUMER_OFFSET (15) and queries of queue bounds. Consumers decide when.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ TIMEOUT = 5.0
 
 
 async def broker_of(instance: ClientInstance, queue: MessageQueue, *, broker_id: int = MASTER_ID) -> str:
-    """The address to ask about a queue: its master, or any replica while the master is gone.
+    """The address of the broker to ask about a queue: its master, or a replica while there is no master.
 
-    :raises NoRouteError: no route names the broker, even after asking the name server again.
+    :param broker_id: the preferred replica; 0 is the master.
+    :raises NoRouteError: no route names the broker, even after the route is refreshed.
     """
     routes = instance.routes
     address = routes.broker_address(queue.broker_name, broker_id)
@@ -52,7 +53,7 @@ async def broker_of(instance: ClientInstance, queue: MessageQueue, *, broker_id:
 
 
 class OffsetStore(OffsetTable, abc.ABC):
-    """Offsets of a group: in memory here, kept where the message model says, bounded by what the brokers have."""
+    """The offsets of a group: a table in memory that is stored as the message model demands."""
 
     __slots__ = ("_instance",)
 
@@ -62,27 +63,27 @@ class OffsetStore(OffsetTable, abc.ABC):
 
     @abc.abstractmethod
     async def fetch(self, queue: MessageQueue) -> int | None:
-        """The offset that was persisted last, None when there is none."""
+        """The stored offset, None if there is none."""
 
     @abc.abstractmethod
     async def persist(self, queues: Collection[MessageQueue]) -> None:
-        """Begins to persist the offsets of ``queues``; what fails is logged."""
+        """Store the offsets of ``queues`` without waiting for confirmation; failures are logged."""
 
     @abc.abstractmethod
     async def persist_confirmed(self, queues: Collection[MessageQueue]) -> None:
-        """As :meth:`persist`, and waits until they are stored."""
+        """Do as :meth:`persist` and wait until the offsets are stored."""
 
     @abc.abstractmethod
     async def store(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Persists these offsets, all of them even when one fails, and waits until they are stored.
+        """Store these offsets and wait until they are stored; one failure does not stop the others.
 
         :raises NetworkError: a broker cannot be reached.
-        :raises BrokerError: it refuses.
+        :raises BrokerError: a broker refuses.
         :raises StoreError: a file cannot be written.
         """
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        """The offset the queue's next message will get."""
+        """The offset that the queue's next message will get."""
         header = GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id)
         return await self._ask(queue, RequestCode.GET_MAX_OFFSET, header)
 
@@ -92,16 +93,18 @@ class OffsetStore(OffsetTable, abc.ABC):
         return await self._ask(queue, RequestCode.GET_MIN_OFFSET, header)
 
     async def offset_at(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """The offset of the first message stored at or after a time."""
+        """The offset of the first message stored at or after a time in milliseconds."""
         header = SearchOffset(topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms)
         return await self._ask(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
 
     async def start_of(
         self, queue: MessageQueue, stored: int | None, mode: ConsumeFromWhere, timestamp_ms: Callable[[], int]
     ) -> int:
-        """Where a queue that was just taken starts; the broker is asked when nothing is stored and ``mode`` wants it.
+        """The offset to start a queue at.
 
-        :param timestamp_ms: called for the time to start at, which may be relative to now.
+        :param stored: the group's committed offset, None if there is none.
+        :param mode: where to start without a committed offset.
+        :param timestamp_ms: returns the time to start at, for ``ConsumeFromWhere.TIMESTAMP``.
         """
         start = initial_offset(mode, stored, is_retry=is_retry_topic(queue.topic))
         if start is OffsetQuery.MAX_OFFSET:
@@ -117,7 +120,7 @@ class OffsetStore(OffsetTable, abc.ABC):
 
 
 class BrokerOffsetStore(OffsetStore):
-    """Offsets of a group whose members share the queues: stored at the brokers."""
+    """The offsets of a group whose members share the queues, stored at the brokers."""
 
     __slots__ = ("_failing_brokers", "_group")
 
@@ -127,10 +130,10 @@ class BrokerOffsetStore(OffsetStore):
         self._failing_brokers: set[str] = set()
 
     async def fetch(self, queue: MessageQueue) -> int | None:
-        """The group's offset as the broker has it, None when it has none.
+        """The group's offset at the broker, None if there is none.
 
-        :raises NetworkError: the broker cannot be asked.
-        :raises BrokerError: it refuses.
+        :raises NetworkError: the broker cannot be reached.
+        :raises BrokerError: the broker refuses.
         """
         header = QueryConsumerOffset(consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id)
         try:
@@ -139,13 +142,13 @@ class BrokerOffsetStore(OffsetStore):
             return None
 
     async def persist(self, queues: Collection[MessageQueue]) -> None:
-        """Sends the offsets of ``queues`` to their brokers without waiting for an answer; what fails is logged."""
+        """Send the offsets of ``queues`` to their brokers without waiting for answers; failures are logged."""
         for queue, offset in self:
             if queue in queues:
                 await self._send(queue, offset, confirm=False)
 
     async def persist_confirmed(self, queues: Collection[MessageQueue]) -> None:
-        """As :meth:`persist`, and waits until the brokers have stored them."""
+        """Do as :meth:`persist` and wait until the brokers have stored the offsets."""
         await asyncio.gather(*(self._send(queue, offset, confirm=True) for queue, offset in self if queue in queues))
 
     async def store(self, offsets: Mapping[MessageQueue, int]) -> None:

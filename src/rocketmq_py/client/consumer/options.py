@@ -27,44 +27,44 @@ UNLIMITED = 2**31 - 1
 class PushOptions:
     """How a push consumer consumes. Times are seconds.
 
-    :param orderly: consumes each queue's messages one after the other, in the order they were stored, by one member at
-        a time. A message that fails holds up its queue: it is consumed again after ``suspend_seconds``.
+    :param orderly: consume the messages of each queue one after the other, in the order they were stored, by one member
+        at a time. A message that fails blocks its queue and is consumed again after ``suspend_seconds``.
     :param message_model: BROADCASTING: every member gets all messages; offsets are kept in a file of this machine, and
         a message that fails is dropped.
-    :param consume_from: where a group without stored offsets starts. A broker answers a young topic's first offset
-        (0) for a new group, whatever is asked here, while its messages are still in memory.
+    :param consume_from: where a group without stored offsets starts. While the first message of a queue is still in
+        memory, brokers let a new group start there, whatever this option says.
     :param consume_timestamp: the time ``ConsumeFromWhere.TIMESTAMP`` starts at: an aware or local ``datetime``, or
         Java's ``yyyyMMddHHmmss``; half an hour before the start by default.
-    :param consume_threads: the most listeners at work at one time.
-    :param consume_batch_size: the most messages a listener gets in one call.
-    :param pull_batch_size: the most messages a pull asks for.
-    :param pull_batch_bytes: the most bytes a pull asks for.
+    :param consume_threads: the most listeners that run at a time.
+    :param consume_batch_size: the most messages per call of a listener.
+    :param pull_batch_size: the most messages per pull.
+    :param pull_batch_bytes: the most bytes per pull.
     :param pull_interval: pause between two pulls of a queue.
-    :param pull_threshold_for_queue: messages held of a queue before pulling waits.
-    :param pull_threshold_size_for_queue: MiB held of a queue before pulling waits.
-    :param pull_threshold_for_topic: messages held of a topic, shared by its queues; -1 for no such limit.
-    :param pull_threshold_size_for_topic: MiB held of a topic, shared by its queues; -1 for no such limit.
-    :param consume_max_span: offsets between the first and the last message held of a queue before pulling waits.
-    :param max_reconsume_times: deliveries after the first before a message goes to the dead letters; -1 stands for 16,
-        and for as many as it takes in an orderly consumer.
-    :param consume_timeout: how long a listener may take. Every so often, messages at the head of a queue that took
-        longer are sent back, 16 of a queue at most, and delivered again; not in an orderly consumer.
-    :param stuck_after: after how long a listener that is still at work on a message is warned of, once.
-    :param suspend_seconds: how long an orderly consumer leaves a queue alone after a failure; 0.01 to 30.
-    :param client_rebalance: members share the queues among themselves. False: a broker assigns them, and says for each
-        topic whether the group pulls its messages or pops them (POP), which an administrator sets and may change at any
-        time. All members should say the same; broadcasting consumers always share. Orderly consumers written in Java
-        share, too, whatever they say: an orderly group with such members must not pop.
-    :param pop_invisible_time: how long popped messages are invisible to other members: a listener that takes longer has
-        worked for nothing. 5 to 300.
-    :param pop_batch_size: the most messages a pop asks for, up to 32.
-    :param pop_threshold_for_queue: popped messages held of an assignment before popping waits.
+    :param pull_threshold_for_queue: flow control: stop to pull a queue while more messages of it are held.
+    :param pull_threshold_size_for_queue: flow control: stop to pull a queue while more MiB of it are held.
+    :param pull_threshold_for_topic: the same for a topic, shared by its queues; -1: no such limit.
+    :param pull_threshold_size_for_topic: the same in MiB; -1: no such limit.
+    :param consume_max_span: flow control: stop to pull a queue while its held messages span more offsets.
+    :param max_reconsume_times: redeliveries of a failed message before it is moved to the dead-letter topic; -1: 16, or
+        without limit in an orderly consumer.
+    :param consume_timeout: the time a listener may take. Every ``consume_timeout``, up to 16 messages at the head of
+        each queue that have taken longer are sent back and delivered again; not in an orderly consumer.
+    :param stuck_after: warn once of a listener that is still running after this time.
+    :param suspend_seconds: pause of a queue of an orderly consumer after a failure; 0.01 to 30.
+    :param client_rebalance: True: the members compute their shares of the queues. False: a broker assigns the queues,
+        and determines for each topic whether the group pulls or pops (POP); an administrator sets that and may change
+        it at any time. Use the same value for all members. Broadcasting consumers ignore it. Orderly consumers written
+        in Java ignore it, too: an orderly group with such members must not pop.
+    :param pop_invisible_time: how long popped messages are invisible to other members, 5 to 300. A message whose
+        listener takes longer is delivered again.
+    :param pop_batch_size: the most messages per pop, up to 32.
+    :param pop_threshold_for_queue: flow control: stop to pop while more popped messages of an assignment are held.
     :param local_offset_dir: where a broadcasting consumer keeps its offsets; ``~/.rocketmq_offsets`` by default, as
-        Java clients.
-    :param first_pull_delay: pause before a queue taken over from other members is pulled first, which gives them time
-        to finish and persist. A consumer that is alone in its group does not wait.
-    :param post_subscription_when_pull: sends the subscription along with every pull.
-    :param allocation: how the group shares queues; must be the same for all members.
+        Java clients do.
+    :param first_pull_delay: pause before the first pull of a queue that another member may have owned, which gives that
+        member time to store its offset. The only member of a group does not wait.
+    :param post_subscription_when_pull: send the subscription with every pull.
+    :param allocation: the strategy that shares queues among members; must be the same for all members.
     """
 
     orderly: bool = False
@@ -112,7 +112,7 @@ class PushOptions:
 
     @property
     def is_assigned(self) -> bool:
-        """Whether a broker says which queues are ours."""
+        """True if a broker assigns the queues."""
         return not self.client_rebalance and self.message_model is MessageModel.CLUSTERING
 
     @property
@@ -121,7 +121,7 @@ class PushOptions:
 
     @property
     def most_reconsume_times(self) -> int:
-        """Deliveries after the first, the default resolved."""
+        """The number of redeliveries, with the default resolved."""
         if self.orderly and self.max_reconsume_times == -1:
             return MAX_RECONSUME
         return max_reconsume_times(self.max_reconsume_times)
@@ -143,7 +143,7 @@ class PushOptions:
 
 
 class PushSettings(ClientSettings, total=False):
-    """The names and types of :class:`PushOptions`, beside those of the client, for keyword arguments."""
+    """The names and types of :class:`PushOptions` and of the client's settings, for keyword arguments."""
 
     orderly: bool
     message_model: MessageModel

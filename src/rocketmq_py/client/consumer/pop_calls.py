@@ -1,7 +1,6 @@
-"""The requests of POP: pop, ack, keep invisible, tell me when there is something.
+"""POP requests: pop (200050), ack (200051, in batches 200151), extend (200053), wait for messages (200054).
 
-Knows codes 200050, 200051, 200053, 200054 and 200151, which broker takes each, and what answers mean. When to make
-them is the consumer's decision.
+Sends them to the right broker and reads the answers. The consumers decide when.
 """
 
 from __future__ import annotations
@@ -40,15 +39,15 @@ _log = logging.getLogger(__name__)
 TIMEOUT = 5.0
 """Seconds to wait for the answer to an ack or to a change of the invisible time."""
 GRACE = 10.0
-"""Seconds to wait for the answer to a pop or notification beyond those the broker may hold it."""
+"""Seconds to wait for the answer to a pop or notification, added to those the broker may hold the request."""
 MOST_MESSAGES = 32
-"""The most messages a broker pops at a time."""
+"""The most messages that a broker returns for one pop."""
 
 _NOTHING = frozenset({ResponseCode.POLLING_TIMEOUT, ResponseCode.PULL_NOT_FOUND})
 
 
 class PopAnswer(NamedTuple):
-    """What was popped; ``pop_time_ms`` is the broker's time then. ``unwanted`` have another tag: to be acked unseen."""
+    """Popped messages; ``pop_time_ms`` is the broker's clock. ``unwanted`` ones have another tag and are only acked."""
 
     popped: list[PoppedMessage]
     unwanted: list[PoppedMessage]
@@ -56,36 +55,36 @@ class PopAnswer(NamedTuple):
 
 
 class AttemptIds:
-    """The names of orderly pops of a queue: each has its own, and one whose answer was lost is made again in its name.
+    """Attempt ids of the orderly pops of a queue: a pop has its own id; one without an answer is repeated with its id.
 
-    A broker gives nothing of a queue out while a message of it is under way; to whoever asks in the name under which
-    the messages were given out it gives them again.
+    While a message of a queue is invisible, the broker returns no other message of the queue, but repeats the same
+    messages to a pop with the same attempt id.
     """
 
     def __init__(self) -> None:
         self._lost: str | None = None
 
-    def name(self) -> str:
-        """The name of the next pop."""
+    def next(self) -> str:
+        """The id of the next pop."""
         lost, self._lost = self._lost, None
         return lost or uuid.uuid4().hex
 
-    def lost(self, name: str) -> None:
-        """No answer has come to the pop of that name, but there may have been one."""
-        self._lost = name
+    def lost(self, attempt_id: str) -> None:
+        """Use this id again: its pop got no answer, but the broker may have popped messages."""
+        self._lost = attempt_id
 
 
 class PopCalls:
-    """What one consumer group asks of brokers."""
+    """The POP requests of one consumer group."""
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
         self._instance = instance
         self._group = group
 
     async def master(self, broker_name: str, topic: str) -> str:
-        """The address of the broker whose receipts are asked about: only its master has them.
+        """The address of a broker's master, which alone knows the popped messages.
 
-        :raises NoRouteError: no route names it, even after asking the name server again.
+        :raises NoRouteError: no route names a master, even after the route is refreshed.
         """
         address = self._instance.routes.master(broker_name)
         if address is None:
@@ -109,14 +108,15 @@ class PopCalls:
         start: InitMode,
         order: AttemptIds | None,
     ) -> PopAnswer | None:
-        """Pops messages; None when there are none.
+        """Pop messages; returns None if there are none.
 
         :param most: the most messages, up to 32.
-        :param invisible: seconds they are ours.
-        :param poll: seconds the broker may wait for one to come.
-        :param order: the pop is orderly, and named by this.
-        :raises BrokerError: the broker refuses; POLLING_FULL (209) when too many wait already.
-        :raises NetworkError: it cannot be asked.
+        :param invisible: seconds that they are invisible to other members.
+        :param poll: seconds that the broker may hold the request until a message comes.
+        :param start: where a group without a committed offset starts.
+        :param order: the attempt ids of an orderly pop; None for a concurrent one.
+        :raises BrokerError: the broker refuses; POLLING_FULL (209) if it holds too many requests already.
+        :raises NetworkError: the broker cannot be reached.
         """
         address = await self.master(queue.broker_name, queue.topic)
         check_version(self._instance, address, subscription)
@@ -124,7 +124,7 @@ class PopCalls:
             consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id, max_msg_nums=most,
             invisible_time=_millis(invisible), poll_time=_millis(poll), init_mode=start, order=order is not None,
             exp_type=subscription.expression_type, exp=subscription.sub_string, bname=queue.broker_name,
-            attempt_id=None if order is None else order.name(),
+            attempt_id=None if order is None else order.next(),
         )  # fmt: skip
         try:
             answer = await self._instance.connections.invoke(
@@ -138,22 +138,23 @@ class PopCalls:
             return None
         if answer.code != ResponseCode.SUCCESS:
             raise BrokerError.of(answer.code, answer.remark, address)
-        told = PopResponse.from_ext(answer.ext)
+        response = PopResponse.from_ext(answer.ext)
         messages = decode_records(answer.body, queue.broker_name)
-        popped = attach_receipts(messages, queue.topic, queue.broker_name, told, order=order is not None)
+        popped = attach_receipts(messages, queue.topic, queue.broker_name, response, order=order is not None)
         wanted = set(filter_by_tags(messages, subscription.tags_set)) if subscription.tags_set else None
         if wanted is None:
-            return PopAnswer(popped, [], told.pop_time)
+            return PopAnswer(popped, [], response.pop_time)
         return PopAnswer(
             [one for one in popped if one.message in wanted], [one for one in popped if one.message not in wanted],
-            told.pop_time,
+            response.pop_time,
         )  # fmt: skip
 
     async def notified(self, queue: MessageQueue, *, poll: float, order: bool) -> bool:
-        """Waits at the broker until there may be something to pop; whether there may be now.
+        """Let the broker hold a request until there may be a message to pop; returns True if there may be one.
 
+        :param poll: seconds that the broker may hold the request.
         :raises BrokerError: the broker refuses.
-        :raises NetworkError: it cannot be asked.
+        :raises NetworkError: the broker cannot be reached.
         """
         address = await self.master(queue.broker_name, queue.topic)
         header = Notification(
@@ -163,13 +164,13 @@ class PopCalls:
         answer = await self._instance.connections.invoke(
             address, RequestCode.NOTIFICATION, header, timeout=poll + GRACE
         )
-        told = NotificationResponse.from_ext(answer.ext)
-        if told.polling_full:
+        response = NotificationResponse.from_ext(answer.ext)
+        if response.polling_full:
             raise BrokerError.of(ResponseCode.POLLING_FULL, "too many consumers wait already", address)
-        return told.has_msg
+        return response.has_msg
 
     async def ack(self, messages: Iterable[PoppedMessage]) -> list[tuple[Sequence[PoppedMessage], RocketMQError]]:
-        """Tells the brokers that messages are done, all those of a broker at once; returns what failed, and why."""
+        """Ack messages with one request per broker; returns those that failed, each with its error."""
         by_broker: dict[str, list[PoppedMessage]] = defaultdict(list)
         for one in messages:
             by_broker[one.receipt.broker_name].append(one)
@@ -181,7 +182,7 @@ class PopCalls:
         try:
             address = await self.master(broker_name, messages[0].message.topic)
             if len(messages) == 1:
-                header = self._about(messages[0])
+                header = self._ack_header(messages[0])
                 await self._instance.connections.invoke(address, RequestCode.ACK_MESSAGE, header, timeout=TIMEOUT)
             else:
                 await self._ack_batch(broker_name, address, messages)
@@ -194,11 +195,11 @@ class PopCalls:
         connections = self._instance.connections
         try:
             await connections.invoke(address, RequestCode.BATCH_ACK_MESSAGE, None, body, timeout=TIMEOUT)
-        except RequestNotSupported:  # brokers of 5.0 take them one by one
+        except RequestNotSupported:  # brokers of 5.0 know single acks only
             for one in messages:
-                await connections.invoke(address, RequestCode.ACK_MESSAGE, self._about(one), timeout=TIMEOUT)
+                await connections.invoke(address, RequestCode.ACK_MESSAGE, self._ack_header(one), timeout=TIMEOUT)
 
-    def _about(self, one: PoppedMessage) -> AckMessage:
+    def _ack_header(self, one: PoppedMessage) -> AckMessage:
         message, receipt = one
         return AckMessage(
             consumer_group=self._group, topic=real_topic(message.topic, self._group, receipt.retry),
@@ -206,34 +207,34 @@ class PopCalls:
         )  # fmt: skip
 
     async def extend(self, one: PoppedMessage, seconds: float) -> ExtraInfo:
-        """Keeps a message invisible for another while, from now on; returns its new receipt.
+        """Keep a message invisible for ``seconds`` from now on; returns its new receipt.
 
-        :raises InvalidReceipt: the broker has no such message.
+        :raises InvalidReceipt: the receipt is no longer valid.
         :raises BrokerError: the broker refuses.
-        :raises NetworkError: it cannot be asked.
+        :raises NetworkError: the broker cannot be reached.
         """
         message, receipt = one
         address = await self.master(receipt.broker_name, message.topic)
-        about, offset = self._about(one), _offset(one)
+        ack, offset = self._ack_header(one), _offset(one)
         header = ChangeInvisibleTime(
-            consumer_group=about.consumer_group, topic=about.topic, queue_id=about.queue_id,
-            extra_info=about.extra_info, offset=offset, invisible_time=_millis(seconds), bname=about.bname,
+            consumer_group=ack.consumer_group, topic=ack.topic, queue_id=ack.queue_id,
+            extra_info=ack.extra_info, offset=offset, invisible_time=_millis(seconds), bname=ack.bname,
         )  # fmt: skip
         answer = await self._instance.connections.invoke(
             address, RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header, timeout=TIMEOUT
         )
-        told = ChangeInvisibleTimeResponse.from_ext(answer.ext)
+        response = ChangeInvisibleTimeResponse.from_ext(answer.ext)
         return receipt._replace(
-            start_offset=offset, pop_time=told.pop_time, invisible_ms=told.invisible_time,
-            revive_queue=told.revive_qid, offset=offset,
+            start_offset=offset, pop_time=response.pop_time, invisible_ms=response.invisible_time,
+            revive_queue=response.revive_qid, offset=offset,
         )  # fmt: skip
 
     async def give_back(self, messages: Iterable[PoppedMessage], seconds: float) -> None:
-        """Has messages popped for nobody delivered again soon; without that, it happens when they lapse."""
+        """Make popped messages visible again after ``seconds``; without it, that happens when their time ends."""
         results = await asyncio.gather(*(self.extend(one, seconds) for one in messages), return_exceptions=True)
         for result in results:
             if isinstance(result, RocketMQError):
-                _log.info("group %s: a message is delivered again only when its time is over: %s", self._group, result)
+                _log.info("a message of group %s comes again only after its invisible time: %s", self._group, result)
             elif isinstance(result, BaseException):
                 raise result
 

@@ -1,30 +1,77 @@
-"""What a consumer that pulls answers brokers and Java's tools that ask about it.
-
-The push consumer's answers as far as they apply; there is no listener that could consume a message on request.
-"""
+"""What lite pull and pull consumers have in common: queries of queues and offsets, heartbeat, answers to brokers."""
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
-from rocketmq_py.client.consumer import running_info as push_running
-from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
-from rocketmq_py.model import MessageExt
+from rocketmq_py.client.consumer import running_info
+from rocketmq_py.client.consumer.group_member import GroupMember
+from rocketmq_py.client.consumer.rebalance.rebalancer import Rebalancer
+from rocketmq_py.model import ConsumeFromWhere, MessageExt, MessageQueue
+from rocketmq_py.protocol.bodies.client import ConsumerData
 
 
-class PullMember:
-    """The part of a consumer that brokers talk to; see ``push_requests.Consumer``."""
+class PullMember(GroupMember):
+    """A member of a consumer group whose application asks for messages."""
 
-    _group: ConsumerGroup
+    _rebalancer: Rebalancer | None = None
+
+    # -- queues and offsets
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """The readable queues of a topic, as a name server knows them now.
+
+        :raises NoRouteError: the topic does not exist.
+        :raises NetworkError: no name server answers.
+        """
+        return (await self._instance.routes.refresh(topic)).read_queues
+
+    async def offset_for_timestamp(self, queue: MessageQueue, when: datetime.datetime | int) -> int:
+        """The offset of the first message stored at a time or later.
+
+        :param when: an aware or local ``datetime``, or milliseconds since the epoch.
+        :raises NoRouteError: no route names the queue's broker.
+        :raises NetworkError: the broker cannot be reached.
+        :raises BrokerError: the broker refuses.
+        :raises ClosedError: the consumer is not started, or closed.
+        """
+        self._check_running()
+        millis = int(when.timestamp() * 1000) if isinstance(when, datetime.datetime) else when
+        return await self._group.offsets.offset_at(queue, millis)
+
+    async def _committed(self, queue: MessageQueue) -> int | None:
+        """The offset committed in memory, or else the stored one; None if there is none."""
+        known = self._group.offsets.get(queue)
+        return known if known is not None else await self._group.offsets.fetch(queue)
+
+    # -- a member of the client instance
+
+    def heartbeat(self) -> ConsumerData:
+        """The entry of this member in heartbeats."""
+        return ConsumerData(
+            group_name=self.group,
+            consume_type="CONSUME_ACTIVELY",
+            message_model=self._group.options.message_model.value,
+            consume_from_where=ConsumeFromWhere.LAST_OFFSET.value,  # as Java's pull consumers, whatever their option
+            subscription_data_set=list(self._group.subscriptions.values()),
+        )
+
+    async def on_ids_changed(self) -> None:
+        """Rebalance: the members of the group have changed."""
+        if self._rebalancer is not None:
+            self._rebalancer.trigger()
+
+    # -- answers to brokers
 
     def running_info(self) -> dict[str, Any]:
-        """Its state, as Java's ConsumerRunningInfo."""
-        info = push_running.running_info(self._group)
+        """The state of the consumer, as Java's ConsumerRunningInfo."""
+        info = running_info.running_info(self._group)
         info["properties"]["PROP_CONSUME_TYPE"] = "CONSUME_ACTIVELY"
         return info
 
     async def consume_directly(self, message: MessageExt) -> dict[str, Any]:
-        """Nobody but the application's own calls consumes its messages."""
+        """The answer to a request to consume one message: a consumer without listeners cannot."""
         remark = f"group {self._group.name} pulls: topic {message.topic} has no listener"
         return {
             "order": False, "autoCommit": False, "consumeResult": "CR_THROW_EXCEPTION", "spentTimeMills": 0,

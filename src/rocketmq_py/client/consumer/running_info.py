@@ -1,7 +1,4 @@
-"""What a push consumer tells about itself: health and lag for people, running info for Java's tools.
-
-Reads the state of the parts, changes nothing but by consuming one message on request.
-"""
+"""The state of a consumer: health and lag for people, running info for Java's tools, consumption on request."""
 
 from __future__ import annotations
 
@@ -28,16 +25,19 @@ from rocketmq_py.protocol.codes import version_name
 from rocketmq_py.wire.command import VERSION
 
 _SILENT = 60.0
-"""Seconds without a pull after which a queue does not count as healthy: a long poll lasts 30 at most."""
+"""Seconds without a pull after which a queue is not healthy; a pull takes at most 30."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueHealth:
-    """One assigned queue.
+    """One queue that the consumer owns.
 
-    ``held`` messages (``held_bytes`` of bodies) are pulled and not yet settled; ``commit_offset`` is the next offset
-    to consume, None before the first; ``behind`` is how far the last pulled message was from the queue's end;
-    ``since_pull`` and ``since_consume`` are seconds.
+    :ivar held: messages that are pulled and not consumed yet.
+    :ivar held_bytes: the size of their bodies.
+    :ivar commit_offset: the next offset to consume; None before the first message.
+    :ivar behind: the distance of the last pulled message from the queue's end.
+    :ivar since_pull: seconds since the last pull.
+    :ivar since_consume: seconds since the last message was consumed.
     """
 
     queue: MessageQueue
@@ -51,7 +51,7 @@ class QueueHealth:
 
 @dataclass(frozen=True, slots=True)
 class StuckListener:
-    """A listener that has been at work for ``seconds`` on the message of ``queue`` at ``offset``."""
+    """A listener that has been running for ``seconds`` on the message of ``queue`` at ``offset``."""
 
     queue: MessageQueue
     offset: int
@@ -60,8 +60,10 @@ class StuckListener:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """A consumer at one moment. ``rates`` holds per topic the figures of Java's ConsumeStatus, over the last minute;
-    ``stuck`` the listeners at work for longer than ``stuck_after``, the longest first.
+    """A consumer at one moment.
+
+    :ivar rates: for each topic the figures of Java's ConsumeStatus, over the last minute.
+    :ivar stuck: the listeners that have been running for longer than ``stuck_after`` seconds, the longest first.
     """
 
     state: str
@@ -74,13 +76,13 @@ class Health:
 
     @property
     def ok(self) -> bool:
-        """Whether it runs, every queue is being pulled and no listener is stuck."""
+        """True if the consumer runs, every queue is being pulled and no listener is stuck."""
         pulled = all(queue.since_pull < _SILENT for queue in self.queues)
         return self.state == ConsumerState.RUNNING.value and pulled and not self.stuck
 
 
 def health(group: ConsumerGroup) -> Health:
-    """The state of a consumer as it is now."""
+    """The current state of a consumer."""
     now = group.now()
     return Health(
         state=group.state.value,
@@ -106,9 +108,7 @@ def _rates(group: ConsumerGroup) -> dict[str, dict[str, float]]:
 
 
 async def lag(group: ConsumerGroup) -> dict[MessageQueue, int]:
-    """Messages of each assigned queue that are not yet consumed, as the brokers count now; of each queue it pops from,
-    those that nobody has popped yet.
-    """
+    """The number of messages of each owned queue that are not consumed, or not popped, as the brokers count now."""
     queues: set[MessageQueue] = set()
     for queue in group.queues:
         if queue.queue_id == ALL_QUEUES:
@@ -120,7 +120,7 @@ async def lag(group: ConsumerGroup) -> dict[MessageQueue, int]:
 
 
 async def lag_of(group: ConsumerGroup, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
-    """Messages of some queues that the group has not yet consumed, as the brokers count now."""
+    """The number of messages of some queues that the group has not consumed yet, as the brokers count now."""
     return dict(zip(queues, await asyncio.gather(*(_lag_of(group, queue) for queue in queues)), strict=True))
 
 
@@ -195,7 +195,7 @@ def _queue_info(group: ConsumerGroup, process: ProcessQueue) -> dict[str, Any]:
 
 
 async def consume_directly(group: ConsumerGroup, listeners: Listeners[Any], message: MessageExt) -> dict[str, Any]:
-    """Has the listener of the message's topic consume it; nothing is settled."""
+    """Pass a message to the listener of its topic; offsets do not change."""
     restore_topic([message], group.retry_topic)
     listener = listeners.of(message.topic)
     began = perf_counter()

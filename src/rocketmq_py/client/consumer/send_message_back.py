@@ -1,6 +1,6 @@
-"""Having failed messages delivered again: the broker puts them into the group's retry topic, or we do.
+"""Redelivery of failed messages through the group's retry topic, and dead letters.
 
-Knows request 36 and the fallback. Refuses to know which messages failed.
+Sends CONSUMER_SEND_MSG_BACK (36); if the broker cannot do it, a copy of the message goes to the retry topic.
 """
 
 from __future__ import annotations
@@ -20,24 +20,25 @@ from rocketmq_py.protocol.headers.send import ConsumerSendMsgBack
 _log = logging.getLogger(__name__)
 
 INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
-"""The producer group of what a client sends on its own account."""
+"""The producer group of messages that a client sends by itself."""
 TIMEOUT = 5.0
+"""Seconds to wait for a broker's answer."""
 
 
 class FailureHandler(Protocol):
-    """What becomes of messages that listeners fail on."""
+    """What happens to messages whose listeners fail."""
 
     async def send_back(self, message: MessageExt, delay_level: int) -> bool:
-        """Has a message delivered again, at a delay level of the broker's (0: its choice); whether that is certain."""
+        """Have a message delivered again, at a delay level (0: the broker's); returns True if that is certain."""
         ...
 
     async def dead_letter(self, message: MessageExt) -> bool:
-        """Takes a message out of the way that has used up its deliveries; whether that is certain now."""
+        """Send a message that has used up its deliveries to the dead-letter topic; returns True if that is certain."""
         ...
 
 
 class DropFailed:
-    """Failed messages of a broadcasting consumer: every member has its own copy, and the broker knows of none."""
+    """Drops the failed messages of a broadcasting consumer: a redelivery would reach every member."""
 
     def __init__(self, group: ConsumerGroup) -> None:
         self._group = group
@@ -46,16 +47,13 @@ class DropFailed:
         return await self.dead_letter(message)
 
     async def dead_letter(self, message: MessageExt) -> bool:
-        """Says that the message is gone."""
+        """Log that the message is dropped."""
         _log.warning("%r failed and is dropped: group %s is broadcasting", message, self._group.name)
         return True
 
 
 class SendMessageBack:
-    """Sends messages back.
-
-    :param group: the consumer they failed in.
-    """
+    """Sends failed messages of a group back to their broker."""
 
     def __init__(self, group: ConsumerGroup) -> None:
         self._group = group
@@ -63,10 +61,9 @@ class SendMessageBack:
         self._max_times = group.options.most_reconsume_times
 
     async def send_back(self, message: MessageExt, delay_level: int) -> bool:
-        """Has a message delivered again, at a delay level of the broker's (0: its choice); whether that is certain now.
+        """Have a message delivered again, at a delay level (0: the broker's choice); returns True if that is certain.
 
-        The broker that holds the message is asked first. If it cannot do it, a copy goes to the retry topic as an
-        ordinary message.
+        If the broker that stores the message cannot do it, a copy is sent to the retry topic as an ordinary message.
         """
         try:
             await self._ask_broker(message, delay_level)
@@ -76,7 +73,7 @@ class SendMessageBack:
         return True
 
     async def dead_letter(self, message: MessageExt) -> bool:
-        """Sends a copy with its counts to the retry topic, from where the broker takes it to the dead letters."""
+        """Send a copy with its counts to the retry topic; the broker moves it to the dead-letter topic."""
         _log.warning("%r has failed %d times: it goes to the dead letters", message, message.reconsume_times + 1)
         return await self._send_copy(message)
 
@@ -98,6 +95,6 @@ class SendMessageBack:
         try:
             await self._sender.deliver(self._sender.delivery(copy, None, None))
         except RocketMQError as e:
-            _log.error("%r could not be sent to the retry topic either; it is consumed again here: %s", message, e)
+            _log.error("%r could not be sent to the retry topic either; it is consumed here again: %s", message, e)
             return False
         return True

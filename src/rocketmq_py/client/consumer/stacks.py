@@ -1,7 +1,4 @@
-"""Where threads and tasks are right now, as text for people.
-
-Knows frames of threads and how coroutines await each other. Refuses to know what they work on.
-"""
+"""The current stacks of threads and tasks, as text."""
 
 from __future__ import annotations
 
@@ -15,13 +12,13 @@ from typing import Any
 
 
 def frames_of_thread(ident: int | None) -> list[tuple[FrameType, int]]:
-    """The frames of a thread with their lines, outermost first; none when it has ended."""
+    """The frames of a thread with their lines, outermost first; empty if the thread has ended."""
     frame = sys._current_frames().get(ident or 0)  # noqa: SLF001 - the one way to see another thread's stack
     return list(traceback.walk_stack(frame))[::-1] if frame is not None else []
 
 
 def frames_of_task(task: asyncio.Task[Any]) -> list[tuple[FrameType, int]]:
-    """The frames of a task and of all that it awaits, outermost first."""
+    """The frames of a task and of everything it awaits, outermost first."""
     found: list[tuple[FrameType, int]] = []
     awaited: Any = task.get_coro()
     while awaited is not None:
@@ -42,12 +39,12 @@ def text(frames: Iterable[tuple[FrameType, int]]) -> str:
 
 
 def runs(frames: Iterable[tuple[FrameType, int]], codes: frozenset[CodeType]) -> bool:
-    """Whether one of these functions is among the frames."""
+    """True if one of the frames runs one of these functions."""
     return any(frame.f_code in codes for frame, _ in frames)
 
 
 def everything(tasks: Iterable[asyncio.Task[Any]] = ()) -> str:
-    """The stacks of all threads of the process, and of some tasks: what Java's tools show as ``jstack``."""
+    """The stacks of all threads of the process and of some tasks, which Java's tools show as ``jstack``."""
     parts = [
         _entry(thread.name, f"TID: {thread.ident} STATE: {'DAEMON' if thread.daemon else 'RUNNABLE'}", frames)
         for thread in threading.enumerate()

@@ -1,1 +1,1 @@
-"""Code that runs around sending and consuming: hooks of applications and message traces."""
+"""Hooks around sending and consuming: those of applications, and message traces."""

@@ -1,6 +1,6 @@
-"""Hooks: what an application wants done before and after its messages are consumed or sent.
+"""Hooks: application code that runs before and after messages are sent or consumed.
 
-Knows what a hook is told and that its failures are nobody else's: they are logged. Costs nothing where there is none.
+An exception in a hook is logged and has no effect on the message.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_DONE = (None, ConsumeResult.SUCCESS, OrderlyResult.SUCCESS, OrderlyResult.COMMIT)
+_DONE = (None, True, ConsumeResult.SUCCESS, OrderlyResult.SUCCESS, OrderlyResult.COMMIT)
 
 
 class Consumption:
     """A call of a listener.
 
     :ivar group: the consumer group.
-    :ivar queue: where the messages come from.
-    :ivar messages: what the listener gets.
-    :ivar result: what it returned; None before.
-    :ivar error: what it raised, if it did.
-    :ivar succeeded: whether it said that the messages are done; None before.
-    :ivar seconds: how long it took.
-    :ivar notes: for hooks to keep what they need until after the call.
+    :ivar queue: the queue of the messages.
+    :ivar messages: the messages passed to the listener.
+    :ivar result: what the listener returned; None before.
+    :ivar error: what the listener raised; None if it did not.
+    :ivar succeeded: True if the listener reported success; None before.
+    :ivar seconds: duration of the call.
+    :ivar notes: storage for hooks between ``before`` and ``after``.
     """
 
     __slots__ = ("error", "group", "messages", "notes", "queue", "result", "seconds", "succeeded")
@@ -52,12 +52,12 @@ class Sending:
     """A send, all of its attempts together.
 
     :ivar group: the producer group.
-    :ivar messages: what is sent; a hook may add properties before.
-    :ivar oneway: whether no answer is waited for.
-    :ivar result: what the broker said; None before, after a failure, and when no answer is waited for.
-    :ivar error: why it failed, if it did.
-    :ivar seconds: how long it took.
-    :ivar notes: for hooks to keep what they need until after the send.
+    :ivar messages: the messages; ``before`` may add properties.
+    :ivar oneway: True if the broker does not answer.
+    :ivar result: the result; None before, after a failure, and of a one-way send.
+    :ivar error: the failure; None if there is none.
+    :ivar seconds: duration of the send.
+    :ivar notes: storage for hooks between ``before`` and ``after``.
     """
 
     __slots__ = ("error", "group", "messages", "notes", "oneway", "result", "seconds")
@@ -73,21 +73,21 @@ class Sending:
 
 
 class ConsumeHook:
-    """Derive from it and override what is of interest. Called where the listener is: in its thread, or in the loop."""
+    """Base class of hooks of push consumers. Called in the thread of the listener, or in the loop if that is async."""
 
     def before(self, consumption: Consumption) -> None:
-        """The listener is about to be called."""
+        """Called before the listener."""
 
     def after(self, consumption: Consumption) -> None:
-        """The listener has returned or raised."""
+        """Called after the listener has returned or raised."""
 
 
 class Reception:
     """Messages that a simple consumer has received, or a lite pull consumer has polled.
 
     :ivar group: the consumer group.
-    :ivar messages: all of them, at least one.
-    :ivar began_ns: when they were asked for, nanoseconds since the epoch.
+    :ivar messages: at least one.
+    :ivar began_ns: when the call began, nanoseconds since the epoch.
     """
 
     __slots__ = ("began_ns", "group", "messages")
@@ -99,30 +99,32 @@ class Reception:
 
 
 class ReceiveHook:
-    """Derive from it and override :meth:`received`. Must be quick; called where the messages are handed out."""
+    """Base class of hooks of simple and lite pull consumers. Called in the thread of ``receive`` or ``poll``; must not
+    block.
+    """
 
     def received(self, reception: Reception) -> None:
-        """Messages have come; the caller gets them next. Is not called when none came."""
+        """Called before the messages are returned; not called if there are none."""
 
 
-def tell_received(hooks: Sequence[ReceiveHook], group: str, messages: Sequence[MessageExt], began_ns: int) -> None:
-    """Call hooks about messages, if there are any of either."""
+def report_received(hooks: Sequence[ReceiveHook], group: str, messages: Sequence[MessageExt], began_ns: int) -> None:
+    """Call the hooks, if there are hooks and messages."""
     if hooks and messages:
         _call(hooks, "received", Reception(group, messages, began_ns))
 
 
 class SendHook:
-    """Derive from it and override what is of interest. Must be quick; with asyncio it runs in the loop."""
+    """Base class of hooks of producers. Must not block: with asyncio it runs in the loop."""
 
     def before(self, sending: Sending) -> None:
-        """The messages are about to be sent."""
+        """Called before the messages are sent."""
 
     def after(self, sending: Sending) -> None:
-        """The send has ended, well or not; in whatever thread hears of it."""
+        """Called after the send has succeeded or failed, in the thread that receives the result."""
 
 
 def hooked(listener: Callable[..., Any], hooks: Sequence[ConsumeHook], group: str) -> Callable[..., Any]:
-    """A listener with hooks around it, of the same shape; the listener itself when there are none."""
+    """A listener of the same signature that calls hooks around ``listener``; ``listener`` itself if there are none."""
     if not hooks:
         return listener
 
@@ -167,7 +169,7 @@ def hooked(listener: Callable[..., Any], hooks: Sequence[ConsumeHook], group: st
 
 
 class SendHooks:
-    """The hooks of a producer that has some."""
+    """The hooks of a producer that has at least one."""
 
     def __init__(self, group: str, hooks: Sequence[SendHook]) -> None:
         self._group = group
@@ -175,7 +177,7 @@ class SendHooks:
 
     @contextlib.contextmanager
     def during(self, messages: Sequence[Message], *, oneway: bool = True) -> Iterator[Callable[[SendResult], None]]:
-        """Around a send; what it yields takes the result."""
+        """Call the hooks around the block; it passes the result to what this yields."""
         sending, began = self._begin(messages, oneway=oneway)
         outcome: BaseException | SendResult | None = None
 
@@ -192,14 +194,14 @@ class SendHooks:
             self._end(sending, began, outcome)
 
     def around(self, messages: Sequence[Message], send: Callable[[], SendResult]) -> SendResult:
-        """Sends, and returns what ``send`` does."""
+        """Call the hooks around ``send`` and return its result."""
         with self.during(messages, oneway=False) as ended:
             result = send()
             ended(result)
             return result
 
     def follow(self, messages: Sequence[Message], send: Callable[[], T]) -> T:
-        """Begins a send and returns its future, asyncio's or a thread's."""
+        """Call the hooks around a send in the background; returns its future, of asyncio or of a thread."""
         sending, began = self._begin(messages, oneway=False)
         try:
             future: Any = send()
@@ -225,7 +227,7 @@ class SendHooks:
 
 def _outcome(future: Any) -> object:
     if future.cancelled():
-        return TimeoutError("nobody waits for the end of this send any more")
+        return TimeoutError("the send was cancelled by its caller")
     return future.exception() or future.result()
 
 
@@ -233,5 +235,5 @@ def _call(hooks: Sequence[Any], what: str, about: Consumption | Sending | Recept
     for hook in hooks:
         try:
             getattr(hook, what)(about)
-        except Exception:  # noqa: BLE001 - whatever a hook does wrong, the message goes its way
+        except Exception:  # noqa: BLE001 - a hook's failure must not affect the message
             _log.exception("hook %r failed %s a message of group %s", hook, what, about.group)

@@ -1,7 +1,7 @@
-"""Message traces: what a client writes into the trace topic about what it sends and consumes (AsyncTraceDispatcher).
+"""Message traces: records of sent and consumed messages that a client writes to the trace topic (AsyncTraceDispatcher).
 
-Knows what is worth an entry, and how entries travel: collected, sent in batches in the background. A traced message is
-never kept waiting and never fails for its trace; entries that come faster than they can be sent are dropped.
+Entries are collected and sent in batches in the background. Messages do not wait for their traces and do not fail
+because of them: entries that come faster than they can be sent are dropped.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from rocketmq_py.wire.trace import TraceEntry, TraceKind, encode_trace
 _log = logging.getLogger(__name__)
 
 Trace = bool | str
-"""Whether to trace: False, True for the brokers' own topic, or the name of another one."""
+"""False: no traces; True: to the brokers' trace topic; else the name of a topic."""
 
 BATCH = 10
-"""Entries of one message (traceMsgBatchNum)."""
+"""Entries in one trace message (traceMsgBatchNum)."""
 MOST_WAITING = 2048
 MOST_UNDER_WAY = 32
 FLUSH_SECONDS = 5.0
@@ -42,11 +42,11 @@ _REGION = "DefaultRegion"
 
 
 class Tracer:
-    """Takes entries from any thread and sends them to the trace topic; one for each producer or consumer that traces.
+    """Sends trace entries of one producer or consumer to the trace topic. Takes them from any thread.
 
-    :param trace: as the option of producers and consumers.
+    :param trace: the option of producers and consumers.
     :param group: the traced group. :param kind: ``PRODUCE`` or ``CONSUME``.
-    :raises ConfigError: no legal topic.
+    :raises ConfigError: an illegal topic.
     """
 
     def __init__(self, trace: Trace, group: str, kind: str) -> None:
@@ -64,20 +64,20 @@ class Tracer:
 
     @classmethod
     def of(cls, trace: Trace, group: str, kind: str) -> Tracer | None:
-        """What traces; None for False. Raises as the class does."""
+        """A tracer; None if ``trace`` is False. Errors as of the class."""
         return cls(trace, group, kind) if trace else None
 
     # -- life
 
     def start(self, instance: ClientInstance) -> None:
-        """Send over this client's connections, from the running event loop, from now on."""
+        """Start to send over this client's connections, from the running event loop."""
         self._loop = asyncio.get_running_loop()
         self._instance = instance
         group = f"_INNER_TRACE_PRODUCER-{self.group}-{self._kind}-1"
         self._sender = Sender(group[: names.MAX_GROUP_LENGTH], instance, Options(send_timeout=SEND_SECONDS))
 
     async def close(self) -> None:
-        """Send what waits; as much of it as can be sent in a few seconds."""
+        """Send the entries that wait, for at most a few seconds."""
         if self._sender is None:
             return
         if self._due is not None:
@@ -94,7 +94,7 @@ class Tracer:
     # -- from any thread
 
     def add(self, entries: Iterable[tuple[str, TraceEntry]]) -> None:
-        """Have entries sent, soon; each comes with the topic of its message."""
+        """Queue entries, each with the topic of its message."""
         loop = self._loop
         if loop is None or loop.is_closed():
             return
@@ -110,18 +110,18 @@ class Tracer:
         self._dropped += 1
         if self._dropped == 1:
             _log.warning(
-                "traces of group %s come faster than topic %s takes them: some are lost, messages are not; how many is "
-                "told at the end", self.group, self.topic,
+                "traces of group %s come faster than topic %s takes them: some are dropped (messages are not); the "
+                "number is logged at the end", self.group, self.topic,
             )  # fmt: skip
 
     def address_of(self, broker_name: str) -> str | None:
-        """Where the master of a broker is."""
+        """Address of the master of a broker; None if unknown."""
         return self._instance.routes.master(broker_name) if self._instance is not None else None
 
     # -- in the loop
 
     def _look(self) -> None:
-        """Send full batches; what is left waits for more, but not for long."""
+        """Send full batches; the rest waits for more entries, at most ``FLUSH_SECONDS``."""
         while len(self._waiting) >= BATCH and self._under_way < MOST_UNDER_WAY:
             self._send(self._take(BATCH))
         if self._waiting and self._due is None and self._loop is not None:
@@ -137,7 +137,7 @@ class Tracer:
         return [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
 
     def _send(self, batch: list[tuple[str, TraceEntry]]) -> None:
-        """A message for each topic that the entries are about, as Java's dispatcher does."""
+        """Send one message for each topic that the entries are about, as Java's dispatcher does."""
         by_topic: dict[str, list[TraceEntry]] = {}
         for topic, entry in batch:
             by_topic.setdefault(topic, []).append(entry)
@@ -165,7 +165,7 @@ class Tracer:
 
 
 def _message(topic: str, entries: list[TraceEntry]) -> Message:
-    """Entries as a message, to be found by the ids and keys of the messages they are about."""
+    """A trace message; its keys are the ids and keys of the traced messages."""
     keys: dict[str, None] = {}
     for entry in entries:
         keys[entry.msg_id] = None
@@ -173,11 +173,11 @@ def _message(topic: str, entries: list[TraceEntry]) -> Message:
     return Message(topic, encode_trace(entries), keys=keys)
 
 
-# -- what is worth an entry
+# -- hooks that make entries
 
 
 class SendTrace(SendHook):
-    """Traces what a producer has sent; what failed leaves no trace, as in Java."""
+    """Traces successful sends; failed ones leave no trace, as in Java."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
@@ -193,7 +193,7 @@ class SendTrace(SendHook):
             self._tracer.add(self._entries(sending, result))
 
     def _entries(self, sending: Sending, result: SendResult) -> Iterator[tuple[str, TraceEntry]]:
-        """One for each message of a batch, so that each is found."""
+        """One entry for each message of a batch, so that each is found."""
         offset_ids = result.offset_msg_id.split(",")
         address = self._tracer.address_of(result.queue.broker_name)
         for number, message in enumerate(sending.messages):
@@ -208,7 +208,7 @@ class SendTrace(SendHook):
 
 
 class ConsumeTrace(ConsumeHook):
-    """Traces what a listener gets and how it does.
+    """Traces calls of a listener: the messages and the outcome.
 
     :param timeout: seconds after which a listener counts as timed out.
     """
@@ -235,7 +235,7 @@ class ConsumeTrace(ConsumeHook):
 
 
 class PollTrace(ReceiveHook):
-    """Traces what is polled, as consumed at once: what becomes of it only the application knows. So does Java."""
+    """Traces polled messages as consumed immediately, as Java does: their outcome is known to the application only."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
@@ -247,7 +247,7 @@ class PollTrace(ReceiveHook):
 
 
 class _Consumed:
-    """Messages consumed together, those of them that are traced; their entries share an id."""
+    """The traced ones of messages that are consumed together; their entries share an id."""
 
     __slots__ = ("_group", "_id", "_messages")
 
@@ -277,7 +277,7 @@ def trace_end(
     tracer: Tracer, message: Message | MessageExt, msg_id: str, broker_name: str, state: TransactionState, *,
     from_check: bool = False,
 ) -> None:  # fmt: skip
-    """Trace the end of a transaction, as its producer tells it."""
+    """Trace the end of a transaction that its producer sends."""
     entry = TraceEntry(
         kind=TraceKind.END_TRANSACTION, timestamp=_now_ms(),
         region=message.properties.get(Property.MSG_REGION) or _REGION, group=tracer.group, topic=message.topic,

@@ -1,6 +1,6 @@
-"""A producer's memory of slow and failing brokers, and the job that asks whether they answer again.
+"""A producer's record of slow and failing brokers, and the job that probes whether they answer again.
 
-Knows clocks, routes and requests. The tables and rules are in ``core.producer.latency_fault``.
+The tables and rules are in ``core.producer.latency_fault``.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _ROUND_SECONDS = 3.0
 
 
 class LatencyFaultDetector:
-    """Notes how sends ended, and chooses queues accordingly.
+    """Records how sends ended, and orders queues accordingly.
 
-    :param topics: topics of the producer; brokers are asked for the end of a queue of one of them.
+    :param topics: returns the topics of the producer; probes ask for the end of a queue of one of them.
     """
 
     def __init__(
@@ -41,16 +41,16 @@ class LatencyFaultDetector:
             self._detecting.start(every(_ROUND_SECONDS, _ROUND_SECONDS, self.detect))
 
     def turn(self) -> RoundRobin:
-        """The order of a topic's queues."""
+        """The order in which the queues of a topic are used."""
         return AvailableFirst(self.faults, time.monotonic, random.getrandbits(16))
 
     def ended(self, broker: str, began: float, error: RocketMQError | None) -> None:
-        """A send that began at ``began`` (``time.monotonic``) ended."""
+        """Record that a send that began at ``began`` (``time.monotonic``) ended."""
         now = time.monotonic()
         self.faults.ended(broker, now - began, error, now)
 
     async def detect(self) -> None:
-        """Ask the brokers that are due whether they answer."""
+        """Probe the brokers that are due."""
         await asyncio.gather(*map(self._ask, self.faults.due(time.monotonic())))
 
     async def _ask(self, broker: str) -> None:
@@ -67,11 +67,11 @@ class LatencyFaultDetector:
                 address, RequestCode.GET_MAX_OFFSET, header, timeout=self.faults.options.detect_timeout
             )
         except RocketMQError as e:
-            _log.debug("broker %s at %s is still not used: %s", broker, address, e)
+            _log.debug("broker %s at %s still does not answer: %s", broker, address, e)
             return
         if self.faults.answered(broker):
             _log.info("broker %s at %s answers again", broker, address)
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop probing."""
         self._detecting.cancel()

@@ -1,15 +1,12 @@
-"""The asyncio producer.
-
-Knows the public face and the producer's life. How messages reach brokers is ``sender``'s business.
-"""
+"""The asyncio producer: its public methods, start and close. ``sender`` gets messages to brokers."""
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.client.hooks.hooks import SendHook, SendHooks
@@ -17,11 +14,12 @@ from rocketmq_py.client.hooks.tracing import SendTrace, Trace, Tracer
 from rocketmq_py.client.producer import request_reply
 from rocketmq_py.client.producer.recall import recall
 from rocketmq_py.client.producer.request_reply import PendingRequests
-from rocketmq_py.client.producer.sender import Options, Sender
+from rocketmq_py.client.producer.sender import MAX_PENDING_BYTES, MAX_PENDING_SENDS, Options, Sender
 from rocketmq_py.client.routes import name_servers
 from rocketmq_py.core.producer.latency_fault import LatencyFaultTolerance
 from rocketmq_py.core.producer.outgoing_message import check_limits
-from rocketmq_py.core.producer.send_attempts import QueueChooser, SendAttempts, select_by_hash
+from rocketmq_py.core.producer.send_attempts import RETRY_CODES, QueueChooser, SendAttempts, select_by_hash
+from rocketmq_py.core.producer.send_window import SendWindow
 from rocketmq_py.errors import ClosedError, ConfigError, RequestTimeout
 from rocketmq_py.model import Message, MessageExt, MessageQueue, SendResult
 from rocketmq_py.protocol import names
@@ -31,40 +29,45 @@ from rocketmq_py.wire.compression import CompressionType
 from rocketmq_py.wire.signing import Credentials
 
 QueueSelector = Callable[[Sequence[MessageQueue], Message, Any], MessageQueue]
-"""Picks a queue: takes the writable queues of the topic, the message, and the argument given with it."""
+"""Picks a queue: takes the writable queues of the topic, the message, and the ``key`` of the send."""
 
 
 class Producer:
-    """Sends messages.
+    """Sends messages: ``async with Producer("shop", "127.0.0.1:9876") as producer``.
 
-    Made anywhere, started inside an event loop: ``async with Producer("shop", "127.0.0.1:9876") as producer``.
-
-    :param group: producer group; names the application to the brokers.
+    :param group: producer group; names the application to brokers.
     :param namesrv: name servers: ``"h:p;h:p"``, a sequence, or None for the environment's NAMESRV_ADDR.
     :param send_timeout: seconds a send may take, all attempts together.
-    :param retries: attempts at other brokers after the first failed.
-    :param compress_over: bodies of this many bytes and more are compressed, on the spot; None never compresses.
-    :param compression: how; LZ4 and ZSTD need the ``compression`` extra.
+    :param retries: attempts after the first one failed, at other brokers where there are any, else with growing pauses.
+        Attempts that reach no broker do not count: unless ``retries`` is 0 they follow each other until
+        ``send_timeout``, so that a broker that restarts costs time only.
+    :param compress_over: bodies of at least this many bytes are compressed; None never compresses.
+    :param compression: the algorithm; LZ4 and ZSTD need the ``compression`` extra.
     :param compression_level: 1 (fast) to 9 (small).
-    :param max_message_size: limit of a body in bytes, as the brokers have it (4 MiB).
-    :param default_queue_nums: queues of a topic that the first message creates; at most what TBW102 has.
-    :param create_topic: the topic brokers copy when a first message creates one.
-    :param instance: share this client's connections; its owner starts and stops it. ``namesrv``, ``instance_name`` and
-        ``address_map`` are its own then.
-    :param instance_name: part of the client id after ``ip@``; by default unique.
-    :param address_map: other addresses for those brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
-    :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
-    :param credentials: what requests are signed with, for servers with access control.
+    :param max_message_size: limit of a body in bytes; brokers have 4 MiB by default.
+    :param default_queue_nums: queues of a topic that the first message creates; at most as many as TBW102 has.
+    :param create_topic: the topic whose settings brokers copy when a first message creates one.
+    :param instance: share this client's connections; its owner starts and stops it. It replaces ``namesrv``,
+        ``instance_name``, ``address_map``, ``tls`` and ``credentials``.
+    :param instance_name: part of the client id after ``ip@``; unique by default.
+    :param address_map: connect elsewhere than brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
+    :param tls: True, TlsOptions or an ssl.SSLContext: speak TLS with every server.
+    :param credentials: sign requests, for servers with access control.
     :param hooks: called before and after every send.
-    :param trace: leave traces of messages in the brokers' trace topic, or in the one named here; see
+    :param trace: write message traces to the brokers' trace topic, or to the topic named here; see
         :mod:`rocketmq_py.client.hooks.tracing`. Off by default.
-    :param send_latency_fault_enable: keep away from brokers that are slow or fail, for a time that grows with their
-        latency: True for Java's tables, :class:`~rocketmq_py.LatencyFaultTolerance` for others. Off by default.
-    :param send_msg_max_timeout_per_request: seconds of ``send_timeout`` an attempt may take that is not the last one;
-        None lets a broker that does not answer take all of it.
-    :param retry_another_broker_when_not_store_ok: send a message again, to another broker, that a broker has stored but
-        does not know to be flushed or replicated; what comes of the last attempt is the result. Consumers may see it
-        more than once. Off by default.
+    :param send_latency_fault_enable: avoid slow and failing brokers for a time that grows with their latency: True for
+        Java's tables, :class:`~rocketmq_py.LatencyFaultTolerance` for others. Off by default.
+    :param send_msg_max_timeout_per_request: seconds of ``send_timeout`` that an attempt may take if another may follow;
+        None lets a broker that does not answer use all of it.
+    :param retry_another_broker_when_not_store_ok: send a message to another broker if the first one has stored it but
+        not flushed or replicated it in time. The result is that of the last attempt; consumers may see the message more
+        than once. Off by default.
+    :param retry_response_codes: answers of brokers after which a send is retried; None: those of Java.
+    :param max_pending_sends: sends in progress at most; None for no limit. Others wait, and their timeout starts when
+        they begin.
+    :param max_pending_bytes: bytes of bodies of sends in progress at most; None for no limit.
+    :param when_full: ``"wait"``, or ``"raise"`` :class:`~rocketmq_py.TooManySends` instead of waiting.
     :raises ConfigError: an option that can never work.
     """
 
@@ -91,6 +94,10 @@ class Producer:
         send_latency_fault_enable: LatencyFaultTolerance | bool = False,
         send_msg_max_timeout_per_request: float | None = None,
         retry_another_broker_when_not_store_ok: bool = False,
+        retry_response_codes: Collection[int] | None = None,
+        max_pending_sends: int | None = MAX_PENDING_SENDS,
+        max_pending_bytes: int | None = MAX_PENDING_BYTES,
+        when_full: Literal["wait", "raise"] = "wait",
     ) -> None:
         self.group = names.check_group(group)
         check_limits(compress_over, max_message_size)
@@ -99,7 +106,10 @@ class Producer:
             default_queue_nums, _tolerance(send_latency_fault_enable),
             math.inf if send_msg_max_timeout_per_request is None else send_msg_max_timeout_per_request,
             retry_another_broker_when_not_store_ok,
+            RETRY_CODES if retry_response_codes is None else frozenset(retry_response_codes),
+            max_pending_sends, max_pending_bytes, _raises(when_full),
         )  # fmt: skip
+        SendWindow(max_pending_sends, max_pending_bytes)  # refuses limits that admit nothing
         self._namesrv = [] if instance is not None else name_servers(namesrv)
         self._instance_name = instance_name
         self._address_map = address_map
@@ -109,7 +119,7 @@ class Producer:
         self._own_instance = instance is None
         self._sender: Sender | None = None
         self.pending = PendingRequests(f"producer {group}")
-        """Requests that wait for replies."""
+        """Requests that wait for their replies."""
         self._reply_topics: set[str] = set()
         self.tracer = Tracer.of(trace, self.group, "PRODUCE")
         if self.tracer is not None:
@@ -119,7 +129,7 @@ class Producer:
     # -- life
 
     async def start(self) -> None:
-        """Make ready to send. May be called more than once, not after :meth:`close`."""
+        """Get ready to send. May be called more than once, not after :meth:`close`."""
         if self._sender is not None:
             return
         if self._instance is None:
@@ -138,7 +148,7 @@ class Producer:
         await self._instance.heartbeat_all()
 
     async def close(self) -> None:
-        """Wait for what is being sent, sign off at the brokers, end the connections. May be called more than once."""
+        """Wait for sends in progress, unregister from brokers, close connections. May be called more than once."""
         if self._sender is None or self._instance is None:
             return
         self.pending.close()
@@ -160,7 +170,7 @@ class Producer:
 
     @property
     def sender(self) -> Sender:
-        """What sends; for the blocking face.
+        """The sender, for the blocking producer.
 
         :raises ClosedError: the producer is not started.
         """
@@ -173,36 +183,39 @@ class Producer:
     async def send(
         self, message: Message, queue: MessageQueue | None = None, timeout: float | None = None
     ) -> SendResult:
-        """Send a message and wait until a broker has it.
+        """Send a message and wait until a broker has stored it.
 
-        :param queue: the queue to send to; without it the queues of the topic take turns, and a failure is tried again
-            at another broker.
+        :param queue: the queue to send to, without retries. By default the queues of the topic take turns, and a failed
+            attempt is retried at another broker.
         :param timeout: seconds for all attempts, instead of ``send_timeout``.
-        :raises MessageIllegal: no broker would take it.
-        :raises NoRouteError: the topic cannot be sent to.
+        :raises MessageIllegal: no broker would accept it: too large, no topic, an illegal property.
+        :raises NoRouteError: the topic does not exist, or no broker accepts messages for it.
         :raises BrokerError: the broker refused it.
-        :raises NetworkError: no broker was reached or answered in time; it may have been stored nonetheless.
+        :raises NetworkError: no broker could be reached, or none answered in time; the message may have been stored.
         """
         return await self.send_async(message, queue, timeout)
 
     def send_async(
         self, message: Message, queue: MessageQueue | None = None, timeout: float | None = None
     ) -> asyncio.Future[SendResult]:
-        """Begin to send a message; the future tells how it ended. Arguments and errors as :meth:`send`.
+        """Start to send a message; the future gets the result. Parameters and errors as :meth:`send`.
 
-        An illegal message raises at once. Nothing limits how many sends are under way: await some before beginning
-        more.
+        An illegal message raises immediately. When ``max_pending_sends`` or ``max_pending_bytes`` is reached, the
+        blocking producer waits before it returns. With asyncio the message waits and the future is returned
+        immediately, so await some futures before you start more.
+
+        :raises TooManySends: the limit is reached, with ``when_full="raise"``.
         """
         if self.hooks is not None:
             return self.hooks.follow([message], lambda: self._send(self.sender.delivery(message, queue, timeout)))
         return self._send(self.sender.delivery(message, queue, timeout))
 
     async def send_oneway(self, message: Message, queue: MessageQueue | None = None) -> None:
-        """Send a message without waiting for a broker's answer: fast, and nobody hears when it is lost.
+        """Send a message without an answer from the broker: fast, but a lost message raises no error.
 
-        :raises MessageIllegal: no broker would take it.
-        :raises NoRouteError: the topic cannot be sent to.
-        :raises NetworkError: no connection to the broker could be made.
+        :raises MessageIllegal: no broker would accept it.
+        :raises NoRouteError: the topic does not exist, or no broker accepts messages for it.
+        :raises NetworkError: no connection to the broker can be made.
         """
         sender = self.sender
         if self.hooks is None:
@@ -214,7 +227,7 @@ class Producer:
     async def send_batch(
         self, messages: Iterable[Message], queue: MessageQueue | None = None, timeout: float | None = None
     ) -> SendResult:
-        """Send messages of one topic in one request; all are stored in one queue, one after the other, or none is.
+        """Send messages of one topic in one request. All are stored in one queue, one after the other, or none is.
 
         :raises MessageIllegal: they have different topics, a delay level, a retry topic, or are too large together.
         Other errors as :meth:`send`.
@@ -231,11 +244,11 @@ class Producer:
         selector: QueueSelector | None = None,
         timeout: float | None = None,
     ) -> SendResult:
-        """Send a message to the queue its key belongs to; there is no second attempt, at another queue.
+        """Send a message to the queue that its sharding key selects. It is not retried at another queue.
 
-        :param key: sharding key, the message's own by default: one key, one queue. A Java producer picks the same queue
-            for the same string or int.
-        :param selector: picks the queue instead; takes the writable queues, the message and ``key``.
+        :param key: sharding key, the message's own by default. Equal keys select the same queue, the one that a Java
+            producer selects for the same string or int.
+        :param selector: picks the queue instead: takes the writable queues, the message and ``key``.
         :raises ConfigError: there is neither a key nor a selector.
         Other errors as :meth:`send`.
         """
@@ -247,15 +260,16 @@ class Producer:
         return await self._send(self.sender.delivery(message, None, timeout, choose))
 
     async def request(self, message: Message, timeout: float = 3.0, queue: MessageQueue | None = None) -> MessageExt:
-        """Send a request and wait for the reply of whoever consumes it, made with :func:`~rocketmq_py.reply`.
+        """Send a request and wait for the reply of its consumer, made with :func:`~rocketmq_py.reply`.
 
-        The message stays as it is; what is sent is a copy that says where the reply is to go. Hooks see it being sent.
+        A copy of the message is sent, with properties that say where the reply goes. Hooks are called for it, in the
+        event loop's thread.
 
-        :param timeout: seconds for everything: the request's way, the consumer's work and the way back.
+        :param timeout: seconds until the reply must be here.
         :param queue: as of :meth:`send`.
-        :raises RequestTimeout: no reply came in time; the request may have been consumed nonetheless. A reply that
-            comes later is logged.
-        :raises ClosedError: the producer was closed meanwhile.
+        :raises RequestTimeout: no reply in time; the request may have been consumed. A reply that comes later is
+            logged.
+        :raises ClosedError: the producer was closed.
         Other errors as :meth:`send`: the request was not stored.
         """
         sender, instance = self.sender, self._instance
@@ -265,7 +279,7 @@ class Producer:
         try:
             async with asyncio.timeout(timeout):
                 await sender.write_queues(request.topic, timeout)
-                self._reply_topics |= await request_reply.introduce(instance, request.topic)
+                self._reply_topics |= await request_reply.register_for_replies(instance, request.topic)
                 sent = await self.send_async(request, queue, timeout)
                 return await reply
         except RequestTimeout:
@@ -276,48 +290,65 @@ class Producer:
             self.pending.end(request)
 
     async def recall(self, topic: str, recall_handle: str, timeout: float | None = None) -> str:
-        """Take back a message that waits for its time; its unique key.
+        """Recall a message that is not delivered yet because of its delivery time; returns its unique key.
 
-        A broker takes note of it and cannot tell whether the message is still there: one that is due within the second
-        may come nonetheless.
+        The broker records the recall but does not say whether the message was still there: one that is due within the
+        second may be delivered.
 
-        :param recall_handle: of the :class:`SendResult` of its send.
+        :param recall_handle: ``recall_handle`` of the :class:`SendResult` of its send.
         :param timeout: seconds, instead of ``send_timeout``.
-        :raises ConfigError: the handle is none.
-        :raises NoRouteError: the broker it names is not known.
-        :raises BrokerError: the broker refused it: it is too late, or recalls are off (``recallMessageEnable``).
-        :raises NetworkError: the broker was not reached or did not answer in time.
+        :raises ConfigError: it is not a recall handle.
+        :raises NoRouteError: the broker that the handle names is not known.
+        :raises BrokerError: the broker refused: too late, or recalls are off (``recallMessageEnable``).
+        :raises NetworkError: the broker cannot be reached or did not answer in time.
         """
         seconds = self._options.send_timeout if timeout is None else timeout
         return await recall(self.sender, self.group, topic, recall_handle, seconds)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """The queues of a topic that can be written, those it will get if it does not exist yet.
+        """The writable queues of a topic. For a topic that does not exist yet: those that the first message creates.
 
         :raises NoRouteError: there are none.
         """
         return list(await self.sender.write_queues(topic, self._options.send_timeout))
 
     def _send(self, delivery: SendAttempts) -> asyncio.Future[SendResult]:
-        future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
-        self.sender.send(delivery, future)
+        loop, sender = asyncio.get_running_loop(), self.sender
+        if loop is not sender.loop:
+            raise _other_loop(sender.loop)
+        future: asyncio.Future[SendResult] = loop.create_future()
+        sender.send(delivery, future)
         return future
 
-    # -- a member of the instance
+    # -- member of a client instance
 
     def heartbeat(self) -> ProducerData:
-        """What brokers are told of this producer."""
+        """This producer's part of heartbeats."""
         return ProducerData(group_name=self.group)
 
     def topics(self) -> set[str]:
-        """Topics this producer has sent to, and those that bring replies."""
+        """Topics this producer has sent to, and those of replies to it."""
         return self._sender.topics | self._reply_topics if self._sender is not None else set()
 
     async def on_ids_changed(self) -> None:
-        """Nothing: consumers hear of that."""
+        """Do nothing: the notice concerns consumers."""
 
     def __repr__(self) -> str:
         return f"Producer(group={self.group!r}, namesrv={';'.join(self._namesrv)!r})"
+
+
+def _other_loop(own: asyncio.AbstractEventLoop) -> ClosedError:
+    state = "is closed" if own.is_closed() else "is another one than that of this call"
+    return ClosedError(
+        f"this producer was started in an event loop that {state}: make, start and use a producer in the same loop, or "
+        "use the blocking one (rocketmq_py.Producer)"
+    )
+
+
+def _raises(when_full: str) -> bool:
+    if when_full not in ("wait", "raise"):
+        raise ConfigError(f"when_full={when_full!r} must be 'wait' or 'raise'")
+    return when_full == "raise"
 
 
 def _tolerance(option: LatencyFaultTolerance | bool) -> LatencyFaultTolerance | None:
@@ -327,7 +358,7 @@ def _tolerance(option: LatencyFaultTolerance | bool) -> LatencyFaultTolerance | 
 
 
 def chooser(message: Message, key: Any, selector: QueueSelector | None) -> QueueChooser:
-    """How the queue of an ordered message is picked.
+    """The function that picks the queue of an ordered message.
 
     :raises ConfigError: there is neither a key nor a selector.
     """

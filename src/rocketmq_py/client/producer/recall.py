@@ -1,4 +1,4 @@
-"""Taking back a message that waits for its time, for both faces of the producer."""
+"""Recall of a message with a delivery time."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from rocketmq_py.protocol.recall_handle import RecallHandle
 
 
 async def recall(sender: Sender, group: str, topic: str, text: str, timeout: float) -> str:
-    """Ask the broker that a handle names; the unique key of the message.
+    """Send a recall to the broker that the handle names; returns the unique key of the message.
 
     :param timeout: seconds for everything.
-    :raises ConfigError: the topic or the handle is none. Other errors as :meth:`rocketmq_py.aio.Producer.recall`.
+    :raises ConfigError: not a legal topic or recall handle. Other errors as :meth:`rocketmq_py.aio.Producer.recall`.
     """
     fault = topic_fault(topic) or ("its messages cannot be recalled" if is_retry_topic(topic) else None)
     if fault:
         raise ConfigError(f"topic {topic!r}: {fault}")
-    if not isinstance(text, str):  # what the result of a send has whose message did not wait
-        raise ConfigError(f"recall handle is {text!r}: only a message that waits for its time has one")
+    if not isinstance(text, str):  # None is what the result of a send without a delivery time has
+        raise ConfigError(f"recall handle is {text!r}: only a message with a delivery time has one")
     handle = RecallHandle.decode(text)
     deadline = time.monotonic() + timeout
     connection = await sender.broker(topic, handle.broker_name, timeout)

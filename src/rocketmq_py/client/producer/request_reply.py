@@ -1,7 +1,6 @@
-"""Request and reply: requests that wait for what a consumer answers, and the answer's message.
+"""Request and reply: requests that wait for a consumer's reply, and the reply's message.
 
-Knows the properties that bring a reply back (MessageUtil, DefaultMQProducerImpl.request, ClientRemotingProcessor).
-Refuses to know how messages are sent.
+Properties and requests as of MessageUtil, DefaultMQProducerImpl.request and ClientRemotingProcessor.
 """
 
 from __future__ import annotations
@@ -36,18 +35,18 @@ _NEEDED = (Property.CLUSTER, Property.REPLY_TO_CLIENT, Property.CORRELATION_ID)
 def reply(request: MessageExt, body: bytes | str) -> Message:
     """The reply to a request, for a listener to send with any producer: ``producer.send(reply(request, "done"))``.
 
-    The broker passes it on to the client that waits; the send fails with BrokerError when that is gone.
+    The broker passes it on to the client that waits. The send fails with BrokerError if that client is gone.
 
     :param request: the message as it was consumed.
-    :param body: the reply's content; ``str`` is encoded as UTF-8. Brokers take no empty one.
-    :raises MessageIllegal: nobody waits for a reply to this message: it was not sent as a request.
+    :param body: the reply's content; ``str`` is encoded as UTF-8. Brokers refuse an empty one.
+    :raises MessageIllegal: the message was not sent as a request, so that no client waits for a reply.
     """
     asked = request.properties
     missing = [name for name in _NEEDED if not asked.get(name)]
     if missing:
         raise MessageIllegal(
-            f"{request!r} is no request that could be replied to: it has no property {', '.join(missing)}; its sender "
-            "must use request() instead of send()"
+            f"{request!r} cannot be replied to: it has no property {', '.join(missing)}; its sender must use request() "
+            "instead of send()"
         )
     answer = Message(names.reply_topic(asked[Property.CLUSTER]), body)
     answer.properties |= {
@@ -61,9 +60,9 @@ def reply(request: MessageExt, body: bytes | str) -> Message:
 
 
 def request_of(message: Message, client_id: str, timeout: float) -> Message:
-    """The request that asks what a message asks; the message stays as it is.
+    """A copy of a message with the properties of a request.
 
-    :raises ConfigError: ``timeout`` is no time to wait.
+    :raises ConfigError: ``timeout`` is not greater than 0.
     """
     if timeout <= 0:
         raise ConfigError(f"timeout={timeout} leaves no time for a reply; it must be greater than 0 seconds")
@@ -79,22 +78,22 @@ def request_of(message: Message, client_id: str, timeout: float) -> Message:
 
 
 def unanswered(request: Message, sent: SendResult | None, timeout: float) -> RequestTimeout:
-    """The error for a request whose time is over."""
+    """The error for a request without a reply in time."""
     what = f"no reply to request {request.properties[Property.CORRELATION_ID]} to topic {request.topic!r}"
     if sent is None:
-        return RequestTimeout(f"{what} within {timeout:g} s: it was not even known to be stored by then")
+        return RequestTimeout(f"{what} within {timeout:g} s: the request itself was not confirmed as stored")
     return RequestTimeout(
         f"{what} within {timeout:g} s; it is stored as {sent.msg_id} in {sent.queue}. Does a consumer of the topic run,"
         " and send reply(request, ...)?"
     )
 
 
-async def introduce(instance: ClientInstance, topic: str) -> set[str]:
-    """Make all brokers know this client that may be given a reply to a request to ``topic``, whose route is known.
+async def register_for_replies(instance: ClientInstance, topic: str) -> set[str]:
+    """Send heartbeats to all brokers that may receive a reply to a request to ``topic``, whose route is known.
 
-    Replies go to any broker of the cluster; it passes them on to clients it has had a heartbeat of.
+    Replies go to any broker of the cluster. It passes them on to clients that have sent it a heartbeat.
 
-    :returns: the topics replies go to.
+    :returns: the topics that replies are sent to.
     """
     routes = instance.routes
     route = routes.known(topic)
@@ -105,7 +104,7 @@ async def introduce(instance: ClientInstance, topic: str) -> set[str]:
             try:
                 await routes.refresh(reply_topic)
             except NoRouteError as e:
-                _log.warning("nobody can reply to requests to topic %s yet: %s", topic, e)
+                _log.warning("no consumer can reply to requests to topic %s yet: %s", topic, e)
     serve(instance)
     if any(instance.broker_version(master) is None for master in _masters(routes, {topic, *found})):
         await instance.heartbeat_all()
@@ -120,7 +119,7 @@ def _masters(routes: Routes, topics: Iterable[str]) -> Iterator[str]:
 class PendingRequests:
     """The requests of one producer that wait for replies; belongs to one event loop.
 
-    :param who: names the producer in errors.
+    :param who: the producer, for errors.
     """
 
     def __init__(self, who: str) -> None:
@@ -129,23 +128,23 @@ class PendingRequests:
         self._closed = False
 
     def expect(self, request: Message) -> asyncio.Future[MessageExt]:
-        """What hears of the reply to a request that is about to be sent.
+        """The future that gets the reply to a request that is about to be sent.
 
         :raises ClosedError: the producer is closed.
         """
         if self._closed:
             raise self._closed_error()
         waiter: asyncio.Future[MessageExt] = asyncio.get_running_loop().create_future()
-        waiter.add_done_callback(_heard)
+        waiter.add_done_callback(_retrieve)
         self._awaited.add(request.properties[Property.CORRELATION_ID], request.topic, waiter)
         return waiter
 
     def end(self, request: Message) -> None:
-        """Nobody waits for the reply to this request any more."""
+        """Stop waiting for the reply to a request."""
         self._awaited.end(request.properties[Property.CORRELATION_ID], time.monotonic())
 
     def came(self, correlation_id: str, message: MessageExt) -> bool:
-        """A reply has come; whether it is one of ours, in time or late."""
+        """Handle a reply; False if it is not for a request of this producer, answered or timed out."""
         waiter = self._awaited.take(correlation_id)
         if waiter is not None and not waiter.done():
             waiter.set_result(message)
@@ -154,33 +153,33 @@ class PendingRequests:
         if ended is None:
             return False
         _log.warning(
-            "the reply to request %s to topic %s came from %s %.3f s after nobody waited for it any more; use a longer "
-            "timeout if that is often so", correlation_id, ended.topic, message.born_host,
+            "the reply to request %s to topic %s came from %s %.3f s after the request had timed out; use a longer "
+            "timeout if this happens often", correlation_id, ended.topic, message.born_host,
             time.monotonic() - ended.at,
         )  # fmt: skip
         return True
 
     def close(self) -> None:
-        """Fail all who wait."""
+        """Fail all requests that wait."""
         self._closed = True
         for waiter in self._awaited.abandon(time.monotonic()):
             if not waiter.done():
                 waiter.set_exception(self._closed_error())
 
     def _closed_error(self) -> ClosedError:
-        return ClosedError(f"{self._who} is closed: no reply can come any more")
+        return ClosedError(f"{self._who} is closed: it can receive no reply")
 
 
 @runtime_checkable
 class Requester(Protocol):
-    """A producer that may wait for replies."""
+    """A producer with requests that wait for replies."""
 
     @property
     def pending(self) -> PendingRequests: ...
 
 
 def serve(instance: ClientInstance) -> None:
-    """Have the producers of ``instance`` hear of replies."""
+    """Pass replies that brokers push to the producers of ``instance``."""
 
     def came(address: str, request: Command) -> Command:
         header = PushReplyMessage.from_ext(request.ext)
@@ -190,7 +189,8 @@ def serve(instance: ClientInstance) -> None:
         takers = (member for member in instance.members if isinstance(member, Requester))
         if not any(taker.pending.came(correlation_id, message) for taker in takers):
             _log.warning(
-                "broker %s brings a reply from %s that no request here waits for: correlation id %s, %d bytes",
+                "broker %s pushed a reply from %s that no request of this client waits for: correlation id %s, "
+                "%d bytes",
                 address, header.born_host, correlation_id, len(message.body),
             )  # fmt: skip
         return Command(ResponseCode.SUCCESS)
@@ -198,16 +198,16 @@ def serve(instance: ClientInstance) -> None:
     instance.connections.on_request(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, came)
 
 
-def _heard(waiter: asyncio.Future[MessageExt]) -> None:
-    """Nobody misses the end of a wait whose request failed meanwhile."""
+def _retrieve(waiter: asyncio.Future[MessageExt]) -> None:
+    """Mark the exception as retrieved: asyncio warns otherwise if the request itself failed first."""
     if not waiter.cancelled():
         waiter.exception()
 
 
 def _message(header: PushReplyMessage, body: bytes) -> MessageExt:
-    """The reply as users get it; it has no place in a queue.
+    """The reply as a message; it has no queue and no offset.
 
-    :raises CorruptRecord: its body does not decompress.
+    :raises CorruptRecord: its body cannot be decompressed.
     """
     if header.sys_flag & COMPRESSED:
         body = decompress(body, header.sys_flag)

@@ -1,6 +1,5 @@
-"""What both faces of the transaction producer share: half messages, how a transaction is ended, what listeners say.
-
-Knows the fields of END_TRANSACTION (DefaultMQProducerImpl.endTransaction). Refuses to know how requests travel.
+"""What the asyncio and the blocking transaction producer share: half messages, END_TRANSACTION requests, results of
+listeners. Fields as of DefaultMQProducerImpl.endTransaction.
 """
 
 from __future__ import annotations
@@ -30,53 +29,53 @@ _DELAYS = {Property.DELAY_LEVEL, Property.TIMER_DELIVER_MS, Property.TIMER_DELAY
 
 
 class TransactionListener(Protocol):
-    """Runs local transactions, and tells afterwards how they ended. Methods may be plain or ``async def``."""
+    """Runs local transactions and later answers how they ended. Methods may be plain or ``async def``."""
 
     def execute_local_transaction(
         self, message: Message, arg: Any
     ) -> TransactionState | Awaitable[TransactionState | None] | None:
-        """Do what the message tells of, once its half message is stored.
+        """Run the local transaction of ``message``, whose half message is stored.
 
-        ``message.transaction_id`` is what to keep with it. What is raised, and None, mean UNKNOWN.
+        Store ``message.transaction_id`` with it, so that the check finds it. An exception or None means UNKNOWN.
         """
         ...
 
     def check_local_transaction(
         self, message: MessageExt
     ) -> TransactionState | Awaitable[TransactionState | None] | None:
-        """How a transaction ended, which a producer of this group began and whose end the broker has not heard.
+        """Return how a transaction ended that a producer of this group began and whose end the broker did not receive.
 
-        That producer may have died: look where local transactions leave their traces. UNKNOWN makes the broker ask
-        again. Called for the same transaction more than once, perhaps at the same time.
+        That producer may have crashed: look where local transactions are recorded. After UNKNOWN the broker repeats the
+        check. May be called more than once for a transaction, also at the same time.
         """
         ...
 
 
 Check = Callable[[MessageExt], TransactionState | Awaitable[TransactionState | None] | None]
-"""The part of a :class:`TransactionListener` that brokers ask."""
+"""The part of a :class:`TransactionListener` that answers checks."""
 
 
 def check_of(listener: TransactionListener | None, check: Check | None) -> Check:
-    """Whom brokers ask.
+    """The function that answers checks.
 
-    :raises ConfigError: nobody, or two.
+    :raises ConfigError: there is none, or there are two.
     """
     if listener is not None and check is not None:
-        raise ConfigError("give a listener or a check, not both: brokers ask one of them how a transaction ended")
+        raise ConfigError("give a listener or a check, not both: only one of them can answer checks of brokers")
     if listener is not None:
         return listener.check_local_transaction
     if check is None:
         raise ConfigError(
-            "a transaction producer needs a listener, or a check: after a crash brokers ask the producers of the group "
-            "how a transaction ended, and would never hear"
+            "a transaction producer needs a listener or a check: after a crash brokers ask the producers of the group "
+            "how a transaction ended, and would never get an answer"
         )
     return check
 
 
 def half_of(message: Message, group: str) -> Message:
-    """The half message of a message, which stays as it is.
+    """The half message of a message; the message itself is not changed.
 
-    :raises MessageIllegal: it is to be delivered later, which a transaction cannot promise.
+    :raises MessageIllegal: the message has a delay, which transactions do not support.
     """
     properties = message.properties
     if not _DELAYS.isdisjoint(properties) and any(properties.get(name, "0") != "0" for name in _DELAYS):
@@ -87,28 +86,28 @@ def half_of(message: Message, group: str) -> Message:
 
 
 def begun(message: Message, result: SendResult) -> None:
-    """Give a message the id of the transaction that its half message has begun."""
+    """Set the ids of a message whose half message is stored."""
     message.properties[Property.UNIQUE_KEY] = result.msg_id
     message.transaction_id = result.msg_id
 
 
-def state_of(said: object, who: str) -> TransactionState:
-    """What a listener's word means; nothing and nonsense mean UNKNOWN."""
-    if isinstance(said, TransactionState):
-        return said
-    if said is not None:
-        _log.error("%s returned %r, which is no TransactionState; the broker will ask later", who, said)
+def state_of(returned: object, who: str) -> TransactionState:
+    """The state that a listener returned; UNKNOWN if it returned something else."""
+    if isinstance(returned, TransactionState):
+        return returned
+    if returned is not None:
+        _log.error("%s returned %r instead of a TransactionState; the broker checks later", who, returned)
     return TransactionState.UNKNOWN
 
 
 def not_safe(result: SendResult, address: str | None) -> BrokerError:
-    """The error for a half message that is stored, but not as safely as the broker is set up for."""
-    words = f"the half message {result.msg_id} is not flushed or replicated in time and was rolled back"
-    return BrokerError.of(result.status.value, words, address)
+    """The error for a half message that is stored, but not flushed or replicated as the broker is configured to."""
+    why = f"the half message {result.msg_id} was not flushed or replicated in time and was rolled back"
+    return BrokerError.of(result.status.value, why, address)
 
 
 def is_safe(result: SendResult) -> bool:
-    """Whether the local transaction may run."""
+    """True if the half message is stored safely, so that the local transaction may run."""
     return result.status is SendStatus.SEND_OK
 
 
@@ -120,8 +119,8 @@ def end_frame(
 ) -> bytes:
     """The one-way request that ends a transaction.
 
-    :param credentials: what it is signed with.
-    :param why: what went wrong, for the broker's log.
+    :param credentials: sign it; None leaves it unsigned.
+    :param why: the failure of the local transaction, for the broker's log.
     """
     remark = None if why is None else f"{type(why).__name__}: {why}"
     ext = header.to_ext() if credentials is None else credentials.signed(header.to_ext(), b"")
@@ -129,7 +128,7 @@ def end_frame(
 
 
 def end_header(group: str, result: SendResult, state: TransactionState) -> EndTransaction:
-    """The end of a transaction its own producer knows of."""
+    """The header that ends a transaction of this producer."""
     return EndTransaction(
         topic=result.queue.topic, producer_group=group, tran_state_table_offset=result.queue_offset,
         commit_log_offset=parse_offset_msg_id(result.offset_msg_id)[2], commit_or_rollback=_OUTCOMES[state],
@@ -138,14 +137,14 @@ def end_header(group: str, result: SendResult, state: TransactionState) -> EndTr
 
 
 def answer_header(
-    group: str, question: CheckTransactionState, message: MessageExt, state: TransactionState
+    group: str, check: CheckTransactionState, message: MessageExt, state: TransactionState
 ) -> EndTransaction:
-    """The answer to a broker's question."""
+    """The header that answers a check."""
     return EndTransaction(
-        topic=question.topic, producer_group=group, tran_state_table_offset=question.tran_state_table_offset,
-        commit_log_offset=question.commit_log_offset, commit_or_rollback=_OUTCOMES[state],
-        from_transaction_check=True, msg_id=message.msg_id, transaction_id=question.transaction_id,
-        bname=question.bname,
+        topic=check.topic, producer_group=group, tran_state_table_offset=check.tran_state_table_offset,
+        commit_log_offset=check.commit_log_offset, commit_or_rollback=_OUTCOMES[state],
+        from_transaction_check=True, msg_id=message.msg_id, transaction_id=check.transaction_id,
+        bname=check.bname,
     )  # fmt: skip
 
 
@@ -153,8 +152,8 @@ class TransactionBase:
     """A transaction in a ``with`` block.
 
     :ivar message: the message; consumers see it after the commit.
-    :ivar state: what the broker was told; None before.
-    :ivar failure: why it could not be told: it will ask.
+    :ivar state: how it ended; None while it is open.
+    :ivar failure: why its end could not be sent; the broker checks later.
     """
 
     def __init__(self, message: Message) -> None:
@@ -165,7 +164,7 @@ class TransactionBase:
 
     @property
     def half(self) -> SendResult:
-        """Where the half message was stored.
+        """The result of sending the half message.
 
         :raises ClosedError: the transaction has not begun: use it in a ``with`` statement.
         """
@@ -175,20 +174,20 @@ class TransactionBase:
 
     @property
     def transaction_id(self) -> str:
-        """What to keep with the local transaction, so that the check finds it."""
+        """The id to store with the local transaction, so that the check finds it."""
         return self.half.msg_id
 
     def _check_new(self) -> None:
         if self._half is not None:
-            raise ClosedError(f"transaction {self._half.msg_id} has begun before; make another for another message")
+            raise ClosedError(f"transaction {self._half.msg_id} has already begun; make another for another message")
 
     def _decide(self, state: TransactionState) -> SendResult:
-        """The half message, whose transaction now ends.
+        """Set the state in which the transaction ends; returns the half message.
 
-        :raises ClosedError: it has ended before.
+        :raises ClosedError: the transaction has already ended.
         """
         half = self.half
         if self.state is not None:
-            raise ClosedError(f"transaction {half.msg_id} has ended before: {self.state.name}")
+            raise ClosedError(f"transaction {half.msg_id} has already ended: {self.state.name}")
         self.state = state
         return half

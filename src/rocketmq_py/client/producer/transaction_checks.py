@@ -1,8 +1,4 @@
-"""Brokers' questions about transactions, and the pool that answers them.
-
-Knows who of a client is asked, and how many questions are worked on and wait at one time. Refuses to know how answers
-travel.
-"""
+"""Checks: requests of brokers for the end of a transaction, and the pool that answers them."""
 
 from __future__ import annotations
 
@@ -27,8 +23,8 @@ from rocketmq_py.wire.record import decode_record
 _log = logging.getLogger(__name__)
 
 
-class Question(NamedTuple):
-    """A broker at ``address`` wants to know how a transaction ended."""
+class CheckRequest(NamedTuple):
+    """A check: the broker at ``address`` asks how the transaction of ``message`` ended."""
 
     address: str
     header: CheckTransactionState
@@ -36,44 +32,48 @@ class Question(NamedTuple):
 
 
 @runtime_checkable
-class Asked(Protocol):
-    """A producer that brokers may ask."""
+class AnswersChecks(Protocol):
+    """A producer that answers checks."""
 
-    def asked(self, question: Question) -> None: ...
+    def check_requested(self, check: CheckRequest) -> None: ...
 
 
-Answer = Callable[[Question, TransactionState, Exception | None], Awaitable[None]]
-"""Tells the broker; the exception is what the check raised."""
+Answer = Callable[[CheckRequest, TransactionState, Exception | None], Awaitable[None]]
+"""Sends the answer to the broker; the exception is the one that the check raised."""
 
 
 def serve(instance: ClientInstance) -> None:
-    """Have the producers of ``instance`` hear what brokers ask about their transactions."""
+    """Pass checks that brokers send to the producer of ``instance`` whose group they name."""
 
-    def asked(address: str, request: Command) -> None:
+    def checked(address: str, request: Command) -> None:
         header = CheckTransactionState.from_ext(request.ext)
         try:
             message = decode_record(request.body, 0, header.bname or "")
         except CorruptRecord as e:
-            _log.error("broker %s asks about a transaction whose message cannot be read: %s", address, e)
+            _log.error("broker %s checks a transaction whose message cannot be decoded: %s", address, e)
             return
         message.transaction_id = message.properties.get(Property.UNIQUE_KEY)
         group = message.properties.get(Property.PRODUCER_GROUP, "")
         producer: object = instance.producer(group)
-        if isinstance(producer, Asked):
-            producer.asked(Question(address, header, message))
+        if isinstance(producer, AnswersChecks):
+            producer.check_requested(CheckRequest(address, header, message))
         else:
-            _log.warning("broker %s asks about a transaction of group %r, which has no producer here", address, group)
+            _log.warning(
+                "broker %s checks a transaction of group %r, which has no transaction producer here", address, group
+            )
 
-    instance.connections.on_request(RequestCode.CHECK_TRANSACTION_STATE, asked)
+    instance.connections.on_request(RequestCode.CHECK_TRANSACTION_STATE, checked)
 
 
 class CheckPool:
-    """Answers questions, some at a time; belongs to the event loop it is used in.
+    """Runs checks, a bounded number at a time; belongs to the event loop it is used in.
 
-    Plain checks run in threads of its own, so that they keep neither the loop nor anybody's listeners waiting.
+    Plain functions run in threads of the pool, so that they block neither the loop nor listeners.
 
-    :param threads: how many checks run at a time.
-    :param waiting: how many more may wait; questions beyond are dropped, and asked again by the broker.
+    :param check: returns the state of a message's transaction.
+    :param answer: sends the answer.
+    :param threads: checks that run at the same time.
+    :param waiting: further checks that wait; others are dropped, and the broker repeats them.
     """
 
     def __init__(self, check: Check, answer: Answer, threads: int, waiting: int) -> None:
@@ -85,49 +85,51 @@ class CheckPool:
         self._answer = answer
         self._size = threads
         self._most_waiting = waiting
-        self._line: deque[Question] = deque()
+        self._queue: deque[CheckRequest] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._threads: ThreadPoolExecutor | None = None
         self._closed = False
 
-    def submit(self, question: Question) -> None:
-        """Have a question answered."""
+    def submit(self, check: CheckRequest) -> None:
+        """Run a check in the background, or drop it if too many wait."""
         if self._closed:
             return
-        if len(self._line) >= self._most_waiting and len(self._tasks) >= self._size:
+        if len(self._queue) >= self._most_waiting and len(self._tasks) >= self._size:
             _log.warning(
-                "%d questions about transactions wait already: the one of broker %s about %s is dropped, it will ask "
-                "again", len(self._line), question.address, question.message.msg_id,
+                "%d transaction checks wait already: the one of broker %s for %s is dropped, the broker repeats it",
+                len(self._queue), check.address, check.message.msg_id,
             )  # fmt: skip
             return
-        self._line.append(question)
+        self._queue.append(check)
         if len(self._tasks) < self._size:
             task = asyncio.ensure_future(self._work())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Drop the questions that wait, and return when those being worked on are answered."""
+        """Drop the checks that wait, and wait for those that run."""
         self._closed = True
-        self._line.clear()
+        self._queue.clear()
         await asyncio.gather(*self._tasks)
         if self._threads is not None:
             self._threads.shutdown(wait=False)
 
     async def _work(self) -> None:
-        while self._line:
-            question = self._line.popleft()
+        while self._queue:
+            check = self._queue.popleft()
             failure: Exception | None = None
             try:
-                state = state_of(await self._ask(question.message), "check_local_transaction")
-            except Exception as e:  # noqa: BLE001 - whatever it is: the broker will ask again
-                _log.exception("the check of transaction %s failed", question.message.msg_id)
+                state = state_of(await self._ask(check.message), "check_local_transaction")
+            except Exception as e:  # noqa: BLE001 - any failure: the broker repeats the check
+                _log.exception("the check of transaction %s failed", check.message.msg_id)
                 state, failure = TransactionState.UNKNOWN, e
             try:
-                await self._answer(question, state, failure)
+                await self._answer(check, state, failure)
             except RocketMQError as e:
-                _log.warning("broker %s did not hear how transaction %s ended, and will ask again: %s",
-                             question.address, question.message.msg_id, e)  # fmt: skip
+                _log.warning(
+                    "the answer to broker %s about transaction %s could not be sent, the broker repeats the check: %s",
+                    check.address, check.message.msg_id, e,
+                )  # fmt: skip
 
     async def _ask(self, message: MessageExt) -> object:
         if inspect.iscoroutinefunction(self._check):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rocketmq_py.model import ConsumeResult, Message, MessageExt
+from rocketmq_py.model import ConsumeResult, Message, MessageExt, OrderlyResult
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol.names import retry_topic
 
@@ -41,12 +41,15 @@ def split_batch(result: ConsumeResult, messages: Sequence[MessageExt], ack_index
 
 
 def read_result(returned: object) -> ConsumeResult | None:
-    """Return the result that a listener's return value stands for, or None for an unknown value.
+    """The meaning of a listener's return value; None for an illegal one.
 
-    None is success: in Python, a function that did not raise has succeeded.
+    None and True are a success. The results of orderly listeners are accepted, too.
     """
-    if returned is None:
+    if returned is None or returned is True:
         return ConsumeResult.SUCCESS
+    if isinstance(returned, OrderlyResult):
+        committed = returned in (OrderlyResult.SUCCESS, OrderlyResult.COMMIT)
+        return ConsumeResult.SUCCESS if committed else ConsumeResult.RECONSUME_LATER
     return returned if isinstance(returned, ConsumeResult) else None
 
 

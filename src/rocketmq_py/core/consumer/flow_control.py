@@ -26,8 +26,8 @@ BUSY_DELAY = 0.02
 class FlowLimits:
     """Limits of one queue's cached messages, beyond which pulling pauses.
 
-    ``count`` messages, ``mebibytes`` of bodies, ``span`` between largest and smallest offset (None: no limit, as for
-    orderly consumption).
+    ``count`` messages, ``mebibytes`` of bodies, ``span`` from the smallest offset held to the largest one pulled (None:
+    no limit, as for orderly consumption).
     """
 
     count: int = 1000

@@ -150,11 +150,11 @@ def decide_batch(result: OrderlyResult, *, auto_commit: bool) -> OrderlyVerdict:
 
 
 def read_orderly_result(returned: object) -> OrderlyResult | None:
-    """Return the result that a listener's return value stands for, or None for an unknown value.
+    """The meaning of a listener's return value; None for an illegal one.
 
-    None is success; the results of concurrent listeners are accepted, too.
+    None and True are a success. The results of concurrent listeners are accepted, too.
     """
-    if returned is None or returned is ConsumeResult.SUCCESS:
+    if returned is None or returned is True or returned is ConsumeResult.SUCCESS:
         return OrderlyResult.SUCCESS
     if returned is ConsumeResult.RECONSUME_LATER:
         return OrderlyResult.SUSPEND

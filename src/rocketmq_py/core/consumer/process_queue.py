@@ -51,8 +51,11 @@ class ProcessQueue:
 
     @property
     def span(self) -> int:
-        """Largest minus smallest offset; it grows while one message is stuck and others pass it."""
-        return next(reversed(self._messages)) - self.min_offset if self._messages else 0
+        """Largest offset ever held minus smallest offset held; it grows while one message is stuck and others pass it.
+
+        Messages that were consumed behind a stuck one still count, because they come again after a rebalance.
+        """
+        return self.max_offset - self.min_offset if self._messages else 0
 
     def __contains__(self, offset: int) -> bool:
         return offset in self._messages

@@ -1,8 +1,7 @@
-"""Pull bodies into Arrow record batches.
+"""Decodes the bodies of pull answers into Arrow record batches: :class:`Decoder`.
 
-:class:`Decoder` is the entrance. Whole runs of regular records are decoded with NumPy and Arrow, without one Python
-object per message; what is irregular (see the modules) goes through the plain record codec, with equal columns. Where
-the compiled decoder is installed, it is asked first. Refuses to know sockets and Spark.
+Runs of regular records are decoded with NumPy and Arrow, without a Python object per message; irregular ones (see the
+modules) with the plain record codec, to equal columns. The compiled decoder comes first where it is installed.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ from rocketmq_py.spark.remoting.fetched import DecoderChoice, FetchedChunk
 from rocketmq_py.wire.record import decode_records
 
 _MOST_COMPRESSED = 256 * 1024
-"""Bytes of records decoded together where some are compressed: a body may grow a thousandfold."""
+"""Bytes of records that are decoded together if some are compressed: a body may grow a thousandfold."""
 
 
-class _TooMuch(Exception):
-    """Decompressing all these bodies at once could take more memory than a worker has."""
+class _TooLarge(Exception):
+    """Too many compressed bodies to decompress at once."""
 
 
 Rescue = Callable[[Sequence[FetchedChunk], CorruptRecord], Iterator[Any]]
-"""Gives the batches of pieces that could not be decoded, and is told why."""
+"""Returns the batches of chunks that could not be decoded; its second argument is the reason."""
 
 
 class Decoder:
@@ -41,10 +40,10 @@ class Decoder:
 
     :param schema: fields named as in :data:`COLUMNS`, of the types there (``body`` may be a string); only these are
         decoded.
-    :param broker_name: what the column ``brokerName`` says; records do not hold it.
+    :param broker_name: the value of column ``brokerName``, which records do not contain.
     :param tags: keep messages with one of these tags only; all messages when there are none.
     :param check_crc: compare each body with its checksum. The compiled decoder does not.
-    :param way: which decoder to ask first.
+    :param choice: the decoder to use.
     :raises ConfigError: the compiled decoder is required, and not installed.
     """
 
@@ -55,13 +54,13 @@ class Decoder:
         tags: Collection[str] = (),
         *,
         check_crc: bool = False,
-        way: DecoderChoice = DecoderChoice.AUTO,
+        choice: DecoderChoice = DecoderChoice.AUTO,
     ) -> None:
         native = (
             None
-            if way is DecoderChoice.NUMPY or check_crc
+            if choice is DecoderChoice.NUMPY or check_crc
             else required()
-            if way is DecoderChoice.COMPILED
+            if choice is DecoderChoice.COMPILED
             else installed()
         )
         self._compiled = CompiledDecoder(native, schema, broker_name, tags) if native else None
@@ -72,40 +71,40 @@ class Decoder:
         self._broker_name = broker_name
         self._columns = [COLUMNS[name] for name in schema.names]
 
-    def decode(self, pieces: Sequence[FetchedChunk], rescue: Rescue | None = None) -> Iterator[Any]:
-        """The messages of adjacent ``pieces``, none outside the offsets asked for, none twice.
+    def decode(self, chunks: Sequence[FetchedChunk], rescue: Rescue | None = None) -> Iterator[Any]:
+        """The messages of adjacent ``chunks``, none outside the offsets asked for, none twice.
 
         One record batch, or several where many bodies have to be decompressed; none if there are no messages.
 
-        :param rescue: gives the batches of pieces that hold bytes which are no records.
+        :param rescue: handles chunks with bytes that are no records.
         :raises CorruptRecord: there are such bytes, and no ``rescue``.
         """
         try:
-            batch = self._decode(pieces)
-        except _TooMuch:
-            middle = len(pieces) // 2
-            yield from self.decode(pieces[:middle], rescue)
-            yield from self.decode(pieces[middle:], rescue)
+            batch = self._decode(chunks)
+        except _TooLarge:
+            middle = len(chunks) // 2
+            yield from self.decode(chunks[:middle], rescue)
+            yield from self.decode(chunks[middle:], rescue)
         except CorruptRecord as e:
             if rescue is None:
                 raise
-            yield from rescue(pieces, e)
+            yield from rescue(chunks, e)
         else:
             if batch is not None:
                 yield batch
 
-    def _decode(self, pieces: Sequence[FetchedChunk]) -> Any | None:
+    def _decode(self, chunks: Sequence[FetchedChunk]) -> Any | None:
         """One batch of all messages; None if there are none."""
         if self._compiled is not None:
             with suppress(Irregular, UnicodeDecodeError):
-                return self._compiled.decode(pieces)
-        raw = pieces[0].body if len(pieces) == 1 else b"".join([piece.body for piece in pieces])
-        wanted = range(pieces[0].start, pieces[-1].stop)
+                return self._compiled.decode(chunks)
+        raw = chunks[0].body if len(chunks) == 1 else b"".join([chunk.body for chunk in chunks])
+        wanted = range(chunks[0].start, chunks[-1].stop)
         starts = record_starts(raw)
         if not len(starts):
             return None
-        if len(pieces) > 1 and len(raw) > _MOST_COMPRESSED and holds_compressed(raw, starts):
-            raise _TooMuch
+        if len(chunks) > 1 and len(raw) > _MOST_COMPRESSED and holds_compressed(raw, starts):
+            raise _TooLarge
         if self._check_crc:
             check_crcs(raw, starts)
         try:
@@ -142,9 +141,9 @@ class Decoder:
 
 
 def _ascending(offsets: Any, wanted: range) -> Any:
-    """Which rows to keep so that offsets ascend within ``wanted``; None for all of them.
+    """A mask of the rows to keep so that offsets ascend within ``wanted``; None for all rows.
 
-    A broker that answers with more than was asked for overlaps with the next pull already on its way.
+    An answer with more messages than requested overlaps with the next pull, which was sent before it came.
     """
     if offsets[0] >= wanted.start and offsets[-1] < wanted.stop and (np.diff(offsets) > 0).all():
         return None

@@ -1,7 +1,7 @@
-"""The columns a reader can fill: their Arrow types, and how each comes out of many records or out of one message.
+"""The columns of a read: their Arrow types, and how each is made from many records or from one message.
 
-The two ways must give equal columns: ``of_records`` works on whole runs of regular records, ``of_message`` on the plain
-decoder's message and serves every record the fast way refuses.
+``of_records`` works on runs of regular records; ``of_message`` on messages of the plain decoder, for all other records.
+Both must return equal values.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _body(records: Records) -> Any:
 
 
 def _inflate(bodies: Any, compressed: Any, layout: Layout) -> Any:
-    """``bodies`` with those at ``compressed`` replaced by what they stand for."""
+    """``bodies`` with those at ``compressed`` decompressed."""
     flags = layout.int_field("sysFlag", np.int32)
     plain = [decompress(bodies[i].as_py(), int(flags[i])) for i in compressed.tolist()]
     index = np.arange(len(bodies), dtype=np.int64)

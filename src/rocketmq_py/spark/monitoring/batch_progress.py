@@ -1,7 +1,7 @@
-"""How far a batch read is, on a terminal: rows, rows a second, tasks, time left.
+"""Shows the progress of a batch read on a terminal: rows, rows per second, tasks, time left.
 
-Knows where Spark says how many rows a running stage has read, and from the plan of the read how many there are to be.
-How a line is shown is in ``listener_terminal``.
+Spark's status store has the rows that a running stage has read; the plan of the read has their total. ``terminal``
+writes the line.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from rocketmq_py.spark.monitoring.terminal import Line, duration
 from rocketmq_py.spark.options.options import Use, read_options
 from rocketmq_py.spark.source.reader import BatchReader, QueuePartition
 
-_LOOK_EVERY_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 
 
 class Reading(NamedTuple):
-    """How far the stages of a job are that read from a source."""
+    """The progress of the stages of a job that read from a source."""
 
     rows: int
     tasks: int
@@ -97,7 +97,7 @@ def describe_reading(reading: Reading, total: int, seconds: float) -> str:
 def _watch(look: Callable[[], Reading | None], total: int, line: Line, over: Event) -> None:
     began = time.monotonic()
     while True:
-        last = over.wait(_LOOK_EVERY_SECONDS)
+        last = over.wait(_POLL_SECONDS)
         reading = look()
         if reading is not None:
             line.show(describe_reading(reading, total, time.monotonic() - began))

@@ -1,7 +1,6 @@
-"""Watching streaming queries: a listener for Spark that hands what micro-batches did to whoever wants to know.
+"""A Spark listener that passes the progress of each micro-batch to watchers.
 
-Knows Spark's listener interface. Refuses to know what becomes of it: watchers do (``listener_terminal``,
-``listener_metrics``, :class:`ProgressLog`), and ``progress`` reads the reports.
+Watchers are in ``terminal`` and ``metrics``, and :class:`ProgressLog`; ``progress`` reads Spark's reports.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class Watcher(Protocol):
-    """Who is told of micro-batches, by one thread of the driver, one after the other."""
+    """Receives micro-batches, one after the other, in one thread of the driver."""
 
     def batch(self, progress: BatchProgress, report: str) -> None:
         """A micro-batch has ended; ``report`` is Spark's JSON about it."""
@@ -36,7 +35,7 @@ class Watcher(Protocol):
 
 
 class ProgressListener(StreamingQueryListener):
-    """Tells watchers of every micro-batch of every query of a session.
+    """Passes every micro-batch of every query of a session to watchers.
 
     ::
 
@@ -64,7 +63,7 @@ class ProgressListener(StreamingQueryListener):
             _log.exception("a progress report of Spark was not understood: %s", report)
             return
         for watcher in self._watchers:
-            self._tell(watcher.batch, progress, report)
+            self._notify(watcher.batch, progress, report)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Nothing new to read: nothing to tell."""
@@ -72,9 +71,9 @@ class ProgressListener(StreamingQueryListener):
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """A query has ended."""
         for watcher in self._watchers:
-            self._tell(watcher.ended, str(event.id))
+            self._notify(watcher.ended, str(event.id))
 
-    def _tell(self, what: Any, *about: Any) -> None:
+    def _notify(self, what: Any, *about: Any) -> None:
         try:
             what(*about)
         except Exception:  # noqa: BLE001 - whatever a watcher raises

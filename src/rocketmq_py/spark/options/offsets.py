@@ -16,6 +16,10 @@ Offsets = dict[MessageQueue, int]
 Document = dict[str, dict[str, dict[str, int]]]
 
 
+START = "$start"
+"""Member of the first document of a checkpoint: the offsets where the query began. No topic has this name."""
+
+
 class Boundary(Enum):
     """An end of a queue instead of a number."""
 
@@ -76,12 +80,19 @@ def from_document(document: Any, least: int = Boundary.EARLIEST.number, *, empty
     """
     offsets: Offsets = {}
     for topic, brokers in _members(document, "the document"):
+        if topic == START:
+            continue
         for broker, queues in _members(brokers, f"topic {topic!r}"):
             for queue, offset in _members(queues, f"broker {broker!r} of topic {topic!r}"):
                 offsets[MessageQueue(topic, broker, _queue_id(queue))] = _offset(offset, topic, broker, queue, least)
     if not offsets and not empty:
         raise ConfigError("no queue is named; expected is {topic: {broker: {queue: offset}}}")
     return offsets
+
+
+def start_of_document(document: Any) -> Offsets | None:
+    """The offsets where a query began, if the document says; errors as :func:`from_document`."""
+    return from_document(document[START], 0, empty=True) if START in document else None
 
 
 def queues_of_document(document: Any) -> frozenset[MessageQueue]:

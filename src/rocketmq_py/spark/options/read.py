@@ -118,7 +118,7 @@ READ: dict[str, Parse] = SHARED | {
     "mode": values.mode,
     "dlqTopic": check_topic,
     "checkCrc": values.boolean,
-    "decoder": values.way,
+    "decoder": values.decoder_choice,
 }
 STREAM_ONLY = (
     *("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "offsetLookupIntervalMs"),
@@ -127,16 +127,16 @@ STREAM_ONLY = (
 BATCH_ONLY = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp", "pushFilters")
 
 
-def settle_read(given: dict[str, Any], use: str) -> None:
-    """Replace options that say one thing together by what they say.
+def resolve_read(given: dict[str, Any], use: str) -> None:
+    """Combine options that belong together, and check them.
 
     :param use: what the options are for, in words.
     :raises ConfigError: they contradict each other, or one is missing.
     """
-    _select(given, use)
-    _place(given)
+    _resolve_selection(given, use)
+    _resolve_positions(given)
     _rename(given)
-    _settle_dead_letters(given)
+    _resolve_dead_letters(given)
     if given.get("sql") and given.get("tags"):
         raise ConfigError("options tags and sql are both given: choose one; in SQL the tag of a message is TAGS")
     if given.get("columns") and "include_properties" in given:
@@ -152,7 +152,7 @@ def settle_read(given: dict[str, Any], use: str) -> None:
         raise ConfigError("option maxTriggerDelay is of use with minOffsetsPerTrigger only")
 
 
-def _select(given: dict[str, Any], use: str) -> None:
+def _resolve_selection(given: dict[str, Any], use: str) -> None:
     named = {"subscribe": "subscribe", "subscribe_pattern": "subscribePattern", "assign": "assign"}
     found = {option: given.pop(name) for name, option in named.items() if name in given}
     if len(found) > 1:
@@ -164,7 +164,7 @@ def _select(given: dict[str, Any], use: str) -> None:
     (given["selection"],) = found.values()
 
 
-def _place(given: dict[str, Any]) -> None:
+def _resolve_positions(given: dict[str, Any]) -> None:
     or_latest = given.pop("starting_offsets_by_timestamp_strategy", None)
     start = _position(given, "starting", or_latest=bool(or_latest))
     end = _position(given, "ending", or_latest=True)
@@ -186,7 +186,7 @@ def _position(given: dict[str, Any], prefix: str, *, or_latest: bool) -> Any:
     return offsets if by_queue is None else Times(0, by_queue, or_latest)
 
 
-def _settle_dead_letters(given: dict[str, Any]) -> None:
+def _resolve_dead_letters(given: dict[str, Any]) -> None:
     check_dlq_topic(given)
     if given.get("mode") is Mode.DLQ and "dlq_topic" not in given:
         if "group" not in given:

@@ -1,6 +1,6 @@
-"""Fetching one range of one queue: pulls over a blocking connection, failures survived, losses reported.
+"""Fetch one range of one queue: pulls over a blocking connection, with retries; losses are reported.
 
-Knows what the answers to a pull mean. Which pulls to send is decided in ``window``; bodies are not looked into.
+Which pulls to send is decided in ``pull_window``; bodies are not decoded here.
 """
 
 from __future__ import annotations
@@ -12,32 +12,34 @@ from dataclasses import dataclass
 from itertools import islice
 
 from rocketmq_py.core.consumer.subscription import ALL, TAG
-from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, NoRouteError, RocketMQError
+from rocketmq_py.core.peer import Reply
+from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, NoRouteError, RocketMQError, TopicNotExist
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.pull import PullMessage, PullResponse
+from rocketmq_py.protocol.headers.topic import TopicName
 from rocketmq_py.protocol.remarks import NO_FILTER
 from rocketmq_py.protocol.sys_flag import PULL_SUBSCRIPTION
+from rocketmq_py.remoting.blocking import BlockingConnection
 from rocketmq_py.spark.options.security import OPEN, Security
 from rocketmq_py.spark.remoting.cluster import Cluster
-from rocketmq_py.spark.remoting.connection import BlockingConnection
+from rocketmq_py.spark.remoting.connection import connect
 from rocketmq_py.spark.remoting.fetched import FetchedChunk
 from rocketmq_py.spark.remoting.filters import EVERYTHING, MessageFilter
 from rocketmq_py.spark.remoting.pull_window import Pull, Segment, Window
 from rocketmq_py.spark.remoting.queues import Addresses
-from rocketmq_py.spark.remoting.retry import Retry
+from rocketmq_py.spark.remoting.retry import new_retry
 from rocketmq_py.spark.source.plan import DataLossError, QueueRange
-from rocketmq_py.wire.command import Command
 
 _log = logging.getLogger(__name__)
 
 READ_GROUP = "TOOLS_CONSUMER"
-"""The group pulls are made under unless another is asked for. Every broker has this one built in, so that reading
-leaves no group behind."""
+"""The consumer group of pulls without option ``groupId``. It is built into every broker, so a read creates no group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchSettings:
-    """How to fetch; the same for all ranges of a query. See ``ReadOptions`` for the meaning of each."""
+    """Settings of all ranges of a query; see ``ReadOptions`` for the meaning of each."""
 
     namesrv: tuple[str, ...]
     timeout: float
@@ -50,13 +52,17 @@ class FetchSettings:
 
 
 class Lag(RocketMQError):
-    """The broker does not have (yet) what another answer said it has; a slave that lags behind, for one."""
+    """The broker does not have messages that another answer promised, such as a slave that lags. Worth another try."""
 
     retryable = True
 
 
+class UnprovenLoss(Lag):
+    """A broker says that offsets of the range hold no messages. Another answer may still show them."""
+
+
 class SlaveClosed(NoRouteError):
-    """A slave that does not serve reads: it answers as if there were no messages."""
+    """A slave with ``slaveReadEnable=false``: it answers as if there were no messages."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -67,13 +73,13 @@ class SlaveClosed(NoRouteError):
 
 
 class Fetcher:
-    """Fetches one range once. Close it when done.
+    """Fetches one range, once. Close it when done.
 
-    Begins at the master, goes to a slave when the master suggests it or cannot be reached, and back when the slave
-    suggests that or lacks something.
+    Reads from the master; from a slave if the master suggests it or cannot be reached; and from the master again if the
+    slave suggests that or lacks messages.
 
-    :param wanted: what to fetch.
-    :param addresses: where the queue is served; asked for anew when nobody answers.
+    :param wanted: the range.
+    :param addresses: master and slaves of the queue; looked up again when none answers.
     """
 
     def __init__(self, wanted: QueueRange, addresses: Addresses, settings: FetchSettings) -> None:
@@ -86,36 +92,39 @@ class Fetcher:
         self._window = Window(wanted.start, wanted.stop, settings.in_flight, filtered=not settings.wanted.takes_all)
         self._suggested: str | None = None
         self._distrusted: set[str] = set()
-        self._retry = Retry(settings.retries, f"reading {wanted.queue}")
+        self._retry = new_retry(settings.retries, f"reading {wanted.queue}")
         self._connection: BlockingConnection | None = None
-        self._under_way: dict[int, Segment] = {}
-        self._trouble: RocketMQError | None = None
-        self._told_of_a_gap = False
+        self._inflight: dict[int, Segment] = {}
+        self._failure: RocketMQError | None = None
+        self._accepts_losses = False
+        self._compacted: bool | None = None
+        self.skipped = 0
+        """Offsets that were left out because their messages are gone, and the settings say to go on."""
 
     def begin(self) -> None:
-        """Send the first pulls, so that the broker works while others are read; :meth:`pieces` does so otherwise.
+        """Send the first pulls ahead of :meth:`chunks`, so that the broker reads while other ranges are decoded.
 
-        :raises RocketMQError: as :meth:`pieces`.
+        :raises RocketMQError: as :meth:`chunks`.
         """
         try:
-            self._ask()
+            self._send_pulls()
         except (NetworkError, NoRouteError) as e:
             self._reconnect(e)
 
-    def pieces(self) -> Iterator[list[FetchedChunk]]:
-        """Pull bodies in the order of offsets, as they come in.
+    def chunks(self) -> Iterator[list[FetchedChunk]]:
+        """Bodies of pull answers in the order of offsets, as they arrive.
 
         :raises DataLossError: messages are gone and the settings say to fail.
         :raises RocketMQError: the broker cannot be read, all attempts used up.
         """
         while not self._window.done:
             try:
-                self._turn()
+                self._exchange()
             except (NetworkError, NoRouteError) as e:
                 self._reconnect(e)
-            pieces = self._window.pieces()
-            if pieces:
-                yield pieces
+            chunks = self._window.chunks()
+            if chunks:
+                yield chunks
 
     def close(self) -> None:
         """Close the connection."""
@@ -123,51 +132,87 @@ class Fetcher:
             self._connection.close()
             self._connection = None
 
-    def _ask(self) -> BlockingConnection:
-        """Send what may be sent."""
+    def _send_pulls(self) -> BlockingConnection:
+        """Connect if necessary, and send the pulls that the window allows."""
         if self._connection is None:
-            if not self._addresses:
-                raise NoRouteError(f"no broker serves {self._queue} now: {self._queue.broker_name} is not registered")
-            self._connection = BlockingConnection(self._addresses[0], self._settings.timeout, self._settings.security)
+            self._connection = self._connect()
             if self._at_slave and not self._settings.wanted.takes_all:
                 self._probe(self._connection)
         connection = self._connection
-        if self._trouble is None and self._suggested is None:
+        if self._failure is None and self._suggested is None:
             self._send(connection, self._window.pulls())
         return connection
 
-    def _turn(self) -> None:
-        """Send what may be sent, and take in all answers that are there, at least one."""
-        connection = self._ask()
-        while self._under_way:
+    def _connect(self) -> BlockingConnection:
+        if not self._addresses:
+            raise NoRouteError(f"no broker serves {self._queue} now: {self._queue.broker_name} is not registered")
+        return connect(self._addresses[0], self._settings.timeout, self._settings.security)
+
+    def _exchange(self) -> None:
+        """Send pulls, then handle at least one answer and all that have arrived."""
+        connection = self._send_pulls()
+        while self._inflight:
             answer = connection.receive()
-            segment = self._under_way.pop(answer.opaque)
-            self._take(segment, answer)
+            segment = self._inflight.pop(answer.opaque)
+            self._handle_answer(segment, answer)
             if not connection.arrived:
                 break
-        if not self._under_way:
-            self._settle()
+        if not self._inflight:
+            self._after_last_answer()
 
-    def _settle(self) -> None:
-        """Nothing is under way: go where the broker suggested, or face what went wrong."""
+    def _after_last_answer(self) -> None:
+        """No pull is in flight: deal with what failed, or go to the broker that was suggested."""
         suggested, self._suggested = self._suggested, None
-        trouble, self._trouble = self._trouble, None
-        if trouble is not None:
-            if isinstance(trouble, Lag) and len(self._addresses) > 1:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            if isinstance(failure, UnprovenLoss) and self.is_compacted():
+                return
+            if isinstance(failure, Lag) and len(self._addresses) > 1:
                 self._distrusted.add(self._addresses[0])
-                self._turn_to(self._addresses[1])
-            self._retry.failed(trouble)  # once for all pulls that were refused together
+                self._switch_to(self._addresses[1])
+            self._try_again(failure)
         elif suggested is not None:
             _log.info("reading %s from %s, as %s suggests", self._queue, suggested, self._addresses[0])
-            self._turn_to(suggested)
+            self._switch_to(suggested)
 
-    def _turn_to(self, address: str) -> None:
+    def _try_again(self, failure: RocketMQError) -> None:
+        """Wait before the next attempt: once for all pulls that were refused together.
+
+        :raises RocketMQError: the attempts are used up.
+        """
+        try:
+            self._retry.failed(failure)
+        except UnprovenLoss as e:  # nobody has these messages
+            if self._settings.fail_on_data_loss:
+                raise DataLossError([str(e)]) from e
+            self._accepts_losses = True
+            self._retry.succeeded()
+
+    def is_compacted(self) -> bool:
+        """True if the topic is compacted, so that offsets without messages are no loss. No pull may be in flight.
+
+        :raises NetworkError: the broker does not answer.
+        """
+        if self._compacted is None:
+            if self._connection is None:
+                self._connection = self._connect()
+            try:
+                answer = self._connection.call(RequestCode.GET_TOPIC_CONFIG, TopicName(topic=self._queue.topic))
+            except BrokerError as e:
+                _log.info("whether topic %s is compacted is not known: %s", self._queue.topic, e)
+                self._compacted = False
+            else:
+                policy = TopicConfig.decode(answer.body).attributes.get("cleanup.policy", "")
+                self._compacted = policy == "COMPACTION"
+        return self._compacted
+
+    def _switch_to(self, address: str) -> None:
         self.close()
         at = self._addresses.index(address)
         self._addresses = self._addresses[at:] + self._addresses[:at]
 
     def _probe(self, connection: BlockingConnection) -> None:
-        """Make sure that a slave serves reads; under a filter, its way to say no looks like no match."""
+        """Check that a slave serves reads: under a filter, its refusal looks like an answer without matches."""
         fields = {**self._fields(Pull(self._start, 1, Segment(0, 1))), "subscription": ALL, "expressionType": TAG}
         connection.send([(RequestCode.PULL_MESSAGE, fields, b"")])
         if connection.receive().code == ResponseCode.PULL_RETRY_IMMEDIATELY:
@@ -186,85 +231,124 @@ class Fetcher:
             for pull in pulls:
                 self._window.failed(pull.segment)
             raise
-        self._under_way.update(zip(opaques, [pull.segment for pull in pulls], strict=True))
+        self._inflight.update(zip(opaques, [pull.segment for pull in pulls], strict=True))
 
     def _fields(self, pull: Pull) -> dict[str, str]:
         return {**self._header, "queueOffset": str(pull.offset), "maxMsgNums": str(pull.number)}
 
-    def _take(self, segment: Segment, answer: Command) -> None:
+    def _handle_answer(self, segment: Segment, answer: Reply) -> None:
         if answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY and self._at_slave and self._settings.wanted.takes_all:
             self._window.failed(segment)
             raise SlaveClosed(self._addresses[0])
         if answer.code in _READ:
-            found = PullResponse.from_ext(answer.ext)
-            self._advance(segment, answer.body if answer.code == ResponseCode.SUCCESS else b"", found)
-            self._consider(found.suggest_which_broker_id)
+            found = answer.header(PullResponse)
+            self._advance(segment, answer, found)
+            self._note_suggestion(found.suggest_which_broker_id)
         elif answer.code == ResponseCode.PULL_OFFSET_MOVED:
-            self._moved(segment, PullResponse.from_ext(answer.ext))
+            self._handle_offset_moved(segment, answer.header(PullResponse))
         else:
-            error = BrokerError.of(answer.code, answer.remark, self._addresses[0])
-            if NO_FILTER in error.remark:
+            error: RocketMQError = BrokerError.of(answer.code, answer.remark, self._addresses[0])
+            if NO_FILTER in (answer.remark or ""):
                 raise ConfigError(f"{error}: option sql needs enablePropertyFilter=true there")
-            self._refused(segment, error)
+            if isinstance(error, TopicNotExist) and self._at_slave:  # it takes topics over later than messages
+                error = Lag(f"{self._addresses[0]}, a slave, does not have topic {self._queue.topic} yet")
+            self._retry_segment(segment, error)
 
-    def _consider(self, broker_id: int) -> None:
-        """A broker says which of its siblings to ask next: a slave for what it no longer has in memory."""
+    def _note_suggestion(self, broker_id: int) -> None:
+        """Remember the broker that an answer suggests: a slave, for messages that are no longer in memory."""
         address = self._servers.of(broker_id)
         if address is not None and address != self._addresses[0] and address not in self._distrusted:
             self._suggested = address
 
-    def _advance(self, segment: Segment, body: bytes, found: PullResponse) -> None:
+    def _advance(self, segment: Segment, answer: Reply, found: PullResponse) -> None:
         if found.next_begin_offset <= segment.start:
-            self._refused(segment, Lag(
+            self._retry_segment(segment, Lag(
                 f"{self._addresses[0]} has nothing at offset {segment.start} of {self._queue}, its end is"
                 f" {found.max_offset}"
             ))  # fmt: skip
             return
-        if not body and self._settings.wanted.takes_all and not self._told_of_a_gap:
-            self._told_of_a_gap = True
-            _log.warning(
-                "%s has no messages at offsets %d to %d of %s: the topic is compacted, or a file of the log is missing",
-                self._addresses[0], segment.start, min(found.next_begin_offset, segment.stop) - 1, self._queue,
-            )  # fmt: skip
-        self._window.answer(segment, body, found.next_begin_offset)
-        self._retry.succeeded()
-
-    def _moved(self, segment: Segment, found: PullResponse) -> None:
-        """The queue does not hold the offset: retention was faster, or the queue has been created anew."""
-        beyond = segment.start >= found.max_offset
-        if self._at_slave and (beyond or self._servers.master not in (None, *self._distrusted)):
-            self._refused(segment, Lag(
-                f"{self._addresses[0]}, a slave, does not have offset {segment.start} of {self._queue}, it holds"
-                f" {found.min_offset} to {found.max_offset}"
-            ))  # fmt: skip
-            return
-        if segment.start < found.min_offset:
-            upto = min(found.min_offset, segment.stop)
-            self._lose(f"offsets {segment.start} to {upto - 1} of {self._queue} have been removed by retention")
+        if answer.code == ResponseCode.SUCCESS and answer.body:
+            self._answered(segment, answer.body, found.next_begin_offset)
+        elif self._is_unmatched(answer):
+            self._answered(segment, b"", found.next_begin_offset)
         else:
-            upto = segment.stop
-            self._lose(
-                f"offsets {segment.start} to {upto - 1} of {self._queue} are gone, it ends at {found.max_offset}"
-            )
-        self._window.answer(segment, b"", upto)
+            stop = min(found.next_begin_offset, segment.stop)
+            self._leave_out(segment, stop, (
+                f"{self._addresses[0]} has no messages at offsets {segment.start} to {stop - 1} of {self._queue}"
+                f" ({answer.remark}): a file of its log is missing, or it does not serve reads"
+            ))  # fmt: skip
 
-    def _lose(self, loss: str) -> None:
+    def _answered(self, segment: Segment, body: bytes, next_offset: int) -> None:
+        if self._window.is_first(segment):  # others may be answered again and again while this one fails
+            self._retry.succeeded()
+        self._window.answer(segment, body, next_offset)
+
+    def _is_unmatched(self, answer: Reply) -> bool:
+        """True if the filter is why there are no messages. Brokers name the status of the read in the remark."""
+        is_filtered = not self._settings.wanted.takes_all
+        return (
+            is_filtered
+            and answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY
+            and answer.remark not in _OTHER_READ_STATUSES
+        )
+
+    def _leave_out(self, segment: Segment, stop: int, loss: str) -> None:
+        """Pass over offsets that a broker has no messages for, if that is no loss, or the settings accept it.
+
+        Otherwise ask again: a slave that acts for its master, or a broker that has just started, may be wrong.
+        """
+        if self._compacted:
+            self._answered(segment, b"", stop)
+        elif self._accepts_losses:
+            self._skip(segment, stop, loss)
+        else:
+            self._retry_segment(segment, UnprovenLoss(loss))
+
+    def _skip(self, segment: Segment, stop: int, loss: str) -> None:
+        """Pass over messages that are gone.
+
+        :raises DataLossError: the settings say that this is an error.
+        """
         if self._settings.fail_on_data_loss:
             raise DataLossError([loss])
         _log.warning("%s; going on, since failOnDataLoss is false", loss)
+        self.skipped += stop - segment.start
+        self._answered(segment, b"", stop)
 
-    def _refused(self, segment: Segment, error: RocketMQError) -> None:
+    def _handle_offset_moved(self, segment: Segment, found: PullResponse) -> None:
+        """The broker does not have the offset: retention was faster, or the queue has been created anew."""
+        start = segment.start
+        beyond = start >= found.max_offset
+        if found.min_offset <= start < found.max_offset:  # the offset of the group was reset, for one
+            self._retry_segment(segment, Lag(
+                f"{self._addresses[0]} does not read offset {start} of {self._queue}, although it holds"
+                f" {found.min_offset} to {found.max_offset}"
+            ))  # fmt: skip
+        elif self._at_slave and (beyond or self._servers.master not in (None, *self._distrusted)):
+            self._retry_segment(segment, Lag(
+                f"{self._addresses[0]}, a slave, does not have offset {start} of {self._queue}, it holds"
+                f" {found.min_offset} to {found.max_offset}"
+            ))  # fmt: skip
+        elif beyond:
+            stop = segment.stop
+            loss = f"offsets {start} to {stop - 1} of {self._queue} are gone, it ends at {found.max_offset}"
+            self._leave_out(segment, stop, loss)
+        else:
+            stop = min(found.min_offset, segment.stop)
+            self._skip(segment, stop, f"offsets {start} to {stop - 1} of {self._queue} have been removed by retention")
+
+    def _retry_segment(self, segment: Segment, error: RocketMQError) -> None:
         self._window.failed(segment)
-        if self._trouble is None or not error.retryable:
-            self._trouble = error
+        if self._failure is None or not error.retryable:
+            self._failure = error
 
     def _reconnect(self, error: NetworkError | NoRouteError) -> None:
-        """Everything under way is lost; go on at another address of the broker, if it has one."""
+        """Pull everything that is in flight again, from another address of the broker if there is one."""
         self.close()
-        for segment in self._under_way.values():
+        for segment in self._inflight.values():
             self._window.failed(segment)
-        self._under_way.clear()
-        self._trouble = None
+        self._inflight.clear()
+        self._failure = None
         self._suggested = None
         self._retry.failed(error)
         self._distrusted.update(self._addresses[:1])
@@ -276,7 +360,7 @@ class Fetcher:
                 self._distrusted.clear()
 
     def _look_up(self) -> Addresses:
-        """Where the queue is served by now, nowhere when nobody can tell."""
+        """Look the addresses of the queue up again; none if no name server answers."""
         cluster = Cluster(self._settings.namesrv, self._settings.timeout, 0, self._settings.security)
         try:
             return cluster.readable([self._queue.topic]).addresses.get(self._queue, Addresses())
@@ -287,33 +371,36 @@ class Fetcher:
             cluster.close()
 
 
-def begun(fetchers: Iterable[Fetcher], at_once: int) -> Generator[Fetcher]:
-    """The fetchers in turn, each with the ones behind it having begun, and closed when its turn is over.
+def prefetched(fetchers: Iterable[Fetcher], limit: int) -> Generator[Fetcher]:
+    """The fetchers in order, each with the ones behind it having prefetched, and closed when its turn is over.
 
-    :param at_once: how many have begun and are not over. Answers that wait are in the buffers of their connections.
+    :param limit: how many have prefetched and are not over. Answers that wait are in the buffers of their connections.
     :raises RocketMQError: one of them cannot begin.
     """
     waiting = iter(fetchers)
-    under_way: deque[Fetcher] = deque()
+    started: deque[Fetcher] = deque()
     try:
         while True:
-            for fetcher in islice(waiting, at_once - len(under_way)):
-                under_way.append(fetcher)
+            for fetcher in islice(waiting, limit - len(started)):
+                started.append(fetcher)
                 fetcher.begin()
-            if not under_way:
+            if not started:
                 return
-            yield under_way[0]
-            under_way.popleft().close()
+            yield started[0]
+            started.popleft().close()
     finally:
-        for fetcher in under_way:
+        for fetcher in started:
             fetcher.close()
 
 
+_OTHER_READ_STATUSES = frozenset({"FOUND", "MESSAGE_WAS_REMOVING", "OFFSET_FOUND_NULL"})
+"""Remarks of answers without messages that do not say that nothing matches the filter: messages could not be read, or
+were found and may not be given away, as by a slave with ``slaveReadEnable=false``."""
 _READ = (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 
 
 def _header(wanted: QueueRange, settings: FetchSettings) -> dict[str, str]:
-    """The fields all pulls of a range share, made once: there is a pull for every few messages."""
+    """The header fields that all pulls of a range share, encoded once."""
     topic, broker_name, queue_id = wanted.queue
     header = PullMessage(
         consumer_group=settings.group,

@@ -43,7 +43,7 @@ exec {java} "$@"
 
 
 def ensure_java() -> Path | None:
-    """See to it that Spark, started later in this process, finds a Java.
+    """Make sure that Spark, started later in this process, finds a Java.
 
     Sets ``JAVA_HOME`` in this process when neither ``JAVA_HOME`` nor ``PATH`` leads to a Java.
 

@@ -1,7 +1,6 @@
-"""The two phases of an exactly-once micro-batch: half messages by the tasks; decision and ends by the driver.
+"""The two phases of an exactly-once micro-batch: tasks store half messages; the driver decides and ends them.
 
-See docs/spark-exactly-once.md for the states and what a crash leaves in each. Knows the order of things. Refuses to
-know PySpark: ``sink`` wraps it.
+See docs/spark/exactly-once.md for the states, and for what a crash leaves in each.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from typing import Any
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 from rocketmq_py.spark.decision_store.decisions import Decision, DecisionError, Decisions
-from rocketmq_py.spark.decode.bad_records import Bad
+from rocketmq_py.spark.decode.bad_records import BadRecordPolicy
 from rocketmq_py.spark.remoting.cluster import Cluster
 from rocketmq_py.spark.sink.blocks import Block, BlockWriter, Keys
 from rocketmq_py.spark.sink.end_transactions import TransactionEnds
-from rocketmq_py.spark.sink.half_sender import HalfSender, Halves
+from rocketmq_py.spark.sink.half_sender import HalfMessages, HalfSender
 from rocketmq_py.spark.sink.rows import ATTEMPT, RowStamp, RowWriter
 from rocketmq_py.spark.sink.targets import SendSettings
 
@@ -28,22 +27,22 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class Prepared:
-    """What one attempt at a task has left with the brokers: everything the driver needs to end it."""
+    """The half messages of one task attempt, and what the driver needs to end them."""
 
     query_id: str
     attempt: str
-    halves: Halves = field(default_factory=Halves)
+    halves: HalfMessages = field(default_factory=HalfMessages)
     resent: dict[str, str] = field(default_factory=dict)
     topics: tuple[str, ...] = ()
 
 
 def group_of(producer_group: str, query_id: str) -> str:
-    """The producer group of a query: brokers ask any member of a group, so every query has its own."""
+    """The producer group of a query. Every query has its own, since brokers send checks to any member of a group."""
     return f"{producer_group}-{query_id}"
 
 
 class Preparation:
-    """Phase one, in a task: stores a half message for every row. What was stored is rolled back where that fails.
+    """Phase one, in a task: store a half message for every row; roll all of them back if that fails.
 
     :param columns: names of the rows' values; and ``topic``, that of all rows unless it is a column.
     :param unique_key: makes a client id, and ``unique_keys`` many of them.
@@ -58,7 +57,7 @@ class Preparation:
         settings: SendSettings,
         unique_key: Callable[[], str],
         unique_keys: Keys,
-        bad: Bad,
+        bad: BadRecordPolicy,
     ) -> None:
         self._columns = columns
         self._topic = topic
@@ -69,7 +68,7 @@ class Preparation:
         self._bad = bad
 
     def rows(self, rows: Iterable[Sequence[Any]]) -> Prepared:
-        """Of rows one by one."""
+        """Store half messages of rows."""
 
         def send(writer: RowWriter, sender: HalfSender) -> None:
             for message in writer.messages(rows, self._bad):
@@ -78,7 +77,7 @@ class Preparation:
         return self._prepared(send)
 
     def batches(self, batches: Iterable[Any]) -> Prepared:
-        """Of the rows of Arrow record batches."""
+        """Store half messages of the rows of Arrow record batches."""
 
         def send(writer: RowWriter, sender: HalfSender) -> None:
             blocks = BlockWriter(self._columns, self._topic, writer, self._unique_keys, sender.prefix)
@@ -111,19 +110,19 @@ class Committer:
     """Phase two, on the driver.
 
     :param settings: ``producer_group`` without the query's id.
-    :param patience: seconds to wait for brokers to ask about what they may not have heard.
+    :param timeout: seconds to wait for transaction checks, if ends may not have arrived.
     """
 
-    def __init__(self, settings: SendSettings, decisions: Decisions, patience: float) -> None:
+    def __init__(self, settings: SendSettings, decisions: Decisions, timeout: float) -> None:
         self._settings = settings
         self._decisions = decisions
-        self._patience = patience
+        self._timeout = timeout
 
     def commit(self, prepared: list[Prepared], batch_id: int) -> None:
         """Deliver a micro-batch; returns when every row of it is.
 
         :raises DecisionError: the decision cannot be written or read: nothing is delivered.
-        :raises UnsettledError: it is decided, but not all is delivered yet.
+        :raises OpenTransactionsError: it is decided, but not all is delivered yet.
         """
         if not prepared:
             return
@@ -136,19 +135,19 @@ class Committer:
         decision = Decision(
             prepared[0].query_id, batch_id, frozenset(one.attempt for one in prepared),
             {row: key for one in prepared for row, key in one.resent.items()}, _topics(prepared),
-            tuple(sorted({broker for one in prepared for broker, _ in one.halves.runs})),
+            tuple(sorted({broker for one in prepared for broker, _ in one.halves.ranges})),
         )  # fmt: skip
         self.decide(decision)
         if len(self.end(prepared, TRANSACTION_COMMIT)):
-            self._settle(decision)
+            self._check_back(decision)
 
     def decide(self, decision: Decision) -> None:
-        """The point of no return."""
+        """Durably record which task attempts commit."""
         self._decisions.make(decision)
 
-    def end(self, prepared: list[Prepared], outcome: int) -> Halves:
-        """Tell the brokers; those of which it is not known whether they have heard."""
-        halves = Halves()
+    def end(self, prepared: list[Prepared], outcome: int) -> HalfMessages:
+        """Commit or roll back; returns the half messages that may still be open."""
+        halves = HalfMessages()
         if not prepared:
             return halves
         for one in prepared:
@@ -156,7 +155,7 @@ class Committer:
         return _end(self._of_query(prepared[0].query_id), halves, _topics(prepared), outcome)
 
     def _repeat(self, prepared: list[Prepared], batch_id: int, made: Decision) -> None:
-        """A micro-batch is written again although it is decided: the first decision counts."""
+        """Complete a micro-batch that is written again although it is decided: the first decision holds."""
         self.end([one for one in prepared if one.attempt not in made.attempts], TRANSACTION_ROLLBACK)
         if made.query_id != prepared[0].query_id:
             raise DecisionError(
@@ -168,10 +167,10 @@ class Committer:
                 f"micro-batch {batch_id} is written again, although {made.batch_id} is decided: the checkpoint is older"
                 " than the decisions. Restore both from the same moment, or start a query with a new checkpoint"
             )
-        self._settle(made)
+        self._check_back(made)
 
     def abort(self, prepared: list[Prepared], batch_id: int, *, complete: bool) -> None:
-        """Roll back what is not decided; Spark calls this also when :meth:`commit` fails.
+        """Roll back attempts that are not part of a decision. Spark calls this also if :meth:`commit` fails.
 
         :param complete: every task had prepared, so that :meth:`commit` may have tried to decide. A record whose
             writing failed can still come to be there; what it would name is left open, for the next decision to tell.
@@ -182,11 +181,11 @@ class Committer:
         attempts = made.attempts if made is not None and made.batch_id == batch_id else frozenset()
         self.end([one for one in prepared if one.attempt not in attempts], TRANSACTION_ROLLBACK)
 
-    def _settle(self, decision: Decision) -> None:
+    def _check_back(self, decision: Decision) -> None:
         # Few micro-batches need it, and it brings a producer along: every process of a query would import that.
         from rocketmq_py.spark.sink.check_back import CheckBack
 
-        CheckBack(self._of_query(decision.query_id), decision, self._patience).run()
+        CheckBack(self._of_query(decision.query_id), decision, self._timeout).run()
 
     def _of_query(self, query_id: str) -> SendSettings:
         return replace(self._settings, producer_group=group_of(self._settings.producer_group, query_id))
@@ -196,17 +195,17 @@ def _topics(prepared: list[Prepared]) -> tuple[str, ...]:
     return tuple(sorted({topic for one in prepared for topic in one.topics}))
 
 
-def _roll_back(settings: SendSettings, halves: Halves, topics: tuple[str, ...]) -> None:
-    """As far as possible: what stays open is rolled back when its broker asks, or gives up."""
+def _roll_back(settings: SendSettings, halves: HalfMessages, topics: tuple[str, ...]) -> None:
+    """Roll back as far as possible; brokers roll back the rest after a check, or when they give up checking."""
     try:
         _end(settings, halves, topics, TRANSACTION_ROLLBACK)
     except RocketMQError as e:
         _log.warning("%d half messages of a failed task are not rolled back yet: %s", len(halves), e)
 
 
-def _end(settings: SendSettings, halves: Halves, topics: tuple[str, ...], outcome: int) -> Halves:
+def _end(settings: SendSettings, halves: HalfMessages, topics: tuple[str, ...], outcome: int) -> HalfMessages:
     if not len(halves):
-        return Halves()
+        return HalfMessages()
     cluster = Cluster(settings.namesrv, settings.timeout, settings.retries, settings.security)
     ends = TransactionEnds(settings, {})
     try:

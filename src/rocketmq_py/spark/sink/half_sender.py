@@ -1,9 +1,9 @@
-"""Half messages of an exactly-once task: sent in batches, or one by one where a broker takes no others; where each is.
+"""Sends the half messages of an exactly-once task, in batches or one by one, and notes where each is stored.
 
-Apache RocketMQ's brokers take half messages one by one only, and say so to the first batch.
+Apache RocketMQ's brokers take half messages one by one only, and refuse the first batch.
 
-Blocking. A half message whose answer is lost is sent again under another unique key: what became of the first one is
-not known, and it must not be taken for the second. Knows retries and queues. Refuses to know how transactions end.
+Blocking. A half message whose answer is lost is sent again with another unique key: the first one may be stored, too,
+and must not be committed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple
 
+from rocketmq_py.core.backoff import Retry
+from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import (
     BrokerError,
     CorruptRecord,
@@ -33,27 +35,26 @@ from rocketmq_py.protocol.half_messages import decode_offsets
 from rocketmq_py.protocol.headers.send import SendMessageV2
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.protocol.sys_flag import TRANSACTION_PREPARED
-from rocketmq_py.spark.decode.bad_records import Bad, dead_letter
+from rocketmq_py.spark.decode.bad_records import BadRecordPolicy, dead_letter
 from rocketmq_py.spark.remoting.cluster import AUTO_CREATE_QUEUES
-from rocketmq_py.spark.remoting.retry import Retry
+from rocketmq_py.spark.remoting.retry import new_retry
 from rocketmq_py.spark.sink.blocks import Block
 from rocketmq_py.spark.sink.rows import ROW_KEY, RowMessage
-from rocketmq_py.spark.sink.targets import Room, SendSettings, Targets, refusal
+from rocketmq_py.spark.sink.targets import InflightLimit, SendSettings, Targets, refusal
 from rocketmq_py.wire.batch import decode_batch, encode_batch
-from rocketmq_py.wire.command import Command
 
 AT_ONCE = 512
-"""Half messages taken together: at most so many travel in a batch."""
-_SINGLES = 64
-"""Single half messages under way for each batch that would be."""
-_BESIDE = 128
-"""What a batch and the transaction add to each, roughly."""
+"""Half messages in one batch, at most."""
+_SINGLES_PER_BATCH = 64
+"""Single half messages in flight instead of each batch."""
+_OVERHEAD = 128
+"""Bytes that a batch and the transaction add to each message, roughly."""
 
 
 class SentHalf(NamedTuple):
-    """Where a half message is: what its broker has to be told at its end.
+    """Where a half message is stored, as the request that ends it says.
 
-    ``order`` is the queue in which it has to come after the ones before it, None if it need not.
+    ``order`` is the queue in which its message must come after the ones before it; None if any order will do.
     """
 
     broker: str
@@ -64,63 +65,63 @@ class SentHalf(NamedTuple):
 
 @dataclass(slots=True)
 class HalfRange:
-    """Where some half messages are: in the log, and in the half topic.
+    """Offsets of half messages in the commit log and in the queue of the half topic.
 
-    ``is_whole`` if they were stored together: their broker ends them faster when it is told of just them.
+    ``is_whole`` if they were stored together: their broker ends them faster in one request.
     """
 
-    places: Sequence[int]
-    offsets: Sequence[int]
+    log_offsets: Sequence[int]
+    half_offsets: Sequence[int]
     is_whole: bool = True
 
 
 _Where = HalfRange | tuple[int, int]
-"""Where several half messages are, or one."""
+"""Offsets of several half messages, or of one."""
 
 
 @dataclass(slots=True)
-class Halves:
-    """Where half messages are, packed: a commit message travels through the JVM.
+class HalfMessages:
+    """Offsets of half messages, packed: Spark sends them to the driver through the JVM.
 
-    :ivar runs: by broker, and by the queue in which they have to come in this order.
+    :ivar ranges: by broker, and by the queue in which they have to come in this order.
     """
 
-    runs: dict[tuple[str, MessageQueue | None], list[HalfRange]] = field(default_factory=dict)
+    ranges: dict[tuple[str, MessageQueue | None], list[HalfRange]] = field(default_factory=dict)
 
     def add(self, broker: str, order: MessageQueue | None, commit_log_offset: int, table_offset: int) -> None:
-        """One more."""
-        pieces = self.runs.setdefault((broker, order), [])
-        if not pieces or pieces[-1].is_whole or len(pieces[-1].places) >= AT_ONCE:
-            pieces.append(HalfRange(array("q"), array("q"), is_whole=False))
-        places, offsets = pieces[-1].places, pieces[-1].offsets
-        assert isinstance(places, array)
+        """Add one half message."""
+        ranges = self.ranges.setdefault((broker, order), [])
+        if not ranges or ranges[-1].is_whole or len(ranges[-1].log_offsets) >= AT_ONCE:
+            ranges.append(HalfRange(array("q"), array("q"), is_whole=False))
+        log_offsets, offsets = ranges[-1].log_offsets, ranges[-1].half_offsets
+        assert isinstance(log_offsets, array)
         assert isinstance(offsets, array)
-        places.append(commit_log_offset)
+        log_offsets.append(commit_log_offset)
         offsets.append(table_offset)
 
-    def add_piece(self, broker: str, order: MessageQueue | None, piece: HalfRange) -> None:
-        """Some more."""
-        self.runs.setdefault((broker, order), []).append(piece)
+    def add_range(self, broker: str, order: MessageQueue | None, half_range: HalfRange) -> None:
+        """Add several half messages."""
+        self.ranges.setdefault((broker, order), []).append(half_range)
 
-    def add_all(self, others: Halves) -> None:
-        """All of another one."""
-        for where, pieces in others.runs.items():
-            self.runs.setdefault(where, []).extend(pieces)
+    def add_all(self, others: HalfMessages) -> None:
+        """Add all half messages of ``others``."""
+        for where, ranges in others.ranges.items():
+            self.ranges.setdefault(where, []).extend(ranges)
 
     def __iter__(self) -> Iterator[SentHalf]:
-        """All of them; those of one order in this order."""
-        for (broker, order), pieces in self.runs.items():
-            for piece in pieces:
-                for place, offset in zip(piece.places, piece.offsets, strict=True):
-                    yield SentHalf(broker, place, offset, order)
+        """Each half message; those of one queue in their order."""
+        for (broker, order), ranges in self.ranges.items():
+            for half_range in ranges:
+                for log_offset, half_offset in zip(half_range.log_offsets, half_range.half_offsets, strict=True):
+                    yield SentHalf(broker, log_offset, half_offset, order)
 
     def __len__(self) -> int:
-        return sum(len(piece.places) for pieces in self.runs.values() for piece in pieces)
+        return sum(len(half_range.log_offsets) for ranges in self.ranges.values() for half_range in ranges)
 
 
 @dataclass(slots=True)
 class _Pending:
-    """A half message that is not stored yet, as far as is known."""
+    """A half message that is not known to be stored."""
 
     number: int
     message: RowMessage
@@ -128,12 +129,12 @@ class _Pending:
     retry: Retry
     queue: MessageQueue | None = None
     alone: bool = False
-    """Whether it must not travel in a batch."""
+    """True if it must not be sent in a batch."""
 
 
 @dataclass(slots=True)
 class _Part:
-    """A part of a block on its way to a queue; taken apart as soon as anything is against it."""
+    """A part of a block that is sent to a queue; split into messages if the broker refuses it."""
 
     number: int
     count: int
@@ -153,21 +154,21 @@ class HalfSender:
     :ivar resent: row key and last unique key of those that were sent more than once.
     """
 
-    def __init__(self, settings: SendSettings, unique_key: Callable[[], str], bad: Bad) -> None:
+    def __init__(self, settings: SendSettings, unique_key: Callable[[], str], bad: BadRecordPolicy) -> None:
         self._settings = settings
         self._bad = bad
         self._unique_key = unique_key
         self._targets = Targets(settings)
         self._connections = self._targets.connections
         self._waiting: deque[_Pending] = deque()
-        self._under_way: dict[tuple[str, int], list[_Pending] | _Part] = {}
+        self._inflight: dict[tuple[str, int], list[_Pending] | _Part] = {}
         self._one_by_one: set[str] = set()  # addresses of brokers that take no batches
         transaction = {Property.TRANSACTION_PREPARED: "true", Property.PRODUCER_GROUP: settings.producer_group}
         self.prefix = encode_properties(transaction)
-        self._room = Room(settings.in_flight)
+        self._limit = InflightLimit(settings.in_flight)
         self._not_before = 0.0
         self._sent = 0
-        self._halves = Halves()
+        self._halves = HalfMessages()
         self._ordered: list[tuple[int, str, MessageQueue, _Where]] = []
         self.resent: dict[str, str] = {}
 
@@ -202,12 +203,12 @@ class HalfSender:
 
         :raises RocketMQError: a half message could not be stored, all attempts used up.
         """
-        while self._waiting or self._under_way:
+        while self._waiting or self._inflight:
             self._send_waiting()
             self._take_answers(0)
 
-    def halves(self) -> Halves:
-        """Where everything was stored that is stored, in the order in which it was given to :meth:`send`."""
+    def halves(self) -> HalfMessages:
+        """Where the stored half messages are, in the order in which :meth:`send` got them."""
         for _, broker, order, where in sorted(self._ordered, key=itemgetter(0)):
             self._keep(broker, order, where)
         self._ordered.clear()
@@ -215,7 +216,7 @@ class HalfSender:
 
     @property
     def topics(self) -> set[str]:
-        """Where they go."""
+        """The topics of the messages."""
         return self._targets.used
 
     def close(self) -> None:
@@ -223,23 +224,23 @@ class HalfSender:
         self._targets.close()
 
     def _retry(self, topic: str) -> Retry:
-        return Retry(self._settings.retries, f"sending to {topic}")
+        return new_retry(self._settings.retries, f"sending to {topic}")
 
     # -- out
 
     def _make_room(self) -> None:
-        """Take answers while too many are missing."""
-        self._take_answers(int(self._room) * (_SINGLES if self._one_by_one else 1))
+        """Wait for answers while too many requests are in flight."""
+        self._take_answers(int(self._limit) * (_SINGLES_PER_BATCH if self._one_by_one else 1))
 
     def _send_part(self, part: _Part) -> None:
-        """Put a part of a block on its way."""
+        """Send a part of a block."""
         time.sleep(max(0.0, self._not_before - time.monotonic()))
         try:
             queues = self._targets.queues(part.topic)
             part.queue = part.bound or queues.next(None)
             address = queues.address(part.queue)
         except NoRouteError as e:
-            self._again(self._taken_apart(part), e)
+            self._send_again(self._taken_apart(part), e)
             return
         if address in self._one_by_one:
             self._waiting += self._taken_apart(part)
@@ -247,22 +248,24 @@ class HalfSender:
         try:
             (opaque,) = self._connections.to(address).send([self._batch(part.topic, part.queue, part.data)])
         except NetworkError as e:
-            self._lost(address, self._taken_apart(part), e)
+            self._connection_lost(address, self._taken_apart(part), e)
         else:
-            self._under_way[address, opaque] = part
+            self._inflight[address, opaque] = part
 
     def _taken_apart(self, part: _Part) -> list[_Pending]:
-        """The messages of a part of a block one by one."""
+        """Split a part of a block into messages."""
         found = []
         for number, (_, body, raw) in enumerate(decode_batch(part.data), part.number):
             own = raw.removeprefix(self.prefix)
-            said = decode_properties(own)
-            message = RowMessage(part.topic, body, own, None, None, said[ROW_KEY], said[Property.UNIQUE_KEY])
+            properties_of = decode_properties(own)
+            message = RowMessage(
+                part.topic, body, own, None, None, properties_of[ROW_KEY], properties_of[Property.UNIQUE_KEY]
+            )
             found.append(_Pending(number, message, part.bound, self._retry(part.topic), part.queue))
         return found
 
     def _send_waiting(self) -> None:
-        """Put everything that waits on its way: what goes to one broker, in one write."""
+        """Send all waiting messages: those of one broker in one write."""
         while self._waiting:
             time.sleep(max(0.0, self._not_before - time.monotonic()))
             waiting, self._waiting = self._waiting, deque()
@@ -270,16 +273,16 @@ class HalfSender:
             free: dict[str, MessageQueue] = {}
             for pending in waiting:
                 try:
-                    address = self._place(pending, free)
+                    address = self._route(pending, free)
                 except NoRouteError as e:
-                    self._again([pending], e)
+                    self._send_again([pending], e)
                 else:
                     by_address.setdefault(address, []).append(pending)
             for address, pendings in by_address.items():
                 self._write(address, pendings)
 
-    def _place(self, pending: _Pending, free: dict[str, MessageQueue]) -> str:
-        """Decide on the queue; the address of its broker. ``free`` are the queues of those that are not bound."""
+    def _route(self, pending: _Pending, free: dict[str, MessageQueue]) -> str:
+        """Choose the queue of a message; returns its broker's address. ``free``: queues for unbound messages."""
         topic, queues = pending.message.topic, self._targets.queues(pending.message.topic)
         if pending.bound is not None:
             pending.queue = pending.bound
@@ -297,17 +300,17 @@ class HalfSender:
         try:
             opaques = self._connections.to(address).send([self._request(group, in_batches) for group in groups])
         except NetworkError as e:
-            self._lost(address, pendings, e)
+            self._connection_lost(address, pendings, e)
             return
         for opaque, group in zip(opaques, groups, strict=True):
-            self._under_way[address, opaque] = group
+            self._inflight[address, opaque] = group
 
     def _groups(self, pendings: list[_Pending]) -> list[list[_Pending]]:
-        """What travels together: what goes to one queue, up to the size of a batch."""
+        """Batches: messages of one queue, up to the size of a batch."""
         groups: list[list[_Pending]] = []
         filling: dict[MessageQueue | None, tuple[list[_Pending], int]] = {}
         for pending in pendings:
-            size = len(pending.message.body) + len(pending.message.properties) + _BESIDE
+            size = len(pending.message.body) + len(pending.message.properties) + _OVERHEAD
             group, room = filling.get(pending.queue, ([], 0))
             if pending.alone or size > room:
                 group, room = [], 0 if pending.alone else self._settings.max_batch_bytes
@@ -340,17 +343,17 @@ class HalfSender:
     # -- answers
 
     def _take_answers(self, most: int) -> None:
-        """Take answers until at most ``most`` are missing."""
-        while len(self._under_way) > most:
-            address = next(iter(self._under_way))[0]
+        """Wait for answers until at most ``most`` requests are in flight."""
+        while len(self._inflight) > most:
+            address = next(iter(self._inflight))[0]
             try:
                 answer = self._connections.to(address).receive()
             except NetworkError as e:
-                self._lost(address, [], e)
+                self._connection_lost(address, [], e)
                 return
-            sent = self._under_way.pop((address, answer.opaque))
+            sent = self._inflight.pop((address, answer.opaque))
             if answer.code == ResponseCode.SUCCESS:
-                self._room.taken()
+                self._limit.taken()
                 self._stored(sent, answer)
             else:
                 self._not_stored(address, self._pendings(sent), answer)
@@ -358,13 +361,13 @@ class HalfSender:
     def _pendings(self, sent: list[_Pending] | _Part) -> list[_Pending]:
         return self._taken_apart(sent) if isinstance(sent, _Part) else sent
 
-    def _not_stored(self, address: str, group: list[_Pending], answer: Command) -> None:
-        """Or not for good."""
+    def _not_stored(self, address: str, group: list[_Pending], answer: Reply) -> None:
+        """Handle an answer that is not success."""
         queue = group[0].queue
         if answer.code in STORED_UNSAFE:  # it may be lost after the decision
             for pending in group:
-                self._rename(pending)
-            self._again(group, RequestTimeout(f"half messages to {queue} are stored, but unsafe: {answer.remark}"))
+                self._renew_key(pending)
+            self._send_again(group, RequestTimeout(f"half messages to {queue} are stored, but unsafe: {answer.remark}"))
         elif answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             self._one_by_one.add(address)
             self._waiting.extendleft(reversed(group))
@@ -375,9 +378,9 @@ class HalfSender:
 
     def _failed(self, group: list[_Pending], error: BrokerError) -> None:
         if isinstance(error, SystemBusy):
-            self._room.busy()
+            self._limit.busy()
         if not isinstance(error, MessageRefused):
-            self._again(group, error)
+            self._send_again(group, error)
         elif len(group) == 1:
             self._refused(group[0].message, error)
         else:  # one of them is illegal for the broker: it will say which
@@ -385,26 +388,24 @@ class HalfSender:
                 pending.alone = True
             self._waiting.extendleft(reversed(group))
 
-    def _stored(self, sent: list[_Pending] | _Part, answer: Command) -> None:
-        """Note where they are: a batch lies in the half topic without a gap."""
-        places = decode_offsets(answer.body) if answer.body else (int(answer.ext["msgId"][-16:], 16),)
+    def _stored(self, sent: list[_Pending] | _Part, answer: Reply) -> None:
+        """Note where messages are stored: a batch has consecutive offsets in the half topic."""
+        log_offsets = decode_offsets(answer.body) if answer.body else (int(answer.ext["msgId"][-16:], 16),)
         first, count = int(answer.ext["queueOffset"]), sent.count if isinstance(sent, _Part) else len(sent)
         queue = sent.queue if isinstance(sent, _Part) else sent[0].queue
         assert queue is not None
-        if len(places) != count:
-            raise CorruptRecord(
-                f"{queue.broker_name} says of {len(places)} half messages where they are, not of {count}"
-            )
+        if len(log_offsets) != count:
+            raise CorruptRecord(f"{queue.broker_name} returned {len(log_offsets)} offsets for {count} half messages")
         offsets = range(first, first + count)
         if isinstance(sent, _Part):
-            self._note(sent.number, queue, sent.bound, HalfRange(array("q", places), array("q", offsets)))
+            self._record(sent.number, queue, sent.bound, HalfRange(array("q", log_offsets), array("q", offsets)))
         elif count > 1 and all(pending.bound is None for pending in sent):
-            self._note(sent[0].number, queue, None, HalfRange(array("q", places), array("q", offsets)))
+            self._record(sent[0].number, queue, None, HalfRange(array("q", log_offsets), array("q", offsets)))
         else:
-            for pending, place, offset in zip(sent, places, offsets, strict=True):
-                self._note(pending.number, queue, pending.bound, (place, offset))
+            for pending, log_offset, half_offset in zip(sent, log_offsets, offsets, strict=True):
+                self._record(pending.number, queue, pending.bound, (log_offset, half_offset))
 
-    def _note(
+    def _record(
         self, number: int, queue: MessageQueue, bound: MessageQueue | None, where: HalfRange | tuple[int, int]
     ) -> None:
         if bound is not None:
@@ -414,36 +415,36 @@ class HalfSender:
 
     def _keep(self, broker: str, order: MessageQueue | None, where: _Where) -> None:
         if isinstance(where, HalfRange):
-            self._halves.add_piece(broker, order, where)
+            self._halves.add_range(broker, order, where)
         else:
             self._halves.add(broker, order, *where)
 
     def _refused(self, message: RowMessage, error: MessageRefused) -> None:
-        """A broker finds it illegal."""
-        if message.topic == self._bad.where or not self._bad.is_kept(error):
+        """Treat a message that its broker refuses as illegal as a bad record."""
+        if message.topic == self._bad.where or not self._bad.is_dead_letter(error):
             return
         letter, raw = dead_letter(message.body, decode_properties(message.properties), message.topic, str(error))
         self.send(
             message._replace(topic=self._bad.where, body=letter, properties=raw, sharding_key=None, queue_id=None)
         )
 
-    def _lost(self, address: str, unsent: list[_Pending], error: NetworkError) -> None:
-        """A connection broke: whether what was under way on it was stored, nobody knows."""
+    def _connection_lost(self, address: str, unsent: list[_Pending], error: NetworkError) -> None:
+        """Send everything again that was in flight on a connection that broke; it may be stored or not."""
         self._connections.drop(address)
-        under_way = [self._under_way.pop(key) for key in list(self._under_way) if key[0] == address]
+        under_way = [self._inflight.pop(key) for key in list(self._inflight) if key[0] == address]
         lost = [*(pending for sent in under_way for pending in self._pendings(sent)), *unsent]
         for pending in lost:
-            self._rename(pending)
-        self._again(lost, error)
+            self._renew_key(pending)
+        self._send_again(lost, error)
 
-    def _rename(self, pending: _Pending) -> None:
-        """Give a half message another unique key: the one that was sent does not count, stored or not."""
+    def _renew_key(self, pending: _Pending) -> None:
+        """Give a half message another unique key; the one that was sent will not be committed, stored or not."""
         message, key = pending.message, self._unique_key()
         properties = message.properties.replace(_unique(message.unique_key), _unique(key), 1)
         pending.message = message._replace(properties=properties, unique_key=key)
         self.resent[message.row_key] = key
 
-    def _again(self, pendings: list[_Pending], error: RocketMQError) -> None:
+    def _send_again(self, pendings: list[_Pending], error: RocketMQError) -> None:
         """Send again, after a pause: one for all that fail together.
 
         :raises RocketMQError: ``error`` itself, when it is not retryable or the attempts are used up.

@@ -1,7 +1,7 @@
-"""Sending many messages from one task: in batches, several under way, again where a broker was busy or gone.
+"""Sends the messages of one task: in batches, several in flight, and again if a broker was busy or away.
 
-Blocking. A message is sent until a broker says it is stored, so it may be stored twice, never less than once. Messages
-bound to a queue (by sharding key or queue id) keep their order in it.
+Blocking. At least once: a message is sent until a broker says that it is stored, so it may be stored twice. Messages
+that are bound to a queue by sharding key or queue id keep their order in it.
 """
 
 from __future__ import annotations
@@ -9,28 +9,29 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+from rocketmq_py.core.backoff import Retry
+from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import MessageRefused, NetworkError, NoRouteError, RocketMQError, SystemBusy
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol.codes import STORED, RequestCode
 from rocketmq_py.protocol.headers.send import SendMessageV2
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
-from rocketmq_py.spark.decode.bad_records import Bad, dead_letter
+from rocketmq_py.spark.decode.bad_records import BadRecordPolicy, dead_letter
 from rocketmq_py.spark.remoting.cluster import AUTO_CREATE_QUEUES
-from rocketmq_py.spark.remoting.retry import Retry
+from rocketmq_py.spark.remoting.retry import new_retry
 from rocketmq_py.spark.sink.blocks import Block
 from rocketmq_py.spark.sink.rows import RowMessage
-from rocketmq_py.spark.sink.targets import Room, SendSettings, Targets, refusal
+from rocketmq_py.spark.sink.targets import InflightLimit, SendSettings, Targets, refusal
 from rocketmq_py.wire.batch import decode_batch, encode_batch
-from rocketmq_py.wire.command import Command
 
-_MAX_MESSAGES = 1024
-"""In a batch; of more a broker makes no quicker work, and sends of others wait for it."""
+_MAX_BATCH_MESSAGES = 1024
+"""Messages in one batch. Larger batches are not stored faster, and other sends wait for them."""
 
 
 @dataclass(slots=True)
 class Batch:
-    """Messages of one topic on their way to one queue; ``bound`` if it must be that one."""
+    """Messages of one topic that are sent to one queue together; to ``bound`` if that is given."""
 
     topic: str
     bound: MessageQueue | None
@@ -40,20 +41,20 @@ class Batch:
     count: int = 0
     size: int = 0
     waits: bool = False
-    """Whether it is one message that asks for a delay."""
+    """True if it is a single message with a delay."""
     queue: MessageQueue | None = None
     """The queue of the last attempt."""
     address: str | None = None
-    """Where the last attempt went."""
+    """The broker of the last attempt."""
 
     def add(self, encoded: bytes | memoryview, count: int) -> None:
-        """So many messages more."""
+        """Add encoded messages."""
         self.parts.append(encoded)
         self.count += count
         self.size += len(encoded)
 
     def body(self) -> bytes:
-        """The body of its send."""
+        """The body of the request."""
         return b"".join(self.parts)
 
 
@@ -63,17 +64,17 @@ class BatchSender:
     :param bad: what to do about messages their broker refuses as illegal; without it, that is an error.
     """
 
-    def __init__(self, settings: SendSettings, bad: Bad | None = None) -> None:
+    def __init__(self, settings: SendSettings, bad: BadRecordPolicy | None = None) -> None:
         self._settings = settings
         self._bad = bad
         self._targets = Targets(settings)
         self._connections = self._targets.connections
-        self._room = Room(settings.in_flight)
+        self._limit = InflightLimit(settings.in_flight)
         self._filling: dict[tuple[str, MessageQueue | None], Batch] = {}
-        self._under_way: dict[tuple[str, int], Batch] = {}
+        self._inflight: dict[tuple[str, int], Batch] = {}
 
     def send(self, message: RowMessage) -> None:
-        """Take a message; it leaves when its batch is full or at :meth:`flush`.
+        """Add a message to its batch, which is sent when it is full or at :meth:`flush`.
 
         :raises RocketMQError: an earlier message could not be sent, all attempts used up.
         """
@@ -90,7 +91,7 @@ class BatchSender:
         while begin < block.rows:
             batch = self._filling.get((block.topic, block.bound))
             used, count = (batch.size, batch.count) if batch is not None else (0, 0)
-            end = block.fitting(begin, _MAX_MESSAGES - count, self._settings.max_batch_bytes - used)
+            end = block.fitting(begin, _MAX_BATCH_MESSAGES - count, self._settings.max_batch_bytes - used)
             self._add(block.topic, block.bound, block.data[ends[begin] : ends[end]], end - begin)
             begin = end
 
@@ -103,7 +104,7 @@ class BatchSender:
         return self._targets.bound(topic, sharding_key, queue_id)
 
     def _add(self, topic: str, bound: MessageQueue | None, encoded: bytes | memoryview, count: int) -> None:
-        """Let messages leave with the batch for their queue; before them what has no room beside them."""
+        """Add messages to the batch of their queue; a batch without room for them is sent first."""
         key = (topic, bound)
         batch = self._filling.get(key)
         if batch is not None and batch.size + len(encoded) > self._settings.max_batch_bytes:
@@ -112,11 +113,11 @@ class BatchSender:
         if batch is None:
             batch = self._filling[key] = self._new(topic, bound)
         batch.add(encoded, count)
-        if batch.count >= _MAX_MESSAGES:
+        if batch.count >= _MAX_BATCH_MESSAGES:
             self._dispatch(self._filling.pop(key))
 
     def _send_alone(self, topic: str, bound: MessageQueue | None, encoded: bytes) -> None:
-        """Send a message that waits: brokers take those one by one only. What came before it leaves before it."""
+        """Send a delayed message by itself, as brokers require. Earlier messages of its queue are sent before it."""
         before = self._filling.pop((topic, bound), None) if bound is not None else None
         if before is not None:
             self._dispatch(before)
@@ -126,14 +127,14 @@ class BatchSender:
         self._dispatch(batch)
 
     def _new(self, topic: str, bound: MessageQueue | None) -> Batch:
-        return Batch(topic, bound, Retry(self._settings.retries, f"sending to {bound or topic}"))
+        return Batch(topic, bound, new_retry(self._settings.retries, f"sending to {bound or topic}"))
 
     def flush(self) -> None:
         """Send what is left and wait until everything is stored; errors as :meth:`send`."""
-        while self._filling or self._under_way:
+        while self._filling or self._inflight:
             for key in list(self._filling):
                 self._dispatch(self._filling.pop(key))
-            while self._under_way:
+            while self._inflight:
                 self._await_answer()
 
     def close(self) -> None:
@@ -141,28 +142,28 @@ class BatchSender:
         self._targets.close()
 
     def _dispatch(self, batch: Batch) -> None:
-        """Send a batch as soon as there is room, and after the one before it if order matters."""
-        while len(self._under_way) >= int(self._room) or self._must_wait(batch):
+        """Send a batch when the number in flight allows it, and after the one before it if order matters."""
+        while len(self._inflight) >= int(self._limit) or self._must_wait(batch):
             self._await_answer()
-        self._post(batch)
+        self._send_batches(batch)
 
     def _must_wait(self, batch: Batch) -> bool:
-        return batch.bound is not None and any(other.bound == batch.bound for other in self._under_way.values())
+        return batch.bound is not None and any(other.bound == batch.bound for other in self._inflight.values())
 
-    def _post(self, *batches: Batch) -> None:
-        """Put batches on their way, at another broker if one cannot be reached."""
+    def _send_batches(self, *batches: Batch) -> None:
+        """Send batches, to another broker if one cannot be reached."""
         waiting = list(batches)
         while waiting:
             error = self._try(waiting[0])
             if error is None:
                 waiting.pop(0)
             else:
-                failed = [*self._take_back(waiting[0].address), waiting[0]]
+                failed = [*self._drop_connection(waiting[0].address), waiting[0]]
                 self._pause(failed, error)
                 waiting[:1] = failed
 
     def _try(self, batch: Batch) -> RocketMQError | None:
-        """Send a batch; the error if that was not possible."""
+        """Send a batch; returns the error if that fails."""
         batch.address = None
         try:
             queues = self._targets.queues(batch.topic)
@@ -171,15 +172,15 @@ class BatchSender:
             (opaque,) = self._connections.to(batch.address).send([self._request(batch, batch.queue)])
         except (NetworkError, NoRouteError) as e:
             return e
-        self._under_way[batch.address, opaque] = batch
+        self._inflight[batch.address, opaque] = batch
         return None
 
-    def _take_back(self, address: str | None) -> list[Batch]:
-        """Give up a broken connection; the batches under way on it, in order."""
+    def _drop_connection(self, address: str | None) -> list[Batch]:
+        """Drop a broken connection; returns the batches that were in flight on it, in order."""
         if address is None:
             return []
         self._connections.drop(address)
-        return [self._under_way.pop(key) for key in list(self._under_way) if key[0] == address]
+        return [self._inflight.pop(key) for key in list(self._inflight) if key[0] == address]
 
     def _pause(self, failed: list[Batch], error: RocketMQError) -> None:
         """Wait before batches that failed together are sent again.
@@ -214,26 +215,26 @@ class BatchSender:
 
     def _await_answer(self) -> None:
         """Wait for an answer from the broker that has the oldest batch."""
-        address, _ = next(iter(self._under_way))
+        address, _ = next(iter(self._inflight))
         try:
             answer = self._connections.to(address).receive()
         except NetworkError as e:
-            self._again(self._take_back(address), e)
+            self._send_again(self._drop_connection(address), e)
             return
-        batch = self._under_way.pop((address, answer.opaque))
+        batch = self._inflight.pop((address, answer.opaque))
         if answer.code in STORED:
-            self._room.taken()
+            self._limit.taken()
         else:
             error = self._error(batch, answer, address)
             if isinstance(error, SystemBusy):
-                self._room.busy()
+                self._limit.busy()
             if isinstance(error, MessageRefused) and self._bad is not None:
                 self._refused(batch, error, self._bad)
             else:
-                self._again([batch], error)
+                self._send_again([batch], error)
 
-    def _refused(self, batch: Batch, error: MessageRefused, bad: Bad) -> None:
-        """One of the messages is illegal, for the broker: find out which by sending them one by one."""
+    def _refused(self, batch: Batch, error: MessageRefused, bad: BadRecordPolicy) -> None:
+        """Find the message that a broker refuses as illegal by sending those of its batch one by one."""
         messages = list(decode_batch(batch.body()))
         if len(messages) > 1:
             for message in messages:
@@ -242,16 +243,16 @@ class BatchSender:
                 self._dispatch(alone)
             return
         ((_, body, raw),) = messages
-        if batch.topic == bad.where or not bad.is_kept(error):
+        if batch.topic == bad.where or not bad.is_dead_letter(error):
             return
         letter, properties = dead_letter(body, decode_properties(raw), batch.topic, str(error))
         self.send(RowMessage(bad.where, letter, properties, None, None))
 
-    def _again(self, batches: list[Batch], error: RocketMQError) -> None:
+    def _send_again(self, batches: list[Batch], error: RocketMQError) -> None:
         self._pause(batches, error)
-        self._post(*batches)
+        self._send_batches(*batches)
 
-    def _error(self, batch: Batch, answer: Command, address: str) -> RocketMQError:
+    def _error(self, batch: Batch, answer: Reply, address: str) -> RocketMQError:
         error = refusal(answer, address)
         error.add_note(f"while {batch.count} messages were sent to {batch.queue}")
         return error

@@ -1,8 +1,8 @@
-"""Messages that cannot be decoded: found among those that can, and treated as option ``mode`` says.
+"""Finds messages that cannot be decoded, and treats them as option ``mode`` says.
 
-A pull body is a row of records without marks between them: behind one with a wrong size nothing can be found. So a
-range that does not decode is pulled again in halves, down to the one offset that is bad; what lies around it is read as
-always. These pulls begin at the master, whose copy may be sound where a slave's is not.
+The body of an answer is a sequence of records without marks between them: nothing behind a record with a wrong size can
+be found. So a range that does not decode is pulled again in halves, down to the one offset that is bad. These pulls go
+to the master first, whose copy may be intact where a slave's is not.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rocketmq_py.errors import CorruptRecord
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.spark.decode import Decoder
-from rocketmq_py.spark.decode.bad_records import CORRUPT_REASON, CORRUPT_RECORD, Bad, Mode, dead_letter
+from rocketmq_py.spark.decode.bad_records import CORRUPT_REASON, CORRUPT_RECORD, BadRecordPolicy, Mode, dead_letter
 from rocketmq_py.spark.options.read import ReadOptions
 from rocketmq_py.spark.remoting.fetch import Fetcher, FetchSettings
 from rocketmq_py.spark.remoting.fetched import FetchedChunk
@@ -36,10 +36,10 @@ _I32 = Struct(">i")
 
 
 class CorruptRecords:
-    """What one task does about the messages of its queue that cannot be decoded.
+    """Handles the messages of one queue that cannot be decoded, in one task.
 
     :param addresses: where the queue is served.
-    :param decoder: decodes what is found around them, into batches of ``schema``.
+    :param decoder: decodes the messages around them into batches of ``schema``.
     """
 
     def __init__(
@@ -54,51 +54,54 @@ class CorruptRecords:
         self._options = options
         self._gives_rows = options.mode is Mode.PERMISSIVE and bool({CORRUPT_RECORD, CORRUPT_REASON} & {*schema.names})
         fate = f"becomes a row with a {CORRUPT_REASON}" if self._gives_rows else "is left out"
-        self._bad = Bad(options.mode, options.dlq_topic or "", fate)
+        self.left_out = 0
+        """Messages that gave no row."""
+        self._bad = BadRecordPolicy(options.mode, options.dlq_topic or "", fate)
 
-    def rescue(self, pieces: Sequence[FetchedChunk], _: CorruptRecord) -> Iterator[Any]:
-        """The batches of what decodes after all, in the order of offsets; bad messages are dealt with on the way.
+    def rescue(self, chunks: Sequence[FetchedChunk], _: CorruptRecord) -> Iterator[Any]:
+        """The batches of all messages that decode, in the order of offsets; bad messages are handled on the way.
 
         :raises CorruptRecord: there is a bad message, and the mode is ``FAILFAST``.
         """
-        return self._within(pieces[0].start, pieces[-1].stop)
+        return self._within(chunks[0].start, chunks[-1].stop)
 
     def _within(self, start: int, stop: int) -> Iterator[Any]:
-        pieces = self._fetch(start, stop, self._settings)
-        return self._decoder.decode(pieces, lambda _, error: self._narrow(start, stop, pieces, error))
+        chunks = self._fetch(start, stop, self._settings)
+        return self._decoder.decode(chunks, lambda _, error: self._narrow(start, stop, chunks, error))
 
-    def _narrow(self, start: int, stop: int, pieces: Sequence[FetchedChunk], error: CorruptRecord) -> Iterator[Any]:
+    def _narrow(self, start: int, stop: int, chunks: Sequence[FetchedChunk], error: CorruptRecord) -> Iterator[Any]:
         if stop - start > 1:
             middle = (start + stop) // 2
             yield from self._within(start, middle)
             yield from self._within(middle, stop)
         elif self._settings.wanted.takes_all:
-            yield from self._deal(start, pieces, error)
+            yield from self._handle_bad_record(start, chunks, error)
         else:
             yield from self._unfiltered(start)
 
     def _unfiltered(self, offset: int) -> Iterator[Any]:
-        """Under a filter a broker may answer with a later message: look whether the bad one is at ``offset``."""
-        pieces = self._fetch(offset, offset + 1, replace(self._settings, wanted=EVERYTHING))
+        """Check whether the bad message is at ``offset``: under a filter a broker may answer with a later one."""
+        chunks = self._fetch(offset, offset + 1, replace(self._settings, wanted=EVERYTHING))
         try:
-            list(self._decoder.decode(pieces))
+            list(self._decoder.decode(chunks))
         except CorruptRecord as e:
-            yield from self._deal(offset, pieces, e)
+            yield from self._handle_bad_record(offset, chunks, e)
 
     def _fetch(self, start: int, stop: int, settings: FetchSettings) -> list[FetchedChunk]:
         with closing(Fetcher(QueueRange(self._queue, start, stop), self._addresses, settings)) as fetcher:
-            found = [piece for pieces in fetcher.pieces() for piece in pieces]
+            found = [chunk for chunks in fetcher.chunks() for chunk in chunks]
         return found or [FetchedChunk(b"", start, stop)]
 
-    def _deal(self, offset: int, pieces: Sequence[FetchedChunk], error: CorruptRecord) -> Iterator[Any]:
-        """What becomes of the bad message at ``offset``.
+    def _handle_bad_record(self, offset: int, chunks: Sequence[FetchedChunk], error: CorruptRecord) -> Iterator[Any]:
+        """Treat the bad message at ``offset`` as the mode says.
 
-        :raises CorruptRecord: the query is to fail; says which message it is.
+        :raises CorruptRecord: the mode is ``FAILFAST``; names the message.
         """
-        record = whole_record(b"".join(piece.body for piece in pieces))
+        record = whole_record(b"".join(chunk.body for chunk in chunks))
         what = CorruptRecord(f"offset {offset} of {self._queue} cannot be decoded: {error}")
         what.add_note("to go on without such messages, set option mode=PERMISSIVE, or mode=DLQ to keep them apart")
-        if self._bad.is_kept(what):
+        self.left_out += not self._gives_rows
+        if self._bad.is_dead_letter(what):
             self._send(dead_letter_of(record, self._queue, offset, str(error), self._bad.where))
         elif self._gives_rows:
             yield self._row(offset, record, str(error))
@@ -117,7 +120,7 @@ class CorruptRecords:
         )
 
     def _send(self, letter: RowMessage) -> None:
-        """Store a dead letter; the micro-batch does not get on before it is."""
+        """Store a dead letter; returns when it is stored."""
         from rocketmq_py.spark.sink.sender import BatchSender  # what hardly any read needs
         from rocketmq_py.spark.sink.targets import SendSettings
 
@@ -136,7 +139,7 @@ SENDS_AS = "spark_source"
 
 
 def whole_record(found: bytes) -> bytes:
-    """The record ``found`` begins with, as far as its size can be believed: a broker may answer with more than one."""
+    """The first record of ``found``, if its size is possible; else all of it."""
     size = _I32.unpack_from(found)[0] if len(found) >= _I32.size else 0
     return found[:size] if MIN_SIZE <= size <= len(found) else found
 
@@ -164,7 +167,7 @@ def dead_letter_of(record: bytes, queue: MessageQueue, offset: int, reason: str,
 
 
 def _stored_parts(record: bytes) -> tuple[bytes, dict[str, str]]:
-    """Body and properties of a record as they are stored; all of it and none where that cannot be told."""
+    """Body and properties of a record as stored; the whole record and no properties if they cannot be found."""
     try:
         properties = record_properties(record)
         layout = head_struct(_I32.unpack_from(record, SYS_FLAG_AT)[0])

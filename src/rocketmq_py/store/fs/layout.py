@@ -16,9 +16,9 @@ NAME_DIGITS = 20
 class StoreLayout:
     """Where things are under the root of a store."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, commit_log: Path | None = None) -> None:
         self.root = root
-        self.commit_log = root / "commitlog"
+        self.commit_log = commit_log or root / "commitlog"
         self.consume_queue = root / "consumequeue"
         self.batch_consume_queue = root / "batchconsumequeue"
         self.index = root / "index"

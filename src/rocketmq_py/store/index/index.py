@@ -120,7 +120,7 @@ class MessageIndex:
         if dispatch_fields.KEYS in properties:
             self.add_words(topic_hash, properties[dispatch_fields.KEYS], physical, timestamp)
 
-    def settle(self) -> None:
+    def commit_pending(self) -> None:
         """Put waiting keys into the file when there are many."""
         if len(self.waiting) >= _BUILD_AT * _ITEMS:
             self.build()

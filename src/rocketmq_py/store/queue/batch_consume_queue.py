@@ -97,7 +97,7 @@ class BatchConsumeQueue(ConsumeQueue):
             self._counts[physical] = count
         super().add(physical, size, tags_code, count)
 
-    def settle(self) -> None:
+    def commit_pending(self) -> None:
         flat, self.pending = self.pending, []
         self.publish(flat, self.next_offset)
 

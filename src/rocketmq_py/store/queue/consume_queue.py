@@ -48,7 +48,7 @@ class ConsumeQueue:
     """The consume queue of one topic and queue id.
 
     ``next_offset`` counts messages appended, ``max_offset`` those readable: the difference is in ``pending``, which the
-    writer fills with flat entries until the next :meth:`settle`, or was taken from there to be published later.
+    writer fills with flat entries until the next :meth:`commit_pending`, or was taken from there to be published later.
     """
 
     is_batched: ClassVar[bool] = False
@@ -87,7 +87,7 @@ class ConsumeQueue:
         self.pending += (physical, size, tags_code)
         self.next_offset += count
 
-    def settle(self) -> None:
+    def commit_pending(self) -> None:
         """Make pending entries readable."""
         self.tail += self.packing.pack(self.pending)
         self.max_offset = self.next_offset

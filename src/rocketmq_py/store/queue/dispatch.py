@@ -25,21 +25,26 @@ _PREPARED, _ROLLBACK = 0x4, 0xC
 _MOST_NAMED = 16
 """How many topics that cannot have a queue are named in the log; whoever sends their records may send any number."""
 
+_MAX_GAP = 1_000_000
+"""Missing messages before a record that blank entries may stand for: 20 MB of a consume queue."""
+_MAX_QUEUE_OFFSET = 1 << 56
+"""The largest queue offset: entries of up to 46 bytes then have positions below 2^63."""
+
 
 class RecordDispatch:
     """Puts entries into queues and keys into the index; both wait there to be settled.
 
-    :param settle: makes everything readable that is pending, the queues in ``touched``: needed before a gap in a queue.
+    :param commit_pending: makes pending entries of the queues in ``touched`` readable; called before a gap in a queue.
     :param indexed_to: up to this offset of the log the index knows the messages already.
     """
 
     def __init__(
-        self, config: StoreConfig, queues: QueueTable, index: MessageIndex, settle: Callable[[], None],
+        self, config: StoreConfig, queues: QueueTable, index: MessageIndex, commit_pending: Callable[[], None],
         indexed_to: int = 0,
     ) -> None:  # fmt: skip
         self._queues = queues
         self._index = index
-        self._settle = settle
+        self._commit_pending = commit_pending
         self._indexed_to = indexed_to
         self._delays = delay_levels(config.message_delay_level)
         self.touched: list[ConsumeQueue] = []
@@ -47,6 +52,7 @@ class RecordDispatch:
         self.last_timestamp = 0
         """Store time of the newest record so far, 0 when there was none."""
         self._unusable: set[str] = set()
+        self._implausible: set[tuple[str, int]] = set()
 
     def take(self, found: Found) -> None:
         """Let queue and index know of a record; the index alone of one whose topic cannot have a queue."""
@@ -59,6 +65,24 @@ class RecordDispatch:
             key_hash = queue.key_hash if queue is not None else string_hash(f"{found.topic}#")
             self._index.add_properties(key_hash, properties, found.physical_offset, found.store_timestamp)
         self.last_timestamp = max(self.last_timestamp, found.store_timestamp)
+
+    def _is_plausible(self, queue: ConsumeQueue, found: Found) -> bool:
+        """False, with an error in the log, for a queue offset that would fill the disk with blank entries.
+
+        Records of a damaged log, or sent by anybody who reaches a slave as its master, may have any queue offset.
+        """
+        first = found.queue_offset if queue.is_empty else queue.next_offset
+        if 0 <= found.queue_offset <= _MAX_QUEUE_OFFSET and found.queue_offset - first <= _MAX_GAP:
+            return True
+        name = (found.topic, found.queue_id)
+        if name not in self._implausible and len(self._implausible) < _MOST_NAMED:
+            self._implausible.add(name)
+            _log.error(
+                "the record at %d of the commit log has queue offset %d, but queue %d of topic %s ends at %d: it and "
+                "others like it are left out of the queue",
+                found.physical_offset, found.queue_offset, found.queue_id, found.topic, queue.next_offset,
+            )  # fmt: skip
+        return False
 
     def _create(self, found: Found) -> ConsumeQueue | None:
         try:
@@ -86,7 +110,9 @@ class RecordDispatch:
         if found.queue_offset != queue.next_offset:
             if found.queue_offset < queue.next_offset and not queue.is_empty:
                 return
-            self._settle()
+            if not self._is_plausible(queue, found):
+                return
+            self._commit_pending()
             queue.skip_to(found.queue_offset)
         if not queue.pending:
             self.touched.append(queue)

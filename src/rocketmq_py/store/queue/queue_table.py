@@ -109,14 +109,14 @@ class QueueTable:
                 else:
                     _log.warning("%s is no consume queue, ignored", root / topic / name)
 
-    def settle(self, touched: Iterable[ConsumeQueue]) -> None:
+    def commit_pending(self, touched: Iterable[ConsumeQueue]) -> None:
         """Make pending entries of these queues readable; long tails go to their files.
 
         :raises OSError: the disk is full or fails; everything is readable nevertheless.
         """
         long = []
         for queue in touched:
-            queue.settle()
+            queue.commit_pending()
             if len(queue.tail) >= _SPILL_AT:
                 long.append(queue)
         # Afterwards, so that a disk that fails leaves no queue behind.
@@ -124,7 +124,7 @@ class QueueTable:
             queue.spill()
 
     def publish(self, entries: Iterable[Entries]) -> None:
-        """As :meth:`settle`, for entries held back so far; what is of a queue removed since is dropped.
+        """As :meth:`commit_pending`, for entries held back so far; what is of a queue removed since is dropped.
 
         :raises OSError: the disk is full or fails; everything is readable nevertheless.
         """

@@ -58,7 +58,7 @@ class Reader:
         max_bytes: int | None,
         accepts: Accepts | None,
         message_filter: MessageFilter | None,
-        may_lend: bool = False,
+        allow_view: bool = False,
         bulk: bool = False,
     ) -> GetResult:
         """Messages of a queue from ``offset`` on; see :meth:`MessageStore.get`."""
@@ -72,13 +72,13 @@ class Reader:
         if isinstance(queue, BatchConsumeQueue):
             return self._get_units(queue, offset, max_count, limit, accepts, message_filter, bulk)
         if accepts is None and message_filter is None:
-            result = self._get_all(queue, offset, max_count, limit, may_lend, bulk)
+            result = self._get_all(queue, offset, max_count, limit, allow_view, bulk)
             if result is not None:
                 return result
         return self._get_some(queue, offset, max_count, limit, accepts, message_filter, bulk)
 
     def _get_all(
-        self, queue: ConsumeQueue, offset: int, max_count: int, limit: int, may_lend: bool, bulk: bool
+        self, queue: ConsumeQueue, offset: int, max_count: int, limit: int, allow_view: bool, bulk: bool
     ) -> GetResult | None:
         """The usual case in few steps: nothing filtered, everything near the end of the log and within one file.
 
@@ -105,7 +105,7 @@ class Reader:
         body: bytes | memoryview
         if end - first != total:
             body = b"".join([buffer[at - base : at - base + size] for at, size in zip(starts, sizes, strict=True)])
-        elif may_lend and total >= _WORTH_LENDING:
+        elif allow_view and total >= _WORTH_LENDING:
             body = memoryview(buffer)[first - base : end - base]
         else:
             body = buffer[first - base : end - base]

@@ -35,13 +35,13 @@ class StoreReads(ABC):
     _reader: Reader
 
     @abstractmethod
-    def _settle(self) -> OSError | None:
+    def _commit_pending(self) -> OSError | None:
         """Write what was appended and make it readable; what was against it."""
 
     def _queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         if not self._is_open:
             raise ClosedError(f"the store {self.layout.root} is closed")
-        self._settle()
+        self._commit_pending()
         return self._queues.by_key.get((topic, queue_id))
 
     def get(
@@ -54,19 +54,19 @@ class StoreReads(ABC):
         accepts: Accepts | None = None,
         max_bytes: int | None = None,
         message_filter: MessageFilter | None = None,
-        may_lend: bool = False,
+        allow_view: bool = False,
         bulk: bool = False,
     ) -> GetResult:
         """Messages of a queue from ``offset`` on, by Java's rules and limits.
 
         :param accepts: tells by the tags code whether a message may be wanted.
         :param message_filter: tells by the record's bytes whether it is.
-        :param may_lend: whether the body may be a view of the log instead of a copy; it keeps that part mapped.
+        :param allow_view: whether the body may be a view of the log instead of a copy; it keeps that part mapped.
         :param bulk: whether ``max_count`` alone limits their number, whatever the settings say; their bytes are
             limited as ever.
         """
         queue = self._queue(topic, queue_id)
-        return self._reader.get(queue, offset, max_count, max_bytes, accepts, message_filter, may_lend, bulk)
+        return self._reader.get(queue, offset, max_count, max_bytes, accepts, message_filter, allow_view, bulk)
 
     def has_queue(self, topic: str, queue_id: int) -> bool:
         return self._queue(topic, queue_id) is not None
@@ -97,16 +97,16 @@ class StoreReads(ABC):
 
     def earliest_message_time(self) -> int:
         """When the oldest message of the log was stored; -1 when there is none."""
-        self._settle()
+        self._commit_pending()
         return self._commit_log.store_time(self._commit_log.min_offset)
 
     def message_at(self, physical_offset: int, size: int | None = None) -> bytes | None:
         """The record at an offset of the log; None when there is none."""
         if physical_offset >= self._commit_log.end:  # otherwise it is there: what else was appended may wait
-            self._settle()
+            self._commit_pending()
         return self._reader.message_at(physical_offset, size)
 
-    def place(self, topic: str, queue_id: int, offset: int) -> int | None:
+    def physical_offset(self, topic: str, queue_id: int, offset: int) -> int | None:
         """Where in the log the message at an offset of a queue is; None when there is none, or none readable yet.
 
         Other than the reads around it this settles nothing: for the way in, where many appends are settled together.
@@ -120,7 +120,7 @@ class StoreReads(ABC):
         queue = self._queue(topic, queue_id)
         return self._reader.record_of(queue, offset) if queue is not None else None
 
-    def tags_entries(self, topic: str, queue_id: int, offset: int, count: int) -> list[tuple[int, int, int]]:
+    def queue_entries(self, topic: str, queue_id: int, offset: int, count: int) -> list[tuple[int, int, int]]:
         """Physical offset, size and tags code of messages of a queue."""
         queue = self._queue(topic, queue_id)
         return list(queue.entries(offset, count)) if queue is not None else []
@@ -132,12 +132,12 @@ class StoreReads(ABC):
 
     def query(self, topic: str, key: str, max_num: int, begin: int, end: int) -> QueryResult:
         """Records filed under a key and stored between ``begin`` and ``end``; a hash may bring in another key's."""
-        self._settle()
+        self._commit_pending()
         return self._reader.query(topic, key, max_num, begin, end)
 
     def query_by_tag(self, topic: str, tag: str, max_num: int, begin: int, end: int) -> QueryResult:
         """The newest records with a tag, stored between ``begin`` and ``end``, by hash as in :meth:`query`."""
-        self._settle()
+        self._commit_pending()
         limit = min(max_num, self.config.max_msgs_num_batch)
         offsets = offsets_by_tag(self._reader, self._queues.of_topic(topic), tags_code(tag.encode()), limit, begin, end)
         records = [record for record in map(self._reader.message_at, offsets) if record is not None]
@@ -158,11 +158,11 @@ class StoreReads(ABC):
 
     def scan(self, start: int) -> Iterator[Found]:
         """The records of the commit log from ``start`` on, a place where one begins; without looking at checksums."""
-        self._settle()
+        self._commit_pending()
         return iter(LogScan(self._commit_log, start, check_crc=False))
 
     @property
     def max_physical_offset(self) -> int:
         """Where the commit log ends, appends that are not settled included."""
-        self._settle()
+        self._commit_pending()
         return self._commit_log.end

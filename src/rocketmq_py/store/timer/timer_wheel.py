@@ -334,7 +334,7 @@ class TimerCheckpoint:
         self.state_version, self.timestamp, self.counter = fields[4:]
         self._written = b""
 
-    def follow(self, data: bytes) -> None:
+    def take_master_state(self, data: bytes) -> None:
         """Take over from a master's bytes what is its to say: everything but how far this broker itself has come."""
         self.read_ms, _, _, self.master_offset, self.state_version, self.timestamp, self.counter = _fields(data)
 

@@ -24,7 +24,7 @@ from rocketmq_py.wire.record import MAGIC_V1, MIN_SIZE, PHYSICAL_OFFSET_AT, QUEU
 
 _SIZE_FLAG_BODY = Struct(">i8xii")
 _HEAD_SIZE = 20
-WORTH = 4
+MIN_UNIFORM = 4
 """From this many messages on it pays to look whether they have one shape."""
 _WITHOUT_SIGN = bytes(byte & 0x7F for byte in range(256))
 """The first byte of a checksum as records have it."""
@@ -38,7 +38,7 @@ Span = tuple[int, int]
 Column = Sequence[bytes]
 
 
-class SameShape(NamedTuple):
+class UniformMessages(NamedTuple):
     """Messages that are alike.
 
     ``keys`` are the values that may differ, one column each; ``fillers`` the bytes of the properties before, between
@@ -79,7 +79,7 @@ class SameShape(NamedTuple):
             return self.keys[names.index(name)]
         return [dispatch_fields.parse(self.properties).get(name, b"")] * len(self.bodies)
 
-    def only(self, picks: Sequence[int]) -> SameShape:
+    def only(self, picks: Sequence[int]) -> UniformMessages:
         """Some of the messages."""
         if len(picks) == len(self.bodies):
             return self
@@ -88,13 +88,13 @@ class SameShape(NamedTuple):
         uniq_keys, words = taken.get(id(self.uniq_keys)), taken.get(id(self.words))
         return self._replace(bodies=bodies, keys=keys, uniq_keys=uniq_keys, words=words)
 
-    def extended(self, text: bytes, values: Column | None = None, rest: bytes = b"") -> SameShape:
+    def extended(self, text: bytes, values: Column | None = None, rest: bytes = b"") -> UniformMessages:
         """The same with more properties: behind those each has, ``text``, its one of ``values``, and ``rest``."""
         if values is None:
             return self._replace(fillers=[*self.fillers[:-1], self.fillers[-1] + text + rest])
         return self._replace(keys=[*self.keys, values], fillers=[*self.fillers[:-1], self.fillers[-1] + text, rest])
 
-    def shortened(self, tail: bytes) -> SameShape | None:
+    def shortened(self, tail: bytes) -> UniformMessages | None:
         """The same without the last entries of the properties; None where those are not ``tail``."""
         last = self.fillers[-1]
         if not last.endswith(b"\x02" + tail):
@@ -102,15 +102,15 @@ class SameShape(NamedTuple):
         return self._replace(fillers=[*self.fillers[:-1], last[: len(last) - len(tail)]])
 
 
-class SameRecords(NamedTuple):
+class AdjacentRecords(NamedTuple):
     """Records that lie next to each other and are alike; ``head`` is that of the first."""
 
     head: RecordHead
     topic: str
-    shape: SameShape
+    shape: UniformMessages
 
 
-class AlikeRecords(NamedTuple):
+class UniformRecords(NamedTuple):
     """Records from anywhere in the log that are alike; ``head`` is that of the first.
 
     ``born`` says when and where each was, as records do.
@@ -118,7 +118,7 @@ class AlikeRecords(NamedTuple):
 
     head: RecordHead
     topic: str
-    shape: SameShape
+    shape: UniformMessages
     born: Column
 
 
@@ -169,13 +169,13 @@ def _messages(body: int, sizes: tuple[int, ...], count: int) -> Struct:
     return Struct(f"{_HEAD_SIZE}x" + "".join(f"{size}s" for size in (body, *sizes[:-1], last)) * count)
 
 
-def same_shape(body: bytes) -> SameShape | None:
+def uniform_messages(body: bytes) -> UniformMessages | None:
     """The messages of a batch body if all have one shape, else None (also when the body is no batch)."""
-    if len(body) < (_HEAD_SIZE + 2) * WORTH:
+    if len(body) < (_HEAD_SIZE + 2) * MIN_UNIFORM:
         return None
     size, flag, length = _SIZE_FLAG_BODY.unpack_from(body)
     end = _HEAD_SIZE + length
-    if length < 0 or size < end + 2 or len(body) % size or len(body) < size * WORTH:
+    if length < 0 or size < end + 2 or len(body) % size or len(body) < size * MIN_UNIFORM:
         return None
     properties = body[end + 2 : size]
     if int.from_bytes(body[end : end + 2], "big") != len(properties):
@@ -189,7 +189,7 @@ def same_shape(body: bytes) -> SameShape | None:
     return _shape(flag, bodies, texts, properties, cut)
 
 
-def _shape(flag: int, bodies: Column, texts: Sequence[Column], properties: bytes, cut: _Cut) -> SameShape | None:
+def _shape(flag: int, bodies: Column, texts: Sequence[Column], properties: bytes, cut: _Cut) -> UniformMessages | None:
     """Messages that are alike but for bodies and the values in ``texts``, which are fillers and values by turns.
 
     None if they are not: where fillers differ, or there is more in a value than a value.
@@ -200,7 +200,7 @@ def _shape(flag: int, bodies: Column, texts: Sequence[Column], properties: bytes
     values = b"".join([b"".join(column) for column in keys])
     if b"\x01" in values or b"\x02" in values:
         return None
-    return SameShape(
+    return UniformMessages(
         flag, bodies, keys, [properties[a:b] for a, b in zip(edges[::2], edges[1::2], strict=True)],
         keys[cut.spans.index(cut.uniq_key)] if cut.uniq_key else None,
         keys[cut.spans.index(cut.words)] if cut.words else None,
@@ -218,7 +218,7 @@ def _stored(sizes: tuple[int, ...], count: int) -> Struct:
 class _Found(NamedTuple):
     """Records taken apart; ``alike`` but for the other columns."""
 
-    alike: AlikeRecords
+    alike: UniformRecords
     offsets: Sequence[int]
     places: Sequence[int]
     stored: Column
@@ -227,7 +227,7 @@ class _Found(NamedTuple):
 def _take_apart(raw: bytes, count: int, varied: Sequence[bytes] = ()) -> _Found | None:
     """What so many records one behind the other have in common; None if they are not alike."""
     size = len(raw) // max(1, count)
-    if count < WORTH or len(raw) % count or size < MIN_SIZE:
+    if count < MIN_UNIFORM or len(raw) % count or size < MIN_SIZE:
         return None
     flags = int.from_bytes(raw[SYS_FLAG_AT : SYS_FLAG_AT + 4], "big")
     layout = head_struct(flags)
@@ -252,10 +252,10 @@ def _take_apart(raw: bytes, count: int, varied: Sequence[bytes] = ()) -> _Found 
     if shape is None:
         return None
     topic = raw[at + 1 : end].decode("utf-8", "replace")
-    return _Found(AlikeRecords(head, topic, shape, births), offsets, places, times)
+    return _Found(UniformRecords(head, topic, shape, births), offsets, places, times)
 
 
-def alike_records(raws: Sequence[bytes], varied: Sequence[bytes]) -> AlikeRecords | None:
+def uniform_records(raws: Sequence[bytes], varied: Sequence[bytes]) -> UniformRecords | None:
     """What records have in common; None if they differ in more than time, host of birth, bodies and values.
 
     Neither checksums are looked at, nor where the records are.
@@ -266,7 +266,7 @@ def alike_records(raws: Sequence[bytes], varied: Sequence[bytes]) -> AlikeRecord
     return found.alike if found is not None else None
 
 
-def same_records(raw: bytes, count: int) -> SameRecords | None:
+def adjacent_records(raw: bytes, count: int) -> AdjacentRecords | None:
     """What ``count`` records have in common that lie next to each other in the log, and their queue offsets do, too.
 
     None if there is more in which they differ than bodies and values of properties. Checksums are not looked at.
@@ -281,11 +281,11 @@ def same_records(raw: bytes, count: int) -> SameRecords | None:
         or any(column.count(column[0]) != count for column in (born, found.stored))
     ):
         return None
-    return SameRecords(head, topic, shape)
+    return AdjacentRecords(head, topic, shape)
 
 
-def encode_same_shape(
-    shape: SameShape, head: bytes, topic_part: bytes, queue_offset: int, physical: int, born: Column = (),
+def encode_uniform(
+    shape: UniformMessages, head: bytes, topic_part: bytes, queue_offset: int, physical: int, born: Column = (),
     prepared: Sequence[int] = (),
 ) -> bytearray:  # fmt: skip
     """The records of messages.

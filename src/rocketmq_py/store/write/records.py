@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from rocketmq_py.store.write.batches import SameShape
+from rocketmq_py.store.write.batches import UniformMessages
 
 NO_HOST = bytes(8)
 
@@ -56,7 +56,7 @@ class NewBatch(msgspec.Struct, gc=False):
     reconsume_times: int = 0
 
 
-class NewAlike(msgspec.Struct, gc=False):
+class UniformBatch(msgspec.Struct, gc=False):
     """Messages of one shape to append next to each other, with consecutive offsets.
 
     :param prepared: where the half message of each is, if they end transactions.
@@ -65,7 +65,7 @@ class NewAlike(msgspec.Struct, gc=False):
 
     topic: str
     queue_id: int
-    shape: SameShape
+    shape: UniformMessages
     sys_flag: int = 0
     born_timestamp: int = 0
     born_host: bytes = NO_HOST

@@ -20,8 +20,8 @@ from rocketmq_py.store.queue.consume_queue import ConsumeQueue
 from rocketmq_py.store.queue.queue_table import QueueTable
 from rocketmq_py.store.settings import StoreConfig
 from rocketmq_py.store.write import dispatch_fields
-from rocketmq_py.store.write.batches import encode_same_shape, same_shape, split
-from rocketmq_py.store.write.records import Appended, AppendedBatch, NewAlike, NewBatch, NewRecord
+from rocketmq_py.store.write.batches import encode_uniform, split, uniform_messages
+from rocketmq_py.store.write.records import Appended, AppendedBatch, NewBatch, NewRecord, UniformBatch
 from rocketmq_py.wire.record import BORN_HOST_V6, STORE_HOST_V6, head_struct
 
 MAX_PROPERTIES = 32767
@@ -66,7 +66,7 @@ class Writer:
         self._host_flag = STORE_HOST_V6 if len(store_host) > 8 else 0
         self._head = head_struct(self._host_flag)
         self._overhead = self._head.size + 2
-        self.take_limits()
+        self.reload_limits()
         self._clock = clock
         self._now = 0
         self.last_timestamp = 0
@@ -80,7 +80,7 @@ class Writer:
 
     # -- state
 
-    def take_limits(self) -> None:
+    def reload_limits(self) -> None:
         """Take over ``max_message_size``, which may have changed."""
         # A record of this size breaks no limit, so that the quick path needs one comparison.
         self._usual_size = min(MAX_PROPERTIES, self._config.max_message_size)
@@ -186,17 +186,17 @@ class Writer:
 
         :raises CorruptRecord: the body is no batch. :raises MessageIllegal: it is too large. Nothing is stored then.
         """
-        shape = None if batch.properties else same_shape(batch.body)
+        shape = None if batch.properties else uniform_messages(batch.body)
         if shape is None:
             return self._append_varied(self._queues.get_or_create(batch.topic, batch.queue_id), batch)
-        return self.append_alike(
-            NewAlike(
+        return self.append_uniform(
+            UniformBatch(
                 batch.topic, batch.queue_id, shape, batch.sys_flag, batch.born_timestamp, batch.born_host,
                 batch.reconsume_times,
             )
         )  # fmt: skip
 
-    def append_alike(self, batch: NewAlike) -> AppendedBatch:
+    def append_uniform(self, batch: UniformBatch) -> AppendedBatch:
         """Append messages of one shape next to each other.
 
         :raises MessageIllegal: they are too large; nothing is stored then.
@@ -212,9 +212,7 @@ class Writer:
             size, queue.magic, 0, queue.queue_id, shape.flag, offset, physical, flags, batch.born_timestamp,
             batch.born_host, now, self._host, batch.reconsume_times, 0, body,
         )  # fmt: skip
-        self._chunks.append(
-            encode_same_shape(shape, head, queue.topic_part, offset, physical, batch.born, batch.prepared)
-        )
+        self._chunks.append(encode_uniform(shape, head, queue.topic_part, offset, physical, batch.born, batch.prepared))
         self._position = position + size * count
         physicals = list(range(physical, physical + size * count, size))
         self._enqueue_all(queue, physicals, size, shape.tags_code)

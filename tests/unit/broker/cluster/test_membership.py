@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from rocketmq_py.broker.cluster.membership import Membership
+from rocketmq_py.broker.cluster.role import Role
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.ha.role import Role
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import ConnectError
 from rocketmq_py.protocol.headers.cluster import NotifyMinBrokerIdChange
@@ -56,7 +56,7 @@ def test_without_an_answer_there_are_no_members_and_one_warning(caplog: pytest.L
     for _ in range(3):
         assert asyncio.run(group.members()) == {}
     assert caplog.text.count("no name server returns the members of broker") == 1
-    assert not role.acts
+    assert not role.is_acting
 
 
 def test_a_malformed_answer_is_ignored() -> None:
@@ -69,10 +69,10 @@ def test_notifications_of_its_own_name_count_once() -> None:
     group, role = membership(NameServers(), renewed)
     group.notified(NotifyMinBrokerIdChange(min_broker_id=1, broker_name="broker-b", min_broker_addr="x:1"))
     group.notified(NotifyMinBrokerIdChange(broker_name="broker-a"))
-    assert not role.acts
+    assert not role.is_acting
     for _ in range(2):
         group.notified(NotifyMinBrokerIdChange(min_broker_id=1, broker_name="broker-a", min_broker_addr="s:1"))
-    assert role.acts
+    assert role.is_acting
     assert renewed == [1]
 
 
@@ -80,6 +80,6 @@ def test_notifications_of_its_own_name_count_once() -> None:
 def test_members_are_counted_this_one_always(answer: bytes, alive: int) -> None:
     """As many as there are to be are taken to be there, as long as nobody has told."""
     group, role = membership(NameServers(one=answer))
-    role.alive = 5
+    role.alive_replicas = 5
     asyncio.run(group._query_members())
-    assert role.alive == alive
+    assert role.alive_replicas == alive

@@ -41,7 +41,7 @@ def written_by_a_master(root: Path, count: int = 3) -> None:
 
 
 def say(running: InProcess, master: str | None) -> None:
-    running.services.role.told("name server", master, "127.0.0.1:10912" if master else None)
+    running.services.role.update_master("name server", master, "127.0.0.1:10912" if master else None)
 
 
 def answered(client: Client, offset: int, **more: Any) -> tuple[int, str, str]:
@@ -53,21 +53,21 @@ def answered(client: Client, offset: int, **more: Any) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize("code", [Code.SEND_MESSAGE_V2, Code.SEND_BATCH_MESSAGE])
-def test_messages_are_refused_so_that_producers_go_elsewhere(tmp_path: Path, code: Code) -> None:
+def test_a_slave_refuses_messages_so_that_producers_retry_elsewhere(tmp_path: Path, code: Code) -> None:
     with slave(tmp_path) as running:
         answer = running.connect().ask(code, send(), b"body")
         assert (answer.code, answer.remark) == REJECTED
         assert running.services.store.max_physical_offset == 0
 
 
-def test_what_a_consumer_sends_back_is_refused(tmp_path: Path) -> None:
+def test_a_slave_refuses_sent_back_messages(tmp_path: Path) -> None:
     with slave(tmp_path) as running:
         header = ConsumerSendMsgBack(offset=0, group="g", delay_level=0, origin_msg_id="", origin_topic="t")
         answer = running.connect().ask(Code.CONSUMER_SEND_MSG_BACK, header)
         assert (answer.code, answer.remark) == REJECTED
 
 
-def test_one_that_may_act_says_why_it_takes_no_message(tmp_path: Path) -> None:
+def test_a_slave_that_may_act_explains_its_refusal(tmp_path: Path) -> None:
     """With Java's codes, whether it acts or not."""
     with slave(tmp_path, enable_slave_acting_master=True) as running:
         client = running.connect()
@@ -86,7 +86,7 @@ def test_offsets_are_not_reset_here(tmp_path: Path) -> None:
         assert (answer.code, answer.remark) == (1, "Can not reset offset in slave broker")
 
 
-def test_nothing_is_appended_whoever_tries(tmp_path: Path) -> None:
+def test_a_slave_store_refuses_appends(tmp_path: Path) -> None:
     written_by_a_master(tmp_path)
     with slave(tmp_path) as running:
         end = running.services.store.max_physical_offset
@@ -97,7 +97,7 @@ def test_nothing_is_appended_whoever_tries(tmp_path: Path) -> None:
         assert not running.services.store.is_writable
 
 
-def test_delayed_and_timed_messages_are_the_masters_to_deliver(tmp_path: Path) -> None:
+def test_a_slave_does_not_deliver_delayed_messages(tmp_path: Path) -> None:
     written_by_a_master(tmp_path)
     with slave(tmp_path) as running:
         end = running.services.store.max_physical_offset
@@ -109,7 +109,7 @@ def test_delayed_and_timed_messages_are_the_masters_to_deliver(tmp_path: Path) -
 # -- pulls
 
 
-def test_nobody_reads_from_it_unless_that_is_wanted(tmp_path: Path) -> None:
+def test_reads_need_slave_read_enable(tmp_path: Path) -> None:
     written_by_a_master(tmp_path)
     with slave(tmp_path, slave_read_enable=False) as running:
         client = running.connect()
@@ -119,7 +119,7 @@ def test_nobody_reads_from_it_unless_that_is_wanted(tmp_path: Path) -> None:
         assert client.ask(Code.PULL_MESSAGE, pull()).code == 0
 
 
-def test_readers_who_keep_up_go_back_to_the_master(tmp_path: Path) -> None:
+def test_consumers_in_memory_range_go_back_to_the_master(tmp_path: Path) -> None:
     written_by_a_master(tmp_path)
     with slave(tmp_path) as running:
         client = running.connect()
@@ -127,13 +127,13 @@ def test_readers_who_keep_up_go_back_to_the_master(tmp_path: Path) -> None:
         assert answered(client, 3) == (19, "0", "3")
 
 
-def test_readers_who_are_far_behind_stay(tmp_path: Path) -> None:
+def test_consumers_far_behind_stay_at_the_slave(tmp_path: Path) -> None:
     written_by_a_master(tmp_path)
     with slave(tmp_path, store={"access_message_in_memory_max_ratio": 0}) as running:
         assert answered(running.connect(), 0) == (0, "1", "3")
 
 
-def test_readers_wait_here_until_the_master_is_back(tmp_path: Path) -> None:
+def test_consumers_wait_at_the_slave_until_the_master_returns(tmp_path: Path) -> None:
     written_by_a_master(tmp_path)
     with slave(tmp_path) as running:
         client = running.connect()
@@ -144,7 +144,7 @@ def test_readers_wait_here_until_the_master_is_back(tmp_path: Path) -> None:
         assert (answer.code, answer.ext["suggestWhichBrokerId"]) == (19, "0")
 
 
-def test_a_reader_ahead_of_it_is_not_set_back(tmp_path: Path) -> None:
+def test_a_consumer_ahead_of_the_slave_is_not_set_back(tmp_path: Path) -> None:
     written_by_a_master(tmp_path)
     with slave(tmp_path) as running:
         client = running.connect()
@@ -158,7 +158,7 @@ def test_a_reader_ahead_of_it_is_not_set_back(tmp_path: Path) -> None:
         assert answered(client, 7) == (21, "0", "3")
 
 
-def test_a_master_sends_those_who_are_far_behind_to_a_slave(tmp_path: Path) -> None:
+def test_a_master_redirects_consumers_far_behind_to_a_slave(tmp_path: Path) -> None:
     written_by_a_master(tmp_path)
     far = {"access_message_in_memory_max_ratio": 0}
     with broker(tmp_path, slave_read_enable=True, store=far) as running:
@@ -168,7 +168,7 @@ def test_a_master_sends_those_who_are_far_behind_to_a_slave(tmp_path: Path) -> N
 # -- what it takes over
 
 
-def test_topics_are_those_of_the_master(tmp_path: Path) -> None:
+def test_topics_are_copied_from_the_master(tmp_path: Path) -> None:
     version = DataVersion(counter=7, timestamp=5)
     with slave(tmp_path) as running:
         topics = running.services.topics
@@ -181,7 +181,7 @@ def test_topics_are_those_of_the_master(tmp_path: Path) -> None:
         assert topics.table["t"].read_queue_nums == 2
 
 
-def test_groups_are_those_of_the_master(tmp_path: Path) -> None:
+def test_groups_are_copied_from_the_master(tmp_path: Path) -> None:
     told = SubscriptionGroupTable(
         subscription_group_table={"h": SubscriptionGroupConfig(group_name="h", retry_max_times=3)},
         forbidden_table={"h": {"t": 4}}, data_version=DataVersion(counter=7),
@@ -197,9 +197,7 @@ def test_groups_are_those_of_the_master(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("keeps", "queues"), [(False, {0: 5, 1: 9}), (True, {0: 8, 1: 9, 2: 2})])
-def test_offsets_are_the_masters_unless_larger_ones_are_kept(
-    tmp_path: Path, keeps: bool, queues: dict[int, int]
-) -> None:
+def test_offsets_are_copied_unless_larger_ones_are_kept(tmp_path: Path, keeps: bool, queues: dict[int, int]) -> None:
     tree = fastjson.loads(b'{"dataVersion":{"counter":3},"offsetTable":{"t@g":{0:5,1:9}}}')
     with slave(tmp_path) as running:
         offsets = running.services.offsets
@@ -213,7 +211,7 @@ def test_offsets_are_the_masters_unless_larger_ones_are_kept(
         assert running.services.offsets.version.counter == 3
 
 
-def test_delays_and_modes_are_those_of_the_master(tmp_path: Path) -> None:
+def test_delay_offsets_and_modes_are_copied_from_the_master(tmp_path: Path) -> None:
     mode = MessageRequestMode(topic="t", consumer_group="g", mode="POP", pop_share_queue_num=0)
     with slave(tmp_path) as running:
         running.services.delay.take_over({"dataVersion": {"counter": 2}, "offsetTable": {"3": 4}})
@@ -223,7 +221,7 @@ def test_delays_and_modes_are_those_of_the_master(tmp_path: Path) -> None:
         assert running.services.modes.get("t", "g") == mode
 
 
-def test_made_master_it_delivers_what_its_master_had_not(tmp_path: Path) -> None:
+def test_a_promoted_slave_delivers_the_remaining_delayed_messages(tmp_path: Path) -> None:
     """Entries are written as far as the master has; the master's word on what has been delivered counts."""
     written_by_a_master(tmp_path / "store")
     with broker(tmp_path / "store") as master:
@@ -246,7 +244,7 @@ def client_bodies(running: InProcess) -> list[bytes]:
 # -- what a master tells, a part at a time
 
 
-def test_topics_and_groups_in_parts(running: InProcess, client: Client) -> None:
+def test_topics_and_groups_are_copied_in_pages(running: InProcess, client: Client) -> None:
     running.config.split_metadata_size = 5
     names: list[str] = []
     version = ""
@@ -264,7 +262,7 @@ def test_topics_and_groups_in_parts(running: InProcess, client: Client) -> None:
     assert len(fastjson.loads(answer.body)["subscriptionGroupTable"]) == 3
 
 
-def test_parts_of_an_older_version_begin_anew(running: InProcess, client: Client) -> None:
+def test_pages_of_an_older_version_start_over(running: InProcess, client: Client) -> None:
     running.config.split_metadata_size = 5
     first = fastjson.loads(client.ask(Code.GET_ALL_TOPIC_CONFIG, AllTopics(topic_seq=0)).body)
     running.services.topics.announce_all()
@@ -273,7 +271,7 @@ def test_parts_of_an_older_version_begin_anew(running: InProcess, client: Client
     assert again["topicConfigTable"].keys() == first["topicConfigTable"].keys()
 
 
-def test_everything_for_those_who_ask_as_before(running: InProcess, client: Client) -> None:
+def test_requests_without_paging_get_everything(running: InProcess, client: Client) -> None:
     running.config.split_metadata_size = 5
     tree = fastjson.loads(client.ask(Code.GET_ALL_TOPIC_CONFIG).body)
     assert tree["topicConfigTable"].keys() == running.services.topics.table.keys()

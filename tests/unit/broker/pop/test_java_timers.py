@@ -11,7 +11,7 @@ from rocketmq_py.protocol.pop_checkpoint import AckRecord, CheckPoint, revive_to
 from rocketmq_py.store import NewRecord
 from rocketmq_py.wire.java_hash import tags_code
 from tests.unit.broker.harness import START_MS, InProcess
-from tests.unit.broker.pop.poppers import REVIVE_MS, make_topic, put, take
+from tests.unit.broker.pop.pop_client import REVIVE_MS, make_topic, put, take
 
 REVIVE = revive_topic("DefaultCluster")
 
@@ -62,7 +62,7 @@ def left_by_java(tmp_path: Path) -> InProcess:
     return running
 
 
-def test_what_waits_in_the_timer_is_taken_over_once(left_by_java: InProcess, tmp_path: Path) -> None:
+def test_java_timer_entries_are_moved_once(left_by_java: InProcess, tmp_path: Path) -> None:
     running = left_by_java
     for _ in range(2):
         running = reopened(running, tmp_path / "store")
@@ -74,7 +74,7 @@ def test_what_waits_in_the_timer_is_taken_over_once(left_by_java: InProcess, tmp
     running.services.close()
 
 
-def test_a_crash_soon_after_does_not_take_it_over_again(left_by_java: InProcess, tmp_path: Path) -> None:
+def test_java_timer_entries_are_not_moved_again_after_a_crash(left_by_java: InProcess, tmp_path: Path) -> None:
     running = reopened(left_by_java, tmp_path / "store")
     running.services.saver.close()
     running.services.store.close()
@@ -84,7 +84,9 @@ def test_a_crash_soon_after_does_not_take_it_over_again(left_by_java: InProcess,
     running.services.close()
 
 
-def test_a_broker_that_crashed_had_popped_more_than_it_wrote(left_by_java: InProcess, tmp_path: Path) -> None:
+def test_after_a_crash_pops_newer_than_the_offsets_are_not_popped_again(
+    left_by_java: InProcess, tmp_path: Path
+) -> None:
     running = left_by_java
     root = tmp_path / "store"
     running.services.offsets.commit("g", "t", 0, 0, "the file is old")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from rocketmq_py.broker.pop import long_polling
 from rocketmq_py.protocol.codes import RequestCode as Code
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker
-from tests.unit.broker.pop.poppers import bodies, make_topic, popped, put, take
+from tests.unit.broker.pop.pop_client import bodies, make_topic, popped, put, take
 from tests.unit.broker.requests import pop, send
 
 WAIT: dict[str, Any] = {"poll_time": 15_000, "born_time": START_MS}
@@ -23,7 +27,7 @@ def test_a_pop_waits_for_a_message(running: InProcess, client: Client) -> None:
     assert bodies(popped(answer)) == [b"a"]
 
 
-def test_one_of_a_group_is_woken_and_wakes_the_next(running: InProcess, client: Client) -> None:
+def test_one_pop_of_a_group_is_woken_and_wakes_the_next(running: InProcess, client: Client) -> None:
     make_topic(running)
     others = [running.connect() for _ in range(3)]
     for one in others:
@@ -36,7 +40,7 @@ def test_one_of_a_group_is_woken_and_wakes_the_next(running: InProcess, client: 
     assert [len(one.heard) for one in others] == [1, 1, 1]
 
 
-def test_filters_are_asked_before_a_pop_is_woken(running: InProcess, client: Client) -> None:
+def test_filters_are_checked_before_a_pop_is_woken(running: InProcess, client: Client) -> None:
     make_topic(running)
     waiting = running.connect()
     assert waiting.call(Code.POP_MESSAGE, pop(exp="A", **WAIT)) is None
@@ -48,7 +52,7 @@ def test_filters_are_asked_before_a_pop_is_woken(running: InProcess, client: Cli
     assert [bodies(popped(answer)) for answer in waiting.heard] == [[b"a"]]
 
 
-def test_a_pop_waits_in_vain(running: InProcess, client: Client) -> None:
+def test_a_held_pop_times_out(running: InProcess, client: Client) -> None:
     make_topic(running)
     assert client.call(Code.POP_MESSAGE, pop(**WAIT | {"born_time": 0})) is None
     running.turn(14_999)
@@ -57,7 +61,7 @@ def test_a_pop_waits_in_vain(running: InProcess, client: Client) -> None:
     assert [(answer.code, answer.remark) for answer in client.heard] == [(210, "NO_MESSAGE_IN_QUEUE")]
 
 
-def test_a_message_that_comes_back_wakes_a_pop(running: InProcess, client: Client) -> None:
+def test_a_revived_message_wakes_a_pop(running: InProcess, client: Client) -> None:
     make_topic(running)
     put(client, b"a")
     take(client, invisible_time=5_000)
@@ -67,7 +71,7 @@ def test_a_message_that_comes_back_wakes_a_pop(running: InProcess, client: Clien
     assert [bodies(popped(answer)) for answer in waiting.heard] == [[b"a"]]
 
 
-def test_a_long_run_of_unwanted_messages_does_not_end_the_search(running: InProcess, client: Client) -> None:
+def test_a_long_run_of_filtered_messages_does_not_end_the_search(running: InProcess, client: Client) -> None:
     make_topic(running)
     put(client, *[b"x"] * 900, properties={"TAGS": "X"})
     put(client, b"a", properties={"TAGS": "A"})
@@ -76,7 +80,7 @@ def test_a_long_run_of_unwanted_messages_does_not_end_the_search(running: InProc
     assert [bodies(popped(answer)) for answer in client.heard] == [[b"a"]]
 
 
-def test_too_many_wait(tmp_path: Path) -> None:
+def test_too_many_held_pops_are_refused(tmp_path: Path) -> None:
     with broker(tmp_path / "store", max_pop_polling_size=1) as running:
         make_topic(running)
         client = running.connect()
@@ -84,7 +88,7 @@ def test_too_many_wait(tmp_path: Path) -> None:
         assert client.ask(Code.POP_MESSAGE, pop(**WAIT)).code == 209
 
 
-def test_a_connection_that_is_gone_gets_nothing(running: InProcess, client: Client) -> None:
+def test_a_closed_connection_gets_nothing(running: InProcess, client: Client) -> None:
     make_topic(running)
     waiting = running.connect()
     assert waiting.call(Code.POP_MESSAGE, pop(**WAIT)) is None
@@ -95,7 +99,7 @@ def test_a_connection_that_is_gone_gets_nothing(running: InProcess, client: Clie
     assert bodies(take(client)) == [b"a"]
 
 
-def test_a_broker_that_stops_answers_everybody(running: InProcess, client: Client) -> None:
+def test_a_stopping_broker_answers_all_held_pops(running: InProcess, client: Client) -> None:
     make_topic(running)
     assert client.call(Code.POP_MESSAGE, pop(**WAIT)) is None
     running.services.pop.release()
@@ -109,7 +113,7 @@ def test_a_message_and_its_pop_in_one_read(running: InProcess, client: Client) -
     assert bodies(take(client)) == [b"a", b"b"]
 
 
-def test_a_reset_ends_the_wait(running: InProcess, client: Client) -> None:
+def test_an_offset_reset_wakes_held_pops(running: InProcess, client: Client) -> None:
     make_topic(running)
     put(client, b"a", b"b")
     take(client)
@@ -118,3 +122,22 @@ def test_a_reset_ends_the_wait(running: InProcess, client: Client) -> None:
     running.services.offsets.reset("g", "t", 0, 1)
     running.turn()
     assert [bodies(popped(answer)) for answer in waiting.heard] == [[b"b"]]
+
+
+def test_very_many_woken_pops_are_run_over_several_turns(
+    running: InProcess, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message wakes one pop of every group; they must not all run in one turn of the event loop."""
+    make_topic(running)
+    waiting = running.connect()
+    for number in range(40):
+        assert waiting.call(Code.POP_MESSAGE, pop(consumer_group=f"g{number}", **WAIT)) is None
+    seconds = itertools.count()
+    monkeypatch.setattr(long_polling.time, "monotonic", lambda: next(seconds) * 0.006)
+    put(client, b"one")
+    answered = []
+    while running._soon:
+        running._soon.pop(0)()
+        answered.append(len(waiting.heard))
+    assert answered == [16, 32, 40]
+    assert all(answer.code == 0 for answer in waiting.heard)

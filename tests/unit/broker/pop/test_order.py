@@ -13,7 +13,7 @@ from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.pop import Notification, PeekMessage, PollingInfo
 from rocketmq_py.wire.record import decode_records
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker
-from tests.unit.broker.pop.poppers import REVIVE_MS, ack, change_invisible, make_topic, popped, put, take
+from tests.unit.broker.pop.pop_client import REVIVE_MS, ack, change_invisible, make_topic, popped, put, take
 from tests.unit.broker.requests import pop
 
 ORDER: dict[str, Any] = {"order": True}
@@ -43,7 +43,7 @@ def test_the_next_messages_come_when_all_are_acked(running: InProcess, client: C
     assert bodies_in_order(client) == [b"c"]
 
 
-def test_messages_that_are_not_acked_come_again_first(running: InProcess, client: Client) -> None:
+def test_unacked_ordered_messages_are_popped_again_first(running: InProcess, client: Client) -> None:
     make_topic(running)
     put(client, b"a", b"b", b"c")
     first = take(client, max_msg_nums=2, **ORDER)
@@ -57,7 +57,7 @@ def test_messages_that_are_not_acked_come_again_first(running: InProcess, client
     assert running.services.offsets.query("g", "t", 0) == 1
 
 
-def test_the_same_attempt_gets_the_same_again(running: InProcess, client: Client) -> None:
+def test_the_same_attempt_id_gets_the_same_messages_again(running: InProcess, client: Client) -> None:
     make_topic(running)
     put(client, b"a")
     assert bodies_in_order(client, attempt_id="1") == [b"a"]
@@ -65,7 +65,7 @@ def test_the_same_attempt_gets_the_same_again(running: InProcess, client: Client
     assert bodies_in_order(client, attempt_id="1") == [b"a"]
 
 
-def test_an_ack_wakes_who_waits(running: InProcess, client: Client) -> None:
+def test_an_ordered_ack_wakes_held_pops(running: InProcess, client: Client) -> None:
     make_topic(running)
     put(client, b"a", b"b")
     [first] = take(client, max_msg_nums=1, **ORDER)
@@ -77,7 +77,7 @@ def test_an_ack_wakes_who_waits(running: InProcess, client: Client) -> None:
 
 
 @pytest.mark.parametrize("invisible_ms", [2_000, 9_000])
-def test_messages_visible_again_wake_who_waits(running: InProcess, client: Client, invisible_ms: int) -> None:
+def test_visible_messages_wake_held_pops(running: InProcess, client: Client, invisible_ms: int) -> None:
     make_topic(running)
     put(client, b"a")
     [one] = take(client, invisible_time=5_000, **ORDER)
@@ -91,7 +91,7 @@ def test_messages_visible_again_wake_who_waits(running: InProcess, client: Clien
     assert [[one.body for one in popped(answer)] for answer in waiting.heard] == [[b"a"]]
 
 
-def test_acks_in_order_that_are_refused(running: InProcess, client: Client) -> None:
+def test_refused_ordered_acks(running: InProcess, client: Client) -> None:
     make_topic(running)
     put(client, b"a", b"b")
     [one] = take(client, max_msg_nums=1, **ORDER)
@@ -124,7 +124,7 @@ def test_a_reset_frees_a_queue(running: InProcess, client: Client) -> None:
     assert bodies_in_order(client) == [b"b"]
 
 
-def test_orderly_pops_outlive_the_broker(tmp_path: Path) -> None:
+def test_ordered_pops_survive_a_restart(tmp_path: Path) -> None:
     with broker(tmp_path / "store") as running:
         make_topic(running)
         client = running.connect()
@@ -153,7 +153,7 @@ def peek(client: Client, **more: Any) -> Any:
     return client.ask(Code.PEEK_MESSAGE, PeekMessage(**wanted | more))
 
 
-def test_peeking_leaves_everything_where_it_is(running: InProcess, client: Client) -> None:
+def test_peeking_changes_nothing(running: InProcess, client: Client) -> None:
     make_topic(running, 2)
     put(client, b"a")
     put(client, b"b", queue_id=1)
@@ -170,12 +170,12 @@ def test_peeking_leaves_everything_where_it_is(running: InProcess, client: Clien
 
 
 @pytest.mark.parametrize("chance", [0, 1])
-def test_peeking_so_far(running: InProcess, client: Client, chance: int) -> None:
+def test_peeking_after_pops(running: InProcess, client: Client, chance: int) -> None:
     make_topic(running)
     put(client, b"a", b"b")
     take(client, max_msg_nums=1)
     running.turn(REVIVE_MS)
-    running.services.pop.looking.pick = lambda _: chance
+    running.services.pop.peek_service.random_below = lambda _: chance
     answer = peek(client, max_msg_nums=1)
     assert [one.body for one in decode_records(answer.body)] == [b"b" if chance else b"a"]
     assert answer.ext["restNum"] == "2"
@@ -186,7 +186,7 @@ def notify(client: Client, **more: Any) -> Any:
     return client.call(Code.NOTIFICATION, Notification(**wanted | more))
 
 
-def test_being_told_at_once(running: InProcess, client: Client) -> None:
+def test_notification_is_answered_at_once_if_there_is_a_message(running: InProcess, client: Client) -> None:
     make_topic(running)
     assert notify(client).ext == {"hasMsg": "false", "pollingFull": "false"}
     put(client, b"a")
@@ -196,7 +196,7 @@ def test_being_told_at_once(running: InProcess, client: Client) -> None:
     assert notify(client).ext["hasMsg"] == "true"
 
 
-def test_being_told_later(running: InProcess, client: Client) -> None:
+def test_notification_is_answered_when_a_message_arrives(running: InProcess, client: Client) -> None:
     make_topic(running)
     waiting = running.connect()
     assert notify(waiting, **WAIT) is None
@@ -209,7 +209,7 @@ def test_being_told_later(running: InProcess, client: Client) -> None:
     assert [one.body for one in take(client)] == [b"a"]
 
 
-def test_too_many_want_to_be_told(tmp_path: Path) -> None:
+def test_too_many_held_notifications_are_refused(tmp_path: Path) -> None:
     with broker(tmp_path / "store", max_pop_polling_size=1) as running:
         make_topic(running)
         client = running.connect()
@@ -219,7 +219,7 @@ def test_too_many_want_to_be_told(tmp_path: Path) -> None:
         assert [answer.ext["hasMsg"] for answer in client.heard] == ["false"]
 
 
-def test_how_many_wait(running: InProcess, client: Client) -> None:
+def test_polling_info_counts_held_pops(running: InProcess, client: Client) -> None:
     make_topic(running)
     header = PollingInfo(consumer_group="g", topic="t", queue_id=-1)
     assert client.ask(Code.POLLING_INFO, header).ext == {"pollingNum": "0"}
@@ -232,7 +232,7 @@ def test_how_many_wait(running: InProcess, client: Client) -> None:
 
 
 @pytest.mark.parametrize("code", [Code.PEEK_MESSAGE, Code.NOTIFICATION, Code.POLLING_INFO])
-def test_nobody_may_look_where_nobody_may_read(tmp_path: Path, code: Code) -> None:
+def test_peeking_needs_read_permission(tmp_path: Path, code: Code) -> None:
     header = {
         Code.PEEK_MESSAGE: PeekMessage(topic="t", queue_id=0, max_msg_nums=1, consumer_group="g"),
         Code.NOTIFICATION: Notification(topic="t", queue_id=0, consumer_group="g", poll_time=0),

@@ -13,11 +13,11 @@ from rocketmq_py.errors import StoreNotWritable
 from rocketmq_py.protocol import pop_handle
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
 from rocketmq_py.protocol.bodies.pop import BatchAck, BatchAckRequest
-from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.pop import AckMessage
 from rocketmq_py.store import Appended, NewRecord
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker
-from tests.unit.broker.pop.poppers import (
+from tests.unit.broker.pop.pop_client import (
     REVIVE_MS,
     ack,
     bodies,
@@ -33,7 +33,7 @@ from tests.unit.broker.requests import pop
 # -- what a pop brings
 
 
-def test_messages_and_where_they_came_from(running: InProcess, client: Client) -> None:
+def test_a_pop_returns_messages_with_their_handles(running: InProcess, client: Client) -> None:
     make_topic(running, 2)
     put(client, b"a", b"b")
     put(client, b"c", queue_id=1)
@@ -48,7 +48,7 @@ def test_messages_and_where_they_came_from(running: InProcess, client: Client) -
     assert "orderCountInfo" not in ext
 
 
-def test_nobody_else_of_the_group_gets_them(running: InProcess, client: Client) -> None:
+def test_popped_messages_are_invisible_to_the_group(running: InProcess, client: Client) -> None:
     make_topic(running)
     put(client, b"a", b"b", b"c")
     answer = client.ask(Code.POP_MESSAGE, pop(max_msg_nums=2))
@@ -79,14 +79,14 @@ def test_tags_and_expressions(running: InProcess, client: Client) -> None:
 
 
 @pytest.mark.parametrize(("mode", "expected"), [(0, [b"a", b"b"]), (1, [b"a", b"b"])])
-def test_where_a_group_begins(running: InProcess, client: Client, mode: int, expected: list[bytes]) -> None:
+def test_initial_offset_of_a_group(running: InProcess, client: Client, mode: int, expected: list[bytes]) -> None:
     # a short queue whose messages are all in memory is read from its beginning in either mode
     make_topic(running)
     put(client, b"a", b"b")
     assert bodies(take(client, init_mode=mode)) == expected
 
 
-def test_a_group_may_begin_with_the_last_message(tmp_path: Path) -> None:
+def test_a_group_may_start_at_the_last_message(tmp_path: Path) -> None:
     with broker(tmp_path / "store", init_pop_offset_by_check_msg_in_mem=False) as running:
         client = running.connect()
         make_topic(running)
@@ -94,7 +94,7 @@ def test_a_group_may_begin_with_the_last_message(tmp_path: Path) -> None:
         assert bodies(take(client, init_mode=1)) == [b"b"]
 
 
-def test_a_reset_offset_is_obeyed(running: InProcess, client: Client) -> None:
+def test_a_reset_offset_is_used(running: InProcess, client: Client) -> None:
     make_topic(running)
     put(client, b"a", b"b")
     take(client)
@@ -137,7 +137,7 @@ def test_permissions(tmp_path: Path) -> None:
         assert (answer.code, answer.remark) == (16, "the broker[127.0.0.1] pop message is forbidden")
 
 
-def test_a_topic_nobody_may_read(running: InProcess, client: Client) -> None:
+def test_a_topic_without_read_permission_is_refused(running: InProcess, client: Client) -> None:
     make_topic(running, perm=2)
     answer = client.ask(Code.POP_MESSAGE, pop())
     assert (answer.code, answer.remark) == (16, "the topic[t] peeking message is forbidden")
@@ -146,7 +146,7 @@ def test_a_topic_nobody_may_read(running: InProcess, client: Client) -> None:
 # -- acks and what comes back
 
 
-def test_what_is_not_acked_comes_back_once(running: InProcess, client: Client) -> None:
+def test_unacked_messages_are_revived_once(running: InProcess, client: Client) -> None:
     make_topic(running)
     put(client, b"a", b"b", b"c", properties={"TAGS": "A", "KEYS": "k"})
     first = take(client)
@@ -166,7 +166,7 @@ def test_what_is_not_acked_comes_back_once(running: InProcess, client: Client) -
     assert take(client) == []
 
 
-def test_each_failure_counts(running: InProcess, client: Client) -> None:
+def test_each_revival_raises_the_reconsume_times(running: InProcess, client: Client) -> None:
     make_topic(running)
     put(client, b"a")
     for times in range(4):
@@ -193,7 +193,7 @@ def test_a_batch_of_acks(running: InProcess, client: Client) -> None:
     assert client.ask(Code.BATCH_ACK_MESSAGE).code == 208
 
 
-def test_a_message_is_kept_invisible(running: InProcess, client: Client) -> None:
+def test_the_invisible_time_can_be_extended(running: InProcess, client: Client) -> None:
     make_topic(running)
     put(client, b"a", b"b")
     first, second = take(client)
@@ -208,7 +208,7 @@ def test_a_message_is_kept_invisible(running: InProcess, client: Client) -> None
     assert take(client) == []
 
 
-def test_a_message_comes_back_sooner(running: InProcess, client: Client) -> None:
+def test_the_invisible_time_can_be_shortened(running: InProcess, client: Client) -> None:
     make_topic(running)
     put(client, b"a")
     [one] = take(client, invisible_time=3_600_000)
@@ -219,7 +219,7 @@ def test_a_message_comes_back_sooner(running: InProcess, client: Client) -> None
     assert [m.message.reconsume_times for m in take(client)] == [2]
 
 
-def test_what_is_not_out_any_more(running: InProcess, client: Client) -> None:
+def test_messages_no_longer_in_flight(running: InProcess, client: Client) -> None:
     make_topic(running)
     put(client, b"a", b"b")
     acked, late = take(client)
@@ -227,7 +227,7 @@ def test_what_is_not_out_any_more(running: InProcess, client: Client) -> None:
     assert ack(client, acked).code == 0
     answer = change_invisible(client, acked, 10_000)
     assert answer.code == 208
-    assert "not out any more" in (answer.remark or "")
+    assert "no longer in flight" in (answer.remark or "")
     running.turn(REVIVE_MS)
     assert ack(client, late).code == 0
     assert bodies(take(client)) == [b"b"]
@@ -240,7 +240,7 @@ def test_what_is_not_out_any_more(running: InProcess, client: Client) -> None:
         ({"extra_info": "x"}, 1),
     ],
 )  # fmt: skip
-def test_acks_that_are_refused(running: InProcess, client: Client, change: dict[str, Any], code: int) -> None:
+def test_refused_acks(running: InProcess, client: Client, change: dict[str, Any], code: int) -> None:
     make_topic(running)
     put(client, b"a")
     [one] = take(client)
@@ -248,16 +248,16 @@ def test_acks_that_are_refused(running: InProcess, client: Client, change: dict[
     assert client.ask(Code.ACK_MESSAGE, AckMessage(**fields | change)).code == code  # type: ignore[arg-type]
 
 
-def test_messages_of_a_topic_that_is_gone_do_not_come_back(running: InProcess, client: Client) -> None:
+def test_messages_of_a_deleted_topic_are_not_revived(running: InProcess, client: Client) -> None:
     make_topic(running)
     put(client, b"a")
     take(client)
     running.services.topics.delete("t")
     running.turn(REVIVE_MS)
-    assert len(running.services.pop.log.ledger) == 0
+    assert len(running.services.pop.revive_log.inflight) == 0
 
 
-def test_very_many_messages_come_back_in_parts(
+def test_very_many_messages_are_revived_in_parts(
     running: InProcess, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(revive, "_AT_ONCE", 3)
@@ -275,7 +275,7 @@ def test_very_many_messages_come_back_in_parts(
     assert take(client) == []
 
 
-def test_a_store_that_refuses_is_asked_again(
+def test_reviving_is_retried_while_the_store_refuses_writes(
     running: InProcess, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_topic(running)
@@ -308,26 +308,26 @@ def test_the_second_form_of_retry_topics(tmp_path: Path) -> None:
         put(client, b"a")
         take(client)
         running.turn(REVIVE_MS)
-        running.services.pop.popper.pick = lambda _: 51  # an even number asks for topics of the first form
+        running.services.pop.pop_service.random_below = lambda _: 51  # an even number asks for topics of the first form
         [one] = take(client)
         assert (one.handle.retry, one.topic) == (pop_handle.RETRY_V2, "%RETRY%g+t")
         assert ack(client, one).code == 0
 
 
-def test_the_retry_topic_comes_first_at_times(running: InProcess, client: Client) -> None:
+def test_the_retry_topic_is_read_first_one_time_in_five(running: InProcess, client: Client) -> None:
     make_topic(running)
     put(client, b"a")
     take(client)
     running.turn(REVIVE_MS)
     put(client, b"b")
-    running.services.pop.popper.pick = lambda _: 19
+    running.services.pop.pop_service.random_below = lambda _: 19
     assert bodies(take(client, max_msg_nums=1)) == [b"a"]
     running.turn(REVIVE_MS)
-    running.services.pop.popper.pick = lambda _: 20
+    running.services.pop.pop_service.random_below = lambda _: 20
     assert bodies(take(client, max_msg_nums=1)) == [b"b"]
 
 
-def test_answers_may_name_the_retry_topic_itself(tmp_path: Path) -> None:
+def test_answers_may_keep_the_name_of_the_retry_topic(tmp_path: Path) -> None:
     with broker(tmp_path / "store", pop_response_return_actual_retry_topic=True) as running:
         client = running.connect()
         make_topic(running)
@@ -357,7 +357,7 @@ def restart(running: InProcess, root: Path, *, clean: bool) -> InProcess:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_pops_outlive_the_broker(tmp_path: Path, *, clean: bool) -> None:
+def test_pops_survive_a_restart(tmp_path: Path, *, clean: bool) -> None:
     root = tmp_path / "store"
     running = InProcess(root)
     client = running.connect()
@@ -379,17 +379,17 @@ def test_pops_outlive_the_broker(tmp_path: Path, *, clean: bool) -> None:
         assert bodies(take(client)) == [b"c"]
         running.turn(REVIVE_MS)
         running.turn(REVIVE_MS)
-        assert len(running.services.pop.log.ledger) == 0
+        assert len(running.services.pop.revive_log.inflight) == 0
     finally:
         running.services.close()
 
 
-def test_how_far_the_revive_log_is_dealt_with(running: InProcess, client: Client) -> None:
+def test_progress_in_the_revive_log(running: InProcess, client: Client) -> None:
     make_topic(running)
     put(client, b"a", b"b")
     first = take(client, max_msg_nums=1)
     second = take(client, max_msg_nums=1)
-    log, offsets = running.services.pop.log, running.services.offsets
+    log, offsets = running.services.pop.revive_log, running.services.offsets
     queue = first[0].handle.revive_queue
     assert second[0].handle.revive_queue == queue
     ack(client, second[0])
@@ -398,3 +398,17 @@ def test_how_far_the_revive_log_is_dealt_with(running: InProcess, client: Client
     ack(client, first[0])
     running.turn(1_000)
     assert offsets.query("CID_RMQ_SYS_REVIVE_GROUP", log.topic, queue) == 3
+
+
+@pytest.mark.parametrize("invisible_ms", [-1, -(1 << 63), 365 * 24 * 3_600_000 + 1, (1 << 63) - 1])
+def test_impossible_invisible_times_are_refused(running: InProcess, client: Client, invisible_ms: int) -> None:
+    make_topic(running)
+    put(client, b"one")
+    answer = client.ask(Code.POP_MESSAGE, pop(invisible_time=invisible_ms))
+    assert answer.code == ResponseCode.INVALID_PARAMETER
+    assert answer.remark == f"invisibleTime is {invisible_ms}: 0 to 31536000000 milliseconds are expected"
+    [one] = take(client)
+    changed = change_invisible(client, one, invisible_ms)
+    assert changed.code == ResponseCode.INVALID_PARAMETER
+    assert "invisibleTime is" in (changed.remark or "")
+    assert change_invisible(client, one, 0).code == 0

@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from rocketmq_py.broker.acting.escape_bridge import EscapeBridge
+from rocketmq_py.broker.cluster.escape_bridge import EscapeBridge
 from rocketmq_py.broker.pop.remote_fetch import RemoteFetcher
 from rocketmq_py.broker.send.stored_record import read_stored
 from rocketmq_py.core.pop.inflight import InflightPop
@@ -21,7 +21,7 @@ from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.protocol.pop_checkpoint import REVIVE_GROUP, AckRecord, CheckPoint, revive_topic
 from rocketmq_py.wire.command import Command
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker
-from tests.unit.broker.pop.poppers import REVIVE_MS, ack, bodies, make_topic, popped, put, take
+from tests.unit.broker.pop.pop_client import REVIVE_MS, ack, bodies, make_topic, popped, put, take
 from tests.unit.broker.requests import pop, send
 
 REVIVE = revive_topic("DefaultCluster")
@@ -62,7 +62,7 @@ def elsewhere(running: InProcess) -> list[InflightPop]:
     put(running.connect(), b"ours", b"ours, too")
     running.services.groups.put([SubscriptionGroupConfig(group_name="g")])
     found: list[InflightPop] = []
-    running.services.pop.reviver.elsewhere = found.append
+    running.services.pop.remote_fetcher.fetch = found.append
     return found
 
 
@@ -73,7 +73,7 @@ def progress(running: InProcess) -> int:
 # -- notes of others
 
 
-def test_a_note_of_another_broker_counts_at_once(
+def test_a_check_point_of_another_broker_is_applied_at_once(
     running: InProcess, client: Client, elsewhere: list[InflightPop]
 ) -> None:
     ck = check_point(count=2)
@@ -92,7 +92,7 @@ def test_a_note_of_another_broker_counts_at_once(
     assert progress(running) == 2
 
 
-def test_one_between_our_own_is_not_passed_over(
+def test_a_check_point_of_another_broker_between_own_ones_is_applied(
     running: InProcess, client: Client, elsewhere: list[InflightPop]
 ) -> None:
     mine, theirs = take(client, max_msg_nums=1), check_point()
@@ -111,10 +111,10 @@ def test_one_between_our_own_is_not_passed_over(
     sent(client, acked(theirs, 0))
     running.turn(1)
     assert progress(running) == running.services.store.queue_range(REVIVE, QUEUE)[1] - 1
-    assert not running.services.pop.log.ledger
+    assert not running.services.pop.revive_log.inflight
 
 
-def test_a_note_of_another_broker_moves_no_offset_here(tmp_path: Path) -> None:
+def test_a_check_point_of_another_broker_changes_no_offset(tmp_path: Path) -> None:
     crashed = InProcess(tmp_path)
     make_topic(crashed)
     sent(crashed.connect(), check_point(0, 2), check_point(0, 1, name="broker-a"))
@@ -122,7 +122,7 @@ def test_a_note_of_another_broker_moves_no_offset_here(tmp_path: Path) -> None:
     crashed.services.store.close()
     (tmp_path / "abort").touch()
     with broker(tmp_path) as again:
-        assert len(again.services.pop.log.ledger) == 2
+        assert len(again.services.pop.revive_log.inflight) == 2
         assert again.services.offsets.query("g", "t", 0) == 1, "as far as our own was popped"
 
 
@@ -147,7 +147,8 @@ class Other:
 
 
 def fetching(running: InProcess, other: Other) -> RemoteFetcher:
-    return RemoteFetcher(running.config, cast("EscapeBridge", other), running.services.pop)
+    pop = running.services.pop
+    return RemoteFetcher(running.config, cast("EscapeBridge", other), pop.revive_log, pop.retry_messages, pop.reviver)
 
 
 def fetched(running: InProcess, other: Other, *due: InflightPop) -> None:
@@ -156,7 +157,7 @@ def fetched(running: InProcess, other: Other, *due: InflightPop) -> None:
     async def scenario() -> None:
         fetches = fetching(running, other)
         for one in due:
-            fetches.take(one)
+            fetches.fetch(one)
         await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
 
     asyncio.run(scenario())
@@ -184,7 +185,7 @@ def back(client: Client) -> list[bytes]:
     return bodies([one for one in take(client, invisible_time=6_000_000) if one.message.reconsume_times])
 
 
-def test_messages_of_another_broker_come_back_here(
+def test_messages_of_another_broker_are_revived_here(
     running: InProcess, client: Client, elsewhere: list[InflightPop], theirs: Callable[[int], bytes | None]
 ) -> None:
     [one] = due(running, client, elsewhere, check_point(count=2))
@@ -195,20 +196,20 @@ def test_messages_of_another_broker_come_back_here(
         "TAGS": "A", "1ST_POP_TIME": str(START_MS),
     }  # fmt: skip
     running.turn(1)
-    assert len(running.services.pop.log.ledger) == 2, "they are popped from the retry topic, and what is ours"
+    assert len(running.services.pop.revive_log.inflight) == 2, "they are popped from the retry topic, and what is ours"
 
 
-def test_what_another_broker_has_no_more_is_done(
+def test_messages_gone_from_another_broker_are_finished(
     running: InProcess, client: Client, elsewhere: list[InflightPop], theirs: Callable[[int], bytes | None]
 ) -> None:
     [one] = due(running, client, elsewhere, check_point(count=2))
     fetched(running, Other(lambda offset: theirs(offset) if offset else None), one)
     assert back(client) == [b"theirs, too"]
-    assert one.check_point.key not in running.services.pop.log.ledger
+    assert one.check_point.key not in running.services.pop.revive_log.inflight
 
 
 @pytest.mark.parametrize("why", [ConnectError("no"), NoRouteError("unknown"), BrokerError.of(17, "no topic")])
-def test_what_cannot_be_had_is_tried_again(
+def test_unfetched_messages_are_tried_again(
     running: InProcess, client: Client, elsewhere: list[InflightPop], theirs: Callable[[int], bytes | None],
     why: RocketMQError,
 ) -> None:  # fmt: skip
@@ -225,26 +226,26 @@ def test_what_cannot_be_had_is_tried_again(
     assert back(client) == [b"theirs, too"]
 
 
-def test_a_try_outlives_the_broker(tmp_path: Path) -> None:
+def test_retries_of_a_fetch_survive_a_restart(tmp_path: Path) -> None:
     taken: list[InflightPop] = []
     with broker(tmp_path) as running:
         make_topic(running)
         running.services.groups.put([SubscriptionGroupConfig(group_name="g")])
-        running.services.pop.reviver.elsewhere = taken.append
+        running.services.pop.remote_fetcher.fetch = taken.append
         [one] = due(running, running.connect(), taken, check_point(count=2))
         fetched(running, Other(lambda _: ConnectError("no")), one)
         running.turn(1)
         assert progress(running) == 0, "the first note is over"
     with broker(tmp_path, now=running.now) as again:
         taken.clear()
-        again.services.pop.reviver.elsewhere = taken.append
+        again.services.pop.remote_fetcher.fetch = taken.append
         again.turn(9_000)
         assert taken == []
         again.turn(3_300)
         assert [(one.left, one.check_point.tries) for one in taken] == [([0, 1], 1)]
 
 
-def test_a_broker_that_cannot_be_reached_is_asked_once_for_all(
+def test_an_unreachable_broker_is_asked_once_for_all_pops(
     running: InProcess, client: Client, elsewhere: list[InflightPop]
 ) -> None:
     pops = due(running, client, elsewhere, *(check_point(start) for start in range(3)))
@@ -255,7 +256,7 @@ def test_a_broker_that_cannot_be_reached_is_asked_once_for_all(
     assert [one.check_point.tries for one in elsewhere[3:]] == [1, 1, 1]
 
 
-def test_what_is_acked_meanwhile_does_not_come_back(
+def test_messages_acked_during_the_fetch_are_not_revived(
     running: InProcess, client: Client, elsewhere: list[InflightPop], theirs: Callable[[int], bytes | None]
 ) -> None:
     ck = check_point(count=2)
@@ -264,40 +265,40 @@ def test_what_is_acked_meanwhile_does_not_come_back(
     def late(offset: int) -> bytes | None:
         if offset:
             sent(client, acked(ck, 0), acked(ck, 1))
-            running.services.pop.log.catch_up()
+            running.services.pop.revive_log.catch_up()
         return theirs(offset)
 
     fetched(running, Other(late), one)
     assert back(client) == []
 
 
-def test_a_pop_may_be_given_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_pop_is_given_up_after_the_last_retry(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with broker(tmp_path / "store", skip_when_ck_re_put_reach_max_times=True) as running:
         make_topic(running)
         running.services.groups.put([SubscriptionGroupConfig(group_name="g")])
         found: list[InflightPop] = []
-        running.services.pop.reviver.elsewhere = found.append
+        running.services.pop.remote_fetcher.fetch = found.append
         ck = check_point()
         ck.re_put_times = "17"
         [one] = due(running, running.connect(), found, ck)
         fetched(running, Other(lambda _: NoRouteError("unknown")), one)
-        assert not running.services.pop.log.ledger
-        assert "1 messages of topic t popped by group g at broker broker-z are given up after 17 tries" in caplog.text
+        assert not running.services.pop.revive_log.inflight
+        assert "giving up 1 messages of topic t popped by group g at broker broker-z after 17 tries" in caplog.text
 
 
-def test_a_slave_that_acts_remembers_when_it_tries_again(tmp_path: Path) -> None:
+def test_an_acting_slave_postpones_unfetched_pops(tmp_path: Path) -> None:
     with broker(tmp_path) as master:
         make_topic(master)
         sent(master.connect(), check_point(), check_point(start=1))
     acting = {"broker_role": "SLAVE", "broker_id": 1, "enable_slave_acting_master": True}
     with broker(tmp_path, **acting) as slave:
-        assert slave.services.role.smallest_is(1, "127.0.0.1:10911")
-        log = slave.services.pop.log
-        first, second = log.ledger.take_due(START_MS + REVIVE_MS)
+        assert slave.services.role.update_smallest_id(1, "127.0.0.1:10911")
+        log = slave.services.pop.revive_log
+        first, second = log.inflight.take_due(START_MS + REVIVE_MS)
         slave.now += REVIVE_MS
         fetching(slave, Other(lambda _: None)).try_again(first, NoRouteError("unknown"))
-        log.ledger.finish(second.check_point.key)
-        assert log.ledger.take_due(slave.now + 11_000) == []
-        assert log.ledger.take_due(slave.now + 12_300) == [first]
+        log.inflight.finish(second.check_point.key)
+        assert log.inflight.take_due(slave.now + 11_000) == []
+        assert log.inflight.take_due(slave.now + 12_300) == [first]
         log.note_progress()
         assert slave.services.offsets.query(REVIVE_GROUP, REVIVE, QUEUE) == -1, "the master has to know of it"

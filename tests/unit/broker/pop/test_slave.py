@@ -9,7 +9,7 @@ import pytest
 
 from rocketmq_py.protocol.codes import RequestCode as Code
 from tests.unit.broker.harness import Client, InProcess, broker
-from tests.unit.broker.pop.poppers import (
+from tests.unit.broker.pop.pop_client import (
     Popped,
     ack,
     bodies,
@@ -44,7 +44,7 @@ def slave(tmp_path: Path, from_master: list[Popped]) -> Iterator[InProcess]:
 
 @pytest.fixture
 def client(slave: InProcess) -> Client:
-    assert slave.services.role.smallest_is(1, "127.0.0.1:10911")
+    assert slave.services.role.update_smallest_id(1, "127.0.0.1:10911")
     return slave.connect()
 
 
@@ -53,14 +53,14 @@ def told(slave: InProcess) -> int:
     return slave.services.offsets.query("g", "t", 0)
 
 
-def test_it_refuses_while_it_does_not_act(slave: InProcess) -> None:
+def test_a_slave_refuses_pops_while_it_does_not_act(slave: InProcess) -> None:
     for code in (Code.POP_MESSAGE, Code.PEEK_MESSAGE, Code.NOTIFICATION, Code.POLLING_INFO):
         answer = slave.connect().ask(code, pop())
         assert answer.code == 14
         assert "broker-a (id 1) is a slave that does not act as master" in answer.remark
 
 
-def test_what_is_not_acked_is_not_passed(slave: InProcess, client: Client) -> None:
+def test_the_committed_offset_stays_before_unacked_messages(slave: InProcess, client: Client) -> None:
     end = slave.services.store.max_physical_offset
     first, second = take(client, max_msg_nums=1), take(client, max_msg_nums=2)
     assert bodies(first + second) == MESSAGES[2:5]
@@ -76,7 +76,7 @@ def test_what_is_not_acked_is_not_passed(slave: InProcess, client: Client) -> No
     assert slave.services.store.max_physical_offset == end, "a slave's log is its master's"
 
 
-def test_what_is_kept_invisible_is_still_out(slave: InProcess, client: Client) -> None:
+def test_messages_kept_invisible_stay_in_flight(slave: InProcess, client: Client) -> None:
     (one,) = take(client, max_msg_nums=1)
     slave.turn(10)
     longer = extended(one, change_invisible(client, one, 120_000))
@@ -88,9 +88,11 @@ def test_what_is_kept_invisible_is_still_out(slave: InProcess, client: Client) -
     assert told(slave) == 3
 
 
-def test_it_goes_on_with_what_the_master_gave_out(slave: InProcess, client: Client, from_master: list[Popped]) -> None:
+def test_an_acting_slave_continues_the_pops_of_its_master(
+    slave: InProcess, client: Client, from_master: list[Popped]
+) -> None:
     """Those are before what it tells: they come back through the log of the master unless they are acked here."""
-    ledger = slave.services.pop.log.ledger
+    ledger = slave.services.pop.revive_log.inflight
     assert [one.left for one in ledger.take_due(slave.now + 120_000)] == [[0, 1]]
     longer = extended(from_master[0], change_invisible(client, from_master[0], 5_000))
     assert ack(client, longer).code == ack(client, from_master[1]).code == 0
@@ -99,16 +101,16 @@ def test_it_goes_on_with_what_the_master_gave_out(slave: InProcess, client: Clie
 
 
 @pytest.mark.parametrize(("later_ms", "begins"), [(0, 2), (100_000, 0)])
-def test_what_was_popped_since_the_master_told_offsets(slave: InProcess, later_ms: int, begins: int) -> None:
+def test_pops_newer_than_the_copied_offsets_are_not_repeated(slave: InProcess, later_ms: int, begins: int) -> None:
     """The log knows of it already; what is older the master has told."""
     slave.services.offsets.commit("g", "t", 0, 0, "the master")
     slave.now += later_ms
-    slave.services.role.smallest_is(1, "127.0.0.1:10911")
+    slave.services.role.update_smallest_id(1, "127.0.0.1:10911")
     assert told(slave) == begins
     assert bodies(take(slave.connect())) == MESSAGES[begins:]
 
 
-def test_an_orderly_group_goes_on(slave: InProcess, client: Client) -> None:
+def test_an_ordered_group_continues_at_an_acting_slave(slave: InProcess, client: Client) -> None:
     first = take(client, max_msg_nums=1, order=True)
     assert bodies(first) == MESSAGES[2:3]
     assert told(slave) == 2
@@ -118,21 +120,21 @@ def test_an_orderly_group_goes_on(slave: InProcess, client: Client) -> None:
     assert bodies(take(client, max_msg_nums=1, order=True)) == MESSAGES[3:4]
 
 
-def test_who_waits_goes_back_to_the_master(slave: InProcess, client: Client) -> None:
+def test_held_pops_are_answered_when_the_master_returns(slave: InProcess, client: Client) -> None:
     """What was popped here and not acked is forgotten: the master gives it out again."""
     held_back = take(client)
     assert bodies(held_back) == MESSAGES[2:]
     assert client.call(Code.POP_MESSAGE, pop(poll_time=15_000, born_time=slave.now)) is None
-    assert slave.services.role.smallest_is(0, "127.0.0.1:10912")
+    assert slave.services.role.update_smallest_id(0, "127.0.0.1:10912")
     assert [answer.code for answer in client.heard] == [210]
     assert client.ask(Code.POP_MESSAGE, pop()).code == 14
     assert ack(client, held_back[0]).code == 0
     assert told(slave) == 2
-    assert slave.services.role.smallest_is(1, "127.0.0.1:10911")
+    assert slave.services.role.update_smallest_id(1, "127.0.0.1:10911")
     assert bodies(popped(client.ask(Code.POP_MESSAGE, pop()))) == MESSAGES[2:]
 
 
-def test_a_reset_forgets_what_is_out(slave: InProcess, client: Client) -> None:
+def test_an_offset_reset_drops_messages_in_flight(slave: InProcess, client: Client) -> None:
     (one,) = take(client, max_msg_nums=1)
     slave.services.offsets.reset("g", "t", 0, 1)
     assert bodies(take(client, max_msg_nums=2)) == MESSAGES[1:3]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketmq_py.broker.timer.timed_columns import together
+from rocketmq_py.broker.timer.timed_columns import deliver_together
 from rocketmq_py.broker.timer.timed_message import read_timed
 from rocketmq_py.model import RecordHead
 from rocketmq_py.protocol.names import NOT_ALLOWED_TO_SEND
@@ -48,7 +48,7 @@ def stored(store: MessageStore) -> list[tuple[object, ...]]:
     found: list[tuple[object, ...]] = []
     for queue_id in range(4):
         first, end = store.queue_range("orders", queue_id)
-        for _, _, tags in store.tags_entries("orders", queue_id, first, end - first):
+        for _, _, tags in store.queue_entries("orders", queue_id, first, end - first):
             found.append((queue_id, tags))
         for offset in range(first, end):
             one = store.record_at_queue("orders", queue_id, offset)
@@ -59,7 +59,7 @@ def stored(store: MessageStore) -> list[tuple[object, ...]]:
     return found
 
 
-def test_they_become_what_each_would_become(stores: tuple[MessageStore, MessageStore]) -> None:
+def test_batch_delivery_equals_single_delivery(stores: tuple[MessageStore, MessageStore]) -> None:
     one_by_one, at_once = stores
     luck = random.Random(11)
     for count in (4, 9, 30):
@@ -72,13 +72,13 @@ def test_they_become_what_each_would_become(stores: tuple[MessageStore, MessageS
             message = read_timed(each)
             assert message is not None
             one_by_one.append(message.delivered(ms, NOW))
-        batches = together(raws, written, NOW)
+        batches = deliver_together(raws, written, NOW)
         assert batches is not None
         assert sorted(number for members, _ in batches for number in members) == list(range(count))
         for _, batch in batches:
-            at_once.append_alike(batch)
+            at_once.append_uniform(batch)
     for store in stores:
-        store.settle()
+        store.commit_pending()
     assert stored(at_once) == stored(one_by_one)
     for number in (0, 8, 29):
         for words in (f"K{number:04}", f"k{number:03}"):
@@ -112,11 +112,11 @@ ALIKE = [properties(n, n % 4) for n in range(6)]
     ids=["few", "sizes", "tags", "topics", "flags", "retries", "no queue", "not allowed", "rolled", "no topic",
          "no separator", "IPv6", "another topic", "garbage"],
 )  # fmt: skip
-def test_what_is_not_alike_takes_a_closer_look(raws: list[bytes]) -> None:
-    assert together(raws, [WRITTEN[0]] * len(raws), NOW) is None
+def test_messages_of_different_form_are_delivered_one_by_one(raws: list[bytes]) -> None:
+    assert deliver_together(raws, [WRITTEN[0]] * len(raws), NOW) is None
 
 
-def test_entries_written_before_that_was_noted_have_another_length() -> None:
+def test_entries_without_a_write_time_have_another_length() -> None:
     raws = [raw(text) for text in ALIKE]
-    assert together(raws, [0, *[WRITTEN[0]] * 5], NOW) is None
-    assert together(raws, [0] * 6, NOW) is not None
+    assert deliver_together(raws, [0, *[WRITTEN[0]] * 5], NOW) is None
+    assert deliver_together(raws, [0] * 6, NOW) is not None

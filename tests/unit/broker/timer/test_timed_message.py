@@ -28,7 +28,7 @@ def shuffled(properties: dict[str, str], seed: int) -> dict[str, str]:
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("last_separator", [True, False])
-def test_whatever_the_order_of_properties_it_says_the_same(seed: int, *, last_separator: bool) -> None:
+def test_the_order_of_properties_does_not_matter(seed: int, *, last_separator: bool) -> None:
     properties = shuffled(SENT | PLACE, seed)
     message = read_timed(record(properties, last_separator=last_separator))
     assert message is not None
@@ -42,14 +42,14 @@ def test_whatever_the_order_of_properties_it_says_the_same(seed: int, *, last_se
     assert made.tags_code != 0
 
 
-def test_one_that_has_gone_round_tells_of_the_last_round_alone() -> None:
+def test_times_are_those_of_the_last_round() -> None:
     message = read_timed(record(SENT | PLACE))
     assert message is not None
-    once = message.once_more(100, 200)
+    once = message.next_round(100, 200)
     assert (once.topic, once.queue_id) == ("rmq_sys_wheel_timer", 0)
     again = read_timed(encode_record(HEAD, once.topic, once.body, once.properties))
     assert again is not None
-    twice = decode_properties(again.once_more(300, 400).properties)
+    twice = decode_properties(again.next_round(300, 400).properties)
     assert twice["TIMER_ROLL_TIMES"] == "2"
     told = {"TIMER_ROLL_TIMES": "1", "TIMER_ENQUEUE_MS": "500", "TIMER_DEQUEUE_MS": "600"}
     made = again.delivered(500, 600)
@@ -61,12 +61,12 @@ def test_one_that_has_gone_round_tells_of_the_last_round_alone() -> None:
 @pytest.mark.parametrize("wrong", [
     {"REAL_TOPIC": ""}, {"REAL_QID": "x"}, {"TIMER_OUT_MS": "-5"}, {"REAL_TOPIC": "SCHEDULE_TOPIC_XXXX"},
 ])  # fmt: skip
-def test_what_does_not_say_where_it_goes_and_when_is_none(wrong: dict[str, str]) -> None:
+def test_messages_without_topic_or_time_are_invalid(wrong: dict[str, str]) -> None:
     assert read_timed(record(SENT | PLACE | wrong)) is None
     assert read_timed(record({name: value for name, value in (SENT | PLACE).items() if name not in wrong})) is None
 
 
-def test_what_is_no_record_is_said_to_be_none() -> None:
+def test_bytes_that_are_no_record_raise() -> None:
     whole = record(SENT | PLACE)
     for bad in (b"", whole[:60], whole[:92], whole[:4] + bytes(4) + whole[8:]):
         with pytest.raises(CorruptRecord):

@@ -59,12 +59,12 @@ def crash(running: InProcess) -> None:
     """What a kill leaves: what was written stays, nothing is closed in order."""
     timers = running.services.timers
     timers._files = None
-    running.services.store.settle()
+    running.services.store.commit_pending()
     running.services.close()
     (Path(running.config.store_path_root_dir) / "abort").write_text("")
 
 
-def test_messages_come_when_they_are_due_and_not_before(running: InProcess) -> None:
+def test_timed_messages_are_delivered_when_due(running: InProcess) -> None:
     for name, after in (("c", 2_900), ("a", 1), ("b", 1_500), ("d", 61_000)):
         assert "recallHandle" in timed(running, name, after)
     assert delivered(running) == []
@@ -85,7 +85,7 @@ def test_messages_come_when_they_are_due_and_not_before(running: InProcess) -> N
         ({"TIMER_DELAY_MS": "+1000"}, 1_000),
     ],
 )
-def test_the_strongest_of_several_wishes_counts(
+def test_precedence_of_the_properties_that_ask_for_a_time(
     running: InProcess, client: Client, properties: dict[str, str], after: int
 ) -> None:
     assert client.ask(SEND, send("t", 0, properties), b"x").code == 0
@@ -96,7 +96,7 @@ def test_the_strongest_of_several_wishes_counts(
 
 
 @pytest.mark.parametrize("properties", [{"TIMER_DELIVER_MS": "1"}, {"TIMER_DELAY_SEC": "0"}, {"TIMER_DELAY_MS": "-5"}])
-def test_a_time_that_is_over_delivers_at_once(running: InProcess, client: Client, properties: dict[str, str]) -> None:
+def test_a_past_time_is_delivered_at_once(running: InProcess, client: Client, properties: dict[str, str]) -> None:
     answer = client.ask(SEND, send("t", 0, properties), b"x")
     assert answer.code == 0
     assert "recallHandle" not in answer.ext
@@ -111,7 +111,7 @@ class Passing(InProcess):
         return self.now
 
 
-def test_a_time_that_comes_while_a_read_is_served_is_not_after_the_store_time(tmp_path: Path) -> None:
+def test_a_time_reached_within_one_read_is_delivered_by_the_timer(tmp_path: Path) -> None:
     """All messages of a read bear the time the first one was stored."""
     running = Passing(tmp_path)
     begin, count = running.now, 60
@@ -135,14 +135,16 @@ def test_a_time_that_comes_while_a_read_is_served_is_not_after_the_store_time(tm
         {"TIMER_DELIVER_MS": "5", "TIMER_DEL_UNIQKEY": "k"},
     ],
 )  # fmt: skip
-def test_too_far_away_or_nonsense_is_refused(running: InProcess, client: Client, properties: dict[str, str]) -> None:
+def test_invalid_and_too_distant_times_are_refused(
+    running: InProcess, client: Client, properties: dict[str, str]
+) -> None:
     answer = client.ask(SEND, send("t", 0, properties), b"x")
     assert answer.code == 13
     assert "should not be bigger than the max delay 259200000ms" in (answer.remark or "")
     assert running.services.store.max_physical_offset == 0
 
 
-def test_a_broker_without_timers_refuses(tmp_path: Path) -> None:
+def test_timed_messages_are_refused_without_timers(tmp_path: Path) -> None:
     running = InProcess(tmp_path, {"timer_wheel_enable": False})
     answer = running.connect().ask(SEND, send("t", 0, {"TIMER_DELAY_SEC": "5"}), b"x")
     assert (answer.code, answer.remark) == (1, "accurate timer message is not enabled, timerWheelEnable is false")
@@ -151,7 +153,7 @@ def test_a_broker_without_timers_refuses(tmp_path: Path) -> None:
     assert not (tmp_path / "timerwheel").exists()
 
 
-def test_a_delay_level_is_stronger_and_capped_at_the_last(running: InProcess, client: Client) -> None:
+def test_a_delay_level_takes_precedence_and_is_capped(running: InProcess, client: Client) -> None:
     assert client.ask(SEND, send("t", 0, {"DELAY": "99", "TIMER_DELAY_SEC": "1"}), b"x").code == 0
     assert running.services.store.queue_range("SCHEDULE_TOPIC_XXXX", 17) == (0, 1)
     raw = running.services.store.record_at_queue("SCHEDULE_TOPIC_XXXX", 17, 0)
@@ -161,7 +163,7 @@ def test_a_delay_level_is_stronger_and_capped_at_the_last(running: InProcess, cl
     assert "TIMER_DELAY_SEC" not in message.properties
 
 
-def test_what_a_delivered_message_tells(running: InProcess) -> None:
+def test_properties_of_a_delivered_message(running: InProcess) -> None:
     timed(running, "a", 1_500, TAGS="red", mine="kept")
     pass_time(running, 1_500)
     raw = running.services.store.record_at_queue("t", 0, 0)
@@ -173,7 +175,7 @@ def test_what_a_delivered_message_tells(running: InProcess) -> None:
     assert told["TIMER_ENQUEUE_MS"] == str(START_MS)
     assert told["TIMER_DEQUEUE_MS"] == str(START_MS + 1_500)
     assert (told["mine"], told["TAGS"], told["UNIQ_KEY"]) == ("kept", "red", "a")
-    assert [code for _, _, code in running.services.store.tags_entries("t", 0, 0, 1)] == [112785]  # "red".hashCode()
+    assert [code for _, _, code in running.services.store.queue_entries("t", 0, 0, 1)] == [112785]  # "red".hashCode()
 
 
 def test_a_recalled_message_is_not_delivered(running: InProcess, client: Client) -> None:
@@ -202,7 +204,7 @@ def handle(topic: str = "t", broker: str = "broker-a", timestamp: int = START_MS
         ("t", handle(timestamp=START_MS + 4 * DAY), 604, "recall failed, timestamp invalid"),
     ],
 )  # fmt: skip
-def test_recalls_that_are_refused(client: Client, topic: str, text: str, code: int, words: str) -> None:
+def test_refused_recalls(client: Client, topic: str, text: str, code: int, words: str) -> None:
     client.ask(SEND, send("t"), b"x")
     answer = client.ask(RECALL, RecallMessage(topic=topic, recall_handle=text))
     assert (answer.code, answer.remark) == (code, words)
@@ -215,7 +217,7 @@ def test_recall_is_off_by_default(tmp_path: Path) -> None:
     running.services.close()
 
 
-def test_far_away_goes_round_more_than_once(tmp_path: Path) -> None:
+def test_distant_messages_go_round_the_wheel(tmp_path: Path) -> None:
     running = InProcess(tmp_path, {"timer_roll_window_slot": 20}, recall_message_enable=True)
     timed(running, "far", 65_500)
     recalled = timed(running, "not", 64_500)["recallHandle"]
@@ -230,7 +232,7 @@ def test_far_away_goes_round_more_than_once(tmp_path: Path) -> None:
     running.services.close()
 
 
-def test_very_many_at_once_come_over_several_ticks(running: InProcess) -> None:
+def test_very_many_messages_are_delivered_over_several_ticks(running: InProcess) -> None:
     n = 3_000
     for i in range(n):
         timed(running, f"{i}", 20_500)
@@ -247,7 +249,7 @@ def test_very_many_at_once_come_over_several_ticks(running: InProcess) -> None:
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_a_restart_in_the_middle_of_a_slot_delivers_the_rest_once(tmp_path: Path, *, killed: bool) -> None:
+def test_after_a_restart_the_rest_of_a_slot_is_delivered_once(tmp_path: Path, *, killed: bool) -> None:
     running = InProcess(tmp_path)
     for name, after in (("a", 2_100), ("b", 2_500), ("c", 2_900), ("d", 9_000)):
         timed(running, name, after)
@@ -266,7 +268,7 @@ def test_a_restart_in_the_middle_of_a_slot_delivers_the_rest_once(tmp_path: Path
     last.services.close()
 
 
-def test_what_is_marked_but_gone_is_delivered_again(tmp_path: Path) -> None:
+def test_a_marked_message_missing_from_the_log_is_delivered_again(tmp_path: Path) -> None:
     """A machine that fails may keep the mark of a delivery, and not the message delivered."""
     running = InProcess(tmp_path)
     timed(running, "a", 1_500)
@@ -284,7 +286,7 @@ def test_what_is_marked_but_gone_is_delivered_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", ["timerwheel", "timerlog", "both", "all"])
-def test_missing_files_are_made_anew_from_the_queue(tmp_path: Path, missing: str) -> None:
+def test_missing_timer_files_are_rebuilt_from_the_queue(tmp_path: Path, missing: str) -> None:
     running = InProcess(tmp_path)
     timed(running, "over", 1_000)
     timed(running, "a", 60_000)
@@ -304,7 +306,7 @@ def test_missing_files_are_made_anew_from_the_queue(tmp_path: Path, missing: str
     again.services.close()
 
 
-def test_files_have_the_bytes_of_java(running: InProcess, tmp_path: Path) -> None:
+def test_timer_files_equal_those_of_java(running: InProcess, tmp_path: Path) -> None:
     timed(running, "a", 5_500)
     timed(running, "b", 5_700)
     pass_time(running, 100)
@@ -332,7 +334,7 @@ def test_files_have_the_bytes_of_java(running: InProcess, tmp_path: Path) -> Non
     assert running.connect().ask(CHECKPOINT).body == check[:56]
 
 
-def test_what_tools_are_told(running: InProcess, client: Client) -> None:
+def test_timer_status_for_tools(running: InProcess, client: Client) -> None:
     for i in range(3):
         timed(running, f"{i}", 5_500 + i)
     pass_time(running, 1_000)
@@ -347,7 +349,7 @@ def test_what_tools_are_told(running: InProcess, client: Client) -> None:
     assert float(table["timerDequeueTps"]) > 0
 
 
-def test_while_the_store_refuses_messages_wait(running: InProcess, client: Client) -> None:
+def test_timed_messages_wait_while_the_store_refuses_writes(running: InProcess, client: Client) -> None:
     for name in ("a", "b"):
         timed(running, name, 1_000)
     running.services.store._writer.refuse("for the test")
@@ -360,7 +362,7 @@ def test_while_the_store_refuses_messages_wait(running: InProcess, client: Clien
     assert msgspec.json.decode(client.ask(METRICS).body)["timingCount"]["t"]["count"] == 0
 
 
-def test_somebodys_own_messages_in_the_timers_topic_are_dropped(
+def test_invalid_messages_in_the_timer_topic_are_dropped(
     running: InProcess, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     for properties in ({}, {"REAL_TOPIC": "RMQ_SYS_TRANS_HALF_TOPIC", "REAL_QID": "0", "TIMER_OUT_MS": "1"},
@@ -369,13 +371,13 @@ def test_somebodys_own_messages_in_the_timers_topic_are_dropped(
     timed(running, "a", 500)
     pass_time(running, 1_000)
     assert delivered(running) == ["a"]
-    assert caplog.text.count("does not say where it goes and when") == 3
+    assert caplog.text.count("it has no valid real topic or time") == 3
 
 
 # -- settings
 
 
-def test_delivery_stops_and_goes_on_as_the_settings_say(running: InProcess) -> None:
+def test_timer_stop_dequeue_pauses_delivery(running: InProcess) -> None:
     config = running.services.store.config
     timed(running, "a", 1_000)
     pass_time(running, 200)
@@ -388,7 +390,7 @@ def test_delivery_stops_and_goes_on_as_the_settings_say(running: InProcess) -> N
     assert delivered(running) == ["a"]
 
 
-def test_what_has_come_stays_out_of_the_wheel_while_that_is_stopped(running: InProcess) -> None:
+def test_timer_stop_enqueue_keeps_messages_out_of_the_wheel(running: InProcess) -> None:
     config = running.services.store.config
     config.timer_stop_enqueue = True
     timed(running, "a", 1_000)
@@ -399,7 +401,7 @@ def test_what_has_come_stays_out_of_the_wheel_while_that_is_stopped(running: InP
     assert (delivered(running), running.services.timers.unread) == (["a"], 0)
 
 
-def test_a_slot_takes_so_many_messages_and_no_more(running: InProcess, client: Client) -> None:
+def test_a_congested_slot_refuses_messages(running: InProcess, client: Client) -> None:
     running.services.store.config.timer_congest_num_each_slot = 2
     due = running.now + 5_000
     for name in "abc":
@@ -415,7 +417,7 @@ def test_a_slot_takes_so_many_messages_and_no_more(running: InProcess, client: C
     assert delivered(running) == ["a", "b", "c", "later"]
 
 
-def test_very_many_that_are_due_at_once_need_no_further_ticks(running: InProcess) -> None:
+def test_very_many_due_messages_are_delivered_without_waiting_for_ticks(running: InProcess) -> None:
     timers, count = running.services.timers, 700
     for number in range(count):
         timed(running, str(number), 2_000)
@@ -428,7 +430,7 @@ def test_very_many_that_are_due_at_once_need_no_further_ticks(running: InProcess
     assert sorted(map(int, delivered(running))) == list(range(count))
 
 
-def test_very_many_whose_delay_is_over_come_in_parts_and_need_no_further_ticks(running: InProcess) -> None:
+def test_very_many_delayed_messages_are_delivered_without_waiting_for_ticks(running: InProcess) -> None:
     count, client = 450, running.connect()
     for number in range(count):
         assert client.ask(SEND, send("t", 0, {"DELAY": str(1 + number % 2)}), str(number).encode()).code == 0
@@ -442,3 +444,14 @@ def test_very_many_whose_delay_is_over_come_in_parts_and_need_no_further_ticks(r
         parts, before = parts + 1, after
     assert parts > 2
     assert sorted(map(int, delivered(running))) == list(range(count))
+
+
+def test_a_message_cancels_messages_of_its_own_topic_only(running: InProcess) -> None:
+    """TIMER_DEL_UNIQKEY is a property that any producer may send."""
+    timed(running, "victim", 3_000)
+    timed(running, "own", 3_000, topic="other")
+    for key in ("victim", "t+victim", "other+own"):
+        timed(running, f"cancels {key}", 3_000, topic="other", TIMER_DEL_UNIQKEY=key)
+    pass_time(running, 4_000)
+    assert delivered(running) == ["victim"]
+    assert delivered(running, "other") == []

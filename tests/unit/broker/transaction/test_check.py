@@ -35,7 +35,7 @@ def producer(running: InProcess) -> Client:
     return producer_of(running)
 
 
-def test_a_producer_of_the_group_is_asked(running: InProcess, producer: Client) -> None:
+def test_a_producer_of_the_group_is_checked(running: InProcess, producer: Client) -> None:
     transaction = Transaction(running, producer, b"x" * 5000)
     running.turn(ROUND)
     [question] = questions(producer)
@@ -54,7 +54,9 @@ def test_a_producer_of_the_group_is_asked(running: InProcess, producer: Client) 
 
 
 @pytest.mark.parametrize(("outcome", "delivered"), [(COMMIT, 1), (ROLLBACK, 0)])
-def test_its_answer_decides(running: InProcess, producer: Client, outcome: int, delivered: int) -> None:
+def test_the_answer_to_a_check_ends_the_transaction(
+    running: InProcess, producer: Client, outcome: int, delivered: int
+) -> None:
     Transaction(running, producer)
     running.turn(ROUND)
     [question] = questions(producer)
@@ -63,7 +65,7 @@ def test_its_answer_decides(running: InProcess, producer: Client, outcome: int, 
     assert (count(running, "t", 2), questions(producer), ops(running)) == (delivered, [], [b"0,1,"])
 
 
-def test_a_producer_that_does_not_know_is_asked_again(running: InProcess, producer: Client) -> None:
+def test_an_unknown_outcome_is_checked_again(running: InProcess, producer: Client) -> None:
     Transaction(running, producer)
     for times in range(1, 4):
         running.turn(ROUND)
@@ -73,7 +75,7 @@ def test_a_producer_that_does_not_know_is_asked_again(running: InProcess, produc
     assert count(running, "t", 2) == 0
 
 
-def test_what_is_young_waits(running: InProcess, producer: Client) -> None:
+def test_young_half_messages_are_not_checked(running: InProcess, producer: Client) -> None:
     running.turn(ROUND - 6_000)
     Transaction(running, producer)
     running.turn(6_000)
@@ -92,7 +94,7 @@ def test_the_interval_is_a_setting(tmp_path: Path) -> None:
         assert len(questions(producer)) == 1
 
 
-def test_what_has_ended_is_not_asked_about(running: InProcess, producer: Client) -> None:
+def test_ended_transactions_are_not_checked(running: InProcess, producer: Client) -> None:
     transactions = [Transaction(running, producer, UNIQ_KEY=f"U{number}") for number in range(6)]
     for number, transaction in enumerate(transactions):
         if number not in (1, 4):
@@ -101,7 +103,7 @@ def test_what_has_ended_is_not_asked_about(running: InProcess, producer: Client)
     assert [question.ext["msgId"] for question in questions(producer)] == ["U1", "U4"]
 
 
-def test_an_end_counts_before_it_is_written_down(tmp_path: Path) -> None:
+def test_an_end_counts_before_its_op_message_is_written(tmp_path: Path) -> None:
     """Apache RocketMQ asks about what ended in the last seconds; the answer would deliver it twice."""
     with broker(tmp_path, transaction_op_batch_interval=10**9) as running:
         producer = producer_of(running)
@@ -110,7 +112,7 @@ def test_an_end_counts_before_it_is_written_down(tmp_path: Path) -> None:
         assert (ops(running), questions(producer)) == ([], [])
 
 
-def test_whoever_was_asked_and_whoever_sent_it_decide_once(running: InProcess, producer: Client) -> None:
+def test_a_transaction_ends_once_by_check_or_producer(running: InProcess, producer: Client) -> None:
     """The producer's own word crosses a question on its way."""
     transaction = Transaction(running, producer)
     running.turn(ROUND)
@@ -131,7 +133,7 @@ def test_members_take_turns(running: InProcess, producer: Client) -> None:
     assert [len(questions(one)) for one in (producer, other)] == [2, 2]
 
 
-def test_a_producer_that_died_leaves_the_answer_to_the_others(running: InProcess, producer: Client) -> None:
+def test_closed_producers_are_not_checked(running: InProcess, producer: Client) -> None:
     other = producer_of(running)
     Transaction(running, producer)
     producer.leave()
@@ -141,7 +143,7 @@ def test_a_producer_that_died_leaves_the_answer_to_the_others(running: InProcess
     assert questions(producer) == []
 
 
-def test_other_groups_are_not_asked(running: InProcess, client: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_other_groups_are_not_checked(running: InProcess, client: Client, caplog: pytest.LogCaptureFixture) -> None:
     stranger = producer_of(running, "q")
     Transaction(running, client)
     Transaction(running, client, UNIQ_KEY="U2")
@@ -153,7 +155,7 @@ def test_other_groups_are_not_asked(running: InProcess, client: Client, caplog: 
     assert len(questions(late)) == 2
 
 
-def test_after_so_many_checks_it_is_given_up(tmp_path: Path) -> None:
+def test_a_half_message_is_given_up_after_the_last_check(tmp_path: Path) -> None:
     with broker(tmp_path, transaction_check_max=3) as running:
         producer = producer_of(running)
         transaction = Transaction(running, producer)
@@ -171,7 +173,7 @@ def test_after_so_many_checks_it_is_given_up(tmp_path: Path) -> None:
         assert count(running, "t", 2) == 1
 
 
-def test_any_number_that_was_given_up_may_still_be_ended_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_given_up_half_messages_may_still_be_ended_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rocketmq_py.core.transaction.table._MOST_GIVEN_UP", 2)
     with broker(tmp_path, transaction_check_max=1) as running:
         producer = producer_of(running)
@@ -191,7 +193,7 @@ def test_any_number_that_was_given_up_may_still_be_ended_once(tmp_path: Path, mo
         assert count(running, "t", 2) == 7
 
 
-def test_what_is_older_than_the_files_are_kept_is_given_up(tmp_path: Path) -> None:
+def test_half_messages_older_than_the_reserved_time_are_given_up(tmp_path: Path) -> None:
     with broker(tmp_path, store={"file_reserved_time": 1}) as running:
         producer = producer_of(running)
         Transaction(running, producer)
@@ -199,7 +201,7 @@ def test_what_is_older_than_the_files_are_kept_is_given_up(tmp_path: Path) -> No
         assert (questions(producer), count(running, GIVEN_UP)) == ([], 1)
 
 
-def test_immunity_keeps_a_message_from_being_asked_about(running: InProcess, producer: Client) -> None:
+def test_check_immunity_delays_the_check(running: InProcess, producer: Client) -> None:
     transaction = Transaction(running, producer, CHECK_IMMUNITY_TIME_IN_SECONDS="60")
     other = Transaction(running, producer, UNIQ_KEY="U2")
     for _ in range(2):
@@ -217,7 +219,7 @@ def test_immunity_keeps_a_message_from_being_asked_about(running: InProcess, pro
     assert count(running, "t", 2) == 1
 
 
-def test_an_immune_message_that_has_ended_is_not_asked_about(running: InProcess, producer: Client) -> None:
+def test_an_immune_message_that_has_ended_is_not_checked(running: InProcess, producer: Client) -> None:
     transaction = Transaction(running, producer, CHECK_IMMUNITY_TIME_IN_SECONDS="45")
     running.turn(ROUND)
     assert transaction.ended(COMMIT) == (0, None), "it knows the first place only"
@@ -243,7 +245,7 @@ def test_an_immune_message_that_ended_elsewhere(tmp_path: Path) -> None:
         assert (ops(again), questions(producer), count(again, HALF)) == ([b"0,"], [], 2)
 
 
-def test_a_clock_that_was_set_back_holds_nothing_up(running: InProcess, producer: Client) -> None:
+def test_a_clock_set_back_does_not_stop_checks(running: InProcess, producer: Client) -> None:
     running.now += 10**9
     Transaction(running, producer)
     running.now -= 10**9
@@ -269,7 +271,7 @@ def test_a_long_round_takes_several_ticks(tmp_path: Path) -> None:
         assert questions(producer) == []
 
 
-def test_a_store_thatrefuses_ends_the_round(running: InProcess, producer: Client, monkeypatch: Any) -> None:
+def test_a_round_ends_when_the_store_refuses_writes(running: InProcess, producer: Client, monkeypatch: Any) -> None:
     Transaction(running, producer)
     with monkeypatch.context() as patched:
         patched.setattr(running.services.store, "append", refuse)
@@ -279,7 +281,9 @@ def test_a_store_thatrefuses_ends_the_round(running: InProcess, producer: Client
     assert len(questions(producer)) == 1
 
 
-def test_what_cannot_be_stored_again_is_left_to_its_producer(running: InProcess, producer: Client) -> None:
+def test_a_half_message_that_cannot_be_stored_again_is_left_to_its_producer(
+    running: InProcess, producer: Client
+) -> None:
     """Its properties have no room for the number of checks."""
     Transaction(running, producer, UNIQ_KEY="U1", filler="x")
     room = 32_767 - len(message(running, HALF).raw_properties)
@@ -293,11 +297,11 @@ def test_a_record_that_is_no_half_message(running: InProcess, producer: Client) 
     store = running.services.store
     producer.ask(Code.SEND_MESSAGE_V2, send("t", 3), b"plain")
     Transaction(running, producer)
-    entry = store.tags_entries("t", 3, 0, 1)[0]
+    entry = store.queue_entries("t", 3, 0, 1)[0]
     queue = store._queues.by_key[HALF, 0]
     queue.pending += (entry[0] + 4, entry[1] - 4, 0)
     queue.next_offset += 1
-    queue.settle()
+    queue.commit_pending()
     Transaction(running, producer, UNIQ_KEY="U3")
     running.turn(ROUND)
     assert [question.ext["msgId"] for question in questions(producer)] == ["U1", "U3"]

@@ -89,7 +89,7 @@ def test_a_commit_by_an_earlier_place_ends_the_copy_of_a_check(tmp_path: Path) -
         assert count(again, "t", 2) == 1
 
 
-def test_a_message_that_is_sent_in_another_transaction_has_not_ended(tmp_path: Path) -> None:
+def test_a_message_sent_in_another_transaction_stays_open(tmp_path: Path) -> None:
     """Java's producer keeps the unique key of a message object that is sent once more."""
     running = InProcess(tmp_path)
     first = Transaction(running, running.connect())
@@ -143,7 +143,7 @@ def test_a_crash_in_a_check(tmp_path: Path, appends: int, monkeypatch: pytest.Mo
         assert len(questions(producer)) == 1 + appends, "both copies are asked about, as by Apache RocketMQ"
 
 
-def test_a_clean_stop_forgets_nothing(tmp_path: Path) -> None:
+def test_a_clean_stop_keeps_all_transactions(tmp_path: Path) -> None:
     with broker(tmp_path) as running:
         client = running.connect()
         committed, open_ = Transaction(running, client), Transaction(running, client, UNIQ_KEY="U2")
@@ -158,7 +158,7 @@ def test_a_clean_stop_forgets_nothing(tmp_path: Path) -> None:
         [question] = questions(producer)
         assert question.ext["msgId"] == "U2"
     with broker(tmp_path) as last:
-        assert (last.services.transactions.ledger.base, last.services.transactions.ops.offset) == (2, 1)
+        assert (last.services.transactions.table.base, last.services.transactions.ops.offset) == (2, 1)
 
 
 def restarted(running: InProcess, *transactions: Transaction) -> InProcess:
@@ -172,12 +172,12 @@ def restarted(running: InProcess, *transactions: Transaction) -> InProcess:
     return again
 
 
-def test_the_first_place_still_counts_after_a_restart(tmp_path: Path) -> None:
+def test_a_transaction_can_be_ended_by_its_first_position_after_a_restart(tmp_path: Path) -> None:
     """A check has stored the half message again; its producer, who does not know, ends it once and for all."""
     running = InProcess(tmp_path)
     transaction = Transaction(running, running.connect())
     again = restarted(running, transaction)
-    assert again.services.transactions.ledger.since == 1
+    assert again.services.transactions.table.since == 1
     assert transaction.ended(COMMIT) == transaction.ended(COMMIT) == (0, None)
     again.turn(2 * ROUND)
     assert questions(transaction.client) == []
@@ -186,7 +186,7 @@ def test_the_first_place_still_counts_after_a_restart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("outcome", [COMMIT, ROLLBACK])
-def test_what_ended_before_a_restart_has_ended(tmp_path: Path, outcome: int) -> None:
+def test_transactions_ended_before_a_restart_stay_ended(tmp_path: Path, outcome: int) -> None:
     running = InProcess(tmp_path)
     transaction = Transaction(running, running.connect())
     transaction.end(outcome)
@@ -196,7 +196,7 @@ def test_what_ended_before_a_restart_has_ended(tmp_path: Path, outcome: int) -> 
     again.services.close()
 
 
-def test_what_was_given_up_before_a_restart_may_still_be_ended(tmp_path: Path) -> None:
+def test_transactions_given_up_before_a_restart_may_still_be_ended(tmp_path: Path) -> None:
     running = InProcess(tmp_path, transaction_check_max=0)
     transaction = Transaction(running, running.connect())
     again = restarted(running, transaction)
@@ -209,7 +209,7 @@ def test_what_was_given_up_before_a_restart_may_still_be_ended(tmp_path: Path) -
     third.services.close()
 
 
-def test_without_an_index_an_end_from_before_a_restart_counts_as_with_java(tmp_path: Path) -> None:
+def test_without_an_index_an_earlier_end_is_repeated_as_in_java(tmp_path: Path) -> None:
     running = InProcess(tmp_path, store={"message_index_enable": False})
     transaction = Transaction(running, running.connect())
     transaction.end(ROLLBACK)
@@ -219,12 +219,12 @@ def test_without_an_index_an_end_from_before_a_restart_counts_as_with_java(tmp_p
     again.services.close()
 
 
-def test_offsets_beyond_a_queue_that_lost_its_end(tmp_path: Path) -> None:
+def test_offsets_beyond_a_truncated_queue(tmp_path: Path) -> None:
     """Offsets on disk may be newer than what the log has after a power failure."""
     with broker(tmp_path) as running:
         for topic in (HALF, OP):
             running.services.offsets.commit("CID_RMQ_SYS_TRANS", topic, 0, 50, "test")
-        running.services.transactions.ledger.advance(50)
+        running.services.transactions.table.advance(50)
         running.services.transactions.ops.offset = 50
     with broker(tmp_path) as again:
         producer = producer_of(again)

@@ -69,7 +69,7 @@ def test_a_batch_is_stored_and_ended_as_single_half_messages_are(
     assert other.prepared_transaction_offset == places[0][0]
 
 
-def test_each_ends_once_and_says_so(running: InProcess, client: Client) -> None:
+def test_each_transaction_of_a_batch_ends_once(running: InProcess, client: Client) -> None:
     places = halves(client, b"0", b"1", b"2", b"3")
     assert end(client, places[1:2], ROLLBACK) == b"\x01"
     assert end(client, [*places[:3], (17, 99)]) == b"\x01\x00\x01\x00"
@@ -77,14 +77,14 @@ def test_each_ends_once_and_says_so(running: InProcess, client: Client) -> None:
     assert bodies(running) == [b"0", b"2", b"3"]
 
 
-def test_in_order_nothing_is_ended_after_one_that_cannot_be(running: InProcess, client: Client) -> None:
+def test_in_order_mode_stops_at_the_first_failure(running: InProcess, client: Client) -> None:
     places = halves(client, b"0", b"1", b"2")
     end(client, places[1:2], ROLLBACK)
     assert end(client, places, in_order=True) == b"\x01\x00"
     assert bodies(running) == [b"0"]
 
 
-def test_another_group_ends_nothing(running: InProcess, client: Client) -> None:
+def test_a_batch_of_another_group_ends_nothing(running: InProcess, client: Client) -> None:
     places = halves(client, b"0")
     header = EndTransactions(producer_group="q", commit_or_rollback=COMMIT)
     assert client.ask(Code.END_TRANSACTIONS, header, told(places)).body == b"\x00"

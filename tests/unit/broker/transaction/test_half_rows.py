@@ -113,9 +113,7 @@ def bodies(running: InProcess) -> list[bytes]:
 
 
 @pytest.mark.parametrize("name", ALIKE | DIFFERENT)
-def test_nothing_of_it_can_be_told_from_one_by_one(
-    running: InProcess, single: InProcess, client: Client, name: str
-) -> None:
+def test_batch_storage_equals_single_storage(running: InProcess, single: InProcess, client: Client, name: str) -> None:
     found, one_by_one = (ALIKE | DIFFERENT)[name], single.connect()
     places = stored(client, found)
     if "UNIQ_KEY" in found[0][1]:  # otherwise brokers make keys, each its own
@@ -136,7 +134,7 @@ def test_nothing_of_it_can_be_told_from_one_by_one(
 
 
 @pytest.mark.parametrize("name", ALIKE)
-def test_what_is_alike_is_neither_stored_nor_ended_one_by_one(
+def test_messages_of_the_same_form_are_stored_and_ended_together(
     running: InProcess, client: Client, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for way in ("append", "append_many"):
@@ -150,10 +148,10 @@ def test_what_is_alike_is_neither_stored_nor_ended_one_by_one(
     assert end(client, places[:2] + places[7:], ROLLBACK) == b"\x01" * 4
 
 
-def test_they_are_found_by_their_keys(running: InProcess, client: Client) -> None:
+def test_batch_messages_are_indexed_by_key(running: InProcess, client: Client) -> None:
     places = stored(client, rows(9, KEYS="k{i:03} all", TAGS="A"))
     end(client, places)
-    running.services.store.settle()
+    running.services.store.commit_pending()
     query = running.services.store.query
     assert query(HALF, "U004", 10, 0, 1 << 60).count == 1
     assert query("t", "U004", 10, 0, 1 << 60).count == 1
@@ -161,7 +159,7 @@ def test_they_are_found_by_their_keys(running: InProcess, client: Client) -> Non
     assert message(running, "t", 4, 2).prepared_transaction_offset == places[4][0]
 
 
-def test_what_has_ended_one_by_one_is_not_ended_with_the_others(running: InProcess, client: Client) -> None:
+def test_transactions_ended_singly_are_not_ended_with_the_batch(running: InProcess, client: Client) -> None:
     places = stored(client, rows(9))
     assert end(client, places[4:5], ROLLBACK) == b"\x01"
     assert end(client, places) == b"\x01" * 4 + b"\x00" + b"\x01" * 4
@@ -175,14 +173,14 @@ def test_each_is_ended_once(running: InProcess, client: Client) -> None:
     assert len(bodies(running)) == 9
 
 
-def test_of_two_batches_the_rows_of_each_are_alike(running: InProcess, client: Client) -> None:
+def test_two_batches_of_different_form(running: InProcess, client: Client) -> None:
     places = stored(client, rows(6)) + stored(client, rows(6, 6), 6, reconsume_times=1)
     assert end(client, places) == b"\x01" * 12
     assert [int(body[5:]) for body in bodies(running)] == list(range(12))
     assert [message(running, "t", offset, 2).reconsume_times for offset in (5, 6)] == [0, 1]
 
 
-def test_another_group_ends_none_of_them(running: InProcess, client: Client) -> None:
+def test_another_group_cannot_end_the_batch(running: InProcess, client: Client) -> None:
     places = stored(client, rows(9))
     assert end(client, places, producer_group="q") == b"\x00" * 9
     mixed = stored(client, changed(rows(9), 4, PGROUP="x"), 9)
@@ -192,7 +190,7 @@ def test_another_group_ends_none_of_them(running: InProcess, client: Client) -> 
 
 
 @pytest.mark.parametrize("wrong", ["place", "offset", "both", "size"])
-def test_places_that_are_wrong_end_nothing(running: InProcess, client: Client, wrong: str) -> None:
+def test_wrong_positions_end_nothing(running: InProcess, client: Client, wrong: str) -> None:
     places = stored(client, rows(9))
     size = places[1][0] - places[0][0]
     pushed = {
@@ -206,7 +204,7 @@ def test_places_that_are_wrong_end_nothing(running: InProcess, client: Client, w
     assert len(bodies(running)) == good
 
 
-def test_a_body_that_looks_like_half_messages_is_none(running: InProcess, client: Client) -> None:
+def test_a_body_that_looks_like_half_messages_is_refused(running: InProcess, client: Client) -> None:
     stored(client, rows(9))
     fake = b"".join(bytes(record or b"") for record in records(running, HALF))
     client.ask(Code.SEND_MESSAGE_V2, send(queue_id=1), fake)
@@ -216,7 +214,7 @@ def test_a_body_that_looks_like_half_messages_is_none(running: InProcess, client
     assert bodies(running) == []
 
 
-def test_one_that_was_asked_about_is_ended_where_it_is_now(running: InProcess, client: Client) -> None:
+def test_a_checked_half_message_is_ended_at_its_new_position(running: InProcess, client: Client) -> None:
     producer = producer_of(running)
     places = stored(client, rows(9))
     running.turn(ROUND)
@@ -231,7 +229,7 @@ def test_one_that_was_asked_about_is_ended_where_it_is_now(running: InProcess, c
 
 
 @pytest.mark.parametrize("crashes", [False, True])
-def test_after_a_restart_they_are_ended_all_the_same(tmp_path: Path, crashes: bool) -> None:
+def test_a_batch_can_be_ended_after_a_restart(tmp_path: Path, crashes: bool) -> None:
     running = InProcess(tmp_path)
     client = running.connect()
     places = stored(client, rows(20))
@@ -251,7 +249,7 @@ def test_after_a_restart_they_are_ended_all_the_same(tmp_path: Path, crashes: bo
 def test_a_store_that_refuses_leaves_them_open(running: InProcess, client: Client, monkeypatch: Any) -> None:
     places = stored(client, rows(9))
     with monkeypatch.context() as patch:
-        for way in ("append", "append_alike"):
+        for way in ("append", "append_uniform"):
             patch.setattr(running.services.store, way, refuse)
         assert end(client, places) == b"\x00" * 9
         assert end(client, places, in_order=True) == b"\x00"
@@ -259,7 +257,7 @@ def test_a_store_that_refuses_leaves_them_open(running: InProcess, client: Clien
     assert len(bodies(running)) == 9
 
 
-def test_too_few_replicas_take_none(tmp_path: Path) -> None:
+def test_half_messages_are_refused_with_too_few_replicas(tmp_path: Path) -> None:
     pair = {
         "broker_role": "SYNC_MASTER",
         "in_sync_replicas": 2,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rocketmq_py.broker.transaction.half_messages import RecentHalf, RecentHalves
+from rocketmq_py.broker.transaction.half_messages import CachedHalfMessage, HalfMessageCache
 from rocketmq_py.broker.transaction.transactions import Transactions
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.transaction import EndTransaction, ResumeCheckHalfMessage
@@ -36,7 +36,7 @@ from tests.unit.broker.transaction.transacting import (
 # -- half messages
 
 
-def test_a_half_message_is_nobodys_to_consume(running: InProcess, client: Client) -> None:
+def test_a_half_message_cannot_be_consumed(running: InProcess, client: Client) -> None:
     Transaction(running, client)
     assert count(running, "t", 2) == 0
     half = message(running, HALF)
@@ -45,7 +45,7 @@ def test_a_half_message_is_nobodys_to_consume(running: InProcess, client: Client
     assert wanted.items() <= half.properties.items()
 
 
-def test_a_broker_mayrefuse_transactions(tmp_path: Path) -> None:
+def test_a_broker_may_refuse_transactions(tmp_path: Path) -> None:
     with broker(tmp_path, reject_transaction_message=True) as running:
         header = send(properties={"TRAN_MSG": "true", "PGROUP": "p"}, sys_flag=4)
         refused = running.connect().ask(Code.SEND_MESSAGE_V2, header, b"body")
@@ -55,7 +55,7 @@ def test_a_broker_mayrefuse_transactions(tmp_path: Path) -> None:
         assert count(running, HALF) == 0
 
 
-def test_a_half_hearted_half_message_isrefused(running: InProcess, client: Client) -> None:
+def test_the_prepared_flag_without_the_property_is_refused(running: InProcess, client: Client) -> None:
     assert client.ask(Code.SEND_MESSAGE_V2, send(sys_flag=4), b"body").code == 13
 
 
@@ -72,7 +72,7 @@ def test_commit(running: InProcess, client: Client) -> None:
     assert delivered.prepared_transaction_offset == transaction.place["commit_log_offset"]
     assert (delivered.born_timestamp, delivered.born_host) == (half.born_timestamp, half.born_host)
     assert half.properties == delivered.properties | {"REAL_TOPIC": "t", "REAL_QID": "2"}
-    assert running.services.store.tags_entries("t", 2, 0, 1)[0][2] == 65
+    assert running.services.store.queue_entries("t", 2, 0, 1)[0][2] == 65
     assert running.services.store.query("t", "U1", 9, 0, running.now).count == 1
 
 
@@ -82,7 +82,7 @@ def test_rollback(running: InProcess, client: Client) -> None:
     assert (count(running, "t", 2), ops(running)) == (0, [b"0,"])
 
 
-def test_a_producer_that_does_not_know_is_not_answered(running: InProcess, client: Client) -> None:
+def test_an_unknown_outcome_gets_no_answer(running: InProcess, client: Client) -> None:
     transaction = Transaction(running, client)
     assert transaction.end(UNKNOWN) is None
     assert transaction.end(UNKNOWN, from_transaction_check=True) is None
@@ -111,7 +111,7 @@ def test_a_committed_message_may_still_be_delayed(running: InProcess, client: Cl
     assert message(running, "t", queue=2).body == b"body"
 
 
-def test_an_end_that_means_something_else_isrefused(running: InProcess, client: Client) -> None:
+def test_an_end_that_does_not_match_is_refused(running: InProcess, client: Client) -> None:
     """Java's codes and words; the last but one Java lets through."""
     plain = client.ask(Code.SEND_MESSAGE_V2, send(), b"plain")
     one, other = Transaction(running, client), Transaction(running, client, UNIQ_KEY="U2")
@@ -132,11 +132,11 @@ def test_an_end_that_means_something_else_isrefused(running: InProcess, client: 
             assert one.ended(outcome, **wrong) == (1, said), wrong
     for outcome in (4, 99, -8):
         assert one.ended(outcome) == (1, "commitOrRollback field wrong")
-    assert (count(running, "t", 2), running.services.transactions.ledger.outcome(0)) == (0, UNKNOWN)
+    assert (count(running, "t", 2), running.services.transactions.table.outcome(0)) == (0, UNKNOWN)
     assert one.ended(COMMIT, transaction_id=None) == (0, None)
 
 
-def test_a_half_message_inside_of_a_body_cannot_be_committed(running: InProcess, client: Client) -> None:
+def test_a_half_message_inside_a_body_cannot_be_committed(running: InProcess, client: Client) -> None:
     """Somebody sends bytes that look like a half message and knows where they will lie."""
     store = running.services.store
     Transaction(running, client)
@@ -150,7 +150,7 @@ def test_a_half_message_inside_of_a_body_cannot_be_committed(running: InProcess,
     assert (refused.code, refused.remark) == (1, "The commit log offset wrong")
 
 
-def test_a_producer_that_comes_after_its_own_time_waits_for_the_check(running: InProcess, client: Client) -> None:
+def test_an_end_after_the_immunity_time_is_refused(running: InProcess, client: Client) -> None:
     transaction = Transaction(running, client, CHECK_IMMUNITY_TIME_IN_SECONDS="10")
     running.now += 10_001
     assert transaction.ended(COMMIT)[0] == transaction.ended(ROLLBACK)[0] == 604
@@ -175,13 +175,13 @@ def test_under_sync_flush_only_what_is_on_disk_is_committed(tmp_path: Path, monk
             transaction = Transaction(running, running.connect(), WAIT="false")
             code, remark = transaction.ended(COMMIT)
         assert (code, "not on disk yet" in (remark or "")) == (1, True)
-        assert running.services.transactions.ledger.outcome(0) == UNKNOWN
+        assert running.services.transactions.table.outcome(0) == UNKNOWN
 
 
 # -- op messages
 
 
-def test_ends_are_written_down_together(running: InProcess, client: Client) -> None:
+def test_op_messages_are_batched(running: InProcess, client: Client) -> None:
     for number in range(3):
         Transaction(running, client, UNIQ_KEY=f"U{number}").end(ROLLBACK if number else COMMIT)
     running.turn(2_900)
@@ -190,10 +190,10 @@ def test_ends_are_written_down_together(running: InProcess, client: Client) -> N
     assert ops(running) == [b"0,1,2,"]
     op = message(running, OP)
     assert (op.tags, op.sys_flag, op.queue_id) == ("d", 0, 0)
-    assert running.services.store.tags_entries(OP, 0, 0, 1)[0][2] == 100
+    assert running.services.store.queue_entries(OP, 0, 0, 1)[0][2] == 100
 
 
-def test_many_ends_are_written_down_at_once(tmp_path: Path) -> None:
+def test_a_full_op_message_is_written_at_once(tmp_path: Path) -> None:
     with broker(tmp_path, transaction_op_msg_max_size=10) as running:
         client = running.connect()
         for number in range(12):
@@ -201,13 +201,13 @@ def test_many_ends_are_written_down_at_once(tmp_path: Path) -> None:
         assert ops(running) == [b"0,1,2,3,4,", b"5,6,7,8,9,"]
 
 
-def test_without_an_interval_each_end_is_written_down_at_once(tmp_path: Path) -> None:
+def test_without_an_interval_each_op_message_is_written_at_once(tmp_path: Path) -> None:
     with broker(tmp_path, transaction_op_batch_interval=0) as running:
         Transaction(running, running.connect()).end(COMMIT)
         assert ops(running) == [b"0,"]
 
 
-def test_ends_wait_for_a_store_thatrefuses(running: InProcess, client: Client, monkeypatch: Any) -> None:
+def test_op_messages_wait_while_the_store_refuses_writes(running: InProcess, client: Client, monkeypatch: Any) -> None:
     Transaction(running, client).end(ROLLBACK)
     with monkeypatch.context() as patched:
         patched.setattr(running.services.store, "append", refuse)
@@ -249,7 +249,7 @@ def test_a_given_up_half_message_can_be_resumed(tmp_path: Path) -> None:
         assert message(again, "t", queue=2).body == b"body"
 
 
-def test_what_cannot_be_resumed(running: InProcess, client: Client) -> None:
+def test_refused_resumptions(running: InProcess, client: Client) -> None:
     transaction = Transaction(running, client)
     for msg_id in (transaction.msg_id, "nonsense", "", transaction.msg_id[:16] + "0" * 15 + "7"):
         assert client.ask(Code.RESUME_CHECK_HALF_MESSAGE, ResumeCheckHalfMessage(msg_id=msg_id)).code == 1
@@ -259,7 +259,7 @@ def test_what_cannot_be_resumed(running: InProcess, client: Client) -> None:
 # -- ends nobody hears of, and half messages that are kept
 
 
-def test_an_end_that_asks_for_no_answer_gives_way_to_who_waits(running: InProcess, client: Client) -> None:
+def test_a_oneway_end_runs_after_requests_that_need_an_answer(running: InProcess, client: Client) -> None:
     transaction = Transaction(running, client)
     end = Command(Code.END_TRANSACTION, flag=ONEWAY_FLAG, ext=transaction.header(COMMIT).to_ext())
     sent = Command(Code.SEND_MESSAGE_V2, 1, ext=send(queue_id=2, properties={"UNIQ_KEY": "U2"}).to_ext(), body=b"waits")
@@ -270,7 +270,7 @@ def test_an_end_that_asks_for_no_answer_gives_way_to_who_waits(running: InProces
     assert [message(running, "t", offset, 2).body for offset in range(2)] == [b"waits", b"body"]
 
 
-def test_ends_nobody_hears_of_are_not_lost_at_the_end(tmp_path: Path) -> None:
+def test_oneway_ends_are_not_lost_at_shutdown(tmp_path: Path) -> None:
     with broker(tmp_path) as running:
         transaction = Transaction(running, running.connect())
         transaction.client.read(
@@ -281,7 +281,7 @@ def test_ends_nobody_hears_of_are_not_lost_at_the_end(tmp_path: Path) -> None:
         assert (count(again, "t", 2), ops(again)) == (1, [b"0,"])
 
 
-def test_one_bad_end_takes_no_others_along(running: InProcess, client: Client) -> None:
+def test_one_bad_end_does_not_affect_the_others(running: InProcess, client: Client) -> None:
     first, second = Transaction(running, client), Transaction(running, client, UNIQ_KEY="U2")
     wrong = first.header(COMMIT, producer_group="others")
     client.read(
@@ -295,14 +295,14 @@ def test_one_bad_end_takes_no_others_along(running: InProcess, client: Client) -
 
 
 @pytest.mark.parametrize("forgotten", [False, True])
-def test_a_half_message_ends_the_same_whether_it_is_kept_or_read(
+def test_cached_and_stored_half_messages_end_the_same(
     running: InProcess, client: Client, monkeypatch: pytest.MonkeyPatch, forgotten: bool
 ) -> None:
     Transaction(running, client, UNIQ_KEY="U0")  # from now on the topic is known, and its messages take the short way
     if forgotten:
-        monkeypatch.setattr(RecentHalves, "meant", lambda *_: None)
+        monkeypatch.setattr(HalfMessageCache, "find", lambda *_: None)
     else:
-        monkeypatch.setattr(Transactions, "_checked", lambda *_: pytest.fail("it was read"))
+        monkeypatch.setattr(Transactions, "_read_half", lambda *_: pytest.fail("it was read"))
     transaction = Transaction(running, client, KEYS="a b", color="red")
     assert transaction.ended(COMMIT) == (0, None)
     delivered, half = message(running, "t", queue=2), message(running, HALF, 1)
@@ -317,12 +317,12 @@ def test_a_half_message_ends_the_same_whether_it_is_kept_or_read(
     assert [running.services.store.query("t", key, 9, 0, running.now).count for key in ("U1", "a", "b")] == [1, 1, 1]
 
 
-def test_what_is_kept_of_half_messages_has_a_limit() -> None:
+def test_the_half_message_cache_is_bounded() -> None:
     record = NewRecord("t", 0, bytes(10_000), b"")
-    halves = RecentHalves(most_bytes=50_000)
+    halves = HalfMessageCache(most_bytes=50_000)
     for place in range(100):
-        halves.keep(RecentHalf(record, record, "p"), Appended(place, place, 0, 0))
+        halves.add(CachedHalfMessage(record, record, "p"), Appended(place, place, 0, 0))
     assert len(halves) == 4
     for place in range(96, 100):
-        halves.drop(place)
+        halves.remove(place)
     assert (len(halves), halves._bytes) == (0, 0)

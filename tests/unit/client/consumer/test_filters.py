@@ -41,7 +41,7 @@ def test_an_expression_that_brokers_read_only_in_part_is_logged(caplog: pytest.L
     with caplog.at_level(logging.WARNING):
         make_subscription("T", None, "a LIKE 'x%'", 7)
     [record] = caplog.records
-    assert "brokers do not read the end of it, \"LIKE 'x%'\"" in record.getMessage()
+    assert "brokers ignore the end of it, \"LIKE 'x%'\"" in record.getMessage()
 
 
 def test_the_decorator_takes_sql_too() -> None:

@@ -22,7 +22,9 @@ def test_nothing_returned_is_success_and_nonsense_is_nothing():
     assert consume_result.read_result(None) is OK
     assert consume_result.read_result(LATER) is LATER
     assert consume_result.read_result("CONSUME_SUCCESS") is None
-    assert consume_result.read_result(True) is None
+    assert consume_result.read_result(True) is OK
+    assert consume_result.read_result(1) is None
+    assert consume_result.read_result(False) is None
 
 
 def test_the_retry_message_goes_on_counting(message):

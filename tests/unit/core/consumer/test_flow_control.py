@@ -66,6 +66,22 @@ def test_one_stuck_message_holds_the_queue_back_by_span(queue, messages):
     assert decide_pull(queue, FlowLimits(span=None), **OPEN) == flow_control.PULL
 
 
+def test_a_stuck_message_beside_fast_ones_stops_pulling_at_the_limit(queue, messages):
+    """The others are acked at once, so that the stuck one is the only one held."""
+    pulled = messages(*range(2001))
+    queue.put(pulled)
+    queue.ack(pulled[1:])
+    assert queue.count == 1
+    assert decide_pull(queue, FlowLimits(), **OPEN) == flow_control.PULL
+    assert decide_pull(queue, FlowLimits(), **OPEN, coming=1) == flow_control.SPAN_EXCEEDED
+    last = messages(2001)
+    queue.put(last)
+    queue.ack(last)
+    assert decide_pull(queue, FlowLimits(), **OPEN) == flow_control.SPAN_EXCEEDED
+    queue.ack(pulled[:1])
+    assert decide_pull(queue, FlowLimits(), **OPEN) == flow_control.PULL
+
+
 def test_limits_of_a_topic_are_shared_by_its_queues():
     assert FlowLimits().shared(1000, -1, 4) == FlowLimits(count=250)
     assert FlowLimits().shared(3, 2, 4) == FlowLimits(count=1, mebibytes=1)

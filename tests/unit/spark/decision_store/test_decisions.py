@@ -12,7 +12,7 @@ from obstore.store import LocalStore, MemoryStore
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.spark.decision_store.decisions import Decision, DecisionError, Decisions, Verdict, verdict
 from rocketmq_py.spark.decision_store.object_store import ObjectDecisionStore
-from rocketmq_py.spark.decision_store.stores import DecisionStore, LocalDecisionStore, place, split
+from rocketmq_py.spark.decision_store.stores import DecisionStore, LocalDecisionStore, split, store_at
 
 DECISION = Decision("q", 7, frozenset({"a", "b"}), {"0-5": "U9"}, ("t",))
 
@@ -47,9 +47,9 @@ def test_the_latest_decision_answers(properties: dict[str, str], said: Verdict) 
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> DecisionStore:
     folder = tmp_path / "check point" / "100% sure"
     if request.param == "local":
-        return place(str(folder), {})
+        return store_at(str(folder), {})
     if request.param == "uri":
-        return place(f"file://{folder}", {})
+        return store_at(f"file://{folder}", {})
     return ObjectDecisionStore(MemoryStore() if request.param == "objects" else LocalStore(folder, mkdir=True))
 
 
@@ -67,7 +67,7 @@ def test_a_decision_is_made_once_and_the_last_two_are_kept(decisions: Decisions)
     for number in range(7, 12):
         decisions.make(decide(number))
     assert decisions.latest() == decide(11)
-    assert len(decisions._where.names()) == 2
+    assert len(decisions._store.names()) == 2
     with pytest.raises(DecisionError, match="micro-batch 11 is decided already; does the query run twice"):
         decisions.make(Decision("q", 11, frozenset()))
 

@@ -110,7 +110,7 @@ def test_decisions_lie_below_the_prefix_of_the_checkpoint(store: Store, scheme: 
 
 
 def test_an_object_that_is_there_is_not_replaced(store: Store) -> None:
-    where = Decisions.at("s3a://bucket/c/rocketmq")._where
+    where = Decisions.at("s3a://bucket/c/rocketmq")._store
     where.create("a", b"1")
     with pytest.raises(FileExistsError):
         where.create("a", b"2")

@@ -78,7 +78,7 @@ def test_whatever_it_does_not_refuse_is_right(records: list[bytes]) -> None:
 @given(runs(st.one_of(regular, odd), [*V6_FLAGS, COMPRESSED], TOPICS))
 @settings(max_examples=examples(200))
 def test_with_numpy_behind_it_nothing_is_missing(records: list[bytes]) -> None:
-    (batch,) = Decoder(SCHEMA, "broker-a", way=DecoderChoice.COMPILED).decode(
+    (batch,) = Decoder(SCHEMA, "broker-a", choice=DecoderChoice.COMPILED).decode(
         [FetchedChunk(b"".join(records), 0, 1 << 40)]
     )
     assert rows(batch) == expected(records)
@@ -109,19 +109,19 @@ def test_a_wrong_byte_is_refused_or_stays_in_its_record(at: int, value: int, fla
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=12), st.integers(0, 30), st.integers(0, 30))
 def test_offsets_ascend_within_what_was_asked_for(offsets: list[int], start: int, stop: int) -> None:
-    piece = FetchedChunk(b"".join(map(record, offsets)), start, stop)
-    ours = decoder(["queueOffset", "body"]).decode([piece])
-    theirs = list(Decoder(schema_of(["queueOffset", "body"]), "broker-a", way=DecoderChoice.NUMPY).decode([piece]))
+    chunk = FetchedChunk(b"".join(map(record, offsets)), start, stop)
+    ours = decoder(["queueOffset", "body"]).decode([chunk])
+    theirs = list(Decoder(schema_of(["queueOffset", "body"]), "broker-a", choice=DecoderChoice.NUMPY).decode([chunk]))
     assert ([] if ours is None else [ours]) == theirs
 
 
 def test_pieces_follow_each_other_as_one() -> None:
-    pieces = [
+    chunks = [
         FetchedChunk(b"".join(map(record, [3, 4, 5, 6])), 4, 6),
         FetchedChunk(b"", 6, 6),
         FetchedChunk(record(6) + record(7), 6, 8),
     ]
-    assert decoder().decode(pieces)["queueOffset"].to_pylist() == [4, 5, 6, 7]
+    assert decoder().decode(chunks)["queueOffset"].to_pylist() == [4, 5, 6, 7]
     assert decoder().decode([FetchedChunk(record(9), 0, 5)]) is None
     assert decoder().decode([FetchedChunk(b"", 0, 5)]) is None
 
@@ -154,10 +154,10 @@ def test_of_a_name_that_comes_twice_the_last_one_counts() -> None:
 
 def test_tags_select_rows_whether_they_are_a_column_or_not() -> None:
     records = [record(i, properties=b"TAGS\x01%s\x02" % tag) for i, tag in enumerate([b"A", b"B", b"AB"])]
-    pieces = [FetchedChunk(b"".join([*records, record(3, properties=b"")]), 0, 9)]
+    chunks = [FetchedChunk(b"".join([*records, record(3, properties=b"")]), 0, 9)]
     for names in (["queueOffset"], ["tags", "queueOffset"]):
-        assert decoder(names, ("A", "C")).decode(pieces)["queueOffset"].to_pylist() == [0]
-    assert decoder(["queueOffset"], ("C",)).decode(pieces) is None
+        assert decoder(names, ("A", "C")).decode(chunks)["queueOffset"].to_pylist() == [0]
+    assert decoder(["queueOffset"], ("C",)).decode(chunks) is None
 
 
 def test_a_body_may_be_a_string() -> None:
@@ -170,14 +170,14 @@ def test_a_body_may_be_a_string() -> None:
 
 def test_the_way_may_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     used = [
-        bool(Decoder(SCHEMA, "b", way=way)._compiled)
-        for way in (DecoderChoice.AUTO, DecoderChoice.NUMPY, DecoderChoice.COMPILED)
+        bool(Decoder(SCHEMA, "b", choice=choice)._compiled)
+        for choice in (DecoderChoice.AUTO, DecoderChoice.NUMPY, DecoderChoice.COMPILED)
     ]
     assert used == [True, False, True]
     assert Decoder(SCHEMA, "b", check_crc=True)._compiled is None
     monkeypatch.setattr(compiled, "installed", lambda: None)
     with pytest.raises(ConfigError, match="needs rocketmq-py-native"):
-        Decoder(SCHEMA, "b", way=DecoderChoice.COMPILED)
+        Decoder(SCHEMA, "b", choice=DecoderChoice.COMPILED)
 
 
 def test_one_of_another_format_is_left_alone(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

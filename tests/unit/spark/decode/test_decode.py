@@ -38,7 +38,7 @@ def record(
 
 
 def by_numpy(schema: Any = SCHEMA) -> Decoder:
-    return Decoder(schema, "broker-a", way=DecoderChoice.NUMPY)
+    return Decoder(schema, "broker-a", choice=DecoderChoice.NUMPY)
 
 
 def decode(records: list[bytes], start: int = 0, stop: int = 1 << 40, names: list[str] | None = None) -> Any:
@@ -190,13 +190,13 @@ def test_a_message_without_a_unique_key_has_the_brokers_id() -> None:
 
 
 def test_messages_outside_the_offsets_asked_for_or_twice_are_left_out() -> None:
-    pieces = [
+    chunks = [
         FetchedChunk(b"".join(map(record, [3, 4, 5, 6])), 4, 6),
         FetchedChunk(b"".join(map(record, [6, 7, 8, 9])), 6, 9),
     ]
-    (batch,) = by_numpy().decode(pieces)
+    (batch,) = by_numpy().decode(chunks)
     assert batch["queueOffset"].to_pylist() == [4, 5, 6, 7, 8]
-    irregular = [piece._replace(body=piece.body.replace(b"A\x02", b"A\x01")) for piece in pieces]
+    irregular = [chunk._replace(body=chunk.body.replace(b"A\x02", b"A\x01")) for chunk in chunks]
     (batch,) = by_numpy().decode(irregular)
     assert batch["queueOffset"].to_pylist() == [4, 5, 6, 7, 8]
 
@@ -210,8 +210,8 @@ def test_pieces_without_messages_give_no_batch() -> None:
 def test_many_compressed_bodies_come_in_several_batches() -> None:
     bodies = [random.Random(i).randbytes(50_000) * 2 for i in range(24)]
     records = [record(i, body=body, sys_flag=COMPRESSED) for i, body in enumerate(bodies)]
-    pieces = [FetchedChunk(b"".join(records[i : i + 2]), i, i + 2) for i in range(0, 24, 2)]
-    batches = list(by_numpy().decode(pieces))
+    chunks = [FetchedChunk(b"".join(records[i : i + 2]), i, i + 2) for i in range(0, 24, 2)]
+    batches = list(by_numpy().decode(chunks))
     assert [body for batch in batches for body in batch["body"].to_pylist()] == bodies
     assert len(batches) > 1
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 from collections import deque
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
-from rocketmq_py.spark.remoting.pull_window import Pull, Window
+from rocketmq_py.spark.remoting.pull_window import IncompleteRead, Pull, Window
 from tests.examples import examples
 
 
@@ -40,10 +41,10 @@ def test_every_offset_comes_once_and_in_order(start: int, length: int, in_flight
             continue
         body, reached = covered(pull, data.draw(st.sampled_from([1, 5, 32, 1000])))
         window.answer(pull.segment, body, reached)
-        for piece in window.pieces():
-            assert piece.start == at
-            assert len(piece.body) == piece.stop - piece.start
-            at, seen = piece.stop, seen + piece.body
+        for chunk in window.chunks():
+            assert chunk.start == at
+            assert len(chunk.body) == chunk.stop - chunk.start
+            at, seen = chunk.stop, seen + chunk.body
     assert seen == bytes(offset % 251 for offset in range(start, start + length))
 
 
@@ -62,20 +63,20 @@ def test_a_short_answer_is_completed_before_later_ones_are_taken() -> None:
     second, third = window.pulls()
     window.answer(third.segment, *covered(third, 32))
     window.answer(second.segment, *covered(second, 10))
-    assert [(piece.start, piece.stop) for piece in window.pieces()] == [(0, 32), (32, 42)]
+    assert [(chunk.start, chunk.stop) for chunk in window.chunks()] == [(0, 32), (32, 42)]
     for pull in window.pulls():
         window.answer(pull.segment, *covered(pull, 32))
     while not window.done and (pulls := window.pulls()):
         for pull in pulls:
             window.answer(pull.segment, *covered(pull, 32))
-    assert [(piece.start, piece.stop) for piece in window.pieces()][-1] == (64, 96)
+    assert [(chunk.start, chunk.stop) for chunk in window.chunks()][-1] == (64, 96)
 
 
 def test_offsets_without_messages_are_passed_over() -> None:
     window = Window(0, 50, in_flight=4)
     (first,) = window.pulls()
     window.answer(first.segment, b"", 50)
-    assert window.pieces() == []
+    assert window.chunks() == []
     assert window.done
 
 
@@ -86,7 +87,7 @@ def test_it_tries_whether_a_broker_gives_more_than_it_did() -> None:
         (pull,) = window.pulls()
         asked.append(pull.number)
         window.answer(pull.segment, *covered(pull, 8 if len(asked) < 20 else 32))
-        window.pieces()
+        window.chunks()
     assert asked[1] == 8
     assert max(asked[1:]) >= 32
 
@@ -117,7 +118,7 @@ def test_where_bytes_are_the_limit_pulls_ask_for_a_little_less_than_has_room(see
             while stop < pull.offset + pull.number and (total := total + sizes[stop]) <= limit:
                 stop += 1
             window.answer(pull.segment, bytes(stop - pull.offset), stop)
-        window.pieces()
+        window.chunks()
     assert pulls < 1.6 * sum(sizes) / limit
 
 
@@ -143,9 +144,9 @@ def test_of_a_broker_that_filters_every_wanted_offset_is_in_the_piece_it_belongs
         full = len(given_) == min(32, pull.number)
         reached = given_[-1] + 1 if full else min(pull.offset + scan, length)
         window.answer(pull.segment, b"".join(i.to_bytes(4, "big") for i in given_), reached)
-        for piece in window.pieces():
-            offsets = [int.from_bytes(piece.body[i : i + 4], "big") for i in range(0, len(piece.body), 4)]
-            seen += [i for i in offsets if piece.start <= i < piece.stop]
+        for chunk in window.chunks():
+            offsets = [int.from_bytes(chunk.body[i : i + 4], "big") for i in range(0, len(chunk.body), 4)]
+            seen += [i for i in offsets if chunk.start <= i < chunk.stop]
     assert seen == list(range(0, length, one_in))
 
 
@@ -154,3 +155,23 @@ def test_of_a_broker_that_filters_pulls_are_spaced_by_what_it_gets_through() -> 
     (first,) = window.pulls()
     window.answer(first.segment, b"", first.offset + 800)
     assert [pull.offset for pull in window.pulls()] == [800, 1024, 1824]
+
+
+def test_offsets_that_were_never_answered_are_an_error() -> None:
+    window = Window(0, 96, in_flight=4)
+    (first,) = window.pulls()
+    window.answer(first.segment, *covered(first, 32))
+    second, third = window.pulls()
+    window.answer(third.segment, *covered(third, 32))
+    window._segments.remove(second.segment)
+    with pytest.raises(IncompleteRead, match="offsets 32 to 63 were never answered"):
+        window.chunks()
+
+
+def test_an_end_that_was_never_answered_is_an_error() -> None:
+    window = Window(0, 50, in_flight=4)
+    window.pulls()
+    window._segments.clear()
+    window._next = 50
+    with pytest.raises(IncompleteRead, match="offsets 0 to 49 were never answered"):
+        _ = window.done

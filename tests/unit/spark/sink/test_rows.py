@@ -10,7 +10,7 @@ import pytest
 
 from rocketmq_py.errors import ConfigError, MessageIllegal
 from rocketmq_py.properties import decode_properties
-from rocketmq_py.spark.decode.bad_records import Bad, Mode, dead_letter
+from rocketmq_py.spark.decode.bad_records import BadRecordPolicy, Mode, dead_letter
 from rocketmq_py.spark.sink.rows import RowStamp, RowWriter, check_columns
 
 ALL = ("topic", "body", "tags", "keys", "properties", "shardingKey", "queueId")
@@ -137,7 +137,7 @@ BAD = [("t", "good", "k0"), ("t", None, "k1"), ("a b", "x" * 100_000, "k2"), ("t
 
 
 def test_bad_rows_become_dead_letters() -> None:
-    bad = Bad(Mode.DLQ, "%DLQ%g")
+    bad = BadRecordPolicy(Mode.DLQ, "%DLQ%g")
     good, first, second, last = writer(("topic", "body", "keys")).messages(BAD, bad)
     assert (good.body, last.body, bad.count) == (b"good", b"good, too", 2)
     assert (first.topic, second.topic) == ("%DLQ%g", "%DLQ%g")
@@ -155,11 +155,11 @@ def test_bad_rows_become_dead_letters() -> None:
 
 
 def test_bad_rows_are_left_out_or_fail(caplog: pytest.LogCaptureFixture) -> None:
-    messages = list(writer(("topic", "body", "keys")).messages(BAD, Bad(Mode.PERMISSIVE, "")))
+    messages = list(writer(("topic", "body", "keys")).messages(BAD, BadRecordPolicy(Mode.PERMISSIVE, "")))
     assert [message.body for message in messages] == [b"good", b"good, too"]
     assert [record.getMessage().split(":")[0] for record in caplog.records] == ["a bad record is left out"] * 2
     with pytest.raises(MessageIllegal, match="row 1 of partition 3"):
-        list(writer(("topic", "body", "keys")).messages(BAD, Bad(Mode.FAILFAST, "")))
+        list(writer(("topic", "body", "keys")).messages(BAD, BadRecordPolicy(Mode.FAILFAST, "")))
 
 
 def test_a_dead_letter_is_never_too_long_and_always_says_whose_it_is() -> None:

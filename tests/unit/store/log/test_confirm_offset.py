@@ -67,7 +67,7 @@ def test_each_flush_shows_what_it_covers(stores, gate):
     assert store.queue_range("T", 0) == store.queue_range("T", 1) == (0, 0)
     gate.set()
     done = store.append(record(9))
-    store.settle()
+    store.commit_pending()
 
     async def wait():
         await store.wait_flushed(done.physical_offset + done.size)

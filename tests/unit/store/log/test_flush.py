@@ -27,7 +27,7 @@ def test_who_waits_is_answered_when_the_bytes_are_on_disk(stores):
         ends = [d.physical_offset + d.size for d in done]
         futures = [store.flushed(end) for end in ends]
         assert store.flushed_offset == 0
-        store.settle()
+        store.commit_pending()
         await asyncio.gather(*(f for f in futures if f is not None))
         assert store.flushed_offset >= ends[-1]
         assert (
@@ -48,7 +48,7 @@ def test_many_waiters_share_a_sync(stores):
         for i in range(30):
             store.append(record(i, size=10))
         futures = [store.flushed(end) for end in range(100, 4000, 100)]
-        store.settle()
+        store.commit_pending()
         await asyncio.gather(*(f for f in futures if f is not None))
         assert len(syncs) < 10
 
@@ -179,7 +179,7 @@ def test_what_the_log_did_not_take_is_no_success_and_not_readable_and_comes_late
     store.append(record(5))
     stores.fs.fails = lambda operation, path: operation == "write" and path.parent.name == "commitlog"
     with pytest.raises(StoreNotWritable, match=r"the commit log cannot be written: .*No space left"):
-        store.settle()
+        store.commit_pending()
     assert numbers(read_queue(store)) == list(range(5))
     with pytest.raises(StoreNotWritable):
         store.append(record(6))

@@ -55,10 +55,10 @@ def test_a_queue_that_never_had_a_message(stores):
 def test_a_long_run_of_the_log_is_lent_and_outlives_the_store(disk_stores):
     store = disk_stores.open(WIDE)
     fill(store, 100, size=1000)
-    copied, lent = store.get("T", 0, 5, 32), store.get("T", 0, 5, 32, may_lend=True)
+    copied, lent = store.get("T", 0, 5, 32), store.get("T", 0, 5, 32, allow_view=True)
     assert type(copied.body) is bytes
     assert type(lent.body) is memoryview
-    assert type(store.get("T", 0, 5, 4, may_lend=True).body) is bytes
+    assert type(store.get("T", 0, 5, 4, allow_view=True).body) is bytes
     store.close()
     assert lent.body == copied.body
     assert numbers(decode_records(bytes(lent.body))) == list(range(5, 37))
@@ -99,7 +99,7 @@ def test_whole_runs_are_cut_where_java_stops_record_by_record(stores, sizes, ask
     queue = len(store.queues())
     for size in sizes:
         store.append(record(queue_id=queue, size=size))
-    store.settle()
+    store.commit_pending()
     whole = store.get("T", queue, 0, asked, max_bytes=most, bulk=bulk)
     assert whole == store.get("T", queue, 0, asked, max_bytes=most, bulk=bulk, accepts=lambda _: True)
     store.close()
@@ -162,8 +162,8 @@ def test_messages_whose_file_is_gone_are_passed_over(stores):
     store = stores.open()
     fill(store, 30, size=400)
     store._commit_log.remove(4096)
-    low = next(i for i, e in enumerate(store.tags_entries("T", 0, 0, 30)) if e[0] >= 4096)
-    high = next(i for i, e in enumerate(store.tags_entries("T", 0, 0, 30)) if e[0] >= 8192)
+    low = next(i for i, e in enumerate(store.queue_entries("T", 0, 0, 30)) if e[0] >= 4096)
+    high = next(i for i, e in enumerate(store.queue_entries("T", 0, 0, 30)) if e[0] >= 8192)
     beyond = store.get("T", 0, low, 5)
     assert numbers(decode_records(beyond.body)) == list(range(high, high + 5))
     for start in store._commit_log.starts[1:]:
@@ -235,7 +235,7 @@ def test_queries_find_by_key_and_time(timed):
     newest = timed.query("T", "all", 2, 0, NOW + 99)
     assert numbers(decode_records(newest.body)) == [4, 5]
     assert newest.index_last_update_timestamp == NOW + 40
-    assert newest.index_last_update_phyoffset == timed.tags_entries("T", 0, 5, 1)[0][0]
+    assert newest.index_last_update_phyoffset == timed.queue_entries("T", 0, 5, 1)[0][0]
     assert timed.query("T", "nobody", 10, 0, NOW + 99).count == 0
     assert timed.query("U", "k3", 10, 0, NOW + 99).count == 0
 

@@ -1,7 +1,6 @@
-"""The concurrent dispatcher: takes pulled messages to listeners, and what listeners say back to queue and broker.
+"""The concurrent dispatcher: passes messages to listeners and acts on the results.
 
-Owns slices, offsets in memory and what is sent back. Lives in the event loop; only listeners run elsewhere. Refuses to
-know how messages were pulled.
+Commits offsets in memory and sends failed messages back. Runs in the event loop; plain listeners run in threads.
 """
 
 from __future__ import annotations
@@ -26,23 +25,22 @@ from rocketmq_py.protocol.names import is_retry_topic
 _log = logging.getLogger(__name__)
 
 TICK = 0.01
-"""Seconds between looks at listeners that take long: more workers, results settled before the whole slice is done."""
+"""Seconds between checks of slow listeners: workers are added, and results used before a whole request is done."""
 
 SendBack = Callable[[ProcessQueue, MessageExt, int], Coroutine[Any, Any, bool]]
-"""Has a message of a queue delivered again later, at a delay level; tells whether that is now certain."""
-
-
+"""Has a message of a queue delivered again later, at a delay level; returns True if that is certain."""
 L = TypeVar("L")
 
 
 class Listeners(Generic[L]):
-    """Which listener a topic's messages go to."""
+    """The listeners of a consumer, by topic."""
 
     def __init__(self, default: L | None, by_topic: Mapping[str, L]) -> None:
         self._default = default
         self._by_topic = by_topic
 
     def of(self, topic: str) -> L | None:
+        """The listener of a topic, or the default one, or None."""
         return self._by_topic.get(topic, self._default)
 
     def __iter__(self) -> Any:
@@ -50,7 +48,7 @@ class Listeners(Generic[L]):
 
 
 class ListenerCall(NamedTuple):
-    """A call of a listener that is under way: whose messages, which, and who makes it, as far as that is known."""
+    """A running call of a listener: the queue, the messages, and the workers that may run it."""
 
     queue: ProcessQueue
     messages: Sequence[MessageExt]
@@ -58,18 +56,18 @@ class ListenerCall(NamedTuple):
 
 
 class Dispatcher(Protocol):
-    """What the consumer needs of a way to dispatch messages."""
+    """Passes messages to listeners."""
 
     def submit(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
-        """Hands over messages the queue holds."""
+        """Consume messages that were put into the queue."""
         ...
 
     def drop(self, queue: ProcessQueue) -> Sequence[MessageExt]:
-        """Begins no further message of a queue that is no longer ours; returns those it has not begun."""
+        """Begin no further message of a queue; returns those that have not begun."""
         ...
 
     def running_calls(self) -> list[ListenerCall]:
-        """The calls of listeners that began before the last time this was asked, at the latest soon after."""
+        """The running calls of listeners; calls younger than the last invocation may be left out."""
         ...
 
     def tasks(self) -> list[asyncio.Task[None]]:
@@ -77,22 +75,23 @@ class Dispatcher(Protocol):
         ...
 
     def resize(self, threads: int) -> None:
-        """From now on at most so many listeners are at work at one time."""
+        """Run at most this many listeners at a time from now on."""
         ...
 
     async def close(self) -> None:
-        """Lets running listeners finish and their results settle."""
+        """Wait for the running listeners and handle their results."""
         ...
 
 
 class ConcurrentDispatcher:
-    """Messages of a queue are consumed side by side, in no order.
+    """Messages of a queue are consumed concurrently, in no order.
 
-    :param threads: the most listeners at work at one time.
-    :param offsets: where commit offsets go.
+    :param threads: the most listeners that run at a time.
+    :param offsets: the table of offsets to commit.
     :param send_back: has failed messages delivered again.
-    :param stats: the meters of a topic.
-    :param settled: told of a queue that holds less than before.
+    :param stats: returns the statistics of a topic.
+    :param capacity_freed: called with a queue that holds fewer messages than before.
+    :param name: prefix of the threads' names.
     """
 
     def __init__(
@@ -102,14 +101,14 @@ class ConcurrentDispatcher:
         offsets: OffsetTable,
         send_back: SendBack,
         stats: Callable[[str], ConsumeStats],
-        settled: Callable[[ProcessQueue], None],
+        capacity_freed: Callable[[ProcessQueue], None],
         name: str,
     ) -> None:
         self._listeners = listeners
         self._offsets = offsets
         self._send_back = send_back
         self._stats = stats
-        self._settled = settled
+        self._capacity_freed = capacity_freed
         self._loop = asyncio.get_running_loop()
         self.threads = ThreadPool(threads, self._completed_in_thread, name)
         self._tasks = TaskPool(threads, self._completed_here)
@@ -119,7 +118,7 @@ class ConcurrentDispatcher:
         self._ticker: asyncio.TimerHandle | None = None
         self._sending: set[asyncio.Task[None]] = set()
         self._closing = False
-        self._looked_at: set[ConsumeRequest] = set()
+        self._seen: set[ConsumeRequest] = set()
         self._most_begun = _most_begun(threads)
 
     # -- in
@@ -140,9 +139,7 @@ class ConcurrentDispatcher:
         left: list[MessageExt] = []
         for request in [request for request in self._active if request.queue is queue]:
             left += request.cancel_pending()
-            if (
-                not queue.has_invisible_time or request.is_complete
-            ):  # what lapses is ours still: what is under way counts
+            if not queue.has_invisible_time or request.is_complete:  # running calls of popped messages still count
                 del self._active[request]
         return left
 
@@ -162,8 +159,8 @@ class ConcurrentDispatcher:
 
     def running_calls(self) -> list[ListenerCall]:
         begun = list(islice(self._active, self._most_begun))
-        old = [request for request in begun if request in self._looked_at]  # the others are too young to be of interest
-        self._looked_at = set(begun)
+        old = [request for request in begun if request in self._seen]  # the others have just begun
+        self._seen = set(begun)
         return [
             ListenerCall(request.queue, messages, self._pool(request.listener).workers_on(request))
             for request in old
@@ -174,7 +171,7 @@ class ConcurrentDispatcher:
         return self._tasks.tasks
 
     def resize(self, threads: int) -> None:
-        self._most_begun = max(self._most_begun, _most_begun(threads))  # more may be at work for a while yet
+        self._most_begun = max(self._most_begun, _most_begun(threads))  # surplus calls may still run
         self.threads.resize(threads)
         self._tasks.resize(threads)
 
@@ -182,7 +179,7 @@ class ConcurrentDispatcher:
         return self._tasks if listener.is_async else self.threads
 
     def _no_listener(self, queue: ProcessQueue, topic: str, messages: Sequence[MessageExt]) -> None:
-        """A retried message of a topic that is no longer subscribed: for the group's other members, later."""
+        """Send back retried messages of a topic that is no longer subscribed; other members may subscribe to it."""
         _log.error("no listener for topic %s; %d messages of %s are sent back", topic, len(messages), queue.queue)
         self._spawn(self._deliver_again(queue, [ListenerFailure(message) for message in messages]))
 
@@ -190,7 +187,7 @@ class ConcurrentDispatcher:
 
     def _completed_in_thread(self, request: ConsumeRequest) -> None:
         self._completed.append(request)
-        if not self._awaited:  # one wake-up of the loop serves all that come until it wakes
+        if not self._awaited:  # one wake-up of the event loop handles all requests that complete until then
             self._awaited = True
             post(self._loop, self._drain)
 
@@ -211,15 +208,15 @@ class ConcurrentDispatcher:
         self._ticker = self._loop.call_later(TICK, self._tick) if self._active else None
 
     def _settle(self, request: ConsumeRequest) -> None:
-        """Acts on the results that are new in a slice."""
+        """Act on the new results of a request."""
         done, failed = request.new_results()
         if request.is_complete and request in self._active:
             del self._active[request]
             self._stats(request.topic).consumed.add(request.calls, request.seconds)
         if request.queue.dropped and not request.queue.has_invisible_time:
-            return  # another member has the queue by now, and consumes these again
-        if request.lapsed:
-            self._lose(request)
+            return  # the queue's new owner consumes these messages again
+        if request.expired:
+            self._release_expired(request)
         if done:
             self._ack(request.queue, done)
         if failed:
@@ -235,24 +232,24 @@ class ConcurrentDispatcher:
         queue.consumed_at = monotonic()
         if offset is not None and not queue.dropped:
             self._offsets.update(queue.queue, offset)
-        self._settled(queue)
+        self._capacity_freed(queue)
 
-    def _lose(self, request: ConsumeRequest) -> None:
-        """Some messages were not begun in time: others get them."""
-        lost = [message for message in request.lapsed if request.queue.holds(message)]
+    def _release_expired(self, request: ConsumeRequest) -> None:
+        """Drop popped messages whose invisible time ended before their call; the broker delivers them again."""
+        lost = [message for message in request.expired if request.queue.holds(message)]
         for message in lost:
             request.queue.release(message, monotonic())
         if lost:
             _log.warning(
-                "%d messages of %s were not begun before their time was over and are delivered again: the listeners "
-                "are too slow for what is fetched ahead", len(lost), request.queue.queue,
+                "the invisible time of %d messages of %s ended before their listener was called, so they are "
+                "delivered again: the listeners are too slow for what is fetched ahead", len(lost), request.queue.queue,
             )  # fmt: skip
-            self._settled(request.queue)
+            self._capacity_freed(request.queue)
 
     async def expire(self, queue: ProcessQueue, is_expired: Callable[[MessageExt], bool]) -> int:
-        """Has messages at the head of a queue delivered again whose listeners take too long; returns how many.
+        """Send back the first messages of a queue whose listeners take too long; returns how many.
 
-        The listener may end yet, but its result does not count any more, and offsets no longer wait for it.
+        Later results of these listeners are ignored, and offsets no longer wait for them.
         """
         for count in range(min(queue.count, MOST_EXPIRED)):
             oldest = queue.oldest()
@@ -293,12 +290,12 @@ class ConcurrentDispatcher:
 
 
 def _most_begun(threads: int) -> int:
-    """Slices begin in order, and each that is not at the head any more keeps a worker busy."""
+    """The most requests that can have running calls: they begin in order, and each keeps at least one worker busy."""
     return 2 * (threads + 1)
 
 
 def _runs(topic: str, messages: Sequence[MessageExt]) -> Iterable[tuple[str, Sequence[MessageExt]]]:
-    """Messages of a queue by their own topic, which differs from the queue's in a retry queue only."""
+    """Messages grouped by their original topic, which differs from the queue's topic in a retry queue only."""
     if not is_retry_topic(topic):
         return [(topic, messages)]
     return [(origin, list(run)) for origin, run in groupby(messages, key=lambda message: message.topic)]

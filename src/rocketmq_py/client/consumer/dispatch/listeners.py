@@ -1,6 +1,6 @@
-"""Listeners: the functions users write, and how the messages of a slice get to them.
+"""Listeners of concurrent consumers: the functions users write, and the consume requests passed to them.
 
-Knows call shapes, return values and exceptions. Refuses to know which thread it runs in and what becomes of a result.
+Handles the ways to call a listener, its return values and its exceptions. Dispatchers act on the results.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from operator import length_hint
 from time import monotonic
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from rocketmq_py.core.consumer.consume_result import ACK_ALL, read_result, split_batch
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
@@ -23,29 +23,32 @@ _log = logging.getLogger(__name__)
 _SUCCESS = ConsumeResult.SUCCESS
 _LATER = ConsumeResult.RECONSUME_LATER
 RAISED = (Exception, SystemExit, asyncio.CancelledError)
-"""What a listener may raise without ending its worker."""
+"""Exceptions of listeners that do not end the worker."""
+LOG_INTERVAL = 60.0
+"""Seconds between log lines about illegal results of one listener."""
 
-Result = ConsumeResult | OrderlyResult | None
+Result = ConsumeResult | OrderlyResult | Literal[True] | None
 Returned = Result | Awaitable[Result]
 OneMessage = Callable[[MessageExt], Returned]
 Batch = Callable[[list[MessageExt], Any], Returned]
 AnyListener = OneMessage | Batch
 """``listener(message)`` or ``listener(messages, context)``, a plain function or ``async def``.
 
-Returning None or ``ConsumeResult.SUCCESS`` means the messages are done. ``ConsumeResult.RECONSUME_LATER``, an
-exception, or any other value (which is logged) means: deliver them again later. The context is a
-:class:`ConsumeContext`, or an :class:`~rocketmq_py.OrderlyContext` in an orderly consumer.
+None, True, ``ConsumeResult.SUCCESS``, ``OrderlyResult.SUCCESS`` and ``OrderlyResult.COMMIT`` are a success. After
+``ConsumeResult.RECONSUME_LATER``, ``OrderlyResult.SUSPEND`` or an exception the messages are delivered again. Any other
+value is an error of the listener: it is logged at its first call and once a minute, and the messages are delivered
+again. The context is a :class:`ConsumeContext`, or an :class:`~rocketmq_py.OrderlyContext` in an orderly consumer.
 """
 
 
 class ConsumeContext:
-    """What a listener of a batch may say beside its result.
+    """What a listener of a batch may set in addition to its result.
 
-    :ivar queue: where the messages come from.
-    :ivar ack_index: index of the last message that is done although the listener returns success for all of them;
-        those behind it are delivered again. -1: none is done. Left alone: all are.
-    :ivar delay_level: when failed messages are delivered again: 0 lets the broker choose, longer each time; 1-18 is one
-        of its fixed delays; -1 sends them straight to the dead letters.
+    :ivar queue: the queue of the messages.
+    :ivar ack_index: the index of the last message that succeeded, if the listener returns success; later messages are
+        delivered again. -1: none succeeded. By default all succeeded.
+    :ivar delay_level: when failed messages are delivered again. 0: the broker chooses the delay, longer each time;
+        1-18: one of the broker's delay levels; -1: to the dead-letter topic at once.
     """
 
     __slots__ = ("ack_index", "delay_level", "queue")
@@ -57,22 +60,22 @@ class ConsumeContext:
 
 
 class ListenerFailure(NamedTuple):
-    """A message to be delivered again, and the delay level its listener asked for."""
+    """A message that failed, and the delay level that its listener set."""
 
     message: MessageExt
     delay_level: int = 0
 
 
 class ConsumeRequest:
-    """Messages of one queue on their way through a listener.
+    """Messages of one queue that were submitted together, and their results (Java: ConsumeRequest).
 
-    Workers share ``pending``, whose every step belongs to one of them alone, so a slow message holds up nobody but its
-    own worker. ``done``, ``failed`` and ``lapsed`` (those whose time was over before they began) only ever grow; the
-    owner, in another thread, reads what is new of them.
+    Several workers may run it: each takes the next call from ``pending``, so that a slow message delays its own worker
+    only. ``done``, ``failed`` and ``expired`` (messages whose invisible time ended before their call) only grow; the
+    dispatcher reads new entries from the event loop.
     """
 
-    __slots__ = ("_arguments", "_seen_done", "_seen_failed", "_source", "calls", "done", "exhausted", "failed",
-                 "lapsed", "listener", "pending", "queue", "seconds", "size", "topic")  # fmt: skip
+    __slots__ = ("_arguments", "_seen_done", "_seen_failed", "_source", "calls", "done", "exhausted", "expired",
+                 "failed", "listener", "pending", "queue", "seconds", "size", "topic")  # fmt: skip
 
     def __init__(self, queue: ProcessQueue, topic: str, messages: Sequence[MessageExt], listener: Listener) -> None:
         arguments = listener.arguments(messages)
@@ -86,71 +89,75 @@ class ConsumeRequest:
         self.pending: Iterator[Any] = (
             filter(self._may_begin, self._source) if queue.has_invisible_time else self._source
         )
-        self.lapsed: list[MessageExt] = []
+        self.expired: list[MessageExt] = []
         self.exhausted = False
-        self.seconds = 0.0  # of all workers; for statistics, so that two may add at once
+        self.seconds = 0.0  # of all workers; statistics only, so an update lost in a race does no harm
         self.done: list[MessageExt] = []
         self.failed: list[ListenerFailure] = []
         self._seen_done = self._seen_failed = 0
 
     @property
     def finished(self) -> int:
-        """Messages that have a result."""
-        return len(self.done) + len(self.failed) + len(self.lapsed)
+        """The number of messages that have a result."""
+        return len(self.done) + len(self.failed) + len(self.expired)
 
     @property
     def is_complete(self) -> bool:
         return self.finished == self.size
 
     def new_results(self) -> tuple[list[MessageExt], list[ListenerFailure]]:
-        """Done and failed messages since the last time it was asked. For the owner only."""
+        """The done and failed messages since the last call. For the dispatcher only."""
         done, failed = self.done[self._seen_done :], self.failed[self._seen_failed :]
         self._seen_done += len(done)
         self._seen_failed += len(failed)
         return done, failed
 
     def running_calls(self) -> list[Sequence[MessageExt]]:
-        """The messages of each call that has begun and not ended. For the owner only, and not once abandoned."""
+        """The messages of each call that has begun and not ended. For the dispatcher only."""
         begun = self._arguments[: self.calls - length_hint(self._source)]
-        results = {*self.done, *self.lapsed, *(failure.message for failure in self.failed)}
+        results = {*self.done, *self.expired, *(failure.message for failure in self.failed)}
         return [call for call in map(_messages_of, begun) if call[0] not in results]
 
     def cancel_pending(self) -> list[MessageExt]:
-        """Lets no worker begin another message; those begun go on. Returns the others, no longer part of it."""
-        left = [message for argument in self._source for message in _messages_of(argument)]
-        self.size -= len(left)
+        """Begin no further call; returns the messages of the calls that had not begun, which are removed."""
+        left = list(self._source)
+        if left:
+            self.calls -= len(left)
+            self._arguments = self._arguments[: self.calls]
+        messages = [message for argument in left for message in _messages_of(argument)]
+        self.size -= len(messages)
         self.exhausted = True
-        return left
+        return messages
 
     def _may_begin(self, argument: Any) -> bool:
-        """Whether a call may begin, or its messages are being delivered to others. Workers ask one after the other."""
+        """True if a call may begin; False if its messages are visible to other members again."""
         messages = _messages_of(argument)
         if self.queue.is_fresh(messages[0], monotonic()):
             return True
-        self.lapsed.extend(messages)
+        self.expired.extend(messages)
         return False
 
 
 def _messages_of(argument: Any) -> Sequence[MessageExt]:
-    """What one call of a listener gets."""
+    """The messages of one call of a listener."""
     return (argument,) if isinstance(argument, MessageExt) else argument
 
 
 class Listener(Protocol):
-    """A user's function, made fit for slices."""
+    """A user's function, wrapped so that it can run consume requests."""
 
     is_async: bool
 
     def arguments(self, messages: Sequence[MessageExt]) -> Sequence[Any]:
-        """What each call gets, so that together they consume ``messages``."""
+        """The arguments of the calls that together consume ``messages``."""
         ...
 
     def run(self, request: ConsumeRequest) -> int:
-        """Consumes what is left of a slice with a plain function; returns the number of calls it made."""
+        """Run the remaining calls of a request with a plain function; returns their number."""
         ...
 
     async def arun(self, request: ConsumeRequest) -> int:
-        """As :meth:`run`, with an ``async def``."""
+        """Do as :meth:`run`, with an ``async def``."""
         ...
 
 
@@ -160,6 +167,7 @@ class _Single:
     def __init__(self, function: OneMessage, *, is_async: bool) -> None:
         self.is_async = is_async
         self._call: Callable[[MessageExt], Any] = function
+        self._illegal_results = IllegalResults(function)
 
     def arguments(self, messages: Sequence[MessageExt]) -> Sequence[MessageExt]:
         return messages
@@ -175,7 +183,7 @@ class _Single:
             if returned is None or returned is _SUCCESS:
                 done(message)
             else:
-                self._failed(request, message, returned)
+                self._settle(request, message, returned)
         request.exhausted = True
         return calls
 
@@ -190,22 +198,25 @@ class _Single:
             if returned is None or returned is _SUCCESS:
                 request.done.append(message)
             else:
-                self._failed(request, message, returned)
+                self._settle(request, message, returned)
         request.exhausted = True
         return calls
 
-    def _failed(self, request: ConsumeRequest, message: MessageExt, returned: object) -> None:
-        _checked_result(returned, self._call)
-        request.failed.append(ListenerFailure(message))
+    def _settle(self, request: ConsumeRequest, message: MessageExt, returned: object) -> None:
+        if _checked_result(returned, self._illegal_results) is _SUCCESS:
+            request.done.append(message)
+        else:
+            request.failed.append(ListenerFailure(message))
 
 
 class _Batched:
-    """``listener(messages, context)`` with up to ``size`` messages a call."""
+    """``listener(messages, context)`` with up to ``size`` messages per call."""
 
     def __init__(self, function: Batch, size: int, *, is_async: bool) -> None:
         self.is_async = is_async
         self._size = size
         self._call: Callable[[list[MessageExt], ConsumeContext], Any] = function
+        self._illegal_results = IllegalResults(function)
 
     def arguments(self, messages: Sequence[MessageExt]) -> Sequence[list[MessageExt]]:
         return [list(messages[at : at + self._size]) for at in range(0, len(messages), self._size)]
@@ -239,17 +250,17 @@ class _Batched:
     def _settle(
         self, request: ConsumeRequest, messages: list[MessageExt], returned: object, context: ConsumeContext
     ) -> None:
-        done, failed = split_batch(_checked_result(returned, self._call), messages, context.ack_index)
+        done, failed = split_batch(_checked_result(returned, self._illegal_results), messages, context.ack_index)
         request.done.extend(done)
         request.failed.extend([ListenerFailure(message, context.delay_level) for message in failed])
 
 
 RUNS_ASYNC = frozenset({_Single.arun.__code__, _Batched.arun.__code__})
-"""The functions that await listeners: whatever blocks above them in a stack is a listener."""
+"""The functions that await listeners: a frame above one of them in a stack belongs to a listener."""
 
 
 def result_of_exception(error: BaseException, what: object) -> ConsumeResult:
-    """What an exception of a listener means: again later. Only the end of the listener's own task goes on."""
+    """The result of a listener that raised: redelivery. A cancellation of the worker's own task is raised again."""
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
         if task is not None and task.cancelling():
@@ -258,23 +269,45 @@ def result_of_exception(error: BaseException, what: object) -> ConsumeResult:
     return _LATER
 
 
-def _checked_result(returned: object, function: Callable[..., Any]) -> ConsumeResult:
+class IllegalResults:
+    """Logs the illegal results of one listener: the first one at once, later ones once a minute."""
+
+    __slots__ = ("_log_at", "_name")
+
+    def __init__(self, function: object) -> None:
+        self._name = name_of(function)
+        self._log_at = 0.0
+
+    def add(self, returned: object) -> None:
+        """Note an illegal result."""
+        hint = ""
+        if inspect.iscoroutine(returned):
+            returned.close()
+            hint = " A listener that returns a coroutine must be declared with async def."
+        if monotonic() < self._log_at:
+            return
+        self._log_at = monotonic() + LOG_INTERVAL
+        _log.error(
+            "the listener %s returned %r of type %s, which is no result: the messages are delivered again. Return None,"
+            " True or ConsumeResult.SUCCESS for a success; return ConsumeResult.RECONSUME_LATER or raise otherwise.%s",
+            self._name, returned, type(returned).__name__, hint,
+        )  # fmt: skip
+
+
+def _checked_result(returned: object, illegal: IllegalResults) -> ConsumeResult:
     result = read_result(returned)
     if result is None:
-        _log.error(
-            "the listener %s returned %r: a ConsumeResult or None is expected; the messages are delivered again",
-            name_of(function), returned,
-        )  # fmt: skip
+        illegal.add(returned)
         return _LATER
     return result
 
 
 def make_listener(function: AnyListener, batch_size: int) -> Listener:
-    """A listener for slices.
+    """Wrap a user's function.
 
     :param function: takes one message, or a list of messages and a :class:`ConsumeContext`.
-    :param batch_size: most messages a call may get.
-    :raises ConfigError: it takes neither, or takes one message while ``batch_size`` asks for more.
+    :param batch_size: the most messages per call.
+    :raises ConfigError: it takes neither, or takes one message although ``batch_size`` is greater than 1.
     """
     shape = shape_of(function, batch_size)
     if shape.takes_batch:
@@ -283,7 +316,7 @@ def make_listener(function: AnyListener, batch_size: int) -> Listener:
 
 
 class Shape(NamedTuple):
-    """How a listener is to be called."""
+    """How a listener is called."""
 
     is_async: bool
     takes_batch: bool
@@ -292,7 +325,7 @@ class Shape(NamedTuple):
 def shape_of(function: AnyListener, batch_size: int) -> Shape:
     """The shape of a user's function.
 
-    :raises ConfigError: it is no listener, or takes one message while ``batch_size`` asks for more.
+    :raises ConfigError: it is no listener, or takes one message although ``batch_size`` is greater than 1.
     """
     is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
     parameters = _parameters(function)
@@ -315,12 +348,12 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 
 def _parameters(function: object) -> int:
-    """How many arguments a listener is to be called with: its required ones; one when it takes any number."""
+    """The number of arguments to call a listener with: the required ones, or one if it takes any number."""
     if not callable(function):
         raise ConfigError(f"a listener must be callable, {function!r} is not")
     try:
         parameters = list(inspect.signature(function).parameters.values())
-    except ValueError:  # some callables written in C do not tell
+    except ValueError:  # some callables written in C have no signature
         return 1
     required = sum(p.kind in _POSITIONAL and p.default is inspect.Parameter.empty for p in parameters)
     takes_any = any(p.kind in (*_POSITIONAL, inspect.Parameter.VAR_POSITIONAL) for p in parameters)
@@ -328,5 +361,5 @@ def _parameters(function: object) -> int:
 
 
 def name_of(function: object) -> str:
-    """What to call a listener in a message."""
+    """The name of a listener in messages."""
     return getattr(function, "__qualname__", None) or repr(function)

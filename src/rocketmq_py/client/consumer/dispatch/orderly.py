@@ -1,7 +1,7 @@
-"""The orderly dispatcher: one worker at a time takes the messages of a queue to their listener, in order.
+"""The orderly dispatcher: passes the messages of a queue to their listener in order, by one worker at a time.
 
-Owns runs, pauses and offsets in memory. Lives in the event loop; only listeners run elsewhere. Carries out what
-``core.consumer.orderly`` decides, refuses to know how messages were pulled and how a queue is locked.
+Carries out what ``core.consumer.orderly`` decides, and commits offsets in memory. Runs in the event loop; plain
+listeners run in threads.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from rocketmq_py.protocol.names import is_retry_topic
 _log = logging.getLogger(__name__)
 
 DeadLetter = Callable[[MessageExt], Coroutine[Any, Any, bool]]
-"""Takes a message that has used up its deliveries out of the way; tells whether that is certain."""
+"""Sends a message that has used up its deliveries to the dead-letter topic; returns True if that is certain."""
 
 
 class _QueueState:
-    """A queue and what is going on in it. ``idle`` is set while no listener has its messages."""
+    """A queue with its current run and pause. ``idle`` is set while no listener has messages of the queue."""
 
     def __init__(self, queue: OrderedQueue) -> None:
         self.queue = queue
@@ -45,10 +45,10 @@ class _QueueState:
 
     @property
     def is_free(self) -> bool:
-        """Whether a run may begin."""
+        """True if a run may begin."""
         return self.idle.is_set() and self.pause is None and not self.queue.dropped
 
-    def rest(self, seconds: float, then: Callable[[], None]) -> None:
+    def suspend(self, seconds: float, then: Callable[[], None]) -> None:
         self.pause = asyncio.get_running_loop().call_later(seconds, then)
 
     def wake(self) -> None:
@@ -58,16 +58,16 @@ class _QueueState:
 
 
 class OrderlyDispatcher:
-    """Messages of a queue are consumed one after the other; queues side by side.
+    """Messages of a queue are consumed one after the other; different queues concurrently.
 
-    :param threads: the most listeners at work at one time.
-    :param options: of the consumer: how often a message may fail, how long its queue then rests unless the listener
-        says otherwise.
-    :param offsets: where commit offsets go.
-    :param dead_letter: takes messages away that have used up their deliveries.
-    :param stats: the meters of a topic.
-    :param settled: told of a queue that holds less than before.
-    :param unlocked: told that a queue has messages but no valid lock.
+    :param threads: the most listeners that run at a time.
+    :param options: of the consumer: how often a message may fail, and how long its queue then pauses by default.
+    :param offsets: the table of offsets to commit.
+    :param dead_letter: sends messages that have used up their deliveries to the dead-letter topic.
+    :param stats: returns the statistics of a topic.
+    :param capacity_freed: called with a queue that holds fewer messages than before.
+    :param lock_expired: called when a queue has messages but no valid lock.
+    :param name: prefix of the threads' names.
     """
 
     def __init__(
@@ -78,16 +78,16 @@ class OrderlyDispatcher:
         offsets: OffsetTable,
         dead_letter: DeadLetter,
         stats: Callable[[str], ConsumeStats],
-        settled: Callable[[ProcessQueue], None],
-        unlocked: Callable[[], None],
+        capacity_freed: Callable[[ProcessQueue], None],
+        lock_expired: Callable[[], None],
         name: str,
     ) -> None:
         self._listeners = listeners
         self._offsets = offsets
         self._dead_letter = dead_letter
         self._stats = stats
-        self._settled = settled
-        self._unlocked = unlocked
+        self._capacity_freed = capacity_freed
+        self._lock_expired = lock_expired
         self._max_times = options.most_reconsume_times
         self._suspend = options.suspend_seconds
         self._loop = asyncio.get_running_loop()
@@ -101,7 +101,7 @@ class OrderlyDispatcher:
     # -- in
 
     def submit(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:  # noqa: ARG002 - the queue has them
-        """Messages have come into a queue."""
+        """Consume messages that were put into the queue."""
         state = self._states.get(queue)
         if state is None:
             assert isinstance(queue, OrderedQueue)
@@ -109,13 +109,13 @@ class OrderlyDispatcher:
         self._go_on(state)
 
     def wake(self, queue: ProcessQueue) -> None:
-        """A queue has got its lock back."""
+        """Continue a queue that has got its lock back."""
         state = self._states.get(queue)
         if state is not None:
             self._go_on(state)
 
     def drop(self, queue: ProcessQueue) -> Sequence[MessageExt]:
-        """Begins no further message of a queue that is no longer ours; those not begun it knows only when quiet."""
+        """Begin no further message of a queue. Returns nothing: which messages have begun is known only when idle."""
         state = self._states.get(queue)
         if state is not None:
             state.wake()
@@ -124,7 +124,7 @@ class OrderlyDispatcher:
         return ()
 
     def running_calls(self) -> list[ListenerCall]:
-        """The calls of listeners that are under way."""
+        """The running calls of listeners."""
         return [
             ListenerCall(state.queue, messages, [state.task] if state.task else self.threads.workers_on(state.run))
             for state in self._states.values()
@@ -139,18 +139,18 @@ class OrderlyDispatcher:
         self._tasks.resize(threads)
 
     async def wait_idle(self, queue: ProcessQueue) -> None:
-        """Returns when no listener has messages of a dropped queue any more, and the last result is settled."""
+        """Return when no listener has messages of a dropped queue any more and the last result is handled."""
         state = self._states.get(queue)
         if state is not None:
             await state.idle.wait()
 
     def is_idle(self, queue: ProcessQueue) -> bool:
-        """Whether no listener has messages of the queue now."""
+        """True if no listener has messages of the queue now."""
         state = self._states.get(queue)
         return state is None or state.idle.is_set()
 
     async def close(self) -> None:
-        """Lets each listener finish its batch, and results settle; the one it is called by is not waited for."""
+        """Wait for each listener to finish its batch, except for the one that calls this method."""
         self._closing = True
         for state in self._states.values():
             state.wake()
@@ -161,7 +161,7 @@ class OrderlyDispatcher:
             await asyncio.gather(*(state.idle.wait() for state in self._states.values() if state.task is not here))
         finally:
             for run in [state.run for state in self._states.values() if state.run is not None]:
-                self._settle(run)  # what a listener that is not waited for has done before
+                self._settle(run)  # results so far of listeners that still run after a timeout
             self.threads.close()
             if self._ticker is not None:
                 self._ticker.cancel()
@@ -169,7 +169,7 @@ class OrderlyDispatcher:
     # -- runs
 
     def _go_on(self, state: _QueueState) -> None:
-        """Begins a run if there is something to consume and nothing against it."""
+        """Begin a run if the queue has messages and is neither busy, paused nor dropped."""
         if self._closing or not state.is_free:
             return
         messages = self._next_messages(state.queue)
@@ -191,7 +191,7 @@ class OrderlyDispatcher:
             self.threads.submit(run, partial(listener.consume, run), done)
 
     def _next_messages(self, queue: OrderedQueue) -> list[MessageExt]:
-        """All that wait, up to a change of topic, which there is in a retry queue only."""
+        """All waiting messages up to a change of topic, which happens in a retry queue only."""
         waiting = queue.waiting()
         if not waiting or not is_retry_topic(queue.queue.topic):
             return waiting
@@ -199,7 +199,7 @@ class OrderlyDispatcher:
         return list(takewhile(lambda message: message.topic == topic, waiting))
 
     def _tick(self) -> None:
-        """Settles what slow listeners have done so far."""
+        """Use the results of slow listeners so far."""
         running = [state.run for state in self._states.values() if state.run is not None]
         for run in running:
             self._settle(run)
@@ -213,15 +213,15 @@ class OrderlyDispatcher:
         self._stats(run.messages[0].topic).ok.add(consumed)
         queue.consumed_at = now = monotonic()
         if offset is not None and queue.may_commit(now):
-            self._remember(queue, offset)
-        self._settled(queue)
+            self._update_offset(queue, offset)
+        self._capacity_freed(queue)
 
-    def _remember(self, queue: OrderedQueue, offset: int) -> None:
-        if not queue.has_invisible_time:  # else each message is acked by itself
+    def _update_offset(self, queue: OrderedQueue, offset: int) -> None:
+        if not queue.has_invisible_time:  # popped messages are acked one by one
             self._offsets.update(queue.queue, offset, increase_only=False)
 
     def _over(self, state: _QueueState, run: OrderlyRun) -> None:
-        """A run has come to its end, or its worker to a sudden one."""
+        """Handle the end of a run, or of a worker that died."""
         state.run = state.task = None
         self._settle(run)
         self._stats(run.messages[0].topic).consumed.add(run.calls, monotonic() - state.began)
@@ -230,12 +230,12 @@ class OrderlyDispatcher:
             return
         if run.end is RunEnd.ROLLBACK:
             run.queue.rollback()
-        if run.end in (RunEnd.ROLLBACK, None):  # None: what ended the worker was no exception of the usual kind
-            self._rest(state, suspend_seconds(run.requested_pause, self._suspend))
+        if run.end in (RunEnd.ROLLBACK, None):  # None: an exception outside of RAISED has ended the worker
+            self._pause(state, suspend_seconds(run.requested_pause, self._suspend))
         elif run.end is RunEnd.TIME:
-            self._rest(state, PAUSES[0])
+            self._pause(state, PAUSES[0])
         elif run.end is RunEnd.UNLOCKED:
-            self._unlocked()
+            self._lock_expired()
         self._free(state, go_on=run.end is RunEnd.EMPTY)
 
     def _free(self, state: _QueueState, *, go_on: bool) -> None:
@@ -245,18 +245,18 @@ class OrderlyDispatcher:
         elif go_on:
             self._go_on(state)
 
-    def _rest(self, state: _QueueState, seconds: float) -> None:
+    def _pause(self, state: _QueueState, seconds: float) -> None:
         def then() -> None:
             state.pause = None
             self._go_on(state)
 
         if not self._closing and not state.queue.dropped:
-            state.rest(seconds, then)
+            state.suspend(seconds, then)
 
     # -- failures
 
     def _failed(self, state: _QueueState, run: OrderlyRun) -> None:
-        """Counts a failed delivery; those that were the last are taken out of the way."""
+        """Count a failed delivery; messages that have used up their deliveries become dead letters."""
         stats = self._stats(run.messages[0].topic)
         stats.failed.add(len(run.failed))
         stats.failed_hour.add(len(run.failed))
@@ -265,7 +265,7 @@ class OrderlyDispatcher:
             if message.reconsume_times < self._max_times:
                 message.reconsume_times += 1
         if len(dead) < len(run.failed):
-            self._rest(state, suspend_seconds(run.requested_pause, self._suspend))
+            self._pause(state, suspend_seconds(run.requested_pause, self._suspend))
         if dead:
             self._spawn(self._dead_letter_all(state, dead, auto_commit=run.auto_commit))
         else:
@@ -281,15 +281,15 @@ class OrderlyDispatcher:
             for message in messages[gone:]:
                 message.reconsume_times += 1
             if gone < len(messages) and state.pause is None:
-                self._rest(state, suspend_seconds(None, self._suspend))
+                self._pause(state, suspend_seconds(None, self._suspend))
             self._free(state, go_on=state.pause is None)
 
     def _release(self, queue: OrderedQueue, messages: Sequence[MessageExt], *, auto_commit: bool) -> None:
         if not auto_commit:
             queue.discard(messages)
         elif messages and queue.may_commit(monotonic()):
-            self._remember(queue, queue.commit(messages))
-        self._settled(queue)
+            self._update_offset(queue, queue.commit(messages))
+        self._capacity_freed(queue)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)

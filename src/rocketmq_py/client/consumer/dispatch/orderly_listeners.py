@@ -1,30 +1,30 @@
-"""Listeners of an orderly consumer, and how the batches of a run get to them.
-
-Knows call shapes, return values and exceptions. Refuses to know which thread it runs in and what becomes of a verdict.
-"""
+"""Listeners of orderly consumers: the functions users write, and the runs of messages passed to them."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
 
-from rocketmq_py.client.consumer.dispatch.listeners import RAISED, AnyListener, name_of, result_of_exception, shape_of
+from rocketmq_py.client.consumer.dispatch.listeners import (
+    RAISED,
+    AnyListener,
+    IllegalResults,
+    result_of_exception,
+    shape_of,
+)
 from rocketmq_py.core.consumer.orderly import OrderlyRun, read_orderly_result
 from rocketmq_py.model import MessageExt, MessageQueue, OrderlyResult
 
-_log = logging.getLogger(__name__)
-
 
 class OrderlyContext:
-    """What a listener of an orderly consumer may say beside its result.
+    """What a listener of an orderly consumer may set in addition to its result.
 
-    :ivar queue: where the messages come from.
-    :ivar auto_commit: True: ``SUCCESS`` commits. Set to False, only ``OrderlyResult.COMMIT`` does, and ``ROLLBACK`` has
-        everything since the last commit consumed again.
-    :ivar suspend_seconds: how long the queue rests when the batch fails or is rolled back, 0.01 to 30; None: as the
-        consumer is configured.
+    :ivar queue: the queue of the messages.
+    :ivar auto_commit: True: ``SUCCESS`` commits. False: only ``OrderlyResult.COMMIT`` commits, and after ``ROLLBACK``
+        all messages since the last commit are consumed again.
+    :ivar suspend_seconds: how long the queue pauses after the batch fails or is rolled back, 0.01 to 30 seconds; None:
+        the consumer's ``suspend_seconds``.
     """
 
     __slots__ = ("auto_commit", "queue", "suspend_seconds")
@@ -36,20 +36,21 @@ class OrderlyContext:
 
 
 class OrderlyListener:
-    """A user's function, made fit for runs.
+    """A user's function, wrapped so that it can consume runs.
 
     :param function: takes one message, or a list of messages and an :class:`OrderlyContext`.
-    :param batch_size: most messages a call may get.
-    :raises ConfigError: it takes neither, or takes one message while ``batch_size`` asks for more.
+    :param batch_size: the most messages per call.
+    :raises ConfigError: it takes neither, or takes one message although ``batch_size`` is greater than 1.
     """
 
     def __init__(self, function: AnyListener, batch_size: int) -> None:
         self.is_async, self._takes_batch = shape_of(function, batch_size)
         self.batch_size = batch_size
         self._call: Callable[..., Any] = function
+        self._illegal_results = IllegalResults(function)
 
     def consume(self, run: OrderlyRun) -> None:
-        """Takes a run to its end with a plain function."""
+        """Consume the messages of a run with a plain function."""
         while (batch := run.next(monotonic())) is not None:
             context = OrderlyContext(run.queue.queue)
             try:
@@ -59,7 +60,7 @@ class OrderlyListener:
             self._report(run, batch, returned, context)
 
     async def aconsume(self, run: OrderlyRun) -> None:
-        """As :meth:`consume`, with an ``async def``."""
+        """Do as :meth:`consume`, with an ``async def``."""
         while (batch := run.next(monotonic())) is not None:
             context = OrderlyContext(run.queue.queue)
             try:
@@ -71,13 +72,10 @@ class OrderlyListener:
     def _report(self, run: OrderlyRun, batch: Sequence[MessageExt], returned: object, context: OrderlyContext) -> None:
         result = read_orderly_result(returned)
         if result is None:
-            _log.error(
-                "the listener %s returned %r: an OrderlyResult or None is expected; the queue is suspended",
-                name_of(self._call), returned,
-            )  # fmt: skip
+            self._illegal_results.add(returned)
             result = OrderlyResult.SUSPEND
         run.report(batch, result, auto_commit=context.auto_commit, pause=context.suspend_seconds)
 
 
 RUNS_ASYNC = frozenset({OrderlyListener.aconsume.__code__})
-"""The function that awaits listeners: whatever blocks above it in a stack is a listener."""
+"""The function that awaits listeners: a frame above it in a stack belongs to a listener."""

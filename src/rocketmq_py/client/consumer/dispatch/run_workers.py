@@ -1,6 +1,6 @@
-"""Workers that take runs to their end, one worker a run: threads for plain functions, tasks for ``async def``.
+"""Workers of the orderly dispatcher, one for each run: threads for plain functions, tasks for ``async def``.
 
-Knows nothing of listeners and results. Called from one event loop.
+All methods are called from one event loop.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class RunThreads:
         self._loop = asyncio.get_running_loop()
 
     def submit(self, run: OrderlyRun, job: Job, done: Job) -> None:
-        """Has a thread do ``job``, which takes ``run`` to its end, and the loop ``done`` after that."""
+        """Let a thread call ``job``, which consumes ``run``, and the event loop ``done`` afterwards."""
         self._under_way += 1
         self._jobs.put((run, job, done))
         self._start_workers()
 
     def resize(self, size: int) -> None:
-        """From now on at most ``size`` threads; those too many end once they have done what was submitted before."""
+        """Use at most ``size`` threads from now on; surplus threads end after the jobs submitted before."""
         self._size = size
         for _ in self._threads[size:]:
             self._jobs.put(None)
@@ -51,15 +51,15 @@ class RunThreads:
         self._start_workers()
 
     def owns(self, thread: threading.Thread) -> bool:
-        """Whether ``thread`` is one of the workers."""
+        """True if ``thread`` is one of the workers."""
         return thread in self._threads or thread in self._at
 
     def workers_on(self, run: OrderlyRun) -> list[threading.Thread]:
-        """The thread that takes a run to its end, if one has taken it up."""
+        """The thread that consumes a run, if one has started to."""
         return [thread for thread, its in self._at.copy().items() if its is run]
 
     def close(self) -> None:
-        """Lets the threads end once they have done what was submitted."""
+        """Let the threads end after the submitted jobs."""
         for _ in self._threads:
             self._jobs.put(None)
 
@@ -88,7 +88,7 @@ class RunThreads:
 class RunTasks:
     """Tasks of the event loop.
 
-    :param size: the most that are awaited at one time.
+    :param size: the most tasks that run at a time.
     """
 
     def __init__(self, size: int) -> None:
@@ -99,36 +99,36 @@ class RunTasks:
 
     @property
     def tasks(self) -> list[asyncio.Task[None]]:
-        """All that were submitted and are not done."""
+        """All tasks that are submitted and not done."""
         return list(self._tasks)
 
     def submit(self, job: Callable[[], Coroutine[Any, Any, None]], done: Job) -> asyncio.Task[None]:
-        """Awaits ``job`` and calls ``done`` after that."""
+        """Await ``job`` in a task, then call ``done``."""
         task = asyncio.ensure_future(self._work(job, done))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     def resize(self, size: int) -> None:
-        """From now on at most ``size`` are awaited; those too many go on to their end."""
+        """Run at most ``size`` tasks at a time from now on; tasks that run already are not stopped."""
         self._size = size
-        self._let_in()
+        self._start_waiting()
 
     async def _work(self, job: Callable[[], Coroutine[Any, Any, None]], done: Job) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
-        self._let_in()
+        self._start_waiting()
         try:
             await turn
             await job()
         finally:
             if turn.done() and not turn.cancelled():
                 self._busy -= 1
-                self._let_in()
+                self._start_waiting()
             done()
 
-    def _let_in(self) -> None:
-        """Gives those that wait their turn, the first come first."""
+    def _start_waiting(self) -> None:
+        """Start waiting tasks, in order of submission, while there is room."""
         while self._waiting and self._busy < self._size:
             turn = self._waiting.popleft()
             if not turn.done():

@@ -1,7 +1,7 @@
-"""Workers that run listeners: threads for plain functions, tasks for ``async def``.
+"""Workers of the concurrent dispatcher: threads for plain functions, tasks for ``async def``.
 
-All awake workers share the slice at the head of the line; how many are awake follows from how slow the listener is
-(``core.consumer.worker_scaling``). Knows nothing of results.
+All active workers share the first consume request of the work queue. Their number follows from the speed of the
+listener (``core.consumer.worker_scaling``).
 """
 
 from __future__ import annotations
@@ -21,65 +21,65 @@ _log = logging.getLogger(__name__)
 
 
 Worker = threading.Thread | asyncio.Task[Any]
-"""What runs a listener."""
+"""A thread or task that runs a listener."""
 
 
 class Pool(Protocol):
-    """Something that takes slices through their listeners."""
+    """Workers that run consume requests."""
 
     def submit(self, request: ConsumeRequest) -> None:
-        """Puts a slice at the end of the line."""
+        """Append a request to the work queue."""
         ...
 
     def add_workers_if_stalled(self) -> None:
-        """Calls more workers if nothing has moved since the last time; to be called every few milliseconds."""
+        """Start more workers if there was no progress since the last call; called every few milliseconds."""
         ...
 
     def resize(self, size: int) -> None:
-        """From now on at most ``size`` workers; those too many stop when their listener has ended."""
+        """Use at most ``size`` workers from now on; surplus workers stop after their current call."""
         ...
 
     def workers_on(self, request: ConsumeRequest) -> Sequence[Worker]:
-        """Who took up a slice last."""
+        """The workers that run a request."""
         ...
 
     async def close(self) -> None:
-        """Returns when no listener runs any more; what waits in line stays there."""
+        """Return when no listener runs any more; waiting requests are not started."""
         ...
 
 
 class _WorkQueue:
-    """The slices that wait, the first of which is being worked on. Not safe for threads by itself."""
+    """The requests that wait; workers run the first one. Not thread-safe by itself."""
 
     def __init__(self, limit: int) -> None:
         self.width = WorkerScaling(limit)
         self.awake = 0
         self.closed = False
-        self._slices: deque[ConsumeRequest] = deque()
+        self._requests: deque[ConsumeRequest] = deque()
         self._passed = 0
 
     def add(self, request: ConsumeRequest) -> int:
-        """Queues a slice; returns how many more workers are to wake up."""
-        self._slices.append(request)
-        return self._missing(self.width.wanted(len(self._slices) * request.calls))
+        """Append a request; returns how many more workers to wake."""
+        self._requests.append(request)
+        return self._missing(self.width.wanted(len(self._requests) * request.calls))
 
     def workers_if_stalled(self) -> int:
-        """How many more workers are to wake up because those awake are stuck."""
+        """How many more workers to wake because the active ones make no progress."""
         head = self.first()
         stuck = self.width.stalled((self._passed, head.finished if head else 0))
         return self._missing(2 * self.awake + 1) if head and stuck else 0
 
     def first(self) -> ConsumeRequest | None:
-        """The slice to work on, None when there is none."""
+        """The request to run now, None if there is none."""
         if self.closed:
             return None
-        while self._slices and self._slices[0].exhausted:
-            self._slices.popleft()
+        while self._requests and self._requests[0].exhausted:
+            self._requests.popleft()
             self._passed += 1
-        return self._slices[0] if self._slices else None
+        return self._requests[0] if self._requests else None
 
     def workers_to_wake(self, asleep: int) -> int:
-        """The workers to wake so that they see the line is closed."""
+        """The number of workers to wake so that they notice that the work queue is closed."""
         self.awake += asleep
         return asleep
 
@@ -93,7 +93,7 @@ class ThreadPool:
     """Threads, started when first needed; those not needed sleep.
 
     :param size: the most threads.
-    :param completed: told, in a worker's thread, when the last message of a slice has its result.
+    :param completed: called in a worker's thread when all messages of a request have results.
     :param name: prefix of the threads' names.
     """
 
@@ -101,23 +101,23 @@ class ThreadPool:
         self._work_queue = _WorkQueue(size)
         self._completed = completed
         self._name = name
-        self._guard = threading.Lock()
-        self._asleep: list[threading.Lock] = []  # the one that fell asleep last is woken first: its caches are warm
+        self._lock = threading.Lock()
+        self._asleep: list[threading.Lock] = []  # woken in reverse order: the caches of the last one are warm
         self._threads: list[threading.Thread] = []
         self._at: dict[threading.Thread, ConsumeRequest] = {}
         self._loop = asyncio.get_running_loop()
         self._quiet = asyncio.Event()
 
     def submit(self, request: ConsumeRequest) -> None:
-        with self._guard:
+        with self._lock:
             self._start_workers(self._work_queue.add(request))
 
     def add_workers_if_stalled(self) -> None:
-        with self._guard:
+        with self._lock:
             self._start_workers(self._work_queue.workers_if_stalled())
 
     async def close(self) -> None:
-        with self._guard:
+        with self._lock:
             self._work_queue.closed = True
             if not self._threads:
                 self._quiet.set()
@@ -125,16 +125,16 @@ class ThreadPool:
         await self._quiet.wait()
 
     def owns(self, thread: threading.Thread) -> bool:
-        """Whether ``thread`` is one of the workers, which must not wait for the pool's end."""
+        """True if ``thread`` is one of the workers, which must not wait for the pool to close."""
         return thread in self._threads
 
     def workers_on(self, request: ConsumeRequest) -> list[threading.Thread]:
-        """The threads that took a slice up last."""
+        """The threads that run a request."""
         return [thread for thread, its in self._at.copy().items() if its is request]
 
     def resize(self, size: int) -> None:
-        """From now on at most ``size`` threads; those too many sleep as soon as their listener has ended."""
-        with self._guard:
+        """Use at most ``size`` threads from now on; surplus threads sleep after their current call."""
+        with self._lock:
             self._work_queue.width.limit = size
 
     def _start_workers(self, workers: int) -> None:
@@ -164,9 +164,9 @@ class ThreadPool:
             self._work_queue.width.record(calls, spent)
 
     def _next(self, gate: threading.Lock, me: threading.Thread) -> ConsumeRequest | None:
-        """The slice to work on, after a sleep if need be; None at the end."""
+        """The next request, after a sleep if there is none yet; None after close."""
         while True:
-            with self._guard:
+            with self._lock:
                 request = self._work_queue.first()
                 if request is not None and self._work_queue.awake <= self._work_queue.width.limit:
                     return request
@@ -181,7 +181,7 @@ class ThreadPool:
 
 
 def post(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
-    """Calls ``callback`` in the loop's thread; not any more when the loop has ended before a slow listener did."""
+    """Call ``callback`` in the loop's thread; ignored if the loop is closed already, before a slow listener ended."""
     try:
         loop.call_soon_threadsafe(callback)
     except RuntimeError:
@@ -190,10 +190,10 @@ def post(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> Non
 
 
 class TaskPool:
-    """Tasks of the event loop. They end when there is nothing to do.
+    """Tasks of the event loop, which end when there is nothing to do.
 
-    :param size: the most listeners awaited at one time.
-    :param completed: told when the last message of a slice has its result.
+    :param size: the most listeners awaited at a time.
+    :param completed: called when all messages of a request have results.
     """
 
     def __init__(self, size: int, completed: Callable[[ConsumeRequest], None]) -> None:
@@ -215,15 +215,15 @@ class TaskPool:
 
     @property
     def tasks(self) -> list[asyncio.Task[None]]:
-        """The workers there are now."""
+        """The workers that exist now."""
         return list(self._tasks)
 
     def workers_on(self, request: ConsumeRequest) -> list[asyncio.Task[None]]:
-        """The tasks that are at a slice."""
+        """The tasks that run a request."""
         return [task for task, its in self._at.items() if its is request]
 
     def resize(self, size: int) -> None:
-        """From now on at most ``size`` tasks; those too many end as soon as their listener has."""
+        """Use at most ``size`` tasks from now on; surplus tasks end after their current call."""
         self._work_queue.width.limit = size
 
     def _start_workers(self, workers: int) -> None:
@@ -251,6 +251,6 @@ class TaskPool:
                 if request.is_complete:
                     self._completed(request)
                 self._work_queue.width.record(calls, spent)
-                await asyncio.sleep(0)  # a listener that never waits must not keep the loop to itself
+                await asyncio.sleep(0)  # lets other tasks run between calls of a listener that never waits
         finally:
             self._work_queue.awake -= 1

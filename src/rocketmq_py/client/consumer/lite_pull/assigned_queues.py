@@ -1,6 +1,6 @@
-"""The queues of a lite pull consumer while it has them: a pull loop for each, and one cache for all.
+"""The queues of a lite pull consumer: a pull loop for each, and one message cache for all.
 
-Knows how a queue begins, jumps to another offset and ends. Refuses to know how the consumer came by it.
+Starts, moves and stops queues; the consumer decides which.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from rocketmq_py.protocol.bodies.client import SubscriptionData
 
 
 class AssignedQueues:
-    """What is pulled, and what of it waits for a poll.
+    """The queues that are pulled, and their messages that wait for a poll.
 
-    :param subscription: what is wanted of a topic.
+    :param subscription: returns the subscription of a topic.
     """
 
     def __init__(
@@ -34,39 +34,39 @@ class AssignedQueues:
         self.arrived = asyncio.Event()
 
     def take(self, process: ProcessQueue, delay: float = 0.0, offset: int | None = None) -> None:
-        """Begins to pull a queue after ``delay`` seconds, at ``offset`` or where the group is by then."""
+        """Start to pull a queue after ``delay`` seconds, at ``offset`` or (None) at the committed offset."""
         loop = LitePullLoop(
-            self._group, self._options, process, self.cache, self._subscription, self.arrived.set, self.jump
+            self._group, self._options, process, self.cache, self._subscription, self.arrived.set, self.move
         )  # fmt: skip
         self._loops[process] = loop, asyncio.ensure_future(loop.run(delay, offset))
 
     def release(self, process: ProcessQueue) -> None:
-        """Ends the pulling of a queue; what is held of it is not delivered."""
+        """Stop to pull a queue and discard its cached messages."""
         process.dropped = True
         self.cache.forget(process)
-        self._end(process)
+        self._stop(process)
 
-    def jump(self, old: ProcessQueue, offset: int | None) -> None:
-        """Goes on at another offset of a queue; None: where the group is."""
+    def move(self, old: ProcessQueue, offset: int | None) -> None:
+        """Continue a queue at another offset, or (None) at the committed one; its cached messages are discarded."""
         queue = old.queue
         new = self._group.queues[queue] = ProcessQueue(queue, self._group.now())
         self.cache.move(old, new, offset)
-        self._end(old)
+        self._stop(old)
         self.take(new, offset=offset)
 
     def consumed(self, queue: MessageQueue) -> None:
-        """Messages of a queue were handed out: a pull that waits for that may look again."""
+        """Messages of a queue were handed out: its pull loop checks flow control again."""
         process = self._group.queues.get(queue)
         if process is not None:
             process.consumed_at = self._group.now()
             self._wake(process)
 
     def pause(self, queues: Collection[MessageQueue]) -> None:
-        """Pulls nothing more of those of ``queues`` that are ours."""
+        """Stop to pull those of ``queues`` that this consumer owns."""
         self.cache.paused.update(queue for queue in queues if queue in self._group.queues)
 
     def resume(self, queues: Collection[MessageQueue]) -> None:
-        """Pulls them again."""
+        """Pull paused queues again."""
         self.cache.paused.difference_update(queues)
         for queue in queues:
             process = self._group.queues.get(queue)
@@ -74,7 +74,7 @@ class AssignedQueues:
                 self._wake(process)
 
     async def close(self) -> None:
-        """Ends all pulling."""
+        """Stop to pull all queues."""
         self.arrived.set()
         tasks = [task for _, task in self._loops.values()]
         for task in tasks:
@@ -87,7 +87,7 @@ class AssignedQueues:
         if found is not None:
             found[0].wake()
 
-    def _end(self, process: ProcessQueue) -> None:
+    def _stop(self, process: ProcessQueue) -> None:
         found = self._loops.pop(process, None)
         if found is not None:
             found[1].cancel()
@@ -95,10 +95,10 @@ class AssignedQueues:
     # -- offsets
 
     def commit_positions(self) -> None:
-        """Remembers as committed whatever was handed out."""
+        """Commit in memory the offsets of all messages that were handed out."""
         self.commit(self.cache.positions)
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Remembers offsets as committed, smaller ones than before, too."""
+        """Commit offsets in memory, also smaller ones than before."""
         for queue, offset in offsets.items():
             self._group.offsets.update(queue, offset, increase_only=False)

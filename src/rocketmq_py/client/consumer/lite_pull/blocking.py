@@ -18,7 +18,7 @@ from rocketmq_py.client.consumer.lite_pull import consumer as aio
 from rocketmq_py.client.consumer.lite_pull.options import LitePullSettings
 from rocketmq_py.client.consumer.lite_pull.topic_watch import TopicQueuesChanged
 from rocketmq_py.client.consumer.running_info import Health
-from rocketmq_py.client.hooks.hooks import ReceiveHook, tell_received
+from rocketmq_py.client.hooks.hooks import ReceiveHook, report_received
 from rocketmq_py.client.hooks.tracing import Trace
 from rocketmq_py.model import MessageExt, MessageQueue
 
@@ -175,7 +175,7 @@ class LitePullConsumer(BlockingMember[aio.LitePullConsumer]):
         messages = list(batch.messages[batch.at :])
         batch.at = len(batch.messages)
         handoff.taken(batch)
-        tell_received(self._aio.hooks, self._aio.group, messages, began_ns)
+        report_received(self._aio.hooks, self._aio.group, messages, began_ns)
         return messages
 
     def __iter__(self) -> Iterator[MessageExt]:
@@ -188,7 +188,7 @@ class LitePullConsumer(BlockingMember[aio.LitePullConsumer]):
                     batch.at += 1
                     message = batch.messages[batch.at - 1]
                     if hooks:
-                        tell_received(hooks, self._aio.group, [message], time_ns())
+                        report_received(hooks, self._aio.group, [message], time_ns())
                     yield message
             finally:  # an iterator may be ended by the garbage collector, in whatever thread
                 handoff.taken(batch)

@@ -1,8 +1,7 @@
-"""Batches between the event loop of a lite pull consumer and a thread that polls it.
+"""Passes batches from the event loop of a lite pull consumer to threads that poll it.
 
-Every visit to the loop costs a thread that polls more than the messages of a pull, so the loop puts several batches out
-at a time. Knows which of them a thread has taken. Needs no lock: a batch is in one place at a time, and each step is
-one operation of a deque. Refuses to know offsets: what was taken is for the consumer's cache to settle.
+A call into the event loop costs more than the messages of a pull, so the loop provides several batches at a time. No
+lock is needed: a batch is in one place at a time, and each step is one operation of a deque.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from rocketmq_py.core.consumer.lite_pull import MessageCache, PulledBatch
 from rocketmq_py.model import MessageQueue
 
 _MOST = 16
-"""Batches put out at a time."""
+"""Batches provided at a time."""
 _FRESH_SECONDS = 0.1
-"""How long they may be taken without asking the loop, which alone knows that there is something to commit."""
+"""Seconds that they may be taken without a call into the event loop, which makes the automatic commits."""
 
 
 class Handoff:
-    """What is put out for threads that poll."""
+    """The batches that threads can take, and those they have taken."""
 
     __slots__ = ("_fresh_until", "_ready", "_taken")
 
@@ -33,7 +32,7 @@ class Handoff:
     # -- by any thread
 
     def take(self) -> PulledBatch | None:
-        """The next batch, to be given to :meth:`taken`; None when the loop has to be asked."""
+        """The next batch, to be given to :meth:`taken`; None if a call into the event loop is needed."""
         while self._fresh_until > monotonic():
             try:
                 batch = self._ready.popleft()
@@ -44,22 +43,22 @@ class Handoff:
         return None
 
     def taken(self, batch: PulledBatch) -> None:
-        """The messages of a batch before its ``at`` have been handed out."""
+        """Note that the messages of a batch before its ``at`` have been handed out."""
         self._taken.append(batch)
         if batch.at < len(batch.messages):
-            self._fresh_until = 0.0  # what is left of it comes first, and only the loop can put it there
+            self._fresh_until = 0.0  # only the event loop can put the rest of the batch first
 
     # -- by the loop
 
     def reclaim(self, cache: MessageCache, consumed: Callable[[MessageQueue], None]) -> None:
-        """Settle what was taken, and put the rest back into the cache, in its order.
+        """Mark taken messages as consumed, and put the rest back into the cache, in order.
 
-        :param consumed: told the queue of each batch that was taken.
+        :param consumed: called with the queue of each batch that was taken.
         """
         while self._ready:
             try:
                 cache.settle(self._ready.pop())
-            except IndexError:  # a thread was quicker
+            except IndexError:  # a thread has taken it meanwhile
                 break
         while self._taken:
             batch = self._taken.popleft()
@@ -67,7 +66,7 @@ class Handoff:
             consumed(batch.process.queue)
 
     def fill(self, cache: MessageCache) -> None:
-        """Put batches out."""
+        """Provide batches of the cache."""
         while len(self._ready) < _MOST and (batch := cache.borrow_batch()) is not None:
             self._ready.append(batch)
         self._fresh_until = monotonic() + _FRESH_SECONDS

@@ -24,23 +24,24 @@ class LitePullOptions:
         of this machine.
     :param local_offset_dir: where a broadcasting consumer keeps its offsets; ``~/.rocketmq_offsets`` by default, as
         Java clients.
-    :param consume_from: where a group without stored offsets starts. A broker answers a young topic's first offset
-        (0) for a new group, whatever is asked here, while its messages are still in memory.
+    :param consume_from: where a group without stored offsets starts. While the first message of a queue is still in
+        memory, brokers let a new group start there, whatever this option says.
     :param consume_timestamp: the time ``ConsumeFromWhere.TIMESTAMP`` starts at: an aware or local ``datetime``, or
         Java's ``yyyyMMddHHmmss``; half an hour before the start by default.
-    :param pull_batch_size: the most messages a pull asks for, and a poll returns.
-    :param pull_threshold_for_all: messages held of all queues before pulling waits; every batch counts as a full one.
-    :param pull_threshold_for_queue: messages held of a queue before pulling waits.
-    :param pull_threshold_size_for_queue: MiB held of a queue before pulling waits.
-    :param consume_max_span: offsets between the first and the last message held of a queue before pulling waits.
+    :param pull_batch_size: the most messages per pull, and per poll.
+    :param pull_threshold_for_all: flow control: stop to pull while more messages of all queues are held; every batch
+        counts as a full one.
+    :param pull_threshold_for_queue: flow control: stop to pull a queue while more messages of it are held.
+    :param pull_threshold_size_for_queue: flow control: stop to pull a queue while more MiB of it are held.
+    :param consume_max_span: flow control: stop to pull a queue while its held messages span more offsets.
     :param auto_commit: a poll commits what earlier polls returned, if the last commit is old enough.
     :param auto_commit_interval: the least time between two such commits.
     :param broker_suspend_time: how long a broker may hold a pull that finds nothing.
     :param timeout_when_suspend: how long to wait for the answer to a pull.
-    :param metadata_check_interval: pause between two looks at the queues of watched topics.
-    :param first_pull_delay: pause before a queue taken over from other members is pulled first, which gives them time
-        to finish and persist. A consumer that is alone in its group, or has its queues assigned, does not wait.
-    :param allocation: how the group shares queues; must be the same for all members.
+    :param metadata_check_interval: pause between two checks of watched topics.
+    :param first_pull_delay: pause before the first pull of a queue that another member may have owned, which gives that
+        member time to store its offset. The only member of a group, and one with assigned queues, does not wait.
+    :param allocation: the strategy that shares queues among members; must be the same for all members.
     """
 
     message_model: MessageModel = MessageModel.CLUSTERING
@@ -73,7 +74,7 @@ class LitePullOptions:
         self.shared()
 
     def shared(self) -> PushOptions:
-        """The options that mean the same to a push consumer.
+        """The options that this consumer has in common with a push consumer.
 
         :raises ConfigError: one of them is out of range.
         """
@@ -92,7 +93,7 @@ class LitePullOptions:
 
 
 class LitePullSettings(ClientSettings, total=False):
-    """The names and types of :class:`LitePullOptions`, beside those of the client, for keyword arguments."""
+    """The names and types of :class:`LitePullOptions` and of the client's settings, for keyword arguments."""
 
     message_model: MessageModel
     local_offset_dir: str | os.PathLike[str] | None

@@ -1,62 +1,55 @@
-"""The pull loop of one queue of a lite pull consumer: fills the cache until the queue is dropped.
+"""The pull loop of one queue of a lite pull consumer: fills the message cache until the queue is dropped.
 
-Carries out what ``core.consumer.flow_control`` and ``core.consumer.lite_pull`` decide. Refuses to know who takes the
-messages out again. While messages come, the next pull leaves before the answer to the last one is decoded.
+Carries out what ``core.consumer.flow_control`` and ``core.consumer.lite_pull`` decide. While messages come, the next
+pull is sent before the last answer is decoded.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable
-from time import monotonic
-from typing import NamedTuple
 
 from rocketmq_py.client.consumer.consumer_group import ConsumerGroup, ConsumerState
 from rocketmq_py.client.consumer.failure_log import FailureLog
 from rocketmq_py.client.consumer.filters import check_version
 from rocketmq_py.client.consumer.lite_pull.options import LitePullOptions
 from rocketmq_py.client.consumer.offsets import broker_of
+from rocketmq_py.client.consumer.pull_calls import (
+    FOUND,
+    OFFSET_MOVED,
+    PendingPull,
+    PullAnswer,
+    WakeUp,
+    begin_pull,
+    discard,
+    pull_answer,
+    pull_header,
+)
 from rocketmq_py.core.consumer.flow_control import STATE_DELAY, PullDecision, PullStep, failure_delay
 from rocketmq_py.core.consumer.lite_pull import PULL_FLAGS, MessageCache
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.core.consumer.pull_result import pulled_messages
 from rocketmq_py.core.consumer.subscription import is_tag_type
-from rocketmq_py.core.peer import Reply
 from rocketmq_py.core.route import MASTER_ID
-from rocketmq_py.errors import BrokerError, RocketMQError, TopicNotExist
+from rocketmq_py.errors import RocketMQError, TopicNotExist
 from rocketmq_py.protocol.bodies.client import SubscriptionData
-from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.headers.pull import PullMessage, PullResponse
-from rocketmq_py.remoting.connection import Connection, settler
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.remoting.connection import Connection
 
 _log = logging.getLogger(__name__)
 
 START_DELAY = 3.0
-"""Seconds until the next try when a queue's start could not be found out."""
-UNLIMITED = 2**31 - 1
-
-_FOUND, _ILLEGAL = ResponseCode.SUCCESS, ResponseCode.PULL_OFFSET_MOVED
-_PULLED = frozenset({_FOUND, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY, _ILLEGAL})
-
-
-class _PendingPull(NamedTuple):
-    """A pull under way."""
-
-    offset: int
-    subscription: SubscriptionData
-    connection: Connection
-    answer: asyncio.Future[Reply]
+"""Seconds until the next try after the start offset of a queue could not be read."""
 
 
 class LitePullLoop:
     """Pulls one queue into a cache.
 
-    :param cache: takes the messages.
-    :param subscription: what is wanted of the topic; asked before every pull.
-    :param arrived: told when there is something new in the cache.
-    :param jump: has the queue begin anew at another offset (None: where the group is), which ends this loop.
+    :param cache: gets the messages.
+    :param subscription: returns the subscription of a topic; called before every pull.
+    :param arrived: called when the cache has new messages.
+    :param move: replaces this loop by one that starts at another offset (None: at the committed one).
     """
 
     def __init__(
@@ -67,7 +60,7 @@ class LitePullLoop:
         cache: MessageCache,
         subscription: Callable[[str], SubscriptionData],
         arrived: Callable[[], None],
-        jump: Callable[[ProcessQueue, int | None], None],
+        move: Callable[[ProcessQueue, int | None], None],
     ) -> None:
         self._group = group
         self._options = options
@@ -75,21 +68,21 @@ class LitePullLoop:
         self._cache = cache
         self._subscription = subscription
         self._arrived = arrived
-        self._jump = jump
+        self._move = move
         self._offset: int | None = None
         self._broker_id = MASTER_ID
         self._failures = FailureLog(process.queue.broker_name, group.instance.lost)
-        self._changed = asyncio.Event()
+        self._pause = WakeUp()
         self._has_pulled = False
 
     def wake(self) -> None:
-        """Something has changed that a pull may be waiting for."""
-        self._changed.set()
+        """Check again now whether the queue may be pulled."""
+        self._pause.set()
 
     async def run(self, delay: float, offset: int | None) -> None:
-        """Pulls, after ``delay`` seconds, until the queue is dropped.
+        """Pull until the queue is dropped, after ``delay`` seconds.
 
-        :param offset: where to begin; None: where the group is by then.
+        :param offset: the offset to start at; None: the one that is committed then.
         """
         self._offset = offset
         await asyncio.sleep(delay)
@@ -97,16 +90,16 @@ class LitePullLoop:
             self._process.pulled_at = self._group.now()
             admission = self._admit()
             if admission.step is PullStep.WAIT:
-                await self._wait(admission.delay)
+                await self._pause.wait(admission.delay)
                 continue
             try:
                 if self._offset is None:
-                    self._offset = await self._start()
+                    self._offset = await self._start_offset()
                     self._cache.skip(self._process, self._offset)
                 await self._pull(self._offset)
             except RocketMQError as e:
                 await asyncio.sleep(await self._failed(e))
-            except Exception:  # noqa: BLE001 - a fault here must not end the consumption of a queue in silence
+            except Exception:  # noqa: BLE001 - a fault here must not end the consumption of a queue unnoticed
                 _log.exception("pulling %s at %s failed", self._process.queue, self._offset)
                 await asyncio.sleep(STATE_DELAY)
 
@@ -114,15 +107,8 @@ class LitePullLoop:
         running = self._group.state is ConsumerState.RUNNING
         return self._cache.decide_pull(self._process, running=running, coming=coming, coming_bytes=coming_bytes)
 
-    async def _wait(self, seconds: float) -> None:
-        """Waits, but no longer than until something changes that a pull could wait for."""
-        self._changed.clear()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._changed.wait()
-
     async def _failed(self, error: RocketMQError) -> float:
-        """Looks for a way out of a failure; returns the seconds to wait before the next pull."""
+        """Log a failure and prepare the next try; returns the seconds to wait before it."""
         queue = self._process.queue
         delay = START_DELAY if self._offset is None else failure_delay(error)
         level = self._failures.failed(error)
@@ -131,20 +117,20 @@ class LitePullLoop:
         if error.refresh_route:
             await self._group.instance.routes.refresh_all({queue.topic})
         if isinstance(error, TopicNotExist) and error.address == self._group.instance.routes.master(queue.broker_name):
-            self._vanished()  # a slave may only not have heard of the topic yet
+            self._topic_deleted()  # only the master counts: a slave may not have copied the topic yet
         return delay
 
-    def _vanished(self) -> None:
-        """The broker does not know the topic any more: whatever comes under its name later begins anew."""
+    def _topic_deleted(self) -> None:
+        """Forget offset and messages: a topic that is created later under the same name is another one."""
         self._group.offsets.remove(self._process.queue)
         self._offset = None
         if self._has_pulled:
             self._has_pulled = False
-            _log.warning("the topic of %s has gone: what is held of it is void", self._process.queue)
-            self._jump(self._process, None)
+            _log.warning("the topic of %s was deleted: its cached messages are discarded", self._process.queue)
+            self._move(self._process, None)
 
-    async def _start(self) -> int:
-        """Where the queue starts: what this consumer has committed, then what the group has, then what options say."""
+    async def _start_offset(self) -> int:
+        """The offset to start at: committed here, committed by the group, or what ``consume_from`` says."""
         queue, offsets, options = self._process.queue, self._group.offsets, self._group.options
         stored = offsets.get(queue)
         if stored is None:
@@ -154,90 +140,74 @@ class LitePullLoop:
     # -- pulling
 
     async def _pull(self, offset: int) -> None:
-        """Pulls from ``offset``, and goes on as long as messages come and nothing holds a pull back."""
-        asked: _PendingPull | None = await self._ask(offset)
+        """Pull from ``offset``, and continue as long as messages come and flow control allows it."""
+        pull: PendingPull | None = await self._begin(offset)
         try:
-            while asked is not None:
-                reply = await self._answer(asked)
-                done, header = asked, reply.header(PullResponse)
-                asked = self._request_next(done, reply, header)
-                if asked is not None:
-                    await asyncio.sleep(0)  # lets it leave
-                self._take(done, reply, header)
-                self._offset = header.next_begin_offset
-                self._broker_id = header.suggest_which_broker_id
+            while pull is not None:
+                answer = await pull_answer(self._group.instance, pull)
+                self._log_recovery()
+                pull = self._begin_next(answer)
+                if pull is not None:
+                    await asyncio.sleep(0)  # sends the next pull before the answer is decoded
+                self._handle(answer)
+                self._offset = answer.header.next_begin_offset
+                self._broker_id = answer.header.suggest_which_broker_id
         finally:
-            if asked is not None:
-                _forget(asked.answer)
+            if pull is not None:
+                discard(pull)
 
-    async def _ask(self, offset: int) -> _PendingPull:
+    async def _begin(self, offset: int) -> PendingPull:
         instance = self._group.instance
         address = await broker_of(instance, self._process.queue, broker_id=self._broker_id)
         check_version(instance, address, self._subscription(self._process.queue.topic))
-        return self._request_over(await instance.connections.get(address), offset)
+        return self._send(await instance.connections.get(address), offset)
 
-    def _request_next(self, done: _PendingPull, reply: Reply, header: PullResponse) -> _PendingPull | None:
-        """Begins the pull after one that found messages; None when it has to wait for those."""
-        if reply.code != _FOUND or header.suggest_which_broker_id != self._broker_id or done.connection.closed:
+    def _begin_next(self, answer: PullAnswer) -> PendingPull | None:
+        """Send the pull that follows one that found messages; None if those messages have to be handled first."""
+        pull, header = answer.pull, answer.header
+        if answer.code != FOUND or header.suggest_which_broker_id != self._broker_id or pull.connection.closed:
             return None
-        if self._admit(header.next_begin_offset - done.offset, len(reply.body)).step is not PullStep.PULL:
+        if self._admit(header.next_begin_offset - pull.offset, len(answer.body)).step is not PullStep.PULL:
             return None
-        return self._request_over(done.connection, header.next_begin_offset)
+        return self._send(pull.connection, header.next_begin_offset)
 
-    def _request_over(self, connection: Connection, offset: int) -> _PendingPull:
-        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        subscription = self._subscription(self._process.queue.topic)
-        deadline = monotonic() + self._options.timeout_when_suspend
-        header = self._request(offset, subscription)
-        connection.request(RequestCode.LITE_PULL_MESSAGE, header, b"", settler(answer), deadline)
-        self._process.pulled_at = self._group.now()
-        return _PendingPull(offset, subscription, connection, answer)
-
-    def _request(self, offset: int, subscription: SubscriptionData) -> PullMessage:
+    def _send(self, connection: Connection, offset: int) -> PendingPull:
         queue, options = self._process.queue, self._options
+        subscription = self._subscription(queue.topic)
         version = 0 if is_tag_type(subscription.expression_type) else subscription.sub_version
-        return PullMessage(
-            consumer_group=self._group.name, topic=queue.topic, queue_id=queue.queue_id, queue_offset=offset,
-            max_msg_nums=options.pull_batch_size, sys_flag=PULL_FLAGS, commit_offset=0,
-            suspend_timeout_millis=int(options.broker_suspend_time * 1000), sub_version=version,
-            subscription=subscription.sub_string, expression_type=subscription.expression_type,
-            max_msg_bytes=UNLIMITED, request_source=-1, bname=queue.broker_name,
+        header = pull_header(
+            self._group.name, queue, offset, options.pull_batch_size, PULL_FLAGS, subscription, version=version,
+            suspend=options.broker_suspend_time,
         )  # fmt: skip
+        pull = begin_pull(
+            RequestCode.LITE_PULL_MESSAGE, header, subscription, connection, timeout=options.timeout_when_suspend,
+            is_master=False,
+        )  # fmt: skip
+        self._process.pulled_at = self._group.now()
+        return pull
 
-    async def _answer(self, asked: _PendingPull) -> Reply:
-        """The answer to a pull; raises what a broker refuses it with."""
-        reply = await asked.answer
-        if reply.code not in _PULLED:
-            if reply.code == ResponseCode.GO_AWAY:
-                self._group.instance.connections.retire(asked.connection)
-            raise BrokerError.of(reply.code, reply.remark, asked.connection.address)
+    def _log_recovery(self) -> None:
         self._has_pulled = True
         level = self._failures.recovered()
         if level is not None:
             _log.log(level, "pulling %s works again", self._process.queue)
-        return reply
 
-    # -- what was pulled
+    # -- answers
 
-    def _take(self, asked: _PendingPull, reply: Reply, header: PullResponse) -> None:
-        broker_name, tags = self._process.queue.broker_name, asked.subscription.tags_set
-        messages = pulled_messages(reply.body, header, broker_name, tags) if reply.code == _FOUND else []
+    def _handle(self, answer: PullAnswer) -> None:
+        """Put the messages of an answer into the cache."""
+        broker_name, tags = self._process.queue.broker_name, answer.pull.subscription.tags_set
+        messages = pulled_messages(answer.body, answer.header, broker_name, tags) if answer.code == FOUND else []
         if messages:
-            self._cache.put(self._process, messages, header.max_offset)
+            self._cache.put(self._process, messages, answer.header.max_offset)
             self._arrived()
             return
-        if reply.code == _ILLEGAL:
-            self._refused(asked.offset, header.next_begin_offset)
-        self._cache.skip(self._process, header.next_begin_offset)
+        if answer.code == OFFSET_MOVED:
+            self._offset_illegal(answer.pull.offset, answer.header.next_begin_offset)
+        self._cache.skip(self._process, answer.header.next_begin_offset)
 
-    def _refused(self, offset: int, next_offset: int) -> None:
+    def _offset_illegal(self, offset: int, next_offset: int) -> None:
         queue = self._process.queue
         _log.warning("offset %d of %s lies outside the queue or was reset: on from %d", offset, queue, next_offset)
-        if next_offset <= self._process.max_offset:  # what is held lies ahead of it and would count as consumed
-            self._jump(self._process, next_offset)
-
-
-def _forget(answer: asyncio.Future[Reply]) -> None:
-    """Nobody waits for an answer any more, be it a result, an error or still to come."""
-    if not answer.cancel() and not answer.cancelled():
-        answer.exception()
+        if next_offset <= self._process.max_offset:  # cached messages are ahead of it and would count as consumed
+            self._move(self._process, next_offset)

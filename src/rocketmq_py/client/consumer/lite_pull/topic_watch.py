@@ -1,4 +1,4 @@
-"""Looks from time to time which queues topics have, and tells who wants to know of changes."""
+"""Checks the queues of topics from time to time and calls a listener when they have changed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rocketmq_py.tasks import Background
 _log = logging.getLogger(__name__)
 
 TopicQueuesChanged = Callable[[str, list[MessageQueue]], Awaitable[None] | None]
-"""Told a topic and the queues it has now."""
+"""Gets a topic and its current queues."""
 
 
 class TopicWatch:
-    """The topics that are watched and what was seen last.
+    """The watched topics and their queues at the last check.
 
-    :param interval: seconds between two looks.
+    :param interval: seconds between two checks.
     """
 
     def __init__(self, instance: ClientInstance, interval: float) -> None:
@@ -33,7 +33,7 @@ class TopicWatch:
         self._work = Background()
 
     def add(self, topic: str, listener: TopicQueuesChanged) -> None:
-        """Watches a topic; a former listener of it is told nothing more."""
+        """Watch a topic; replaces a former listener of it."""
         self._listeners[topic] = listener
         self._added.set()
 
@@ -47,26 +47,26 @@ class TopicWatch:
         while True:
             self._added.clear()
             for topic in list(self._listeners):
-                await self._look(topic)
+                await self._check(topic)
             try:
                 async with asyncio.timeout(self._interval):
                     await self._added.wait()
             except TimeoutError:
                 continue
 
-    async def _look(self, topic: str) -> None:
+    async def _check(self, topic: str) -> None:
         try:
             queues = (await self._instance.routes.refresh(topic)).read_queues
         except RocketMQError as e:
-            _log.warning("the queues of topic %s cannot be looked at: %s", topic, e)
+            _log.warning("the queues of topic %s cannot be checked: %s", topic, e)
             return
         before = self._seen.get(topic)
         self._seen[topic] = queues
         if before is None or before == queues:
-            return  # what there is at first is no change
+            return  # the first check is no change
         try:
-            told = self._listeners[topic](topic, list(queues))
-            if inspect.isawaitable(told):
-                await told
-        except Exception:  # noqa: BLE001 - the application's fault; it hears of the next change
+            result = self._listeners[topic](topic, list(queues))
+            if inspect.isawaitable(result):
+                await result
+        except Exception:  # noqa: BLE001 - the application's fault; the listener is called again after the next change
             _log.exception("the listener for the queues of topic %s failed", topic)

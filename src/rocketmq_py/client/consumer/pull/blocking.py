@@ -13,7 +13,7 @@ from typing import Unpack
 from rocketmq_py.client.consumer.blocking_member import BlockingMember
 from rocketmq_py.client.consumer.pull import consumer as aio
 from rocketmq_py.client.consumer.pull.options import PullSettings
-from rocketmq_py.client.consumer.push.runtime import QueuesChanged
+from rocketmq_py.client.consumer.rebalance.rebalancer import QueuesChanged
 from rocketmq_py.client.consumer.running_info import Health
 from rocketmq_py.model import MessageExt, MessageQueue, PullResult
 

@@ -20,14 +20,14 @@ from rocketmq_py.model import MessageModel
 class PullOptions:
     """How a pull consumer pulls. Times are seconds.
 
-    :param message_model: BROADCASTING: offsets are kept in a file of this machine, and ``assignment`` is all queues.
+    :param message_model: BROADCASTING: offsets are kept in a local file, and ``assignment`` returns all queues.
     :param local_offset_dir: where a broadcasting consumer keeps its offsets; ``~/.rocketmq_offsets`` by default, as
         Java clients.
     :param pull_timeout: how long to wait for the answer to a pull.
     :param broker_suspend_time: how long a broker may hold a pull with ``wait=True`` that finds nothing.
     :param timeout_when_suspend: how long to wait for the answer to such a pull.
     :param max_reconsume_times: how often a message may be sent back before it goes to the dead letters.
-    :param allocation: how the group shares queues; must be the same for all members.
+    :param allocation: the strategy that shares queues among members; must be the same for all members.
     """
 
     message_model: MessageModel = MessageModel.CLUSTERING
@@ -51,7 +51,7 @@ class PullOptions:
         self.shared()
 
     def shared(self) -> PushOptions:
-        """The options that mean the same to a push consumer.
+        """The options that this consumer has in common with a push consumer.
 
         :raises ConfigError: one of them is out of range.
         """
@@ -64,7 +64,7 @@ class PullOptions:
 
 
 class PullSettings(ClientSettings, total=False):
-    """The names and types of :class:`PullOptions`, beside those of the client, for keyword arguments."""
+    """The names and types of :class:`PullOptions` and of the client's settings, for keyword arguments."""
 
     message_model: MessageModel
     local_offset_dir: str | os.PathLike[str] | None

@@ -14,7 +14,7 @@ from rocketmq_py.client.consumer.blocking_member import BlockingMember
 from rocketmq_py.client.consumer.dispatch.listeners import AnyListener
 from rocketmq_py.client.consumer.options import PushSettings
 from rocketmq_py.client.consumer.push import consumer as aio
-from rocketmq_py.client.consumer.push.runtime import QueuesChanged
+from rocketmq_py.client.consumer.rebalance.rebalancer import QueuesChanged
 from rocketmq_py.client.consumer.running_info import Health
 from rocketmq_py.client.hooks.hooks import ConsumeHook
 from rocketmq_py.client.hooks.tracing import Trace

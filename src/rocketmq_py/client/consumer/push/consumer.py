@@ -1,8 +1,6 @@
-"""The push consumer: messages of a group's topics come to listeners as they arrive.
+"""The push consumer: passes the messages of a group's topics to listeners as they arrive.
 
-Puts the parts together and takes them apart again: a strategy that fetches messages, a dispatcher that takes them to
-listeners, a rebalancer that says which queues are ours. asyncio is the source; ``push_blocking`` is the same for
-programs without an event loop.
+``push.runtime`` holds its running parts; ``push.blocking`` is the same for programs without an event loop.
 """
 
 from __future__ import annotations
@@ -15,14 +13,15 @@ from time import time
 from typing import Any, Self, TypeVar, Unpack
 
 from rocketmq_py.client.client_instance import ClientInstance
-from rocketmq_py.client.consumer import broker_requests, filters, running_info as push_running, stacks
+from rocketmq_py.client.consumer import broker_requests, filters, running_info, stacks
 from rocketmq_py.client.consumer.consumer_group import ConsumerState
 from rocketmq_py.client.consumer.dispatch.concurrent import Listeners
 from rocketmq_py.client.consumer.dispatch.listeners import AnyListener, Listener, make_listener
 from rocketmq_py.client.consumer.dispatch.orderly_listeners import OrderlyListener
 from rocketmq_py.client.consumer.group_member import GroupMember, split
 from rocketmq_py.client.consumer.options import PushOptions, PushSettings
-from rocketmq_py.client.consumer.push.runtime import PushRuntime, QueuesChanged
+from rocketmq_py.client.consumer.push.runtime import PushRuntime
+from rocketmq_py.client.consumer.rebalance.rebalancer import QueuesChanged
 from rocketmq_py.client.hooks.hooks import ConsumeHook, hooked
 from rocketmq_py.client.hooks.tracing import ConsumeTrace, Trace, Tracer
 from rocketmq_py.errors import ConfigError
@@ -36,39 +35,39 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class PushConsumer(GroupMember):
-    """A member of a consumer group whose listeners get the messages of its queues: several at a time, in no order,
-    unless ``orderly`` says otherwise.
+    """A member of a consumer group that passes messages to listeners: concurrently, or in order with ``orderly``.
 
-    Messages are delivered at least once. A listener is ``listener(message)`` or ``listener(messages, context)``, a
-    plain function, run in one of ``consume_threads`` threads, or ``async def``. It has succeeded when it returns None
-    or ``ConsumeResult.SUCCESS``; when it raises or returns ``ConsumeResult.RECONSUME_LATER`` (or anything else) the
-    message is delivered again after 10 s, then 30 s and so on, ``max_reconsume_times`` times, and then kept in the
+    Delivery is at least once. A listener is ``listener(message)`` or ``listener(messages, context)``: a plain function,
+    which runs in one of ``consume_threads`` threads, or ``async def``. It succeeds if it returns None, True or
+    ``ConsumeResult.SUCCESS``. If it raises or returns ``ConsumeResult.RECONSUME_LATER`` (or anything else), the
+    message is delivered again after 10 s, then 30 s and so on, ``max_reconsume_times`` times, and then moved to the
     group's dead-letter topic.
 
-    With ``orderly=True`` the messages of each queue come one after the other, to one member of the group at a time. One
-    that fails comes again after ``suspend_seconds``, and nothing of its queue before it. A listener may return an
-    :class:`~rocketmq_py.OrderlyResult`, and gets an :class:`~rocketmq_py.OrderlyContext` instead of the other one.
-    With ``message_model=MessageModel.BROADCASTING`` every member gets all messages, and failed ones are dropped.
+    With ``orderly=True`` the messages of each queue are delivered one after the other, to one member of the group at a
+    time. A message that fails is delivered again after ``suspend_seconds``, before any later message of its queue. A
+    listener may return an :class:`~rocketmq_py.OrderlyResult`, and its context is an
+    :class:`~rocketmq_py.OrderlyContext`. With ``message_model=MessageModel.BROADCASTING`` every member gets all
+    messages, and failed ones are dropped.
 
-    As a context manager it starts at once if something is subscribed by then, else when :meth:`start` is called.
+    As a context manager it starts at once if a topic is subscribed already, else when :meth:`start` is called.
 
     :param group: the consumer group.
     :param namesrv: name servers: ``"host:9876;other:9876"``, a sequence, or None for the environment's NAMESRV_ADDR.
     :param listener: gets the messages of all topics that have no listener of their own.
-    :param queues_changed: told when the queues of this consumer change.
+    :param queues_changed: called with a topic, its queues and this consumer's share, when the share changes.
     :param hooks: called before and after every call of a listener.
-    :param trace: leave traces of messages in the brokers' trace topic, or in the one named here; see
+    :param trace: send traces of messages to the brokers' trace topic, or to the topic named here; see
         :mod:`rocketmq_py.client.hooks.tracing`. Off by default.
-    :param instance: a client to share with other producers and consumers; by default one of its own, made from the
-        settings below.
+    :param instance: a client to share with other producers and consumers; by default a new one, made from the settings
+        below.
     :param instance_name: the part of the client id after ``ip@``; unique by default, ``DEFAULT`` when broadcasting.
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
     :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
     :param credentials: what requests are signed with, for servers with access control.
     :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
-    :param settings: what else there is to say of it: see :class:`PushOptions`.
-    :raises ConfigError: an argument that can never work.
+    :param settings: further options: see :class:`PushOptions`.
+    :raises ConfigError: an illegal argument.
     """
 
     def __init__(
@@ -96,18 +95,19 @@ class PushConsumer(GroupMember):
         self._queues_changed = queues_changed
         self._runtime: PushRuntime | None = None
 
-    # -- before the start
+    # -- subscribe
 
     def subscribe(
         self, topic: str, tags: str = "*", listener: AnyListener | None = None, *, sql: str | None = None
     ) -> None:
-        """Adds a topic, or changes the filter of one; works while the consumer runs, too.
+        """Subscribe to a topic, or change its filter or listener. May be called while the consumer runs.
 
         :param tags: ``"*"`` for all messages, or tags separated by ``||``.
         :param listener: gets this topic's messages.
         :param sql: an SQL92 expression over message properties instead of tags, for example
-            ``"region = 'eu' AND amount > 100"``; brokers need ``enablePropertyFilter=true``. A property beside a number
-            must be a number of that kind, else the message does not match; see :mod:`rocketmq_py.core.sql92`.
+            ``"region = 'eu' AND amount > 100"``; brokers need ``enablePropertyFilter=true``. A property that is
+            compared with a number must be a number of the same kind, or the message does not match; see
+            :mod:`rocketmq_py.core.sql92`.
         :raises ConfigError: an illegal topic name or expression, tags and SQL at once, or a listener of the wrong
             shape.
         """
@@ -120,13 +120,13 @@ class PushConsumer(GroupMember):
             self._runtime.rebalancer.trigger()
 
     def unsubscribe(self, topic: str) -> None:
-        """Takes a topic away; its queues are let go."""
+        """Unsubscribe from a topic and release its queues."""
         self._group.subscriptions.pop(topic, None)
         if self._runtime is not None:
             self._runtime.rebalancer.trigger()
 
     def on(self, topic: str, tags: str = "*", *, sql: str | None = None) -> Callable[[F], F]:
-        """Subscribes a topic with the decorated function as its listener."""
+        """Subscribe to a topic with the decorated function as its listener."""
 
         def subscribed(function: F) -> F:
             self.subscribe(topic, tags, function, sql=sql)
@@ -152,12 +152,12 @@ class PushConsumer(GroupMember):
     # -- life
 
     async def start(self) -> None:
-        """Joins the group and begins to consume; returns when it has seen the group and taken its queues.
+        """Join the group and start to consume; returns after the first rebalance.
 
-        :raises ConfigError: nothing is subscribed, a listener is missing, the client has such a consumer already, or a
-            broker does not filter by SQL.
+        :raises ConfigError: nothing is subscribed, a listener is missing, the client has a consumer of that group
+            already, or a broker does not filter by SQL.
         :raises NetworkError: no name server answers.
-        :raises ClosedError: it was closed before.
+        :raises ClosedError: the consumer was closed before.
         """
         if self._group.state is ConsumerState.NEW:
             self._check_listeners()
@@ -181,11 +181,12 @@ class PushConsumer(GroupMember):
         await self._runtime.rebalancer.start()
 
     async def close(self, timeout: float | None = None) -> None:
-        """Leaves the group: no further message begins, running listeners finish, their results and the offsets are
-        stored, the brokers told. May be called more than once.
+        """Leave the group after the running listeners have ended; results and offsets are stored.
 
-        :param timeout: seconds to wait for running listeners; None: as long as they take. What a listener has not
-            finished by then is delivered again, to this or another member.
+        No further message is passed to a listener. May be called more than once.
+
+        :param timeout: seconds to wait for running listeners; None: without limit. A message whose listener has not
+            ended by then is delivered again, to this or another member.
         """
         await self._end(lambda: self._take_apart(timeout))
 
@@ -204,34 +205,34 @@ class PushConsumer(GroupMember):
         return self
 
     def suspend(self) -> None:
-        """Pulls nothing more until :meth:`resume`; what is held already is still consumed."""
+        """Stop to pull until :meth:`resume`; messages that are pulled already are still consumed."""
         self._group.suspended = True
 
     def resume(self) -> None:
-        """Pulls again."""
+        """Pull again after :meth:`suspend`."""
         self._group.suspended = False
         if self._runtime is not None:
             self._runtime.fetcher.wake_all()
 
     def resize(self, consume_threads: int) -> None:
-        """Has at most ``consume_threads`` listeners at work at one time from now on, running ones aside.
+        """Run at most ``consume_threads`` listeners at a time from now on; listeners that run already may end.
 
-        :raises ConfigError: out of range.
+        :raises ConfigError: the number is out of range.
         """
         dataclasses.replace(self._options, consume_threads=consume_threads)
         self._group.threads = consume_threads
         if self._runtime is not None:
             self._runtime.resize(consume_threads)
 
-    # -- looking at it
+    # -- state
 
     @property
     def queues(self) -> list[MessageQueue]:
-        """The queues this consumer has now, those of the retry topic included."""
+        """The queues this consumer owns now, including those of the retry topic."""
         return sorted(self._group.queues)
 
     def is_listener_thread(self, thread: threading.Thread) -> bool:
-        """Whether ``thread`` runs listeners, and so must not wait for them to end."""
+        """True if ``thread`` runs listeners: it must not wait for them to end."""
         return self._runtime is not None and self._runtime.dispatcher.threads.owns(thread)
 
     def __repr__(self) -> str:
@@ -241,7 +242,7 @@ class PushConsumer(GroupMember):
     # -- a member of the client instance
 
     def heartbeat(self) -> ConsumerData:
-        """What brokers are to know of this member."""
+        """The entry of this member in heartbeats."""
         return ConsumerData(
             group_name=self.group,
             message_model=self._options.message_model.value,
@@ -250,36 +251,36 @@ class PushConsumer(GroupMember):
         )
 
     def topics(self) -> set[str]:
-        """The topics it subscribes to, its retry topic included."""
+        """The subscribed topics, including the retry topic."""
         return set(self._group.subscriptions)
 
     async def on_ids_changed(self) -> None:
-        """The group has changed: look who gets what."""
+        """Rebalance: the members of the group have changed."""
         if self._runtime is not None:
             self._runtime.rebalancer.trigger()
 
     async def persist_offsets(self) -> None:
-        """Sends the offsets of its queues to their brokers."""
+        """Send the offsets of its queues to their brokers."""
         self._group.offsets.retain({*self._group.queues, *self._group.leaving})
         await self._group.offsets.persist(self._group.queues)
 
-    # -- what brokers ask of it
+    # -- answers to brokers
 
     async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Goes on from other offsets, smaller or greater, in those of the queues that are ours."""
+        """Continue at other offsets, smaller or greater, in those of the queues that this consumer owns."""
         for queue, offset in offsets.items():
             process = self._group.queues.get(queue)
             if process is not None and not process.has_invisible_time and self._runtime is not None:
                 await self._runtime.rebalancer.reset(process, offset)
 
     def running_info(self) -> dict[str, Any]:
-        """Its state, as Java's ConsumerRunningInfo."""
-        return push_running.running_info(self._group)
+        """The state of the consumer, as Java's ConsumerRunningInfo."""
+        return running_info.running_info(self._group)
 
     def stacks(self) -> str:
-        """Where all threads of the process are, and the tasks of its listeners."""
+        """The stacks of all threads of the process, and of the tasks that await its listeners."""
         return stacks.everything(self._runtime.dispatcher.tasks() if self._runtime is not None else ())
 
     async def consume_directly(self, message: MessageExt) -> dict[str, Any]:
-        """Has the listener consume one message now, outside of all queues."""
-        return await push_running.consume_directly(self._group, self._listeners, message)
+        """Pass one message to its listener now, outside of all queues."""
+        return await running_info.consume_directly(self._group, self._listeners, message)

@@ -1,7 +1,7 @@
-"""Watches the listeners of a push consumer: who is stuck and where, what has taken longer than the consume timeout.
+"""Watches the listeners of a push consumer: warns of stuck ones, and applies the consume timeout.
 
-Looks about once a second at what is under way, in the event loop. Where listeners are ``async def``, a thread of its
-own looks at the loop, which a listener that blocks it would keep from looking. Refuses to know how listeners are run.
+A task checks the running listeners about once a second. If there are ``async def`` listeners, a thread also checks the
+event loop, which a blocking listener would stop together with the task.
 """
 
 from __future__ import annotations
@@ -23,54 +23,55 @@ from rocketmq_py.tasks import Background
 
 _log = logging.getLogger(__name__)
 
-LOOK = 1.0
-"""Seconds between two looks; less when the timeouts are short."""
+CHECK_INTERVAL = 1.0
+"""Seconds between two checks; less when the timeouts are short."""
 BLOCKED = 5.0
-"""Seconds the event loop may stand still before a listener is blamed."""
+"""Seconds that the event loop may be blocked before a warning."""
 
 _RUNS_ASYNC = listeners.RUNS_ASYNC | orderly_listeners.RUNS_ASYNC
 
 
 class ListenerWatch:
-    """One task that looks at the listeners of a consumer until it is closed.
+    """A task that checks the listeners of a consumer until it is closed.
 
     :param dispatcher: runs the listeners.
-    :param awaits: whether any listener is ``async def``.
+    :param has_async: returns True if any listener is ``async def``.
     """
 
-    def __init__(self, group: ConsumerGroup, dispatcher: Dispatcher, awaits: Callable[[], bool]) -> None:
+    def __init__(self, group: ConsumerGroup, dispatcher: Dispatcher, has_async: Callable[[], bool]) -> None:
         self._group = group
         self._dispatcher = dispatcher
-        self._awaits = awaits
+        self._has_async = has_async
         self._stopwatch = group.stopwatch
         options = group.options
-        self._interval = min(LOOK, options.stuck_after / 4, options.consume_timeout / 4)
+        self._interval = min(CHECK_INTERVAL, options.stuck_after / 4, options.consume_timeout / 4)
         self._expire_at = monotonic() + options.consume_timeout
-        self._guard: LoopGuard | None = None
+        self._loop_guard: LoopGuard | None = None
         self._work = Background()
         self._work.start(self._run())
 
     async def close(self) -> None:
-        if self._guard is not None:
-            self._guard.close()
+        if self._loop_guard is not None:
+            self._loop_guard.close()
         await self._work.stop()
 
     async def _run(self) -> None:
         while True:
-            if self._guard is None and self._awaits():
-                self._guard = LoopGuard(self._group.name, min(BLOCKED, self._group.options.stuck_after), self._interval)
+            if self._loop_guard is None and self._has_async():
+                timeout = min(BLOCKED, self._group.options.stuck_after)
+                self._loop_guard = LoopGuard(self._group.name, timeout, self._interval)
             try:
-                await self._look()
-            except Exception:  # noqa: BLE001 - the next look may be better, and nothing else must suffer
-                _log.exception("looking at the listeners of group %s failed", self._group.name)
+                await self._check()
+            except Exception:  # noqa: BLE001 - the next check is made in any case
+                _log.exception("checking the listeners of group %s failed", self._group.name)
             await asyncio.sleep(self._interval)
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         now = monotonic()
         calls = {(call.queue, call.messages[0]): call for call in self._dispatcher.running_calls()}
         looked = self._stopwatch.inspect(calls, now)
         for one in looked.stuck:
-            self._tell(one, calls[one.key])
+            self._warn(one, calls[one.key])
         for key, seconds in looked.ended:
             queue, offset = call_position(key)
             _log.warning(
@@ -84,7 +85,7 @@ class ListenerWatch:
             self._expire_at = now + self._group.options.consume_timeout
             await self._expire(now)
 
-    def _tell(self, stuck: StuckCall, call: ListenerCall) -> None:
+    def _warn(self, stuck: StuckCall, call: ListenerCall) -> None:
         queue, offset = call_position(stuck.key)
         where = "\n".join(f"{_name(worker)}:\n{stack_of(worker)}" for worker in call.workers)
         _log.warning(
@@ -97,13 +98,13 @@ class ListenerWatch:
     # -- the consume timeout
 
     async def _expire(self, now: float) -> None:
-        """Has what its listener is not done with in time delivered again (cleanExpiredMsg)."""
+        """Have messages delivered again whose listeners exceed the consume timeout (Java: cleanExpiredMsg)."""
         if not isinstance(self._dispatcher, ConcurrentDispatcher):
-            return  # in order, nothing can be passed over
+            return  # an orderly consumer must not skip a message
         timeout = self._group.options.consume_timeout
         for queue in list(self._group.queues.values()):
             if queue.has_invisible_time:
-                continue  # its broker sees to that
+                continue  # the broker delivers popped messages again by itself
 
             def is_expired(message: MessageExt, queue: object = queue) -> bool:
                 since = self._stopwatch.since(queue, message)  # type: ignore[arg-type]
@@ -113,15 +114,16 @@ class ListenerWatch:
             if count:
                 _log.warning(
                     "%d messages of %s have been with their listener for more than consume_timeout=%g s: they are "
-                    "delivered again, and what the listener says does not count any more",
+                    "delivered again, and the listener's results are ignored",
                     count, queue.queue, timeout,
                 )  # fmt: skip
 
 
 class LoopGuard:
-    """A thread that says so when a listener keeps the event loop from going on, and where it does.
+    """A thread that warns when a listener blocks the event loop, with the listener's stack.
 
-    :param timeout: seconds the loop may stand still.
+    :param timeout: seconds that the loop may be blocked.
+    :param interval: seconds between two checks.
     """
 
     def __init__(self, group: str, timeout: float, interval: float) -> None:
@@ -141,24 +143,24 @@ class LoopGuard:
         self._over.set()
 
     def _run(self) -> None:
-        told: float | None = None
+        warned: float | None = None
         while not self._over.wait(self._interval):
             post(self._loop, self._beat)
             last = self._last
-            if told is not None and last > told:
-                _log.warning("the event loop of group %s goes on", self._group)
-                told = None
-            if told is None and monotonic() - last >= self._timeout and self._tell(last):
-                told = last
+            if warned is not None and last > warned:
+                _log.warning("the event loop of group %s runs again", self._group)
+                warned = None
+            if warned is None and monotonic() - last >= self._timeout and self._warn(last):
+                warned = last
 
-    def _tell(self, last: float) -> bool:
+    def _warn(self, last: float) -> bool:
         frames = stacks.frames_of_thread(self._loop_thread)
         if not stacks.runs(frames, _RUNS_ASYNC):
-            return False  # a busy machine, or something that is no listener of ours
+            return False  # the machine is busy, or something else than a listener blocks the loop
         _log.warning(
-            "an async listener of group %s has blocked the event loop for %.1f s: no message, heartbeat or lock of "
-            "this client moves meanwhile. Make it a plain function, which runs in a thread, or await "
-            "asyncio.to_thread(...) for what blocks. It is here:\n%s",
+            "an async listener of group %s has blocked the event loop for %.1f s: this client cannot pull, send "
+            "heartbeats or renew locks meanwhile. Make it a plain function, which runs in a thread, or await "
+            "asyncio.to_thread(...) for the blocking call. It is here:\n%s",
             self._group, monotonic() - last, stacks.text(frames),
         )  # fmt: skip
         return True
@@ -169,7 +171,7 @@ def _name(worker: threading.Thread | asyncio.Task[None]) -> str:
 
 
 def stack_of(worker: threading.Thread | asyncio.Task[None]) -> str:
-    """Where a worker is."""
+    """The stack of a worker."""
     if isinstance(worker, threading.Thread):
         return stacks.text(stacks.frames_of_thread(worker.ident))
     return stacks.text(stacks.frames_of_task(worker))

@@ -1,18 +1,18 @@
-"""The pop loop of one assignment: has its broker pop messages and hands them over, until it is dropped.
+"""The pop loop of one assignment: pops messages at its broker and hands them over until the assignment is dropped.
 
-Carries out what ``core.consumer.flow_control`` decides. Refuses to know what becomes of the messages.
+Carries out what ``core.consumer.flow_control`` decides.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Sequence
 
 from rocketmq_py.client.consumer.consumer_group import ConsumerGroup, ConsumerState
 from rocketmq_py.client.consumer.failure_log import FailureLog
 from rocketmq_py.client.consumer.pop_calls import AttemptIds, PopAnswer, PopCalls
+from rocketmq_py.client.consumer.pull_calls import WakeUp
 from rocketmq_py.core.consumer.flow_control import STATE_DELAY, PullStep, decide_pull, failure_delay
 from rocketmq_py.core.pop.receipts import PoppedMessage, PopQueue, init_mode
 from rocketmq_py.errors import RocketMQError
@@ -20,17 +20,17 @@ from rocketmq_py.errors import RocketMQError
 _log = logging.getLogger(__name__)
 
 POLL_SECONDS = 15.0
-"""How long a broker may hold a pop that finds nothing."""
+"""Seconds a broker may hold a pop that finds nothing."""
 
 Deliver = Callable[[PopQueue, PopAnswer, float], None]
-"""Takes what was popped, which lapses at the time given."""
+"""Gets popped messages and the time when they become visible to other members."""
 
 
 class PopLoop:
     """Pops for one assignment.
 
-    :param deliver: takes what was popped.
-    :param give_back: has messages delivered again that nobody here waits for any more.
+    :param deliver: gets the popped messages.
+    :param give_back: returns popped messages to the broker that will not be consumed here.
     """
 
     def __init__(
@@ -48,16 +48,15 @@ class PopLoop:
         self._give_back = give_back
         self._attempts = AttemptIds() if group.options.orderly else None
         self._failures = FailureLog(queue.queue.broker_name, group.instance.lost)
-        self._changed: asyncio.Event | None = None
+        self._pause = WakeUp()
         self._late: set[asyncio.Future[None]] = set()
 
     def wake(self) -> None:
-        """Something has changed that a pop may be waiting for."""
-        if self._changed is not None:
-            self._changed.set()
+        """Check again now whether messages may be popped."""
+        self._pause.set()
 
     async def run(self) -> None:
-        """Pops until the queue is dropped."""
+        """Pop until the assignment is dropped."""
         while not self._queue.dropped:
             self._queue.pulled_at = self._group.now()
             admission = decide_pull(
@@ -68,26 +67,18 @@ class PopLoop:
                 subscribed=self._queue.queue.topic in self._group.announced,
             )
             if admission.step is PullStep.WAIT:
-                await self._wait(admission.delay)
+                await self._pause.wait(admission.delay)
                 continue
             pause = self._group.options.pull_interval
             try:
                 await self._pop()
             except RocketMQError as e:
                 pause = await self._failed(e)
-            except Exception:  # noqa: BLE001 - a fault here must not end the consumption of a queue in silence
+            except Exception:  # noqa: BLE001 - a fault here must not end the consumption of a queue unnoticed
                 _log.exception("popping %s failed", self._queue.queue)
                 pause = STATE_DELAY
             if pause:
                 await asyncio.sleep(pause)
-
-    async def _wait(self, seconds: float) -> None:
-        """Waits, but no longer than until something changes that a pop could wait for."""
-        self._changed = asyncio.Event()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._changed.wait()
-        self._changed = None
 
     async def _pop(self) -> None:
         group, options = self._group, self._group.options
@@ -115,11 +106,11 @@ class PopLoop:
             self._deliver(self._queue, answer, now + options.pop_invisible_time)
 
     async def _too_late(self, call: asyncio.Future[PopAnswer | None]) -> None:
-        """Sees to what a pop brings that was under way when the queue was dropped: it is ours for a while yet."""
+        """Consume or return the messages of a pop that was under way when the assignment was dropped."""
         try:
             answer = await call
         except RocketMQError:
-            return  # it brings nothing
+            return  # no messages
         if answer is None:
             return
         group = self._group
@@ -130,7 +121,7 @@ class PopLoop:
             self._give_back(answer.popped)
 
     async def _failed(self, error: RocketMQError) -> float:
-        """Looks for a way out of a failure; returns the seconds to wait before the next pop."""
+        """Log a failure and prepare the next try; returns the seconds to wait before it."""
         delay, queue = failure_delay(error), self._queue.queue
         level = self._failures.failed(error)
         _log.log(level, "popping %s failed, again in %g s: %s", queue, delay, error)

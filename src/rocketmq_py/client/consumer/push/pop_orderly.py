@@ -1,8 +1,7 @@
-"""Popped messages in order: the way of each queue's messages to a listener, and how they are kept ours meanwhile.
+"""Orderly delivery of popped messages: one after the other to a listener, and invisible to other members meanwhile.
 
-Brokers give out the next messages of a queue when all of the last pop are acked or visible again. So the messages of a
-run are acked as they are done, and the others kept invisible for as long as it takes. Refuses to know how listeners
-are run (``dispatch_orderly``) and how a pop is made.
+A broker hands out the next messages of a queue after all messages of the last pop are acked or visible again. So each
+message of a run is acked after its listener, and the invisible time of the others is extended.
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ from rocketmq_py.model import MessageExt, MessageQueue
 _log = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT = 1.0
-"""Seconds to see to what is left when all listeners have ended that are waited for."""
+"""Seconds that close waits for runs to end after their listeners have ended."""
 
 
 class OrderlyPopDelivery:
-    """Popped messages are consumed one after the other, those of different queues side by side."""
+    """The popped messages of a queue are consumed one after the other; different queues concurrently."""
 
-    def __init__(self, group: ConsumerGroup, dispatcher: OrderlyDispatcher, calls: PopCalls, receipts: PopAcks) -> None:
+    def __init__(self, group: ConsumerGroup, dispatcher: OrderlyDispatcher, calls: PopCalls, acks: PopAcks) -> None:
         self._group = group
         self._dispatcher = dispatcher
         self._calls = calls
-        self._acks = receipts
+        self._acks = acks
         self._over: dict[PopRun, asyncio.Event] = {}
         self._latest: dict[MessageQueue, PopRun] = {}
         self._running: set[asyncio.Task[None]] = set()
@@ -68,15 +67,15 @@ class OrderlyPopDelivery:
             over.set()
         if self._running:
             _, stuck = await asyncio.wait(self._running, timeout=CLOSE_TIMEOUT)
-            for task in stuck:  # a listener that is not waited for
+            for task in stuck:  # its listener still runs after the close timeout
                 task.cancel()
 
     # -- one run
 
     async def _consume(self, run: PopRun, before: PopRun | None) -> None:
-        """Has a run consumed, and sees to what is left of it in the end."""
+        """Pass the messages of a run to their listener; return those to the broker that were not consumed."""
         try:
-            if before is not None:  # its time was over, but a listener may be at work on it still
+            if before is not None:  # its listener may still run although its invisible time has ended
                 await self._dispatcher.wait_idle(before)
             if not run.dropped:
                 self._dispatcher.submit(run, run.waiting())
@@ -91,7 +90,7 @@ class OrderlyPopDelivery:
         self._give_back(run)
 
     async def _keep_invisible(self, run: PopRun) -> None:
-        """Keeps the messages invisible to others until all are consumed, the run is dropped, or it does not work."""
+        """Extend the invisible time until all messages are consumed, the run is dropped, or the broker refuses."""
         invisible = self._group.options.pop_invisible_time
         while not self._over[run].is_set():
             with contextlib.suppress(TimeoutError):
@@ -103,7 +102,9 @@ class OrderlyPopDelivery:
             if await self._extend(run, run.waiting(), asked_at + invisible):
                 run.visible_at = asked_at + invisible
             elif not run.is_usable(self._group.now()):
-                _log.warning("%d messages of %s are delivered again: their time is over", run.count, run.queue)
+                _log.warning(
+                    "%d messages of %s are delivered again: their invisible time is over", run.count, run.queue
+                )
                 return
 
     async def _extend(self, run: PopRun, messages: Sequence[MessageExt], visible_at: float) -> bool:
@@ -112,7 +113,7 @@ class OrderlyPopDelivery:
                 receipt = await self._calls.extend(one, self._group.options.pop_invisible_time)
                 run.owner.renew(one.message, receipt, visible_at)
         except RocketMQError as e:
-            _log.warning("messages of %s cannot be kept for longer: %s", run.queue, e)
+            _log.warning("the invisible time of messages of %s cannot be extended: %s", run.queue, e)
             return False
         return True
 

@@ -1,7 +1,6 @@
-"""The pop strategy: a pop loop for each assignment, and what listeners said of popped messages told to the brokers.
+"""The POP strategy: a pop loop for each assignment, and the acks of popped messages.
 
-Done messages are acked, those that failed stay invisible for longer each time. Refuses to know how a pop is made
-(``push_popper``, ``pop_calls``) and what listeners do.
+Consumed messages are acked. Failed ones stay invisible, longer each time, and are delivered again by the broker.
 """
 
 from __future__ import annotations
@@ -23,36 +22,36 @@ from rocketmq_py.model import MessageExt
 _log = logging.getLogger(__name__)
 
 ACK_AGAIN = 1.0
-"""Seconds until messages are acked again whose broker did not take it."""
+"""Seconds until an ack that failed is sent again."""
 
 DeadLetter = Callable[[MessageExt], Coroutine[Any, Any, bool]]
-"""Takes a message that has used up its deliveries out of the way; tells whether that is certain."""
+"""Sends a message that has used up its deliveries to the dead-letter topic; returns True if that is certain."""
 
 
 class PopDelivery(Protocol):
-    """The way of popped messages to listeners."""
+    """How popped messages get to listeners."""
 
     def take(self, queue: PopQueue, popped: Sequence[PoppedMessage], visible_at: float) -> None:
-        """Has listeners consume messages, ours until ``visible_at``."""
+        """Pass messages to listeners; they are invisible to other members until ``visible_at``."""
         ...
 
     def drop(self, queue: PopQueue) -> None:
-        """Begins no further message of an assignment that is no longer ours, and gives those back."""
+        """Pass no further message of an assignment to listeners, and return those messages to the broker."""
         ...
 
     def settled(self, queue: ProcessQueue) -> PopQueue:
-        """Listeners have results for messages; returns the assignment they were popped for."""
+        """Handle new results of listeners; returns the assignment that the messages were popped for."""
         ...
 
     async def close(self) -> None:
-        """The listeners have ended: sees to what is left."""
+        """Return the remaining messages to the broker; the listeners have ended."""
         ...
 
 
 class PopAcks:
-    """Tells brokers what became of messages: acks those of all queues together, as fast as brokers take them.
+    """Sends acks of consumed messages, in batches for all queues together, and delays the failed ones.
 
-    :param dead_letter: takes messages away that have used up their deliveries.
+    :param dead_letter: sends messages that have used up their deliveries to the dead-letter topic.
     """
 
     def __init__(self, group: ConsumerGroup, calls: PopCalls, dead_letter: DeadLetter) -> None:
@@ -65,31 +64,32 @@ class PopAcks:
         self._closing = False
 
     def done(self, popped: Sequence[tuple[PoppedMessage, float]]) -> None:
-        """Has messages acked; beside each stands when it lapses."""
+        """Ack messages; each comes with the time when it becomes visible again."""
         self._outbox += popped
         if self._outbox and self._acking is None:
             self._acking = asyncio.ensure_future(self._ack_all())
 
     def begin(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Does something whose end only :meth:`close` waits for."""
+        """Run a coroutine in the background; :meth:`close` waits for it."""
         task = asyncio.ensure_future(work)
         self._work.add(task)
         task.add_done_callback(self._work.discard)
 
     def give_back(self, popped: Sequence[PoppedMessage]) -> None:
-        """Has messages delivered again soon that were popped for nobody."""
+        """Make messages visible again soon that no listener will get here."""
         if popped:
             self.begin(self._calls.give_back(popped, GIVE_BACK))
 
     async def send_back(self, queue: PopQueue, message: MessageExt, level: int) -> bool:
-        """Has a message delivered again later, by its count or by the level its listener asked for.
+        """Have a message delivered again after a delay: by its count, or by the level its listener asked for.
 
-        What the broker does not hear of it finds out itself when the message lapses: either way it is certain.
+        Always returns True: if the broker cannot be reached, the message is delivered again when its invisible time
+        ends.
         """
         visible_at = self._group.now() + self._group.options.pop_invisible_time
         popped = queue.release(message, self._group.now())
         if popped is None:
-            _log.warning("%r failed after its time was over: it is being delivered again already", message)
+            _log.warning("%r failed after its invisible time: it is being delivered again already", message)
         elif are_retries_used_up(message.reconsume_times, self._group.options.most_reconsume_times, level):
             await self.dead_letter(popped, visible_at)
         else:
@@ -97,7 +97,7 @@ class PopAcks:
         return True
 
     async def dead_letter(self, popped: PoppedMessage, visible_at: float) -> None:
-        """Has a message kept as a dead letter, and not delivered again once that is certain."""
+        """Send a message to the dead-letter topic, then ack it."""
         if await self._dead_letter(popped.message):
             self.done([(popped, visible_at)])
 
@@ -105,7 +105,9 @@ class PopAcks:
         try:
             await self._calls.extend(popped, seconds)
         except RocketMQError as e:
-            _log.warning("%r is delivered again when its time is over, not in %d s: %s", popped.message, seconds, e)
+            _log.warning(
+                "%r is delivered again when its invisible time ends, not in %d s: %s", popped.message, seconds, e
+            )
 
     async def _ack_all(self) -> None:
         try:
@@ -116,8 +118,8 @@ class PopAcks:
                 self._outbox = []
                 if late:
                     _log.warning(
-                        "listeners of group %s were done with %d messages after their time was over: these are "
-                        "delivered again; set pop_invisible_time to more than a listener takes", self._group.name, late,
+                        "listeners of group %s consumed %d messages after their invisible time: these are delivered "
+                        "again; set pop_invisible_time to more than a listener takes", self._group.name, late,
                     )  # fmt: skip
                 if fresh:
                     await self._ack(fresh)
@@ -125,18 +127,18 @@ class PopAcks:
             self._acking = None
 
     async def _ack(self, messages: Sequence[tuple[PoppedMessage, float]]) -> None:
-        has_invisible_time = {id(popped.message): visible_at for popped, visible_at in messages}
+        ends = {id(popped.message): visible_at for popped, visible_at in messages}
         for part, error in await self._calls.ack([popped for popped, _ in messages]):
             _log.warning("acking %d messages of group %s failed: %s", len(part), self._group.name, error)
             if error.retryable and not self._closing:
-                self.begin(self._again([(popped, has_invisible_time[id(popped.message)]) for popped in part]))
+                self.begin(self._again([(popped, ends[id(popped.message)]) for popped in part]))
 
     async def _again(self, messages: Sequence[tuple[PoppedMessage, float]]) -> None:
         await asyncio.sleep(ACK_AGAIN)
         self.done(messages)
 
     async def close(self) -> None:
-        """Waits until the brokers know what there is to tell; what they cannot be told once is not tried again."""
+        """Send the remaining acks; one that fails now is not sent again."""
         self._closing = True
         while self._acking is not None or self._work:
             waiting = [*self._work] if self._acking is None else [*self._work, self._acking]
@@ -144,12 +146,12 @@ class PopAcks:
 
 
 class ConcurrentPopDelivery:
-    """Popped messages are consumed several at a time, in no order."""
+    """Popped messages are consumed concurrently, in no order."""
 
-    def __init__(self, group: ConsumerGroup, dispatcher: Dispatcher, receipts: PopAcks) -> None:
+    def __init__(self, group: ConsumerGroup, dispatcher: Dispatcher, acks: PopAcks) -> None:
         self._group = group
         self._dispatcher = dispatcher
-        self._acks = receipts
+        self._acks = acks
 
     def take(self, queue: PopQueue, popped: Sequence[PoppedMessage], visible_at: float) -> None:
         queue.take(popped, visible_at)
@@ -166,29 +168,29 @@ class ConcurrentPopDelivery:
         return queue
 
     async def close(self) -> None:
-        """There is nothing left: what lapses, brokers deliver again."""
+        """Do nothing: brokers deliver again what is not acked."""
 
 
 class PopStrategy:
     """Pops for the assignments it is given until they are dropped.
 
-    :param listeners: takes the messages.
+    :param delivery: gets the messages.
     """
 
-    def __init__(self, group: ConsumerGroup, calls: PopCalls, receipts: PopAcks, listeners: PopDelivery) -> None:
+    def __init__(self, group: ConsumerGroup, calls: PopCalls, acks: PopAcks, delivery: PopDelivery) -> None:
         self._group = group
         self._calls = calls
-        self._acks = receipts
-        self._listeners = listeners
-        self._poppers: dict[PopQueue, PopLoop] = {}
-        self._loops: dict[PopQueue, asyncio.Task[None]] = {}
+        self._acks = acks
+        self._delivery = delivery
+        self._pop_loops: dict[PopQueue, PopLoop] = {}
+        self._tasks: dict[PopQueue, asyncio.Task[None]] = {}
 
     def take(self, queue: PopQueue) -> None:
-        """Begins to pop at once: whoever else pops there gets other messages."""
-        popper = self._poppers[queue] = PopLoop(
+        """Start to pop at once: other members that pop there get other messages."""
+        loop = self._pop_loops[queue] = PopLoop(
             self._group, queue, self._calls, self._deliver, self._acks.give_back
         )  # fmt: skip
-        self._loops[queue] = asyncio.ensure_future(popper.run())
+        self._tasks[queue] = asyncio.ensure_future(loop.run())
 
     def _deliver(self, queue: PopQueue, answer: PopAnswer, visible_at: float) -> None:
         most = self._group.options.most_reconsume_times
@@ -198,35 +200,35 @@ class PopStrategy:
             self._acks.begin(self._acks.dead_letter(popped, visible_at))
         alive = [popped for popped in answer.popped if popped not in worn] if worn else answer.popped
         if alive:
-            self._listeners.take(queue, alive, visible_at)
+            self._delivery.take(queue, alive, visible_at)
 
     def drop(self, queue: PopQueue) -> None:
-        """Ends the popping; what a pop under way brings is given back."""
-        self._poppers.pop(queue, None)
-        loop = self._loops.pop(queue, None)
-        if loop is not None and loop is not asyncio.current_task():
-            loop.cancel()
-        self._listeners.drop(queue)
+        """Stop to pop; messages of a pop that is under way are returned to the broker."""
+        self._pop_loops.pop(queue, None)
+        task = self._tasks.pop(queue, None)
+        if task is not None and task is not asyncio.current_task():
+            task.cancel()
+        self._delivery.drop(queue)
 
     def wake(self, queue: ProcessQueue) -> None:
-        """The queue holds less than before: a pop that waits for that may look again, and results are told."""
-        popper = self._poppers.get(self._listeners.settled(queue))
-        if popper is not None:
-            popper.wake()
+        """Ack new results, and check flow control again: the queue holds fewer messages than before."""
+        loop = self._pop_loops.get(self._delivery.settled(queue))
+        if loop is not None:
+            loop.wake()
 
     def wake_all(self) -> None:
-        """The consumer pops again."""
-        for popper in self._poppers.values():
-            popper.wake()
+        """Check all assignments again: the consumer is no longer suspended."""
+        for loop in self._pop_loops.values():
+            loop.wake()
 
     async def close(self) -> None:
-        """Ends all popping."""
-        loops = list(self._loops.values())
-        for queue in list(self._loops):
+        """Stop to pop all assignments."""
+        tasks = list(self._tasks.values())
+        for queue in list(self._tasks):
             self.drop(queue)
-        await asyncio.gather(*loops, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def finish(self) -> None:
-        """Tells the brokers of all results; the listeners have ended."""
-        await self._listeners.close()
+        """Send the remaining acks; the listeners have ended."""
+        await self._delivery.close()
         await self._acks.close()

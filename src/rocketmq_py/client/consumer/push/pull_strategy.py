@@ -1,7 +1,4 @@
-"""The pull strategy: a pull loop for each queue the consumer holds.
-
-Refuses to know how queues were allocated, how one is pulled (``push_puller``) and what listeners do.
-"""
+"""The pull strategy: one pull loop for each queue that the consumer owns."""
 
 from __future__ import annotations
 
@@ -9,50 +6,50 @@ import asyncio
 
 from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
 from rocketmq_py.client.consumer.dispatch.concurrent import Dispatcher
-from rocketmq_py.client.consumer.push.pull_loop import IllegalOffset, PullLoop
+from rocketmq_py.client.consumer.push.pull_loop import PullEvents, PullLoop
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 
 
 class PullStrategy:
     """Pulls the queues it is given until they are dropped.
 
-    :param dispatcher: takes the messages.
-    :param on_illegal_offset: puts right an offset that a broker refuses.
+    :param dispatcher: gets the messages.
+    :param events: what pull loops report to.
     """
 
-    def __init__(self, group: ConsumerGroup, dispatcher: Dispatcher, on_illegal_offset: IllegalOffset) -> None:
+    def __init__(self, group: ConsumerGroup, dispatcher: Dispatcher, events: PullEvents) -> None:
         self._group = group
         self._dispatcher = dispatcher
-        self._on_illegal_offset = on_illegal_offset
-        self._pullers: dict[ProcessQueue, PullLoop] = {}
-        self._loops: dict[ProcessQueue, asyncio.Task[None]] = {}
+        self._events = events
+        self._pull_loops: dict[ProcessQueue, PullLoop] = {}
+        self._tasks: dict[ProcessQueue, asyncio.Task[None]] = {}
 
     def take(self, queue: ProcessQueue, delay: float) -> None:
-        """Begins to pull a queue after ``delay`` seconds, from where the group is by then."""
-        puller = self._pullers[queue] = PullLoop(self._group, queue, self._dispatcher, self._on_illegal_offset)
-        self._loops[queue] = asyncio.ensure_future(puller.run(delay))
+        """Start to pull a queue after ``delay`` seconds, at the offset that is committed then."""
+        loop = self._pull_loops[queue] = PullLoop(self._group, queue, self._dispatcher, self._events)
+        self._tasks[queue] = asyncio.ensure_future(loop.run(delay))
 
     def drop(self, queue: ProcessQueue) -> None:
-        """Ends the pulling of a queue; a pull that is under way no longer matters."""
-        self._pullers.pop(queue, None)
-        loop = self._loops.pop(queue, None)
-        if loop is not None and loop is not asyncio.current_task():
-            loop.cancel()
+        """Stop to pull a queue; the answer to a pull that is under way is ignored."""
+        self._pull_loops.pop(queue, None)
+        task = self._tasks.pop(queue, None)
+        if task is not None and task is not asyncio.current_task():
+            task.cancel()
 
     async def close(self) -> None:
-        """Ends all pulling."""
-        loops = list(self._loops.values())
-        for queue in list(self._loops):
+        """Stop to pull all queues."""
+        tasks = list(self._tasks.values())
+        for queue in list(self._tasks):
             self.drop(queue)
-        await asyncio.gather(*loops, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def wake(self, queue: ProcessQueue) -> None:
-        """The queue holds less than before: a pull that waits for that may look again."""
-        puller = self._pullers.get(queue)
-        if puller is not None:
-            puller.wake()
+        """Check flow control again: the queue holds fewer messages than before."""
+        loop = self._pull_loops.get(queue)
+        if loop is not None:
+            loop.wake()
 
     def wake_all(self) -> None:
-        """The consumer pulls again."""
-        for puller in self._pullers.values():
-            puller.wake()
+        """Check all queues again: the consumer is no longer suspended."""
+        for loop in self._pull_loops.values():
+            loop.wake()

@@ -1,7 +1,6 @@
-"""Assignments made by brokers: which queues of a topic are ours, and whether they are pulled or popped.
+"""Assignments made by brokers: which queues of a topic this member owns, and whether it pulls or pops them.
 
-Knows request 400, and the retry topic that is left over when a group ceases to pop. Refuses to know what is done with
-an assignment.
+Sends QUERY_ASSIGNMENT (400), and subscribes to the POP retry topic of a topic whose group changes between pull and POP.
 """
 
 from __future__ import annotations
@@ -22,24 +21,24 @@ from rocketmq_py.protocol.pop_handle import normal_topic, pop_retry_topic
 _log = logging.getLogger(__name__)
 
 ANNOUNCE_AGAIN = 20.0
-"""Seconds after which a consumer that gets nothing introduces itself again."""
+"""Seconds after which a consumer without queues sends its heartbeat again."""
 
 
 class BrokerAssignments:
-    """Asks brokers on behalf of one consumer."""
+    """Asks brokers for the queues of one consumer."""
 
     def __init__(self, group: ConsumerGroup) -> None:
         self._group = group
         self._modes: dict[str, str] = {}
 
     async def get(self, route: TopicRoute) -> Assignment | None:
-        """What is ours of a topic; None when nobody can tell now: things stay as they are."""
+        """The queues of a topic that are assigned to this member; None if no broker can tell: nothing changes then."""
         assigned = await self._ask(route)
         if assigned is not None and assigned.queues:
             return assigned
         if self._group.now() - self._group.announced_at < ANNOUNCE_AGAIN:
             return assigned
-        await self._group.announce()  # the broker may have been started anew, and not have heard of us
+        await self._group.announce()  # the broker may have been restarted and lack our heartbeat
         return await self._ask(route)
 
     async def _ask(self, route: TopicRoute) -> Assignment | None:
@@ -60,14 +59,12 @@ class BrokerAssignments:
             )
         except RequestNotSupported as e:
             _log.error(
-                "broker %s assigns no queues (it is older than 5.0): group %s gets nothing of topic %s; leave "
-                "client_rebalance on: %s", broker.broker_name, self._group.name, route.topic, e,
+                "broker %s does not assign queues (it is older than 5.0): group %s gets nothing of topic %s; do not "
+                "set client_rebalance=False: %s", broker.broker_name, self._group.name, route.topic, e,
             )  # fmt: skip
             return None
         except (NetworkError, BrokerError) as e:
-            _log.warning(
-                "what of topic %s is assigned to group %s cannot be asked: %s", route.topic, self._group.name, e
-            )
+            _log.warning("the assignment of topic %s to group %s cannot be read: %s", route.topic, self._group.name, e)
             return None
         found = QueryAssignmentResponse.decode(answer.body).message_queue_assignments
         if found is None:
@@ -82,19 +79,21 @@ class BrokerAssignments:
             [queue for queue, mode in modes.items() if mode != POP],
             [queue for queue, mode in modes.items() if mode == POP],
         )
-        self._tell(route.topic, assigned)
+        self._log_mode(route.topic, assigned)
         return assigned
 
-    def _tell(self, topic: str, assigned: Assignment) -> None:
-        mode = "pops" if assigned.pop else "pulls" if assigned.pull else self._modes.get(topic, "has none of")
+    def _log_mode(self, topic: str, assigned: Assignment) -> None:
+        mode = "pops" if assigned.pop else "pulls" if assigned.pull else self._modes.get(topic, "owns no queue of")
         if not is_retry_topic(topic) and self._modes.get(topic) != mode:
             self._modes[topic] = mode
             _log.info("group %s %s topic %s from now on", self._group.name, mode, topic)
 
-    def follow(self, topic: str, assigned: Assignment) -> bool:
-        """Subscribes to what the group popped and did not ack while it popped a topic it now pulls, and the reverse.
+    def update_retry_topic(self, topic: str, assigned: Assignment) -> bool:
+        """Subscribe to the POP retry topic of a topic that is pulled now, and unsubscribe when it is popped.
 
-        :returns: whether the subscriptions have changed.
+        A group that stops to pop a topic finds there the messages it has popped and not acked.
+
+        :returns: True if the subscriptions have changed.
         """
         if is_retry_topic(topic) or bool(assigned.pull) == bool(assigned.pop):
             return False
@@ -105,7 +104,7 @@ class BrokerAssignments:
         return bool(assigned.pop) and known.pop(retry, None) is not None
 
     def forget_unsubscribed(self) -> None:
-        """Leaves the retry topics of topics that are no longer subscribed."""
+        """Unsubscribe from the POP retry topics of topics that are no longer subscribed."""
         known = self._group.subscriptions
         for retry in [topic for topic in known if self._group.is_pop_retry(topic)]:
             if normal_topic(retry, self._group.name) not in known:

@@ -1,8 +1,8 @@
-"""What stands between being allotted a queue and consuming it, and how a queue is handed over.
+"""Locks of queues, and how a queue is handed over to its next owner.
 
-Unordered and broadcasting consumers take and leave queues freely. An orderly one has the broker lock a queue first,
-renews the lock, and gives it back when no listener has a message of the queue any more and the offset is stored: only
-then can the next member begin. Knows requests 41 and 42.
+Concurrent and broadcasting consumers need no lock. An orderly consumer locks a queue at its broker before it consumes
+(LOCK_BATCH_MQ, 41), renews the lock, and unlocks the queue (UNLOCK_BATCH_MQ, 42) after the last running listener has
+ended and the offset is stored. Only then can the next member lock it.
 """
 
 from __future__ import annotations
@@ -30,27 +30,35 @@ from rocketmq_py.tasks import Background
 _log = logging.getLogger(__name__)
 
 TIMEOUT = 1.0
-"""Seconds to wait for a broker's answer about locks."""
+"""Seconds to wait for a broker's answer to a lock request."""
 
 
 class QueueLock(Protocol):
-    """How queues are taken and left."""
+    """How queues are taken and released."""
 
     async def take(self, queues: Collection[MessageQueue]) -> list[ProcessQueue]:
-        """Those of the queues that may be consumed from now on."""
+        """Take queues; returns those that may be consumed from now on."""
         ...
 
     async def release(self, queues: Collection[ProcessQueue]) -> None:
-        """Sees to the offsets, and to whatever kept others from the queues; they are dropped already."""
+        """Store the offsets of queues that are already dropped, and unlock the queues."""
+        ...
+
+    def connection_lost(self, process: ProcessQueue) -> None:
+        """The connection to a queue's broker is lost: consume nothing of the queue until its lock is confirmed."""
+        ...
+
+    def renew_soon(self) -> None:
+        """Renew the locks now: a queue waits for its lock."""
         ...
 
     async def close(self) -> None:
-        """Lets go of everything; consumption has ended, and offsets are stored."""
+        """Unlock all queues; consumption has ended, and the offsets are stored."""
         ...
 
 
 class NoQueueLock:
-    """Whoever is allotted a queue consumes it."""
+    """Queues are consumed without a lock."""
 
     def __init__(self, group: ConsumerGroup) -> None:
         self._group = group
@@ -59,20 +67,26 @@ class NoQueueLock:
         return [self._group.make_queue(queue) for queue in queues]
 
     async def release(self, queues: Collection[ProcessQueue]) -> None:
-        left = [process.queue for process in queues]
-        await self._group.offsets.persist(left)
-        for queue in left:
+        released = [process.queue for process in queues]
+        await self._group.offsets.persist(released)
+        for queue in released:
             self._group.offsets.remove(queue)
 
+    def connection_lost(self, process: ProcessQueue) -> None:
+        """Do nothing: a queue without a lock can be consumed whatever happens to its broker."""
+
+    def renew_soon(self) -> None:
+        """Do nothing: there are no locks."""
+
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: there are no locks."""
 
 
 class BrokerQueueLock:
-    """Whoever has a queue locked at its broker consumes it.
+    """Queues are locked at their brokers before they are consumed.
 
     :param dispatcher: runs the listeners.
-    :param lose: lets go of a queue that another member has locked.
+    :param lose: releases queues that another member has locked.
     """
 
     def __init__(
@@ -86,26 +100,25 @@ class BrokerQueueLock:
         self._lose = lose
         self._renew_now = asyncio.Event()
         self._failures: dict[str, FailureLog] = {}
-        self._asked_for: set[MessageQueue] = set()  # what may be locked for us
+        self._requested: set[MessageQueue] = set()  # queues the broker may have locked for us
         self._leaving: set[asyncio.Task[None]] = set()
-        group.doubt = self.doubt
         self._renewal = Background()
         self._renewal.start(self._renew_all())
 
     def renew_soon(self) -> None:
-        """A queue waits for its lock."""
+        """Renew the locks now: a queue waits for its lock."""
         self._renew_now.set()
 
-    def doubt(self, process: ProcessQueue) -> None:
-        """The connection to a queue's broker is gone: it may come back without its locks, and give ours to another.
+    def connection_lost(self, process: ProcessQueue) -> None:
+        """The connection to a queue's broker is lost: consume nothing of the queue until its lock is confirmed.
 
-        Nothing of the queue is consumed until the broker has confirmed the lock.
+        A restarted broker has no locks, and another member may have got ours.
         """
         if not process.dropped:
             _ordered(process).unlock()
             self.renew_soon()
 
-    # -- taking and leaving
+    # -- take and release
 
     async def take(self, queues: Collection[MessageQueue]) -> list[ProcessQueue]:
         group = self._group
@@ -125,7 +138,7 @@ class BrokerQueueLock:
             task.add_done_callback(self._leaving.discard)
 
     async def _hand_over(self, process: ProcessQueue) -> None:
-        """Stores the offset and gives the lock back once no listener is at work on the queue."""
+        """Store the offset and unlock the queue when no listener has its messages any more."""
         group, queue = self._group, process.queue
         try:
             await self._dispatcher.wait_idle(process)
@@ -141,14 +154,14 @@ class BrokerQueueLock:
     async def close(self) -> None:
         await self._renewal.stop()
         if self._leaving:
-            _, stuck = await asyncio.wait(self._leaving, timeout=TIMEOUT)
-            for task in stuck:
+            _, unfinished = await asyncio.wait(self._leaving, timeout=TIMEOUT)
+            for task in unfinished:
                 task.cancel()
-        # A listener that does not end keeps its lock until the broker takes it away.
+        # A queue whose listener does not end stays locked until the broker lets the lock expire.
         busy = {process.queue for process in self._held() if not self._dispatcher.is_idle(process)}
-        await self._unlock(self._asked_for - busy)
+        await self._unlock(self._requested - busy)
 
-    # -- keeping
+    # -- renew
 
     async def _renew_all(self) -> None:
         while True:
@@ -158,7 +171,7 @@ class BrokerQueueLock:
                     await self._renew_now.wait()
             try:
                 await self.renew()
-            except Exception:  # noqa: BLE001 - the next time may be better, and without locks nothing is consumed
+            except Exception:  # noqa: BLE001 - the next renewal is tried in any case: without locks nothing is consumed
                 _log.exception("renewing the locks of group %s failed", self._group.name)
             if self._renew_now.is_set():
                 self._renew_now.clear()
@@ -169,7 +182,7 @@ class BrokerQueueLock:
         return [_ordered(process) for process in held if not process.has_invisible_time]
 
     async def renew(self) -> None:
-        """Renews the locks of all queues, those included whose listeners have not ended yet."""
+        """Renew the locks of all queues, including those whose listeners have not ended yet."""
         held = self._held()
         asked_at = self._group.now()
         granted, refused = await self._ask([process.queue for process in held])
@@ -181,13 +194,13 @@ class BrokerQueueLock:
         lost = [process for process in lost if not process.dropped]
         if lost:
             _log.warning(
-                "group %s has lost its locks of %s: another member has had them", self._group.name,
+                "group %s has lost its locks of %s: another member had them meanwhile", self._group.name,
                 ", ".join(str(process.queue) for process in lost),
             )  # fmt: skip
             await self._lose(lost)
 
     async def _renewed(self, process: OrderedQueue, asked_at: float) -> bool:
-        """Goes on with a queue; False when another member has consumed it while our lock was not valid."""
+        """Continue with a queue; False if another member has consumed it while our lock was not valid."""
         was_usable = process.is_usable(asked_at)
         if not was_usable:
             mine, stored = self._group.offsets.get(process.queue), await self._stored(process.queue)
@@ -209,14 +222,14 @@ class BrokerQueueLock:
     # -- requests
 
     async def _ask(self, queues: Iterable[MessageQueue]) -> tuple[set[MessageQueue], set[MessageQueue]]:
-        """Locks queues; returns those that are ours now, and those that are another member's.
+        """Lock queues; returns those that are locked for us, and those that another member has locked.
 
-        Queues of brokers that give no answer are in neither.
+        Queues of brokers that do not answer are in neither set.
         """
         granted: set[MessageQueue] = set()
         refused: set[MessageQueue] = set()
         asked = _by_broker(queues)
-        self._asked_for.update(*asked.values())
+        self._requested.update(*asked.values())
         answers = await asyncio.gather(*(self._lock(name, part) for name, part in asked.items()))
         for part, answer in zip(asked.values(), answers, strict=True):
             if answer is not None:
@@ -229,13 +242,14 @@ class BrokerQueueLock:
             body = await self._invoke(RequestCode.LOCK_BATCH_MQ, broker_name, queues)
             held = LockBatchResponse.decode(body).lock_ok_mq_set
         except RocketMQError as e:
-            loudness = self._failures_at(broker_name).failed(e)
-            _log.log(loudness, "%d queues cannot be locked at broker %s: %s", len(queues), broker_name, e)
-            # No pull finds out where the broker is now, since none is made without a lock.
+            level = self._failures_at(broker_name).failed(e)
+            _log.log(level, "%d queues cannot be locked at broker %s: %s", len(queues), broker_name, e)
+            # Without a lock there is no pull that would refresh the route after a failure.
             await self._group.instance.routes.refresh_all({queue.topic for queue in queues})
             return None
-        if (level := self._failures_at(broker_name).recovered()) is not None:
-            _log.log(level, "queues can be locked at broker %s again", broker_name)
+        recovery = self._failures_at(broker_name).recovered()
+        if recovery is not None:
+            _log.log(recovery, "queues can be locked at broker %s again", broker_name)
         return {MessageQueue(mq.topic, mq.broker_name, mq.queue_id) for mq in held}
 
     def _failures_at(self, broker_name: str) -> FailureLog:
@@ -243,13 +257,13 @@ class BrokerQueueLock:
 
     async def _unlock(self, queues: Iterable[MessageQueue]) -> None:
         queues = set(queues)
-        self._asked_for -= queues
+        self._requested -= queues
         for broker_name, part in _by_broker(queues).items():
             try:
                 await self._invoke(RequestCode.UNLOCK_BATCH_MQ, broker_name, part)
             except RocketMQError as e:
                 _log.warning(
-                    "%d queues cannot be unlocked at broker %s, which does it itself in a minute: %s",
+                    "%d queues cannot be unlocked at broker %s, where the locks expire in a minute: %s",
                     len(part), broker_name, e,
                 )  # fmt: skip
 

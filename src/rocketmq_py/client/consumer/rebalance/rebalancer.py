@@ -1,7 +1,7 @@
-"""Keeps the queues a consumer holds equal to those its group allots to it.
+"""Keeps the queues of a consumer equal to its share of the group's queues.
 
-Asks for members and queues and carries out what ``core.consumer.rebalance`` plans. Refuses to know where a queue
-starts and how it is consumed.
+Asks for members and routes, and carries out what ``core.consumer.rebalance`` plans. Starting points and consumption
+belong to the caller.
 """
 
 from __future__ import annotations
@@ -30,65 +30,69 @@ from rocketmq_py.tasks import Background
 _log = logging.getLogger(__name__)
 
 MISSING_WAIT = 1.0
-"""Seconds until a topic without a route is looked for again; twice as long each time, up to the usual interval."""
+"""Seconds until a topic without a route is looked up again; doubled each time, up to the usual interval."""
+
+QueuesChanged = Callable[[str, list[MessageQueue], list[MessageQueue]], None]
+"""Gets a topic, all of its queues, and the queues that this consumer owns now."""
 
 
 class Rebalancer:
-    """One task that goes round every 20 s, every second while uneven, and when told to.
+    """A task that rebalances every 20 s, every second while queues are not balanced, and when triggered.
 
-    :param take: begins to consume a queue, after a delay.
-    :param release: ends the consumption of a queue.
-    :param queue_lock: what it takes to have a queue, and to leave it.
-    :param rebuild: whether queues that were not pulled for long are let go and taken anew.
-    :param changed: told topic, all its queues and ours, when ours have changed.
+    :param start_queue: starts to consume a queue after a delay in seconds.
+    :param stop_queue: stops to consume a queue.
+    :param queue_lock: locks queues before they are consumed, and releases them.
+    :param queues_changed: called after the queues of a topic have changed.
+    :param rebuild: replace queues that were not pulled for two minutes.
     """
 
     def __init__(
         self,
         group: ConsumerGroup,
-        take: Callable[[ProcessQueue, float], None],
-        release: Callable[[ProcessQueue], None],
+        start_queue: Callable[[ProcessQueue, float], None],
+        stop_queue: Callable[[ProcessQueue], None],
         queue_lock: QueueLock,
-        changed: Callable[[str, list[MessageQueue], list[MessageQueue]], None],
+        queues_changed: QueuesChanged | None = None,
         *,
         rebuild: bool = True,
     ) -> None:
         self._group = group
-        self._take = take
-        self._release = release
+        self._start_queue = start_queue
+        self._stop_queue = stop_queue
         self._queue_lock = queue_lock
-        self._changed = changed
+        self._queues_changed = queues_changed
         self._group_check = GroupCheck(group)
         self._rebuild = rebuild
-        self._wake = asyncio.Event()
+        self._triggered = asyncio.Event()
         self._work = Background()
         self._assignments = BrokerAssignments(group) if group.options.is_assigned else None
         self._gained: list[tuple[ProcessQueue, float]] = []
         self._missing: set[str] = set()
         self._missing_wait = MISSING_WAIT
-        self._refusal: str | None = None
+        self._failure: str | None = None
 
     def trigger(self) -> None:
-        """Has a round begin soon: at once, or a second after the last one began."""
-        self._wake.set()
+        """Start a round soon: at once, or one second after the last round began."""
+        self._triggered.set()
 
     async def start(self) -> None:
-        """Goes round once, and then from time to time until closed."""
+        """Rebalance once, then from time to time until closed."""
         began = self._group.now()
-        balanced = await self.round()
+        balanced = await self.rebalance()
         self._work.start(self._run(began, balanced=balanced))
 
     async def close(self) -> None:
+        """Stop rebalancing; the queues stay as they are."""
         await self._work.stop()
 
     async def _run(self, began: float, *, balanced: bool) -> None:
         while True:
             await self._pause(began, balanced=balanced)
             began = self._group.now()
-            balanced = await self.round()
+            balanced = await self.rebalance()
 
     async def _pause(self, began: float, *, balanced: bool) -> None:
-        """Waits for the next round's time, or for a trigger and then the least time between two rounds."""
+        """Wait for the next round's time, or for a trigger and then the least time between two rounds."""
         now = self._group.now
         wait = rebalance_delay(now() - began, balanced=balanced, triggered=False)
         if self._missing:
@@ -96,57 +100,57 @@ class Rebalancer:
             self._missing_wait *= 2
         try:
             async with asyncio.timeout(wait):
-                await self._wake.wait()
+                await self._triggered.wait()
         except TimeoutError:
             return
-        self._wake.clear()
+        self._triggered.clear()
         await asyncio.sleep(rebalance_delay(now() - began, balanced=balanced, triggered=True))
 
     # -- one round
 
-    async def round(self) -> bool:
-        """Brings all topics up to date; whether every queue is now where it belongs."""
-        self._wake.clear()
+    async def rebalance(self) -> bool:
+        """Bring the queues of all topics up to date; returns True if each queue is now with its owner."""
+        self._triggered.clear()
         balanced = True
         try:
             for topic in list(self._group.subscriptions):
-                balanced &= await self._rebalance(topic)
-            await self._forget_unsubscribed()
+                balanced &= await self._rebalance_topic(topic)
+            await self._release_unsubscribed()
             await self._start_gained()
         except RocketMQError as e:
-            self._refused(str(e))
+            self._log_failure(str(e))
             return False
-        except Exception:  # noqa: BLE001 - the next round gets another chance, whatever it was
+        except Exception:  # noqa: BLE001 - the next round is tried in any case
             _log.exception("rebalancing group %s failed", self._group.name)
             return False
-        self._refused(None)
+        self._log_failure(None)
         return balanced
 
-    def _refused(self, why: str | None) -> None:
-        """Tells once why queues are not shared out for now, and once that they are again."""
-        if why == self._refusal:
+    def _log_failure(self, failure: str | None) -> None:
+        """Log once why the group cannot be rebalanced, and once that it can be again (None)."""
+        if failure == self._failure:
             return
-        self._refusal = why
-        if why is None:
-            _log.warning("the queues of group %s are shared out again", self._group.name)
+        self._failure = failure
+        if failure is None:
+            _log.warning("group %s is rebalanced again", self._group.name)
         else:
-            _log.warning("the queues of group %s cannot be shared out for now: %s", self._group.name, why)
+            _log.warning("group %s cannot be rebalanced now: %s", self._group.name, failure)
 
-    async def _rebalance(self, topic: str) -> bool:
+    async def _rebalance_topic(self, topic: str) -> bool:
         if self._assignments is not None:
             return await self._apply_assignment(topic, self._assignments)
         route, members = await self._route_and_members(topic)
         if route is None or members is None:
-            return route is None  # what is missing is looked for at a pace of its own
+            return route is None  # missing topics are looked up at their own interval
         me = self._group.instance.client_id
-        wanted = self._wanted(route, members)
+        wanted = self._share(route, members)
         change = plan_rebalance(self._group.owned(topic), wanted, self._group.now(), rebuild=self._rebuild)
         await self._release_queues(change.lost)
         taken = await self._queue_lock.take(change.gained) if change.gained else []
         self._add_queues(taken, alone=members == [me])
         if change.lost or taken:
             _log.info(
-                "group %s of %d members: %d of %d queues of topic %s are ours (%d gone, %d new)",
+                "group %s of %d members: this one owns %d of %d queues of topic %s (%d released, %d new)",
                 self._group.name, len(members), len(wanted), len(route.read_queues), topic, len(change.lost),
                 len(taken),
             )  # fmt: skip
@@ -156,17 +160,18 @@ class Rebalancer:
     def _note_change(self, topic: str, route: TopicRoute, wanted: list[MessageQueue]) -> None:
         self._group.renew_subscription(topic)
         self._group.share_limits(topic)
-        self._changed(topic, route.read_queues, wanted)
+        if self._queues_changed is not None:
+            self._queues_changed(topic, route.read_queues, wanted)
 
     async def _apply_assignment(self, topic: str, assignments: BrokerAssignments) -> bool:
-        """Takes and lets go what a broker says."""
+        """Take and release queues as a broker assigns them."""
         route = await self._route(topic)
         if route is None:
             return True
         assigned = await assignments.get(route)
         if assigned is None:
             return False
-        if assignments.follow(topic, assigned):
+        if assignments.update_retry_topic(topic, assigned):
             self.trigger()
         owned, now = self._group.owned(topic), self._group.now()
         pull = plan_rebalance(
@@ -187,46 +192,47 @@ class Rebalancer:
             self._note_change(topic, route, assigned.queues)
         return set(assigned.queues) == set(self._group.owned(topic))
 
-    def _wanted(self, route: TopicRoute, members: list[str]) -> list[MessageQueue]:
+    def _share(self, route: TopicRoute, members: list[str]) -> list[MessageQueue]:
+        """The queues of a topic that this member should own."""
         if self._group.is_broadcasting:
             return list(route.read_queues)
         me = self._group.instance.client_id
         return self._group.options.allocation.allocate(me, route.read_queues, members)
 
     async def _route_and_members(self, topic: str) -> tuple[TopicRoute | None, list[str] | None]:
-        """The topic's route and the group's members in order; None for what cannot be told."""
+        """The topic's route and the sorted members of the group; None for what is not known now."""
         route = await self._route(topic)
         if route is None:
             return None, None
         if self._group.is_broadcasting:
-            return route, [self._group.instance.client_id]  # the others' queues are none of our business
+            return route, [self._group.instance.client_id]  # every member owns all queues
         try:
             members = await self._members(route)
-            if self._group.instance.client_id not in members:  # the broker has not heard of us yet
+            if self._group.instance.client_id not in members:  # the broker does not have our heartbeat yet
                 await self._group.announce()
                 members = await self._members(route)
         except NetworkError as e:
-            _log.warning("the members of group %s cannot be asked for now: %s", self._group.name, e)
+            _log.warning("the members of group %s cannot be read now: %s", self._group.name, e)
             return route, None
         return route, sorted(members) or None
 
     async def _route(self, topic: str) -> TopicRoute | None:
         try:
             route = await self._group.instance.routes.get(topic)
-        except (NoRouteError, NetworkError, BrokerError) as e:  # not yet there, not reachable, not permitted
-            self._miss(topic, e)
+        except (NoRouteError, NetworkError, BrokerError) as e:  # does not exist, not reachable, not permitted
+            self._note_missing(topic, e)
             return None
         self._missing.discard(topic)
         return route
 
-    def _miss(self, topic: str, error: RocketMQError) -> None:
+    def _note_missing(self, topic: str, error: RocketMQError) -> None:
         if topic in self._missing:
             return
         self._missing.add(topic)
         self._missing_wait = MISSING_WAIT
-        # The broker makes the retry topic when it first hears of the group: it comes by itself.
-        comes = is_retry_topic(topic) and isinstance(error, NoRouteError)
-        _log.log(logging.DEBUG if comes else logging.WARNING, "topic %s is not consumed for now: %s", topic, error)
+        # The broker creates the retry topic after the group's first heartbeat.
+        is_new = is_retry_topic(topic) and isinstance(error, NoRouteError)
+        _log.log(logging.DEBUG if is_new else logging.WARNING, "topic %s is not consumed for now: %s", topic, error)
 
     async def _members(self, route: TopicRoute) -> list[str]:
         broker = random.choice(route.data.broker_datas)
@@ -241,19 +247,19 @@ class Rebalancer:
             _log.info("broker %s knows no member of group %s: %s", broker.broker_name, self._group.name, e)
             return []
         members = self._group_check.unique_members(ConsumerIdList.decode(answer.body).consumer_id_list)
-        await self._group_check.look(address, members)
+        await self._group_check.check_subscriptions(address, members)
         return members
 
-    # -- letting go
+    # -- release
 
     async def _release_queues(self, queues: Collection[MessageQueue]) -> None:
-        left = [self._group.queues.pop(queue) for queue in queues]
-        for process in left:
+        released = [self._group.queues.pop(queue) for queue in queues]
+        for process in released:
             process.dropped = True
-            self._release(process)
-        await self._queue_lock.release([process for process in left if not process.has_invisible_time])
+            self._stop_queue(process)
+        await self._queue_lock.release([process for process in released if not process.has_invisible_time])
 
-    async def _forget_unsubscribed(self) -> None:
+    async def _release_unsubscribed(self) -> None:
         if self._assignments is not None:
             self._assignments.forget_unsubscribed()
         strays = [queue for queue in self._group.queues if queue.topic not in self._group.subscriptions]
@@ -261,14 +267,14 @@ class Rebalancer:
             await self._release_queues(strays)
 
     async def lose(self, processes: Collection[ProcessQueue]) -> None:
-        """Lets go of queues that turn out to be another member's, and looks again."""
+        """Release queues that another member has locked, and rebalance."""
         await self._release_queues([process.queue for process in processes])
         self.trigger()
 
     async def reset(self, process: ProcessQueue, offset: int) -> None:
-        """Starts a held queue anew at ``offset``: the broker says the present one lies outside the queue.
+        """Restart a queue at ``offset``, because the broker says that the present one is outside the queue.
 
-        The offset is frozen meanwhile, so that no listener that is still running moves it back.
+        The offset is frozen meanwhile, so that a listener that is still running does not move it back.
         """
         queue, offsets = process.queue, self._group.offsets
         process.dropped = True
@@ -279,20 +285,20 @@ class Rebalancer:
         self.trigger()
 
     async def forget(self, process: ProcessQueue) -> None:
-        """Lets go of a queue whose topic its broker does not know any more, and of its offset.
+        """Release a queue whose topic no longer exists at its broker, and remove its offset.
 
-        Whatever comes under that name later is another topic, and begins anew.
+        A topic that is created later under the same name is another one: it is consumed from its start.
         """
         queue = process.queue
         self._group.offsets.remove(queue)
         if self._group.queues.get(queue) is process:
-            _log.warning("topic %s has gone from broker %s: %s is let go", queue.topic, queue.broker_name, queue)
+            _log.warning("topic %s was deleted at broker %s: %s is released", queue.topic, queue.broker_name, queue)
             await self._release_queues([queue])
 
-    # -- taking over
+    # -- take
 
     def _add_queues(self, processes: Collection[ProcessQueue], *, alone: bool) -> None:
-        # Whoever had a locked queue has stored its offset before the lock could come to us.
+        # The previous owner of a locked queue has stored its offset before the lock was released.
         at_once = alone or self._group.options.orderly
         for process in processes:
             self._group.offsets.remove(process.queue)
@@ -300,10 +306,10 @@ class Rebalancer:
             self._gained.append((process, 0.0 if at_once else self._group.options.first_pull_delay))
 
     async def _start_gained(self) -> None:
-        """Pulls what was gained, once the brokers know of the new subscription versions."""
+        """Start the new queues after the brokers have the new subscription versions."""
         if self._group.announced != self._group.subscriptions:
             await self._group.announce()
         gained, self._gained = self._gained, []
         for queue, delay in gained:
             if not queue.dropped:
-                self._take(queue, delay)
+                self._start_queue(queue, delay)

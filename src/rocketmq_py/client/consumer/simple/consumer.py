@@ -1,7 +1,7 @@
-"""The simple consumer: the application receives messages and says of each, within a time, what became of it.
+"""The simple consumer: the application receives messages and acks each of them within its invisible time.
 
-Puts the parts together and takes them apart again. asyncio is the source; ``simple_blocking`` is the same for programs
-without an event loop. There are no queues to share: brokers hand each message to whoever asks first.
+Uses POP, so members share no queues: a broker hands each message to the first member that asks. ``simple.blocking`` is
+the same for programs without an event loop.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rocketmq_py.client.consumer.pop_calls import MOST_MESSAGES, PopAnswer, PopC
 from rocketmq_py.client.consumer.running_info import Health
 from rocketmq_py.client.consumer.simple.options import LONGEST_INVISIBLE, SimpleOptions, SimpleSettings, check_invisible
 from rocketmq_py.client.consumer.simple.sources import Source, Sources
-from rocketmq_py.client.hooks.hooks import ReceiveHook, tell_received
+from rocketmq_py.client.hooks.hooks import ReceiveHook, report_received
 from rocketmq_py.core.pop.receipts import GIVE_BACK, BrokerClock, PoppedMessage, init_mode
 from rocketmq_py.errors import BadHeader, ClosedError, ConfigError, InvalidReceipt, RocketMQError
 from rocketmq_py.model import MessageExt, MessageQueue
@@ -39,7 +39,12 @@ MOST_TO_RECEIVE = 1024
 
 @dataclass(frozen=True, slots=True)
 class SourceHealth:
-    """A topic on one broker; ``trouble`` says why it could not be asked the last time, ``since_asked`` is seconds."""
+    """A topic on one broker.
+
+    :ivar has_messages: True if it may have messages.
+    :ivar trouble: why the last request failed; None if it succeeded.
+    :ivar since_asked: seconds since the last request.
+    """
 
     topic: str
     broker_name: str
@@ -50,41 +55,41 @@ class SourceHealth:
 
 @dataclass(frozen=True, slots=True)
 class SimpleHealth(Health):
-    """A simple consumer at one moment; it has no queues of its own."""
+    """A simple consumer at one moment; it owns no queues."""
 
     sources: list[SourceHealth]
 
     @property
     def ok(self) -> bool:
-        """Whether it runs and every broker could be asked the last time."""
+        """True if the consumer runs and the last request to every broker succeeded."""
         return self.state == ConsumerState.RUNNING.value and not any(source.trouble for source in self.sources)
 
 
 class SimpleConsumer(GroupMember):
-    """A member of a consumer group that receives messages and acks each of them when it is done.
+    """A member of a consumer group that receives messages and acks each of them.
 
-    A received message is invisible to the other members for a while. Acked within that time it is done; else it is
-    delivered again, to any member, with ``reconsume_times`` one greater. :meth:`extend` buys time, or gives it up. No
-    member has queues of its own: a slow one holds up nobody, and there may be more members than queues. Messages are
-    delivered at least once, in no order unless ``orderly`` says so, and as often as it takes: what is to become of a
-    message that fails again and again is the application's affair.
+    A received message is invisible to the other members for its invisible time. If it is not acked within that time,
+    it is delivered again, to any member, with ``reconsume_times`` increased by one. :meth:`extend` changes the time. No
+    member owns queues: a slow member delays no other one, and there may be more members than queues. Delivery is at
+    least once, in no order unless ``orderly`` is set, and without a limit on redeliveries: the application handles
+    messages that fail again and again.
 
     Iterating (``async for message in consumer``) receives message by message and ends when the consumer is closed; each
-    must still be acked. As a context manager it starts at once.
+    message must still be acked. As a context manager it starts at once.
 
     :param group: the consumer group.
     :param namesrv: name servers: ``"host:9876;other:9876"``, a sequence, or None for the environment's NAMESRV_ADDR.
-    :param instance: a client to share with other producers and consumers; by default one of its own, made from the
-        settings below.
-    :param hooks: told of messages that are handed out, for spans of them.
+    :param instance: a client to share with other producers and consumers; by default a new one, made from the settings
+        below.
+    :param hooks: called with the messages that are handed out, for instance to make spans.
     :param instance_name: the part of the client id after ``ip@``.
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
     :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
     :param credentials: what requests are signed with, for servers with access control.
     :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
-    :param settings: what else there is to say of it: see :class:`SimpleOptions`.
-    :raises ConfigError: an argument that can never work.
+    :param settings: further options: see :class:`SimpleOptions`.
+    :raises ConfigError: an illegal argument.
     """
 
     def __init__(
@@ -105,17 +110,17 @@ class SimpleConsumer(GroupMember):
             self._group, self._calls, poll=self._options.poll_time, order=self._options.orderly
         )  # fmt: skip
         self._clocks: dict[str, BrokerClock] = {}
-        self._spare: list[tuple[MessageExt, float]] = []  # received for a caller that had gone, and when they lapse
+        self._spare: list[tuple[MessageExt, float]] = []  # received for a cancelled call; end of invisible time
         self._background: set[asyncio.Task[Any]] = set()
 
     def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> None:
-        """Adds a topic, or changes the filter of one; works at any time.
+        """Subscribe to a topic, or change its filter. May be called at any time.
 
         :param tags: ``"*"`` for all messages, or tags separated by ``||``.
         :param sql: an SQL92 expression over message properties instead of tags; brokers need
             ``enablePropertyFilter=true``.
         :raises ConfigError: an illegal topic name or expression.
-        :raises ClosedError: it is closed.
+        :raises ClosedError: the consumer is closed.
         """
         if self._is_ending:
             raise self._closed_error()
@@ -123,17 +128,17 @@ class SimpleConsumer(GroupMember):
         self._sources.wake()
 
     def unsubscribe(self, topic: str) -> None:
-        """Takes a topic away; what was received of it can still be acked."""
+        """Unsubscribe from a topic; messages that were received of it can still be acked."""
         self._group.subscriptions.pop(topic, None)
 
     # -- life
 
     async def start(self) -> None:
-        """Joins the group.
+        """Join the group.
 
         :raises ConfigError: the client has a consumer of that group already, or a broker does not filter by SQL.
         :raises NetworkError: no name server answers.
-        :raises ClosedError: it was closed before.
+        :raises ClosedError: the consumer was closed before.
         """
         await self._begin(self.close)
 
@@ -147,8 +152,9 @@ class SimpleConsumer(GroupMember):
         self._group.state = ConsumerState.RUNNING
 
     async def close(self) -> None:
-        """Leaves the group. What was received and not acked is delivered again when its time is over. May be called
-        more than once.
+        """Leave the group. Messages that are not acked are delivered again after their invisible time.
+
+        May be called more than once.
         """
         await self._end(self._take_apart)
 
@@ -164,17 +170,18 @@ class SimpleConsumer(GroupMember):
     async def receive(
         self, max_messages: int = 32, invisible_duration: float | None = None, timeout: float | None = 5.0
     ) -> list[MessageExt]:
-        """The next messages. Brokers and topics take turns.
+        """The next messages, from brokers and topics in turn.
 
         :param max_messages: the most messages, 1 to 1024.
-        :param invisible_duration: seconds to ack or :meth:`extend` them, at least 1; None: as the consumer is
-            configured.
-        :param timeout: seconds to wait for a message; None: as long as it takes, 0: not at all.
-        :returns: empty when none came in time.
-        :raises ConfigError: an argument out of range, or nothing is subscribed.
+        :param invisible_duration: seconds to ack or :meth:`extend` the messages, at least 1; None: the consumer's
+            ``invisible_duration``.
+        :param timeout: seconds to wait for a message; None: without limit, 0: not at all.
+        :returns: an empty list if no message came in time.
+        :raises ConfigError: an argument is out of range, or nothing is subscribed.
         :raises NoRouteError: none of the topics exists.
-        :raises RocketMQError: no broker could be asked.
-        :raises ClosedError: it is not started, or closed.
+        :raises NetworkError: no broker can be reached.
+        :raises BrokerError: all brokers refuse.
+        :raises ClosedError: the consumer is not started, or closed.
         """
         if not 1 <= max_messages <= MOST_TO_RECEIVE:
             raise ConfigError(f"max_messages={max_messages!r} is out of range: 1 to {MOST_TO_RECEIVE} is allowed")
@@ -192,7 +199,7 @@ class SimpleConsumer(GroupMember):
             await self._sources.refresh()
             messages = await self._collect(max_messages, invisible)
             if messages:
-                tell_received(self.hooks, self.group, messages, began_ns)
+                report_received(self.hooks, self.group, messages, began_ns)
                 return messages
             left = None if deadline is None else deadline - self._group.now()
             if left is not None and left <= 0:
@@ -201,20 +208,20 @@ class SimpleConsumer(GroupMember):
             await self._sources.wait(left)
 
     async def _collect(self, most: int, invisible: float) -> list[MessageExt]:
-        """What there is now, up to ``most`` messages."""
+        """Pop the sources in turn until there are ``most`` messages or all sources are empty."""
         now = self._group.now()
         found = [message for message, visible_at in self._spare if visible_at > now][:most]
         self._spare = [one for one in self._spare if one[0] not in found and one[1] > now]
         visible_at = now + invisible
         try:
-            for source in self._sources.in_turn():
+            for source in self._sources.ready():
                 asked = came = 0
                 while came == asked and len(found) < most:
                     asked = min(most - len(found), MOST_MESSAGES)
                     messages = await self._pop(source, asked, invisible)
                     came = len(messages)
                     found += messages
-        except BaseException:  # who asked for them has gone, or is told of an error: they are the next one's
+        except BaseException:  # the call is cancelled or fails: the next call returns these messages
             self._spare += [(message, visible_at) for message in found]
             raise
         return found
@@ -246,12 +253,12 @@ class SimpleConsumer(GroupMember):
         )  # fmt: skip
         if answer is not None:
             self._clocks.setdefault(queue.broker_name, BrokerClock()).observe(answer.pop_time_ms, self._group.now())
-            if answer.unwanted:  # the broker compares hashes of tags: nobody is to see these
+            if answer.unwanted:  # the broker compares hashes of tags only: these have another tag
                 self._in_background(self._calls.ack(answer.unwanted))
         return answer
 
     def _keep_invisible(self, call: asyncio.Task[PopAnswer | None], visible_at: float) -> None:
-        """Saves what a pop brings whose caller does not wait any more."""
+        """Keep the messages of a pop whose call was cancelled, for the next call."""
 
         def over(done: asyncio.Task[PopAnswer | None]) -> None:
             if done.cancelled() or done.exception() is not None:
@@ -273,13 +280,13 @@ class SimpleConsumer(GroupMember):
         task.add_done_callback(self._background.discard)
 
     def _check_sources(self) -> None:
-        """Tells why there is nothing when that is not because there are no messages."""
+        """Raise the error of the sources if there are no messages because all sources fail."""
         sources = self._sources.all
         if not sources and self._sources.missing is not None:
             raise self._sources.missing
-        if sources and all(source.trouble is not None for source in sources):
-            assert sources[0].trouble is not None
-            raise sources[0].trouble
+        if sources and all(source.error is not None for source in sources):
+            assert sources[0].error is not None
+            raise sources[0].error
 
     def __aiter__(self) -> Self:
         return self
@@ -291,7 +298,7 @@ class SimpleConsumer(GroupMember):
         return message
 
     async def next(self) -> MessageExt | None:
-        """The next message, however long it takes; None when the consumer is closed."""
+        """The next message, without a time limit; None when the consumer is closed."""
         while True:
             try:
                 messages = await self.receive(1, timeout=None)
@@ -303,14 +310,14 @@ class SimpleConsumer(GroupMember):
                 return messages[0]
 
     async def ack(self, messages: MessageExt | Iterable[MessageExt]) -> None:
-        """The messages are done and not delivered again. Several are acked with one request per broker.
+        """Mark messages as done, so that they are not delivered again; sends one request per broker.
 
-        :raises InvalidReceipt: the time of a message is over (it is, or will be, delivered again); the error names the
-            messages, the others are acked.
-        :raises NetworkError: a broker cannot be reached; messages of others are acked.
+        :raises InvalidReceipt: the invisible time of a message is over, and it is delivered again; ``messages`` of the
+            error are these messages, the others are acked.
+        :raises NetworkError: a broker cannot be reached; messages of other brokers are acked.
         :raises BrokerError: a broker refuses.
         :raises ConfigError: a message was not received by a simple consumer.
-        :raises ClosedError: it is not started, or closed.
+        :raises ClosedError: the consumer is not started, or closed.
         """
         self._check_running()
         wanted = [messages] if isinstance(messages, MessageExt) else list(messages)
@@ -325,14 +332,14 @@ class SimpleConsumer(GroupMember):
             raise error
 
     async def extend(self, message: MessageExt, duration: float) -> str:
-        """Keeps a received message invisible for ``duration`` seconds from now; 0 has it delivered again at once.
+        """Keep a received message invisible for ``duration`` seconds from now; 0 has it delivered again at once.
 
-        :returns: its new receipt, which the message (its property ``POP_CK``) has from now on, too.
-        :raises InvalidReceipt: its time is over: it is, or will be, delivered again.
+        :returns: the new receipt, which also replaces the message's property ``POP_CK``.
+        :raises InvalidReceipt: the invisible time is over, and the message is delivered again.
         :raises NetworkError: the broker cannot be reached.
         :raises BrokerError: the broker refuses.
         :raises ConfigError: the duration is out of range, or the message was not received by a simple consumer.
-        :raises ClosedError: it is not started, or closed.
+        :raises ClosedError: the consumer is not started, or closed.
         """
         self._check_running()
         if not 0 <= duration <= LONGEST_INVISIBLE:
@@ -364,7 +371,7 @@ class SimpleConsumer(GroupMember):
         error.messages = [one.message for one in late]
         return error
 
-    # -- looking at it
+    # -- state
 
     def health(self) -> SimpleHealth:
         """ConsumerState and sources as they are now."""
@@ -373,7 +380,7 @@ class SimpleConsumer(GroupMember):
         sources = [
             SourceHealth(
                 source.queue.topic, source.queue.broker_name, source.is_ready,
-                None if source.trouble is None else str(source.trouble), now - source.asked_at,
+                None if source.error is None else str(source.error), now - source.asked_at,
             )
             for source in self._sources.all
         ]  # fmt: skip
@@ -381,10 +388,11 @@ class SimpleConsumer(GroupMember):
         return SimpleHealth(**values, sources=sources)
 
     async def lag(self) -> dict[MessageQueue, int]:
-        """Messages of each queue that nobody of the group has received yet, as the brokers count now; received ones
-        that are not acked are not counted.
+        """The number of messages of each queue that the group has not received yet, as the brokers count now.
 
-        :raises NetworkError: a broker cannot be asked.
+        Messages that are received and not acked are not counted.
+
+        :raises NetworkError: a broker cannot be reached.
         """
         self._check_running()
         await self._sources.refresh()
@@ -397,7 +405,7 @@ class SimpleConsumer(GroupMember):
     # -- a member of the client instance
 
     def heartbeat(self) -> ConsumerData:
-        """What brokers are to know of this member."""
+        """The entry of this member in heartbeats."""
         return ConsumerData(
             group_name=self.group,
             consume_type="CONSUME_POP",
@@ -406,18 +414,18 @@ class SimpleConsumer(GroupMember):
         )
 
     def topics(self) -> set[str]:
-        """The topics it receives from."""
+        """The subscribed topics."""
         return set(self._group.subscriptions)
 
     async def on_ids_changed(self) -> None:
-        """Other members are none of its business: nobody has queues of his own."""
+        """Do nothing: members of a group that uses POP share no queues."""
 
 
 def _receipt_of(message: MessageExt) -> ExtraInfo:
     text = message.properties.get(Property.POP_CK)
     if text is None:
-        raise ConfigError(f"{message!r} has no receipt: only what a simple consumer has received can be acked")
+        raise ConfigError(f"{message!r} has no receipt: only messages received by a simple consumer can be acked")
     try:
         return ExtraInfo.parse(text)
     except BadHeader as e:
-        raise ConfigError(f"the receipt of {message!r} is none: {e}") from e
+        raise ConfigError(f"the receipt of {message!r} is illegal: {e}") from e

@@ -17,13 +17,13 @@ LONGEST_INVISIBLE = 3 * 86400
 class SimpleOptions:
     """How a simple consumer receives. Times are seconds.
 
-    :param consume_from: where a group without stored offsets starts, FIRST_OFFSET or LAST_OFFSET; decided by whichever
-        member asks first. A broker answers a young topic's first offset for a new group, whatever is asked here, while
-        its messages are still in memory.
-    :param invisible_duration: how long received messages are invisible to others, unless ``receive`` says otherwise.
-    :param orderly: the messages of a queue come in order: as long as one is neither acked nor visible again, nobody
-        gets the next. All members of the group must say the same.
-    :param poll_time: how long a broker may hold a request for word of new messages.
+    :param consume_from: where a group without stored offsets starts, FIRST_OFFSET or LAST_OFFSET; the first member that
+        asks decides. While the first message of a queue is still in memory, brokers let a new group start there,
+        whatever this option says.
+    :param invisible_duration: how long received messages are invisible to other members; ``receive`` can override it.
+    :param orderly: receive the messages of a queue in order: the next one is delivered after the last one is acked or
+        visible again. Use the same value for all members of the group.
+    :param poll_time: how long a broker may hold a notification request until a message comes.
     """
 
     consume_from: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET
@@ -39,12 +39,12 @@ class SimpleOptions:
             raise ConfigError(f"poll_time={self.poll_time!r} is out of range: 0.1 to 60 is allowed")
 
     def shared(self) -> PushOptions:
-        """The options that mean the same to a push consumer."""
+        """The options that this consumer has in common with a push consumer."""
         return PushOptions(consume_from=self.consume_from)
 
 
 class SimpleSettings(ClientSettings, total=False):
-    """The names and types of :class:`SimpleOptions`, beside those of the client, for keyword arguments."""
+    """The names and types of :class:`SimpleOptions` and of the client's settings, for keyword arguments."""
 
     consume_from: ConsumeFromWhere
     invisible_duration: float
@@ -53,9 +53,9 @@ class SimpleSettings(ClientSettings, total=False):
 
 
 def check_invisible(seconds: float) -> float:
-    """``seconds`` itself.
+    """Check an invisible duration and return it.
 
-    :raises ConfigError: no message can be received for that long.
+    :raises ConfigError: it is out of range.
     """
     if not 1 <= seconds <= LONGEST_INVISIBLE:
         raise ConfigError(

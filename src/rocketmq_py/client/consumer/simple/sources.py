@@ -1,7 +1,7 @@
-"""Where a simple consumer gets its messages: every broker of every topic, each asked in turn.
+"""The sources of a simple consumer: every broker of every topic, popped in turn.
 
-A source is popped without waiting while it may have something; when all are empty, word of new messages is waited for
-at all of them at once, which takes no message from anybody. Refuses to know who receives and acks.
+While a source may have messages, it is popped without waiting. When all are empty, all brokers hold a notification
+request until a message comes; that takes no message from other members.
 """
 
 from __future__ import annotations
@@ -21,54 +21,56 @@ from rocketmq_py.model import MessageQueue
 
 _log = logging.getLogger(__name__)
 
-EMPTY_RESTS = (0.005, 1.0)
-"""Seconds a source rests that said it has something and had nothing: the first time, doubled up to the last."""
-LOOK_AGAIN = 1.0
-"""Seconds until routes are looked at again while nothing comes: there may be other brokers, or a topic at last."""
+EMPTY_PAUSES = (0.005, 1.0)
+"""First and longest pause in seconds of a source that announced messages and had none; doubled each time."""
+REFRESH_INTERVAL = 1.0
+"""Seconds until routes are checked again while no message comes: for new brokers, and topics created meanwhile."""
 
 
 class Source:
     """All queues of a topic on one broker.
 
-    ``is_ready``: it may have messages. ``trouble`` is why it could not be asked the last time.
+    :ivar is_ready: True if it may have messages.
+    :ivar error: why the last request failed; None if it succeeded.
     """
 
     def __init__(self, queue: MessageQueue, now: float, *, order: bool) -> None:
         self.queue = queue
         self.attempts = AttemptIds() if order else None
         self.is_ready = True
-        self.trouble: RocketMQError | None = None
+        self.error: RocketMQError | None = None
         self.asked_at = now
-        self.rests_until = 0.0
+        self.paused_until = 0.0
         self.watch: asyncio.Task[None] | None = None
         self._misses = 0
 
     def found(self, count: int) -> None:
-        """A pop has brought ``count`` messages."""
-        self.trouble = None
+        """Note that a pop has returned ``count`` messages."""
+        self.error = None
         self.is_ready = count > 0
         self._misses = 0 if count else self._misses + 1
 
     def failed(self, error: RocketMQError, now: float) -> None:
-        """It could not be asked: again later."""
-        level = logging.DEBUG if type(error) is type(self.trouble) else logging.WARNING
+        """Note a failed request; the source is tried again after a pause."""
+        level = logging.DEBUG if type(error) is type(self.error) else logging.WARNING
         _log.log(level, "receiving from %s of broker %s failed: %s", self.queue.topic, self.queue.broker_name, error)
-        self.trouble = error
+        self.error = error
         self.is_ready = True
-        self.rests_until = now + failure_delay(error)
+        self.paused_until = now + failure_delay(error)
 
-    def heard(self, now: float) -> None:
-        """There is word that it may have messages."""
-        self.trouble = None
+    def notified(self, now: float) -> None:
+        """Note that the source may have messages."""
+        self.error = None
         self.is_ready = True
-        first, longest = EMPTY_RESTS
-        self.rests_until = now + min(first * 2**self._misses, longest) if self._misses > 1 else 0.0
+        first, longest = EMPTY_PAUSES
+        self.paused_until = now + min(first * 2**self._misses, longest) if self._misses > 1 else 0.0
 
 
 class Sources:
-    """The sources of a consumer, those of topics it no longer subscribes to left out.
+    """The sources of all subscribed topics of a consumer.
 
-    :param poll: seconds a broker may hold a request.
+    :param poll: seconds a broker may hold a notification request.
+    :param order: the messages of a queue are received in order.
     """
 
     def __init__(self, group: ConsumerGroup, calls: PopCalls, *, poll: float, order: bool) -> None:
@@ -88,7 +90,7 @@ class Sources:
         return [self._sources[queue] for queue in sorted(self._sources)]
 
     async def refresh(self) -> None:
-        """Brings the sources up to date with subscriptions and routes; :meth:`wait` waits for what is new since."""
+        """Bring the sources up to date with subscriptions and routes; :meth:`wait` returns on changes after that."""
         self._arrived.clear()
         self.missing = None
         found: dict[str, TopicRoute] = {}
@@ -112,26 +114,26 @@ class Sources:
             if queue not in self._sources:
                 self._sources[queue] = Source(queue, now, order=self._order)
 
-    def in_turn(self) -> list[Source]:
-        """The sources that may have messages, each time another one first."""
+    def ready(self) -> list[Source]:
+        """The sources that may have messages, each time with another one first."""
         sources = self.all
         if not sources:
             return []
         self._turn = (self._turn + 1) % len(sources)
         now = self._group.now()
         ordered = sources[self._turn :] + sources[: self._turn]
-        return [source for source in ordered if source.is_ready and source.rests_until <= now]
+        return [source for source in ordered if source.is_ready and source.paused_until <= now]
 
     async def wait(self, seconds: float | None) -> None:
-        """Returns when a source may have messages, at the latest after ``seconds``, or when it is time to refresh."""
-        rests = [LOOK_AGAIN]
+        """Return when a source may have messages, or it is time to refresh, at the latest after ``seconds``."""
+        pauses = [REFRESH_INTERVAL]
         for source in self.all:
             if source.is_ready:
-                rests.append(max(0.0, source.rests_until - self._group.now()))
+                pauses.append(max(0.0, source.paused_until - self._group.now()))
             elif source.watch is None:
                 source.watch = asyncio.ensure_future(self._watch(source))
                 source.watch.add_done_callback(self._watched(source))
-        pause = min([*rests, *([] if seconds is None else [seconds])], default=None)
+        pause = min([*pauses, *([] if seconds is None else [seconds])])
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await self._arrived.wait()
@@ -140,9 +142,9 @@ class Sources:
         source.asked_at = self._group.now()
         try:
             if await self._calls.notified(source.queue, poll=self._poll, order=self._order):
-                source.heard(self._group.now())
+                source.notified(self._group.now())
             else:
-                source.trouble = None
+                source.error = None
         except RocketMQError as e:
             source.failed(e, self._group.now())
             if e.refresh_route:
@@ -156,16 +158,16 @@ class Sources:
             if not watch.cancelled() and watch.exception() is not None:
                 _log.error("watching %s failed", source.queue, exc_info=watch.exception())
                 source.is_ready = True
-                source.rests_until = self._group.now() + LOOK_AGAIN
+                source.paused_until = self._group.now() + REFRESH_INTERVAL
 
         return over
 
     def wake(self) -> None:
-        """Has everybody who waits look again."""
+        """Let all waiting calls check the sources again."""
         self._arrived.set()
 
     async def close(self) -> None:
-        """Ends all watching."""
+        """End all notification requests."""
         watches = [source.watch for source in self._sources.values() if source.watch is not None]
         for source in self._sources.values():
             _stop(source)

@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from rocketmq_py.client.consumer.dispatch import listeners
 from rocketmq_py.client.consumer.dispatch.listeners import (
     ConsumeContext,
     ConsumeRequest,
@@ -12,7 +13,7 @@ from rocketmq_py.client.consumer.dispatch.listeners import (
 )
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.model import ConsumeResult, MessageExt, MessageQueue
+from rocketmq_py.model import ConsumeResult, MessageExt, MessageQueue, OrderlyResult
 
 QUEUE = MessageQueue("T", "broker-a", 0)
 OK, LATER = ConsumeResult.SUCCESS, ConsumeResult.RECONSUME_LATER
@@ -70,11 +71,42 @@ def test_one_failed_message_fails_alone(face, caplog):
 
 
 @BOTH
-def test_later_is_later_and_nonsense_is_too_with_a_word(face, caplog):
-    assert consume(face(lambda m: LATER)) == (3, [], [(0, 0), (1, 0), (2, 0)])
+@pytest.mark.parametrize("result", [True, OrderlyResult.SUCCESS, OrderlyResult.COMMIT])
+def test_true_and_the_results_of_orderly_listeners_are_a_success(face, result, caplog):
+    assert consume(face(lambda m: result)) == (3, [0, 1, 2], [])
+    assert consume(face(lambda m, context: result), batch_size=2) == (2, [0, 1, 2], [])
     assert not caplog.records
-    assert consume(face(lambda m: 17), count=1) == (1, [], [(0, 0)])
-    assert "returned 17" in caplog.text
+
+
+@BOTH
+@pytest.mark.parametrize("result", [LATER, OrderlyResult.SUSPEND, OrderlyResult.ROLLBACK])
+def test_results_that_ask_for_redelivery_fail_without_a_log_line(face, result, caplog):
+    assert consume(face(lambda m: result)) == (3, [], [(0, 0), (1, 0), (2, 0)])
+    assert not caplog.records
+
+
+@BOTH
+@pytest.mark.parametrize("result", [17, False, 1, "SUCCESS"])
+def test_any_other_result_is_an_error_that_is_logged_at_the_first_call(face, result, caplog, monkeypatch):
+    assert consume(face(lambda m: result)) == (3, [], [(0, 0), (1, 0), (2, 0)])
+    [record] = caplog.records
+    assert record.levelno == logging.ERROR
+    assert f"returned {result!r} of type {type(result).__name__}, which is no result" in record.getMessage()
+    assert "ConsumeResult.SUCCESS" in record.getMessage()
+    caplog.clear()
+    monkeypatch.setattr(listeners, "LOG_INTERVAL", 0.0)
+    consume(face(lambda m: result))
+    assert len(caplog.records) == 3
+
+
+def test_a_plain_listener_that_returns_a_coroutine_is_an_error(caplog):
+    async def handle(message): ...
+
+    def listener(message):
+        return handle(message)
+
+    assert consume(listener, count=1) == (1, [], [(0, 0)])
+    assert "must be declared with async def" in caplog.text
 
 
 @BOTH
@@ -166,7 +198,15 @@ def test_a_listener_of_another_shape_is_refused(function, batch_size, says):
         make_listener(function, batch_size)
 
 
-def test_news_are_told_once_and_an_abandoned_slice_begins_nothing_more():
+def test_a_cancelled_request_forgets_the_calls_that_did_not_begin():
+    request = ConsumeRequest(ProcessQueue(QUEUE, 0.0), "T", messages(5), make_listener(lambda batch, context: None, 2))
+    begun = next(request.pending)
+    assert [m.queue_offset for m in request.cancel_pending()] == [2, 3, 4]
+    assert (request.calls, request.size) == (1, 2)
+    assert request.running_calls() == [begun]
+
+
+def test_new_results_are_returned_once_and_a_cancelled_request_begins_no_call():
     request = ConsumeRequest(ProcessQueue(QUEUE, 0.0), "T", messages(3), make_listener(lambda m: None, 1))
     first = next(request.pending)
     request.done.append(first)

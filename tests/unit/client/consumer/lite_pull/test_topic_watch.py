@@ -47,7 +47,7 @@ def test_a_change_is_told_once_whatever_happened_before(is_async, caplog):
 
     asyncio.run(run())
     assert "the listener for the queues of topic T failed" in caplog.text
-    assert "the queues of topic T cannot be looked at: no route for topic 'T'" in caplog.text
+    assert "the queues of topic T cannot be checked: no route for topic 'T'" in caplog.text
 
 
 async def looks(network, count):

@@ -178,10 +178,10 @@ def test_an_async_listener_that_blocks_the_loop_is_shown_while_it_does(orderly, 
 
     @scenario(blocks, orderly=orderly)
     async def _(bench):
-        await bench.until(lambda: bench.watch._guard is not None)
+        await bench.until(lambda: bench.watch._loop_guard is not None)
         bench.submit(0)
         await bench.until(lambda: seen)
-        await bench.until(lambda: said(caplog, "goes on"))
+        await bench.until(lambda: said(caplog, "runs again"))
 
     [warning] = said(caplog, "has blocked the event loop")
     assert "in waits_for_the_warning" in warning
@@ -191,16 +191,16 @@ def test_an_async_listener_that_blocks_the_loop_is_shown_while_it_does(orderly, 
 def test_a_loop_that_something_else_blocks_is_no_listeners_fault(caplog):
     async def run():
         guard = LoopGuard("g", 0.001, 0.001)
-        looked = threading.Event()
-        tell = guard._tell
+        checked = threading.Event()
+        warn = guard._warn
 
-        def told(last):
-            found = tell(last)
-            looked.set()
+        def warned(last):
+            found = warn(last)
+            checked.set()
             return found
 
-        guard._tell = told
-        assert looked.wait(PATIENCE), "the loop stands still here"
+        guard._warn = warned
+        assert checked.wait(PATIENCE), "the loop is blocked here"
         guard.close()
 
     asyncio.run(run())

@@ -96,7 +96,7 @@ def test_a_listener_says_when_a_batch_comes_again_and_which_of_it_is_done():
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_message_whose_deliveries_are_used_up_goes_to_the_dead_letters_and_is_acked(times):
-    """One that has come too often, as other members let it lapse, is not even consumed again."""
+    """One that has come too often, as other members let it visible_at, is not even consumed again."""
 
     async def run(brokers):
         take_sends(brokers)
@@ -124,7 +124,7 @@ def test_a_message_that_cannot_be_buried_is_delivered_again():
     scenario(run)
 
 
-def test_what_takes_too_long_counts_for_nothing(monkeypatch, caplog):
+def test_a_result_after_the_invisible_time_is_ignored(monkeypatch, caplog):
     async def run(brokers):
         brokers.has["b"] = [[record(0), record(1)]]
         late = asyncio.Event()
@@ -144,8 +144,8 @@ def test_what_takes_too_long_counts_for_nothing(monkeypatch, caplog):
         assert not brokers.extended
 
     scenario(run)
-    assert "after their time was over" in caplog.text
-    assert "were not begun before their time was over" in caplog.text
+    assert "after their invisible time" in caplog.text
+    assert "ended before their listener was called" in caplog.text
 
 
 def test_too_much_held_keeps_it_from_popping():
@@ -194,7 +194,7 @@ def test_a_broker_that_cannot_be_asked_is_asked_again():
     scenario(run)
 
 
-def test_garbage_in_an_answer_costs_no_message(caplog):
+def test_a_corrupt_answer_loses_no_message(caplog):
     async def run(brokers):
         answers = [Command(0, ext={"popTime": "1"}), Command(0, ext={"popTime": "x"}, body=b"garbage")]
         brokers.special[Code.POP_MESSAGE] = lambda request: answers.pop(0) if answers else brokers._pop("b", request)
@@ -240,7 +240,7 @@ def test_what_a_pop_brings_after_the_end_is_given_back():
 
 
 @pytest.mark.parametrize("code", [Code.CHANGE_MESSAGE_INVISIBLETIME, Code.ACK_MESSAGE])
-def test_what_a_broker_is_not_told_it_delivers_again(code, caplog):
+def test_messages_whose_ack_fails_are_delivered_again(code, caplog):
     async def run(brokers):
         brokers.special[code] = lambda _: Command(ResponseCode.NO_MESSAGE, remark="unknown")
         brokers.has["b"] = [[record(0)]]
@@ -253,7 +253,7 @@ def test_what_a_broker_is_not_told_it_delivers_again(code, caplog):
     scenario(run)
 
 
-def test_what_cannot_be_given_back_comes_when_its_time_is_over(caplog):
+def test_messages_that_cannot_be_returned_come_again_after_their_invisible_time(caplog):
     async def run(brokers):
         begun, release = asyncio.Event(), asyncio.Event()
 
@@ -266,7 +266,7 @@ def test_what_cannot_be_given_back_comes_when_its_time_is_over(caplog):
         async with consumer(brokers, listen, consume_threads=1) as member:
             await begun.wait()
             closing = asyncio.ensure_future(member.close())
-            await eventually(lambda: "only when its time is over" in caplog.text)
+            await eventually(lambda: "only after its invisible time" in caplog.text)
             release.set()
             await closing
         assert brokers.acked == [("b", 0)]
@@ -462,7 +462,7 @@ def test_a_queue_that_is_assigned_twice_is_one_queue():
     scenario(run)
 
 
-def test_a_broker_that_assigns_nothing_is_complained_about(caplog):
+def test_a_broker_that_assigns_nothing_is_logged(caplog):
     async def run(brokers):
         brokers.special[Code.QUERY_ASSIGNMENT] = lambda _: Command(ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
         async with consumer(brokers, Listener()) as member:
@@ -470,7 +470,7 @@ def test_a_broker_that_assigns_nothing_is_complained_about(caplog):
 
     with caplog.at_level(logging.ERROR):
         scenario(run)
-    assert "leave client_rebalance on" in caplog.text
+    assert "do not set client_rebalance=False" in caplog.text
 
 
 @pytest.mark.parametrize("options", [{"pop_invisible_time": 4}, {"pop_batch_size": 33}, {"pop_threshold_for_queue": 0}])

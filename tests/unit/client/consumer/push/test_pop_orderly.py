@@ -134,9 +134,9 @@ def test_what_cannot_be_kept_is_left_to_others(monkeypatch, caplog):
         brokers.has["b"] = [[record(0), record(1)]]
         async with consumer(brokers, listen, orderly=True) as member:
             clock = member._group.now
-            await eventually(lambda: "cannot be kept" in caplog.text)
+            await eventually(lambda: "cannot be extended" in caplog.text)
             monkeypatch.setattr(member._group, "now", lambda: clock() + 61)
-            await eventually(lambda: "are delivered again: their time is over" in caplog.text)
+            await eventually(lambda: "are delivered again: their invisible time is over" in caplog.text)
             release.set()
         assert seen == [0]
         assert not brokers.acked

@@ -1,4 +1,4 @@
-"""What a member finds when it looks at its group."""
+"""What a member finds when it checks its group."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ from rocketmq_py.wire.command import Command
 from tests.unit.client.scripted import ScriptedNetwork
 
 
-def looked(rounds, theirs, *, answers=True):
+def checked(rounds, theirs, *, answers=True):
     """A check that has looked at each list of members; returns how often it asked."""
 
     def answer(address, request):
@@ -30,7 +30,7 @@ def looked(rounds, theirs, *, answers=True):
         group.subscribe(group.retry_topic, "*")
         check = GroupCheck(group)
         for members in rounds:
-            await check.look("b:1", check.unique_members(members))
+            await check.check_subscriptions("b:1", check.unique_members(members))
         await instance.stop()
         return network.codes().count(RequestCode.GET_CONSUMER_CONNECTION_LIST)
 
@@ -38,21 +38,21 @@ def looked(rounds, theirs, *, answers=True):
 
 
 def test_it_asks_when_members_change_and_there_are_others(caplog):
-    assert looked([["me"], ["me"], ["me", "you"], ["you", "me"], ["me"], ["me", "you"]], {"T": "b || a"}) == 2
+    assert checked([["me"], ["me"], ["me", "you"], ["you", "me"], ["me"], ["me", "you"]], {"T": "b || a"}) == 2
     assert not caplog.records
 
 
 def test_a_difference_is_said_once(caplog):
-    looked([["me", "you"], ["me", "you", "x"], ["me", "you"]], {"T": "c", "U": "*"})
+    checked([["me", "you"], ["me", "you", "x"], ["me", "you"]], {"T": "c", "U": "*"})
     [record] = caplog.records
     assert "topic T: 'a || b' here, 'c' there; topic U: not subscribed here, '*' there" in record.getMessage()
 
 
 def test_a_broker_that_does_not_tell_is_asked_again():
-    assert looked([["me", "you"], ["me", "you"]], {}, answers=False) == 2
+    assert checked([["me", "you"], ["me", "you"]], {}, answers=False) == 2
 
 
 def test_members_count_once_and_an_id_that_is_used_twice_is_said(caplog):
-    assert looked([["me", "you", "me"], ["me", "me", "you"]], {"T": "a||b"}) == 1
+    assert checked([["me", "you", "me"], ["me", "me", "you"]], {"T": "a||b"}) == 1
     [record] = caplog.records
     assert "client id me is used by more than one" in record.getMessage()

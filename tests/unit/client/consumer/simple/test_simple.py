@@ -29,7 +29,7 @@ from tests.unit.client.consumer.popbroker import GROUP, PATIENCE, TOPIC, PopBrok
 def hurry(monkeypatch):
     """What takes a second takes a millisecond."""
     monkeypatch.setattr(flow_control, "STATE_DELAY", 0.001)
-    monkeypatch.setattr(sources, "LOOK_AGAIN", 0.001)
+    monkeypatch.setattr(sources, "REFRESH_INTERVAL", 0.001)
 
 
 def consumer(brokers: PopBrokers, topic=TOPIC, tags="*", **options):

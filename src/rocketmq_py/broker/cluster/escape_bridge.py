@@ -1,7 +1,7 @@
-"""Messages that are at another broker, or go there (EscapeBridge).
+"""Sends messages to other brokers, and reads messages of other brokers (EscapeBridge).
 
-A slave may store none itself and hands them to a master of another name; messages of a pop may lie at another broker
-than the note of it. Knows which broker is asked and in which form. Refuses to know why, and why now.
+A slave must not store messages and sends them to a master of another name; messages of a pop may be at another broker
+than its check-point.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _QUEUES = 4
 _PULLED = (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY,
            ResponseCode.PULL_OFFSET_MOVED)  # fmt: skip
 _DONE = ("DELAY", Property.REAL_TOPIC, Property.REAL_QUEUE_ID)
-"""Properties of a message that has waited, or was a half message: it would wait again, or be taken for another one."""
+"""Properties that would make a message wait again, or be taken for a half message."""
 
 
 class _Known(NamedTuple):
@@ -47,32 +47,32 @@ class _Known(NamedTuple):
 
 
 class EscapeBridge:
-    """Sends messages to masters of other names, and fetches them there.
+    """Sends messages to masters of other names, and reads messages there.
 
     :param clock: the time in milliseconds.
     """
 
-    def __init__(self, config: BrokerConfig, outward: RpcClient, clock: Callable[[], int]) -> None:
+    def __init__(self, config: BrokerConfig, rpc_client: RpcClient, clock: Callable[[], int]) -> None:
         self._config = config
-        self._outward = outward
+        self._rpc_client = rpc_client
         self._clock = clock
         self._group = f"InnerProducerGroup_{config.broker_name}_{config.broker_id}"
         self._routes: dict[str, _Known] = {}
         self._turn = RoundRobin(random.getrandbits(16))
 
     async def put(self, record: NewRecord, key: str | None = None) -> None:
-        """Have another master store a message, in any queue of its topic.
+        """Send a message to another master, to any queue of its topic.
 
-        :param key: messages of the same key go to the same master, as long as the same ones have the topic.
+        :param key: messages with the same key go to the same master, while the same masters have the topic.
         :raises NoRouteError: no other broker has the topic, or none may be written to.
-        :raises BrokerError: it is refused. :raises NetworkError: nobody answers; it may have been stored.
+        :raises BrokerError: the send is refused. :raises NetworkError: no answer; the message may have been stored.
         """
         route = await self._route(record.topic)
         own = self._config.broker_name
         queues = [queue for queue in route.write_queues if queue.broker_name != own]
         if not queues:
             self._routes.pop(record.topic, None)
-            raise NoRouteError(f"no master but {own} has topic {record.topic}: create it on others, too")
+            raise NoRouteError(f"no master other than {own} has topic {record.topic}: create it on other masters, too")
         queue = self._turn.pick(queues if key is None else _at_one_broker(queues, key))
         address = route.brokers[queue.broker_name][MASTER_ID]
         properties = decode_properties(record.properties)
@@ -86,19 +86,20 @@ class EscapeBridge:
             bname=queue.broker_name,
         )  # fmt: skip
         command = Command(RequestCode.SEND_MESSAGE_V2, ext=header.to_ext(), body=record.body)
-        reply = await self._outward.invoke(address, command, _SECONDS)
+        reply = await self._rpc_client.invoke(address, command, _SECONDS)
         if reply.code not in STORED:
             self._routes.pop(record.topic, None)
             raise BrokerError.of(reply.code, reply.remark, address)
 
     async def get(self, broker_name: str, topic: str, queue_id: int, offset: int) -> bytes | None:
-        """A message of another broker, as it is stored there; None when it is there no more.
+        """Read a message of another broker, as it is stored there; None if it is gone.
 
-        Its master is asked, or a slave if no name server knows one. Whoever's queue does not reach so far may be a
-        slave that has not got it yet.
+        The master is asked, or a slave if no master is known. A queue that ends before the offset may be that of a
+        slave that lags.
 
-        :raises NoRouteError: no name server knows that this broker has the topic. :raises OffsetIllegal: the queue
-            ends before it. :raises BrokerError: it is refused. :raises NetworkError: nobody answers in ten seconds.
+        :raises NoRouteError: no name server knows that this broker has the topic.
+        :raises OffsetIllegal: the queue ends before the offset. :raises BrokerError: the request is refused.
+        :raises NetworkError: no answer within ten seconds.
         """
         ids = (await self._route(topic)).brokers.get(broker_name)
         if not ids:
@@ -111,7 +112,7 @@ class EscapeBridge:
             expression_type="TAG", bname=broker_name,
         )  # fmt: skip
         try:
-            reply = await self._outward.invoke(
+            reply = await self._rpc_client.invoke(
                 address, Command(RequestCode.PULL_MESSAGE, ext=header.to_ext()), _GET_SECONDS
             )
         except NetworkError:
@@ -129,19 +130,19 @@ class EscapeBridge:
     async def _route(self, topic: str) -> TopicRoute:
         known = self._routes.get(topic)
         if known is None or known.until_ms <= self._clock():
-            route = await query_route(self._config, self._outward, topic)
+            route = await query_route(self._config, self._rpc_client, topic)
             if route is None:
-                raise NoRouteError(f"no name server tells which brokers have topic {topic}")
+                raise NoRouteError(f"no name server knows which brokers have topic {topic}")
             known = self._routes[topic] = _Known(route, self._clock() + _ROUTE_MS)
         return known.route
 
     def close(self) -> None:
-        """End the connections."""
-        self._outward.close()
+        """Close the connections."""
+        self._rpc_client.close()
 
 
 def _at_one_broker(queues: list[MessageQueue], key: str) -> list[MessageQueue]:
-    """Those queues that are at the broker a key belongs to."""
+    """The queues that are at the broker chosen for a key."""
     brokers = sorted({queue.broker_name for queue in queues})
     chosen = brokers[string_hash(key) % len(brokers)]
     return [queue for queue in queues if queue.broker_name == chosen]

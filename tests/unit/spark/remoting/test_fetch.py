@@ -13,12 +13,12 @@ import pytest
 from rocketmq_py.errors import ConfigError, NetworkError, PermissionDenied, RocketMQError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.spark.remoting.fetch import Fetcher, FetchSettings, Lag, SlaveClosed, begun
+from rocketmq_py.spark.remoting.fetch import Fetcher, FetchSettings, Lag, SlaveClosed, prefetched
 from rocketmq_py.spark.remoting.filters import EVERYTHING, MessageFilter, message_filter
 from rocketmq_py.spark.remoting.queues import Addresses
 from rocketmq_py.spark.source.plan import DataLossError, QueueRange
 from rocketmq_py.wire.command import Command
-from tests.spark.scripted import ScriptedPeer, answer, scripted
+from tests.unit.spark.scripted import ScriptedPeer, answer, scripted
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 
@@ -37,14 +37,20 @@ def pull_header(reached: int, least: int = 0, most: int = 1 << 40) -> dict[str, 
 def fetch(
     peer: ScriptedPeer, start: int, stop: int, *, retries: int = 3, slave: str | None = None, **more: Any
 ) -> bytes:
+    fetcher = fetcher_of(peer, start, stop, retries=retries, slave=slave, **more)
+    try:
+        return body_of(fetcher)
+    finally:
+        fetcher.close()
+
+
+def fetcher_of(
+    peer: ScriptedPeer, start: int, stop: int, *, retries: int = 3, slave: str | None = None, **more: Any
+) -> Fetcher:
     given = {"fail_on_data_loss": True} | more
     settings = FetchSettings(namesrv=(peer.address,), timeout=5, retries=retries, in_flight=8, **given)
     at = Addresses(peer.address, () if slave is None else ((1, slave),))
-    fetcher = Fetcher(QueueRange(QUEUE, start, stop), at, settings)
-    try:
-        return b"".join(piece.body for pieces in fetcher.pieces() for piece in pieces)
-    finally:
-        fetcher.close()
+    return Fetcher(QueueRange(QUEUE, start, stop), at, settings)
 
 
 def fetchers(peer: ScriptedPeer, number: int, retries: int = 3) -> list[Fetcher]:
@@ -55,8 +61,8 @@ def fetchers(peer: ScriptedPeer, number: int, retries: int = 3) -> list[Fetcher]
             for i, queue in enumerate(queues)]  # fmt: skip
 
 
-def pieces_of(fetcher: Fetcher) -> bytes:
-    return b"".join(piece.body for pieces in fetcher.pieces() for piece in pieces)
+def body_of(fetcher: Fetcher) -> bytes:
+    return b"".join(chunk.body for chunks in fetcher.chunks() for chunk in chunks)
 
 
 def messages(start: int, stop: int) -> bytes:
@@ -78,18 +84,118 @@ def test_a_range_is_fetched_whole() -> None:
     assert pulls[0].ext["sysFlag"] == "4", "no long polling, no commit of offsets"
 
 
-def test_offsets_without_messages_are_passed_over_but_not_in_silence(caplog: pytest.LogCaptureFixture) -> None:
-    """As of a compacted topic, or where a file of the log is missing."""
+def with_a_gap(request: Command) -> Command:
+    """A broker without messages at offsets 40 to 49: its topic is compacted, or a file of its log is missing."""
+    if 40 <= int(request.ext["queueOffset"]) < 50:
+        return answer(ResponseCode.PULL_RETRY_IMMEDIATELY, remark="MESSAGE_WAS_REMOVING", **pull_header(50))
+    return found(request, 10)
 
-    def with_a_gap(request: Command) -> Command:
-        if 40 <= int(request.ext["queueOffset"]) < 50:
-            return answer(ResponseCode.PULL_RETRY_IMMEDIATELY, **pull_header(50))
-        return found(request, 10)
 
-    with scripted(with_a_gap) as peer:
-        assert fetch(peer, 0, 100) == messages(0, 40) + messages(50, 100)
-    (told,) = [record.getMessage() for record in caplog.records if "has no messages" in record.getMessage()]
-    assert "has no messages at offsets 40 to 49 of" in told
+def test_offsets_without_messages_fail_a_query() -> None:
+    with scripted(with_a_gap) as peer, pytest.raises(DataLossError, match="has no messages at offsets 40 to 49 of"):
+        fetch(peer, 0, 100)
+
+
+@pytest.mark.parametrize(
+    "code", [ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY]
+)
+def test_whatever_an_answer_without_messages_is_called_it_fails_a_query(code: int) -> None:
+    def nothing(request: Command) -> Command:
+        return answer(code, remark="OFFSET_FOUND_NULL", **pull_header(int(request.ext["queueOffset"]) + 32))
+
+    with scripted(nothing) as peer, pytest.raises(DataLossError, match="has no messages at offsets 5 to 36 of"):
+        fetch(peer, 5, 100)
+
+
+def test_offsets_without_messages_are_left_out_with_a_warning_if_wanted(caplog: pytest.LogCaptureFixture) -> None:
+    with scripted(with_a_gap) as peer, closing(fetcher_of(peer, 0, 100, fail_on_data_loss=False)) as fetcher:
+        assert body_of(fetcher) == messages(0, 40) + messages(50, 100)
+        assert fetcher.skipped == 10
+    (warning,) = [record.getMessage() for record in caplog.records if "has no messages" in record.getMessage()]
+    assert "at offsets 40 to 49 of" in warning
+    assert "going on, since failOnDataLoss is false" in warning
+
+
+def test_offsets_without_messages_are_no_loss_in_a_compacted_topic() -> None:
+    with scripted(with_a_gap) as peer, closing(fetcher_of(peer, 0, 100)) as fetcher:
+        peer.attributes = {"cleanup.policy": "COMPACTION"}
+        assert body_of(fetcher) == messages(0, 40) + messages(50, 100)
+        assert fetcher.skipped == 0
+        assert len(peer.asked(RequestCode.GET_TOPIC_CONFIG)) == 1
+
+
+def test_messages_that_a_broker_could_not_read_for_a_moment_are_asked_for_again() -> None:
+    """As a broker that takes over, or has just started."""
+    answers = iter([False, False])
+
+    def late(request: Command) -> Command:
+        return found(request) if next(answers, True) else with_a_gap(request)
+
+    def shortly(request: Command) -> Command:
+        is_gap = 40 <= int(request.ext["queueOffset"]) < 50
+        return late(request) if is_gap else found(request, 10)
+
+    with scripted(shortly) as peer:
+        assert fetch(peer, 0, 100) == messages(0, 100)
+
+
+@pytest.mark.parametrize("wanted", [EVERYTHING, message_filter(("a",), None)])
+def test_a_slave_that_acts_for_its_master_and_does_not_serve_reads_does_not_look_empty(wanted: MessageFilter) -> None:
+    """Name servers list it as the master; it answers with the status of the read, and keeps the messages."""
+
+    def acting(request: Command) -> Command:
+        stop = int(request.ext["queueOffset"]) + 32
+        return answer(ResponseCode.PULL_RETRY_IMMEDIATELY, remark="FOUND", **pull_header(stop))
+
+    with scripted(acting) as peer, pytest.raises(DataLossError, match="does not serve reads"):
+        fetch(peer, 0, 100, wanted=wanted)
+
+
+def test_what_matches_no_filter_is_passed_over() -> None:
+    def unmatched(request: Command) -> Command:
+        stop = int(request.ext["queueOffset"]) + 800
+        return answer(ResponseCode.PULL_RETRY_IMMEDIATELY, remark="NO_MATCHED_MESSAGE", **pull_header(stop))
+
+    with scripted(unmatched) as peer:
+        assert fetch(peer, 0, 2000, wanted=message_filter(("a",), None)) == b""
+
+
+def test_an_offset_that_was_reset_for_the_group_is_asked_for_again() -> None:
+    """The broker answers the next pull of a group whose offset was reset with the new one, once."""
+    resets = iter([True])
+
+    def reset(request: Command) -> Command:
+        if int(request.ext["queueOffset"]) >= 50 and next(resets, False):
+            return answer(ResponseCode.PULL_OFFSET_MOVED, remark="OFFSET_RESET", **pull_header(7, most=100))
+        return found(request)
+
+    with scripted(reset) as peer:
+        assert fetch(peer, 0, 100) == messages(0, 100)
+
+
+def test_a_master_that_lags_for_a_moment_is_waited_for() -> None:
+    """A slave that acts for its master, in a route that lists it as the master."""
+    answers = iter([True, True])
+
+    def lagging(request: Command) -> Command:
+        if next(answers, False):
+            return answer(ResponseCode.PULL_OFFSET_MOVED, **pull_header(5, most=5))
+        return found(request)
+
+    with scripted(lagging) as peer:
+        assert fetch(peer, 10, 100) == messages(10, 100)
+
+
+def test_attempts_are_used_up_although_later_offsets_are_answered() -> None:
+    def first_is_refused(request: Command) -> Command:
+        if int(request.ext["queueOffset"]) == 32:
+            return answer(ResponseCode.SYSTEM_BUSY, remark="[OVERLOAD]")
+        return found(request)
+
+    with scripted(first_is_refused) as peer:
+        with pytest.raises(RocketMQError, match=r"\[OVERLOAD\]"):
+            fetch(peer, 0, 100_000, retries=2)
+        assert len([pull for pull in peer.asked(RequestCode.PULL_MESSAGE) if pull.ext["queueOffset"] == "32"]) == 3
 
 
 def test_ranges_in_turn_are_fetched_while_those_before_are_read() -> None:
@@ -104,16 +210,16 @@ def test_ranges_in_turn_are_fetched_while_those_before_are_read() -> None:
         assert told.wait(60)
         return found(request)
 
-    with scripted(together) as peer, closing(begun(fetchers(peer, 5), 3)) as ranges:
-        assert [pieces_of(fetcher) for fetcher in ranges] == [messages(10 * i, 10 * i + 10) for i in range(5)]
+    with scripted(together) as peer, closing(prefetched(fetchers(peer, 5), 3)) as ranges:
+        assert [body_of(fetcher) for fetcher in ranges] == [messages(10 * i, 10 * i + 10) for i in range(5)]
 
 
 def test_no_more_ranges_begin_than_are_said_and_all_are_closed() -> None:
     with scripted(found) as peer:
         ours = fetchers(peer, 5)
-        ranges = begun(ours, 2)
+        ranges = prefetched(ours, 2)
         for number, fetcher in enumerate(ranges, 1):
-            pieces_of(fetcher)
+            body_of(fetcher)
             assert sum(one._connection is not None for one in ours) <= 2
             if number == 3:
                 break
@@ -124,15 +230,18 @@ def test_no_more_ranges_begin_than_are_said_and_all_are_closed() -> None:
 
 
 def test_a_range_whose_beginning_is_lost_is_begun_again() -> None:
-    with scripted(sometimes(2, lambda _: None)) as peer, closing(begun(fetchers(peer, 4), 3)) as ranges:
-        assert [pieces_of(fetcher) for fetcher in ranges] == [messages(10 * i, 10 * i + 10) for i in range(4)]
+    with scripted(sometimes(2, lambda _: None)) as peer, closing(prefetched(fetchers(peer, 4), 3)) as ranges:
+        assert [body_of(fetcher) for fetcher in ranges] == [messages(10 * i, 10 * i + 10) for i in range(4)]
 
 
 def test_ranges_of_a_broker_that_is_not_there_cannot_begin() -> None:
     with scripted(found) as peer:
         pass
-    with closing(begun(fetchers(peer, 2, retries=1), 2)) as ranges, pytest.raises(NetworkError, match="cannot connect"):
-        pieces_of(next(ranges))
+    with (
+        closing(prefetched(fetchers(peer, 2, retries=1), 2)) as ranges,
+        pytest.raises(NetworkError, match="cannot connect"),
+    ):
+        body_of(next(ranges))
 
 
 def test_a_busy_broker_is_asked_again() -> None:
@@ -148,15 +257,6 @@ def test_a_cut_connection_is_made_again() -> None:
 def test_short_answers_are_completed() -> None:
     with scripted(sometimes(3, lambda request: found(request, most=5))) as peer:
         assert fetch(peer, 0, 1000) == messages(0, 1000)
-
-
-def test_offsets_without_messages_are_passed_over() -> None:
-    def nothing(request: Command) -> Command:
-        stop = int(request.ext["queueOffset"]) + 3
-        return answer(ResponseCode.PULL_RETRY_IMMEDIATELY, **pull_header(stop))
-
-    with scripted(sometimes(10, nothing)) as peer:
-        assert 0 < len(fetch(peer, 0, 1000)) < 1000
 
 
 def test_a_broker_that_forbids_reading_ends_it_at_once() -> None:
@@ -276,6 +376,20 @@ def test_what_a_slave_does_not_have_yet_is_read_from_the_master() -> None:
     with scripted(suggesting) as master, scripted(short) as slave:
         assert fetch(master, 0, 1000, slave=slave.address) == messages(0, 1000)
         assert len(slave.asked(RequestCode.PULL_MESSAGE)) < 40, "it is not asked again and again"
+
+
+def test_a_slave_that_does_not_have_the_topic_yet_is_no_end() -> None:
+    def suggesting(request: Command) -> Command:
+        response = found(request)
+        response.ext["suggestWhichBrokerId"] = "1"
+        return response
+
+    def without(_: Command) -> Command:
+        return answer(ResponseCode.TOPIC_NOT_EXIST, remark="topic[orders] not exist")
+
+    with scripted(suggesting) as master, scripted(without) as slave:
+        assert fetch(master, 0, 1000, slave=slave.address) == messages(0, 1000)
+        assert len(slave.asked(RequestCode.PULL_MESSAGE)) < 10
 
 
 @pytest.mark.parametrize("wanted", [EVERYTHING, message_filter(("a",), None)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 
@@ -20,18 +20,19 @@ from rocketmq_py.errors import (
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.base import NoHeader
+from rocketmq_py.remoting.blocking import BlockingConnection
 from rocketmq_py.spark.options.offsets import Bounds
 from rocketmq_py.spark.remoting.cluster import Cluster
-from rocketmq_py.spark.remoting.connection import BlockingConnection
+from rocketmq_py.spark.remoting.connection import connect
 from rocketmq_py.wire.command import Command
-from tests.spark.scripted import ScriptedPeer, answer, scripted
+from tests.unit.spark.scripted import ScriptedPeer, answer, scripted
 
 INFO = RequestCode.GET_BROKER_CLUSTER_INFO
 
 
 @contextmanager
 def connected(peer: ScriptedPeer, timeout: float = 5) -> Iterator[BlockingConnection]:
-    connection = BlockingConnection(peer.address, timeout)
+    connection = connect(peer.address, timeout)
     try:
         yield connection
     finally:
@@ -57,12 +58,12 @@ def test_nobody_there_is_told_with_the_address() -> None:
     with scripted(offsets) as peer:
         pass
     with pytest.raises(ConnectError, match=rf"cannot connect to {peer.address}: .*refused"):
-        BlockingConnection(peer.address, 5)
+        connect(peer.address, 5)
 
 
 def test_a_peer_that_is_silent_ends_the_connection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        connection = BlockingConnection(f"127.0.0.1:{silent.getsockname()[1]}", 0.05)
+        connection = connect(f"127.0.0.1:{silent.getsockname()[1]}", 0.05)
         with pytest.raises(RequestTimeout, match=r"did not answer within 0\.05 s"):
             connection.call(INFO, NoHeader())
         with pytest.raises(ConnectionLost):  # a late answer must not meet a later request
@@ -80,10 +81,10 @@ def test_a_peer_that_closes_is_told() -> None:
 
 def test_a_peer_that_speaks_something_else_is_told() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
-        connection = BlockingConnection(f"127.0.0.1:{other.getsockname()[1]}", 5)
+        connection = connect(f"127.0.0.1:{other.getsockname()[1]}", 5)
         accepted, _ = other.accept()
         with accepted:
-            accepted.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            accepted.sendall(b"HTTP/1.1 400 BadRecordPolicy Request\r\n\r\n")
             with pytest.raises(CorruptFrame, match="not a RocketMQ peer"):
                 connection.call(INFO, NoHeader())
         connection.close()
@@ -132,6 +133,22 @@ def test_all_name_servers_away_are_all_named() -> None:
         pytest.raises(NetworkError, match=f"check option namesrv: .*{one.address}.*{two.address}"),
     ):
         cluster.readable(["t"])
+
+
+def test_a_slave_that_does_not_have_the_topic_yet_is_asked_again() -> None:
+    """Its master does not answer; the topic comes to the slave a moment after its messages."""
+    lacks = iter([True, True])
+
+    def late(request: Command) -> Command:
+        if next(lacks, False):
+            return answer(ResponseCode.TOPIC_NOT_EXIST, remark="not yet")
+        return offsets(request)
+
+    with scripted(offsets) as master:
+        pass
+    with scripted(late) as slave, closing(Cluster((slave.address,), 5, 5)) as cluster:
+        slave.brokers[0].broker_addrs = {0: master.address, 1: slave.address}
+        assert cluster.latest(cluster.readable(["t"])) == {MessageQueue("t", "broker-a", 0): 100}
 
 
 def test_a_topic_without_a_queue_to_read_is_named() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from rocketmq_py.broker.cluster.role import NO_MASTER, Master, Role
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.ha.role import NOBODY, Master, Role
 
 
 def slave(**config: object) -> Role:
@@ -18,57 +18,57 @@ def test_where_slaves_fetch_the_log() -> None:
 
 def test_a_master_has_no_master() -> None:
     role = Role(BrokerConfig(ha_master_address="h:1"), 10911)
-    assert role.master == NOBODY
-    role.told("n:1", "m:1", "m:2")
-    assert role.master == NOBODY
+    assert role.master == NO_MASTER
+    role.update_master("n:1", "m:1", "m:2")
+    assert role.master == NO_MASTER
     assert not role.is_slave
 
 
 def test_watchers_hear_what_is_so_and_what_changes() -> None:
     role, heard = slave(), list[Master]()
-    role.watch(heard.append)
-    role.told("n:1", "m:1", "m:2")
-    role.told("n:1", "m:1", "m:2")
-    assert heard == [NOBODY, Master("m:1", "m:2")]
+    role.add_master_listener(heard.append)
+    role.update_master("n:1", "m:1", "m:2")
+    role.update_master("n:1", "m:1", "m:2")
+    assert heard == [NO_MASTER, Master("m:1", "m:2")]
 
 
 def test_where_the_log_comes_from_outlives_the_master() -> None:
     role = slave()
-    role.told("n:1", "m:1", "m:2")
-    role.told("n:1", None, None)
+    role.update_master("n:1", "m:1", "m:2")
+    role.update_master("n:1", None, None)
     assert role.master == Master(None, "m:2")
 
 
 def test_one_name_server_that_knows_is_enough_and_the_last_one_counts() -> None:
     role = slave()
-    role.told("n:1", "m:1", "m:2")
-    role.told("n:2", None, None)
+    role.update_master("n:1", "m:1", "m:2")
+    role.update_master("n:2", None, None)
     assert role.master == Master("m:1", "m:2")
-    role.told("n:2", "x:1", "x:2")
+    role.update_master("n:2", "x:1", "x:2")
     assert role.master == Master("x:1", "x:2")
-    role.told("n:1", "m:1", "m:2")
+    role.update_master("n:1", "m:1", "m:2")
     assert role.master == Master("m:1", "m:2")
 
 
 def test_what_is_configured_wins_for_the_log_alone() -> None:
     role = slave(ha_master_address="h:1")
     assert role.master == Master(None, "h:1")
-    role.told("n:1", "m:1", "m:2")
+    role.update_master("n:1", "m:1", "m:2")
     assert role.master == Master("m:1", "h:1")
 
 
 def test_a_slave_acts_while_it_has_the_smallest_id() -> None:
     role, heard = slave(enable_slave_acting_master=True), list[bool]()
-    role.watch_acting(heard.append)
-    role.told("n:1", "m:1", "m:2")
-    assert not role.acts
-    assert not role.smallest_is(0, "m:1"), "no news"
-    assert role.smallest_is(1, "s:1")
-    assert role.acts
+    role.add_acting_listener(heard.append)
+    role.update_master("n:1", "m:1", "m:2")
+    assert not role.is_acting
+    assert not role.update_smallest_id(0, "m:1"), "no news"
+    assert role.update_smallest_id(1, "s:1")
+    assert role.is_acting
     assert role.master == Master(None, "m:2"), "the master is not there, its log is where it was"
-    assert not role.smallest_is(1, "s:1")
-    assert role.smallest_is(0, "m:1")
-    assert not role.acts
+    assert not role.update_smallest_id(1, "s:1")
+    assert role.update_smallest_id(0, "m:1")
+    assert not role.is_acting
     assert heard == [True, False]
 
 
@@ -78,15 +78,15 @@ def test_of_two_slaves_one_acts() -> None:
         for number in (1, 2)
     )
     for role in (first, second):
-        role.smallest_is(1, "s:1")
-    assert (first.acts, second.acts) == (True, False)
-    second.smallest_is(2, "s:2")
-    assert second.acts
+        role.update_smallest_id(1, "s:1")
+    assert (first.is_acting, second.is_acting) == (True, False)
+    second.update_smallest_id(2, "s:2")
+    assert second.is_acting
 
 
 def test_who_may_not_act_does_not() -> None:
     off, master = slave(), Role(BrokerConfig(enable_slave_acting_master=True), 10911)
-    assert not off.smallest_is(1, "s:1")
-    assert not master.smallest_is(1, "s:1")
-    assert not off.acts
-    assert not master.acts
+    assert not off.update_smallest_id(1, "s:1")
+    assert not master.update_smallest_id(1, "s:1")
+    assert not off.is_acting
+    assert not master.is_acting

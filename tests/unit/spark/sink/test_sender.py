@@ -11,13 +11,13 @@ import pytest
 from rocketmq_py.errors import ConfigError, NoRouteError, PermissionDenied, SystemBusy
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.spark.decode.bad_records import Bad, Mode
+from rocketmq_py.spark.decode.bad_records import BadRecordPolicy, Mode
 from rocketmq_py.spark.sink.rows import RowMessage
-from rocketmq_py.spark.sink.sender import BatchSender, Room, SendSettings
+from rocketmq_py.spark.sink.sender import BatchSender, InflightLimit, SendSettings
 from rocketmq_py.wire.batch import decode_batch
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.java_hash import string_hash
-from tests.spark.scripted import ScriptedPeer, answer, scripted
+from tests.unit.spark.scripted import ScriptedPeer, answer, scripted
 
 
 class Store:
@@ -128,7 +128,7 @@ def too_long(request: Command) -> Command:
 
 @pytest.mark.parametrize("mode", [Mode.DLQ, Mode.PERMISSIVE])
 def test_what_a_broker_refuses_stops_nobody_else(mode: Mode) -> None:
-    bad = Bad(mode, "%DLQ%g")
+    bad = BadRecordPolicy(mode, "%DLQ%g")
     rows = [message(i) for i in range(20)]
     rows[7] = rows[7]._replace(body=b"0000007", properties=b"KEYS\x01k7\x02")
     with scripted(too_long) as peer:
@@ -181,7 +181,7 @@ class Shrunk(Store):
 
 @pytest.mark.parametrize("mode", list(Mode))
 def test_a_queue_the_broker_does_not_have_is_no_fault_of_the_row(mode: Mode) -> None:
-    bad, store = Bad(mode, "%DLQ%g"), Shrunk(2)
+    bad, store = BadRecordPolicy(mode, "%DLQ%g"), Shrunk(2)
     with scripted(store, queues=4) as peer:
         store.peer = peer
         settings = SendSettings(
@@ -223,7 +223,7 @@ def test_a_message_that_waits_travels_alone_and_in_its_turn() -> None:
 
 
 def test_a_busy_broker_is_sent_less_at_a_time() -> None:
-    room = Room(8)
+    room = InflightLimit(8)
     for _ in range(5):
         room.busy()
     assert int(room) == 1

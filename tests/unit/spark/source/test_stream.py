@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from typing import Any
 
@@ -20,7 +21,7 @@ from rocketmq_py.spark.source.plan import DataLossError
 from rocketmq_py.spark.source.queue_ends import StreamEnds
 from rocketmq_py.spark.source.stream import SUPPORTS_ADMISSION, LegacyStreamReader
 from rocketmq_py.wire.command import Command
-from tests.spark.scripted import ScriptedPeer, answer, scripted
+from tests.unit.spark.scripted import ScriptedPeer, answer, scripted
 
 QUEUE = MessageQueue("t", "broker-a", 0)
 
@@ -207,7 +208,7 @@ if SUPPORTS_ADMISSION:
         broker.away = True
         with scripted(broker) as peer:
             reader = StreamReader(options(peer), None)
-            with pytest.raises(NetworkError, match="is lost"):
+            with pytest.raises(NetworkError, match="the peer closed it"):
                 reader.prepareForTriggerAvailableNow()
             reader.stop()
 
@@ -264,6 +265,38 @@ if SUPPORTS_ADMISSION:
             reader._batch_at -= 3600
             assert reader.latestOffset(offsets(15), ReadAllAvailable()) == offsets(16)
             reader.stop()
+
+    def test_a_first_micro_batch_that_is_repeated_begins_where_it_began() -> None:
+        """Spark does not keep the first offsets, and "latest" has moved to the end of the micro-batch, or beyond."""
+        broker = Broker(last=10)
+        with scripted(broker) as peer:
+            reader = StreamReader(options(peer), None)
+            start = reader.initialOffset()
+            broker.last = 30
+            end = json.loads(json.dumps(reader.latestOffset(start, ReadAllAvailable())))
+            assert ranges(reader.partitions(start, end)) == [(10, 30)]
+            reader.stop()
+            for moved in (30, 70):
+                broker.last = moved
+                again = StreamReader(options(peer), None)
+                assert ranges(again.partitions(again.initialOffset(), end)) == [(10, 30)]
+                broker.last = 90
+                later = again.latestOffset(end, ReadAllAvailable())
+                assert ranges(again.partitions(end, later)) == [(30, 90)]
+                assert again.latestOffset(later, ReadAllAvailable()) == later
+                again.stop()
+
+    def test_what_retention_took_from_a_repeated_first_micro_batch_is_a_loss() -> None:
+        broker = Broker()
+        with scripted(broker) as peer:
+            reader = StreamReader(options(peer, start=Boundary.EARLIEST), None)
+            end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+            reader.stop()
+            broker.first = 40
+            again = StreamReader(options(peer, start=Boundary.EARLIEST), None)
+            with pytest.raises(DataLossError, match="offsets 0 to 39 of t@broker-a:0 have been removed"):
+                again.partitions(again.initialOffset(), end)
+            again.stop()
 
     def test_a_run_of_what_is_available_does_not_wait_for_more() -> None:
         with scripted(Broker(last=5)) as peer:
@@ -352,6 +385,21 @@ def test_a_new_query_can_begin_where_a_group_stands() -> None:
         reader = LegacyStreamReader(options(peer, group="g", start=FromGroup("g")), None)
         assert reader.initialOffset() == offsets(40, 0)
         reader.stop()
+
+
+def test_before_admission_control_a_repeated_first_micro_batch_begins_where_it_began_too() -> None:
+    broker = Broker(last=10)
+    with scripted(broker) as peer:
+        reader = LegacyStreamReader(options(peer), None)
+        start = reader.initialOffset()
+        broker.last = 30
+        end = reader.latestOffset()
+        assert ranges(reader.partitions(start, end)) == [(10, 30)]
+        assert reader.latestOffset() == end, "the same document, or Spark would plan an empty micro-batch"
+        reader.stop()
+        again = LegacyStreamReader(options(peer), None)
+        assert ranges(again.partitions(again.initialOffset(), end)) == [(10, 30)]
+        again.stop()
 
 
 def test_a_slave_that_lags_does_not_look_like_a_queue_made_anew() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rocketmq_py.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.wire.command import RESPONSE_FLAG, Command, decode_command, encode_command
@@ -38,6 +39,8 @@ class ScriptedPeer(socketserver.ThreadingTCPServer):
         self.queues = queues
         self.brokers = [BrokerData(broker_name="broker-a", cluster="c", broker_addrs={0: self.address})]
         self.requests: list[Command] = []
+        self.attributes: dict[str, str] = {}
+        """Those of every topic."""
         self.not_yet: Counter[str] = Counter()
         """How often the name server still has to be asked for a topic before it knows it."""
 
@@ -49,6 +52,8 @@ class ScriptedPeer(socketserver.ThreadingTCPServer):
                 self.not_yet[topic] -= 1
                 return answer(ResponseCode.TOPIC_NOT_EXIST, remark=f"no topic {topic}")
             return answer(body=self.route(_TEMPLATE_QUEUES if topic == AUTO_CREATE_TOPIC else self.queues).encode())
+        if request.code == RequestCode.GET_TOPIC_CONFIG:
+            return answer(body=TopicConfig(topic_name=request.ext["topic"], attributes=self.attributes).encode())
         return self.script(request)
 
     def route(self, queues: int) -> TopicRouteData:

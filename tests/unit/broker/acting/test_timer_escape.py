@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rocketmq_py.broker.acting.escape_bridge import EscapeBridge
+from rocketmq_py.broker.acting.timer_escape import TimerEscape
+from rocketmq_py.broker.cluster.escape_bridge import EscapeBridge
 from rocketmq_py.broker.pop.slave import SlaveReviveLog
-from rocketmq_py.broker.timer.escape import TimerEscape
 from rocketmq_py.broker.timer.slave_timers import SlaveTimers
 from rocketmq_py.errors import BrokerError, NoRouteError
 from rocketmq_py.properties import Property, decode_properties
@@ -76,7 +76,7 @@ class Slave(InProcess):
         self.timers = self.services.timers
         self.timers.take_over(check)
         self.others = Others(self)
-        log = self.services.pop.log
+        log = self.services.pop.revive_log
         assert isinstance(log, SlaveReviveLog)
         self.escape = TimerEscape(self.timers, self.others, log, self.clock)
 
@@ -87,7 +87,7 @@ class Slave(InProcess):
 
     def step(self, forward_ms: int = 0) -> None:
         self.turn(forward_ms)
-        while asyncio.run(self.escape.hand_on(self.now)):
+        while asyncio.run(self.escape.send_due(self.now)):
             pass
         self.turn()
 
@@ -112,7 +112,7 @@ def ended(running: InProcess) -> bytes:
 def taken_back(root: Path, slave: Slave) -> InProcess:
     """The master is back, and has asked."""
     answer = slave.connect().ask(CHECKPOINT)
-    slave.timers.end()
+    slave.timers.stop_acting()
     slave.services.close()
     exchange_timer_files(root, "master", "slave")
     again = master(root, slave.now)
@@ -120,7 +120,7 @@ def taken_back(root: Path, slave: Slave) -> InProcess:
     return again
 
 
-def test_what_is_due_is_handed_on_and_nothing_before(tmp_path: Path) -> None:
+def test_due_messages_are_sent_to_other_masters(tmp_path: Path) -> None:
     running = master(tmp_path)
     due = {"a": 500, "b": 1_500, "c": 2_900, "d": 19_000}
     for name, after in due.items():
@@ -130,7 +130,7 @@ def test_what_is_due_is_handed_on_and_nothing_before(tmp_path: Path) -> None:
     slave = Slave(tmp_path, running.now, ended(running))
     slave.pass_time(20)
     assert slave.others.took == []
-    slave.timers.begin()
+    slave.timers.start_acting()
     slave.pass_time(19_000, 20)
     assert [name for name, _ in slave.others.took] == ["a", "b", "c", "d"], "a came in the second it was last told of"
     assert all(START_MS + due[name] <= at < START_MS + due[name] + 20 for name, at in slave.others.took[1:])
@@ -146,7 +146,7 @@ def test_what_is_due_is_handed_on_and_nothing_before(tmp_path: Path) -> None:
     again.services.close()
 
 
-def test_what_nobody_takes_waits_and_keeps_nothing_else(tmp_path: Path) -> None:
+def test_an_untaken_topic_does_not_delay_others(tmp_path: Path) -> None:
     """It is named to a master of this project; a Java broker would begin with its slot."""
     running = master(tmp_path)
     for name, topic in (("a", "t"), ("u", "closed"), ("v", "closed"), ("no", "t"), ("b", "t")):
@@ -154,7 +154,7 @@ def test_what_nobody_takes_waits_and_keeps_nothing_else(tmp_path: Path) -> None:
     timed(running, "c", 4_500)
     slave = Slave(tmp_path, running.now, ended(running))
     slave.others.closed, slave.others.refused = {"closed"}, {b"no"}
-    slave.timers.begin()
+    slave.timers.start_acting()
     slave.pass_time(6_000)
     assert [name for name, _ in slave.others.took] == ["a", "b", "c"]
     (read_ms, _), more = slave.told()
@@ -169,23 +169,23 @@ def test_what_nobody_takes_waits_and_keeps_nothing_else(tmp_path: Path) -> None:
     again.services.close()
 
 
-def test_others_take_it_later(tmp_path: Path) -> None:
+def test_untaken_messages_are_sent_later(tmp_path: Path) -> None:
     running = master(tmp_path)
     timed(running, "u", 1_500, "closed")
     slave = Slave(tmp_path, running.now, ended(running))
     slave.others.closed = {"closed"}
-    slave.timers.begin()
+    slave.timers.start_acting()
     slave.pass_time(5_000)
     slave.others.closed = set()
     slave.pass_time(1_000)
     assert [name for name, _ in slave.others.took] == ["u"]
     (read_ms, _), more = slave.told()
     assert (read_ms, more.waiting) == (START_MS + 6_000, "")
-    slave.timers.end()
+    slave.timers.stop_acting()
     slave.services.close()
 
 
-def test_very_many_nobody_takes_are_not_passed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_many_untaken_messages_hold_the_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as are named wait apart; of the others, none is forgotten."""
     monkeypatch.setattr("rocketmq_py.core.timer.progress.UndeliveredEntries.__init__.__defaults__", (3,))
     running = master(tmp_path)
@@ -193,18 +193,18 @@ def test_very_many_nobody_takes_are_not_passed(tmp_path: Path, monkeypatch: pyte
         timed(running, str(number), 1_500, "closed")
     slave = Slave(tmp_path, running.now, ended(running))
     slave.others.closed = {"closed"}
-    slave.timers.begin()
+    slave.timers.start_acting()
     slave.pass_time(5_000)
     (_, _), more = slave.told()
     assert more.delivered_before == START_MS + 1_000
     slave.others.closed = set()
     slave.pass_time(2_100)
     assert sorted(name for name, _ in slave.others.took) == [str(number) for number in range(8)]
-    slave.timers.end()
+    slave.timers.stop_acting()
     slave.services.close()
 
 
-def test_what_the_slave_never_had_is_delivered_by_the_master(tmp_path: Path) -> None:
+def test_messages_the_slave_lacked_are_delivered_by_the_master(tmp_path: Path) -> None:
     """It was stored before the master died, and had not been sent to the slave."""
     running = master(tmp_path)
     timed(running, "a", 1_500)
@@ -225,7 +225,7 @@ def test_what_the_slave_never_had_is_delivered_by_the_master(tmp_path: Path) -> 
     again.services.close()
 
 
-def test_what_came_after_the_slave_was_told_is_handed_on(tmp_path: Path) -> None:
+def test_messages_newer_than_the_checkpoint_are_sent(tmp_path: Path) -> None:
     """A message is in the log, and the master has not said that it has an entry for it: its time is over already."""
     running = master(tmp_path)
     timed(running, "a", 1_500)
@@ -236,19 +236,19 @@ def test_what_came_after_the_slave_was_told_is_handed_on(tmp_path: Path) -> None
     running.turn()
     running.services.close()
     slave = Slave(tmp_path, running.now + 10_000, check)
-    slave.timers.begin()
+    slave.timers.start_acting()
     slave.pass_time(100)
     assert sorted(name for name, _ in slave.others.took) == ["a", "b"]
-    slave.timers.end()
+    slave.timers.stop_acting()
     slave.services.close()
 
 
-def test_what_is_to_go_round_once_more_waits_at_another_broker(tmp_path: Path) -> None:
+def test_messages_of_the_next_round_wait_at_another_broker(tmp_path: Path) -> None:
     running = master(tmp_path)
     timed(running, "far", 65_500, mine="kept")
     timed(running, "near", 25_500)
     slave = Slave(tmp_path, running.now, ended(running))
-    slave.timers.begin()
+    slave.timers.start_acting()
     slave.pass_time(24_000)
     assert sorted(name for name, _ in slave.others.took) == ["far", "near"], "they wait there"
     for record in slave.others.records:
@@ -266,7 +266,7 @@ def test_what_is_to_go_round_once_more_waits_at_another_broker(tmp_path: Path) -
     again.services.close()
 
 
-def test_what_the_master_was_to_send_round_is_not_missed(tmp_path: Path) -> None:
+def test_messages_of_the_masters_next_round_are_not_missed(tmp_path: Path) -> None:
     """Its slot was over when the slave was told, but the master may not have come to it."""
     running = master(tmp_path)
     timed(running, "far", 65_500)
@@ -275,14 +275,14 @@ def test_what_the_master_was_to_send_round_is_not_missed(tmp_path: Path) -> None
     slave.pass_time(100)
     (read_ms, offset), _ = slave.told()
     slave.timers.take_over(told_as(slave, read_ms + 3_000, offset))
-    slave.timers.begin()
+    slave.timers.start_acting()
     slave.pass_time(5_000)
     assert [name for name, _ in slave.others.took] == ["far"]
-    slave.timers.end()
+    slave.timers.stop_acting()
     slave.services.close()
 
 
-def test_nothing_is_said_of_what_has_not_been_looked_at(tmp_path: Path) -> None:
+def test_the_checkpoint_excludes_unread_slots(tmp_path: Path) -> None:
     """The slave has begun to act, and nobody has taken anything yet: the master that is back does it all."""
     running = master(tmp_path)
     timed(running, "far", 24_500)
@@ -293,7 +293,7 @@ def test_nothing_is_said_of_what_has_not_been_looked_at(tmp_path: Path) -> None:
     slave.pass_time(100)
     (_, offset), _ = slave.told()
     slave.timers.take_over(told_as(slave, slave.now // 1_000 * 1_000, offset))
-    slave.timers.begin()
+    slave.timers.start_acting()
     slave.turn()
     assert slave.told()[1] == TimerCheckPointResponse()
     again = taken_back(tmp_path, slave)
@@ -308,21 +308,21 @@ def told_as(slave: Slave, read_ms: int, offset: int) -> bytes:
     return read_ms.to_bytes(8, "big") + check[8:24] + offset.to_bytes(8, "big") + check[32:]
 
 
-def test_a_recalled_message_is_not_handed_on(tmp_path: Path) -> None:
+def test_a_recalled_message_is_not_sent(tmp_path: Path) -> None:
     running = master(tmp_path)
     handles = {name: timed(running, name, 15_000)["recallHandle"] for name in ("a", "b")}
     assert running.connect().ask(RECALL, RecallMessage(topic="t", recall_handle=handles["b"])).code == 0
     slave = Slave(tmp_path, running.now, ended(running))
-    slave.timers.begin()
+    slave.timers.start_acting()
     slave.pass_time(17_000)
     assert [name for name, _ in slave.others.took] == ["a"]
     (read_ms, _), _ = slave.told()
     assert read_ms == slave.now // 1_000 * 1_000
-    slave.timers.end()
+    slave.timers.stop_acting()
     slave.services.close()
 
 
-def test_a_recall_goes_where_its_message_goes(tmp_path: Path) -> None:
+def test_a_recall_goes_to_the_broker_of_its_message(tmp_path: Path) -> None:
     running = master(tmp_path)
     recall = timed(running, "far", 65_500)["recallHandle"]
     assert running.connect().ask(RECALL, RecallMessage(topic="t", recall_handle=recall)).code == 0
@@ -335,25 +335,25 @@ def test_a_recall_goes_where_its_message_goes(tmp_path: Path) -> None:
         await put(record, key)
 
     slave.others.put = noted  # type: ignore[method-assign]
-    slave.timers.begin()
+    slave.timers.start_acting()
     slave.pass_time(24_000)
     assert keys == ["far", "far"]
     assert [Property.TIMER_DEL_UNIQKEY in decode_properties(one.properties) for one in slave.others.records] == [
         False, True,
     ]  # fmt: skip
-    slave.timers.end()
+    slave.timers.stop_acting()
     slave.services.close()
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_a_slave_that_starts_again_hands_on_the_rest(tmp_path: Path, *, killed: bool) -> None:
+def test_a_restarted_slave_sends_the_rest(tmp_path: Path, *, killed: bool) -> None:
     """Others' messages are marked, those nobody takes are not."""
     running = master(tmp_path)
     for name, after in (("a", 1_100), ("b", 1_200), ("c", 1_900), ("u", 1_100)):
         timed(running, name, after, "closed" if name == "u" else "t")
     slave = Slave(tmp_path, running.now, ended(running))
     slave.others.closed = {"closed"}
-    slave.timers.begin()
+    slave.timers.start_acting()
     slave.pass_time(1_500)
     assert [name for name, _ in slave.others.took] == ["a", "b"]
     check = slave.timers.checkpoint()
@@ -363,18 +363,18 @@ def test_a_slave_that_starts_again_hands_on_the_rest(tmp_path: Path, *, killed: 
         slave.services.store.close()
         (tmp_path / "abort").write_text("")
     else:
-        slave.timers.end()
+        slave.timers.stop_acting()
         slave.services.close()
     exchange_timer_files(tmp_path, "none", "slave")
     again = Slave(tmp_path, slave.now, check)
-    again.timers.begin()
+    again.timers.start_acting()
     again.pass_time(1_500)
     assert sorted(name for name, _ in again.others.took) == ["c", "u"]
-    again.timers.end()
+    again.timers.stop_acting()
     again.services.close()
 
 
-def test_whoever_ends_while_messages_are_under_way_hands_them_on_again(tmp_path: Path) -> None:
+def test_messages_in_transit_at_a_stop_are_sent_again(tmp_path: Path) -> None:
     running = master(tmp_path)
     timed(running, "a", 1_500)
     slave = Slave(tmp_path, running.now, ended(running))
@@ -393,10 +393,10 @@ def test_whoever_ends_while_messages_are_under_way_hands_them_on_again(tmp_path:
     assert read_ms == START_MS + 1_000
     slave.others.silent = asyncio.Event()
     slave.others.silent.set()
-    slave.timers.begin()
+    slave.timers.start_acting()
     slave.step()
     assert [name for name, _ in slave.others.took] == ["a"]
-    slave.timers.end()
+    slave.timers.stop_acting()
     slave.services.close()
 
 
@@ -406,18 +406,18 @@ async def until(happened: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-def test_without_a_master_that_asks_the_word_of_the_slave_stays(tmp_path: Path) -> None:
+def test_the_slave_checkpoint_stays_until_a_master_asks(tmp_path: Path) -> None:
     """It ends to act, and begins again: what was handed on is not handed on again."""
     running = master(tmp_path)
     timed(running, "a", 1_500)
     timed(running, "b", 3_500)
     slave = Slave(tmp_path, running.now, ended(running))
-    slave.timers.begin()
+    slave.timers.start_acting()
     slave.pass_time(2_500)
-    slave.timers.end()
+    slave.timers.stop_acting()
     slave.pass_time(500)
-    slave.timers.begin()
+    slave.timers.start_acting()
     slave.pass_time(2_000)
     assert [name for name, _ in slave.others.took] == ["a", "b"]
-    slave.timers.end()
+    slave.timers.stop_acting()
     slave.services.close()

@@ -14,15 +14,15 @@ from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.half_messages import decode_half_positions, encode_offsets
 from rocketmq_py.protocol.sys_flag import TRANSACTION_COMMIT
-from rocketmq_py.spark.decode.bad_records import Bad, Mode
+from rocketmq_py.spark.decode.bad_records import BadRecordPolicy, Mode
 from rocketmq_py.spark.sink.blocks import Block
 from rocketmq_py.spark.sink.end_transactions import TransactionEnds
-from rocketmq_py.spark.sink.half_sender import HalfSender, Halves, SentHalf
+from rocketmq_py.spark.sink.half_sender import HalfMessages, HalfSender, SentHalf
 from rocketmq_py.spark.sink.rows import RowMessage
 from rocketmq_py.spark.sink.targets import SendSettings
 from rocketmq_py.wire.batch import decode_batch, encode_batch
 from rocketmq_py.wire.command import Command
-from tests.spark.scripted import ScriptedPeer, answer, scripted
+from tests.unit.spark.scripted import ScriptedPeer, answer, scripted
 
 IN_BLOCKS = pytest.mark.parametrize("in_blocks", [True, False], ids=["columns", "rows"])
 NOT_SUPPORTED = answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=" request type 300320 not supported")
@@ -84,7 +84,7 @@ def send(
     *,
     in_blocks: bool = False,
 ) -> HalfSender:
-    sender = HalfSender(settings(peer), lambda: next(keys), Bad(mode, "%DLQ%g"))
+    sender = HalfSender(settings(peer), lambda: next(keys), BadRecordPolicy(mode, "%DLQ%g"))
     try:
         for place in blocks(rows, sender) if in_blocks else []:
             sender.send_block(place)
@@ -108,8 +108,8 @@ def blocks(rows: list[RowMessage], sender: HalfSender) -> Iterator[Block]:
             yield Block("T", bound, memoryview(b"".join(encoded)), ends)
 
 
-def packed(halves: Iterable[SentHalf]) -> Halves:
-    found = Halves()
+def packed(halves: Iterable[SentHalf]) -> HalfMessages:
+    found = HalfMessages()
     for half in halves:
         found.add(half.broker, half.order, half.commit_log_offset, half.table_offset)
     return found

@@ -1,0 +1,122 @@
+"""Reading queues for pops: where a group's next pop begins, and the records a pop answers with.
+
+The group's offset in a queue and its initial value, and the form in which messages of retry topics are returned
+(PopMessageProcessor).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.metadata.offsets import NOT_FOUND
+from rocketmq_py.broker.metadata.topics import TopicConfigs
+from rocketmq_py.broker.send.message_properties import decode, encode
+from rocketmq_py.broker.send.stored_record import read_stored
+from rocketmq_py.core.consumer.subscription import RecordFilter, TagsCodeFilter
+from rocketmq_py.properties import Property
+from rocketmq_py.protocol.bodies.topic import TopicConfig
+from rocketmq_py.protocol.names import is_retry_topic
+from rocketmq_py.protocol.pop_handle import ExtraInfo, InitMode, pop_retry_topic
+from rocketmq_py.store import GetResult, GetStatus, MessageStore
+from rocketmq_py.wire.record import QUEUE_OFFSET_AT, encode_record, record_sizes
+
+_MOVED = (GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.OFFSET_FOUND_NULL)
+
+
+class PopOffsets(Protocol):
+    """The consumer offsets as pops use them; see :class:`~rocketmq_py.broker.metadata.offsets.ConsumerOffsets`."""
+
+    def query(self, group: str, topic: str, queue_id: int) -> int: ...
+    def commit(self, group: str, topic: str, queue_id: int, offset: int, client: str) -> None: ...
+    def has_reset(self, group: str, topic: str, queue_id: int) -> bool: ...
+    def take_reset(self, group: str, topic: str, queue_id: int) -> int | None: ...
+
+
+class PopReader:
+    """Reads queues at the offsets of groups."""
+
+    def __init__(self, config: BrokerConfig, store: MessageStore, topics: TopicConfigs, offsets: PopOffsets) -> None:
+        self._config = config
+        self._store = store
+        self._topics = topics
+        self.offsets = offsets
+
+    def retry_topic(self, topic: str, group: str, *, v2: bool) -> TopicConfig | None:
+        """The retry topic of a group that pops ``topic``; None if it does not exist.
+
+        :param v2: in the second form of its name (``enableRetryTopicV2``).
+        """
+        return self._topics.get(pop_retry_topic(topic, group, v2=v2))
+
+    def start(self, group: str, topic: str, queue_id: int, init_mode: int) -> int:
+        """The offset at which a group's next pop of a queue begins; a group without an offset gets one committed.
+
+        :param init_mode: see :class:`InitMode`; retry topics always begin at their first message.
+        """
+        offset = self.offsets.query(group, topic, queue_id)
+        if offset == NOT_FOUND:
+            offset = self._initial(topic, queue_id, init_mode)
+            self.offsets.commit(group, topic, queue_id, offset, "a first pop")
+        return offset
+
+    def _initial(self, topic: str, queue_id: int, init_mode: int) -> int:
+        first, end = self._store.queue_range(topic, queue_id)
+        if init_mode == InitMode.MIN or is_retry_topic(topic):
+            return first
+        is_young = self._config.init_pop_offset_by_check_msg_in_mem and first <= 0
+        if is_young and self._store.in_memory(topic, queue_id, 0):
+            return 0
+        return max(0, end - 1)
+
+    def next_offset(self, group: str, topic: str, queue_id: int) -> int:
+        """The offset at which a group would go on; nothing is committed."""
+        offset = self.offsets.query(group, topic, queue_id)
+        return self._store.queue_range(topic, queue_id)[0] if offset == NOT_FOUND else offset
+
+    def end(self, topic: str, queue_id: int) -> int:
+        """The offset behind the last message of a queue."""
+        return self._store.queue_range(topic, queue_id)[1]
+
+    def rest(self, group: str, topic: str, queue_id: int) -> int:
+        """How many messages of a queue a group has not popped."""
+        return self.end(topic, queue_id) - self.next_offset(group, topic, queue_id)
+
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        count: int,
+        accepts: TagsCodeFilter | None,
+        wants: RecordFilter | None,
+    ) -> tuple[int, GetResult]:
+        """Messages from ``offset`` on, or from where the queue begins or ends; and the offset that was read from."""
+        found = self._store.get(topic, queue_id, offset, count, accepts=accepts, message_filter=wants)
+        if found.status in _MOVED:
+            offset = found.next_offset
+            found = self._store.get(topic, queue_id, offset, count, accepts=accepts, message_filter=wants)
+        return offset, found
+
+
+def offsets_of(start: int, found: GetResult) -> Sequence[int]:
+    """The queue offsets of the messages found."""
+    if found.next_offset - start == found.count:
+        return range(start, found.next_offset)
+    body, at = bytes(found.body), QUEUE_OFFSET_AT
+    return [int.from_bytes(body[p + at : p + at + 8], "big") for p, _ in record_sizes(body)]
+
+
+def as_popped(body: bytes, topic: str, handle: ExtraInfo) -> bytes:
+    """Records of a retry topic as a client receives them: under the topic it subscribes to, with their POP_CK property.
+
+    :param handle: the receipt handle of the pop; each record gets its own queue offset.
+    """
+    records = []
+    for position, size in record_sizes(body):
+        stored = read_stored(body[position : position + size])
+        properties = decode(stored.properties.decode("utf-8", "replace"))
+        properties.setdefault(Property.POP_CK, handle._replace(offset=stored.head.queue_offset).encode())
+        records.append(encode_record(stored.head, topic, stored.body, encode(properties).encode()))
+    return b"".join(records)

@@ -1,0 +1,123 @@
+"""Pull requests: PULL_MESSAGE (11) and LITE_PULL_MESSAGE (361), as push, lite pull and pull consumers send them.
+
+Builds requests, sends them without waiting, and reads answers. The consumers decide when to pull and what follows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from time import monotonic
+from typing import NamedTuple
+
+from rocketmq_py.client.client_instance import ClientInstance
+from rocketmq_py.core.peer import Reply
+from rocketmq_py.errors import BrokerError
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.protocol.bodies.client import SubscriptionData
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.headers.pull import PullMessage, PullResponse
+from rocketmq_py.remoting.connection import Connection, answer_callback
+
+FOUND, OFFSET_MOVED = ResponseCode.SUCCESS, ResponseCode.PULL_OFFSET_MOVED
+ANSWERS = frozenset({FOUND, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY, OFFSET_MOVED})
+"""The codes of pulls that were carried out; any other code is a refusal."""
+UNLIMITED_BYTES = 2**31 - 1
+"""``max_msg_bytes`` of a pull that is limited by the number of messages only."""
+
+
+class PendingPull(NamedTuple):
+    """A pull whose answer has not come yet."""
+
+    offset: int
+    sent_at: float
+    subscription: SubscriptionData
+    connection: Connection
+    is_master: bool
+    answer: asyncio.Future[Reply]
+
+
+class PullAnswer(NamedTuple):
+    """The answer to a pull."""
+
+    pull: PendingPull
+    code: int
+    header: PullResponse
+    body: bytes
+
+
+def pull_header(  # noqa: PLR0913 - the fields of one header
+    group: str, queue: MessageQueue, offset: int, count: int, flags: int, subscription: SubscriptionData,
+    *, version: int, suspend: float, commit: int = 0, posted: bool = True, most_bytes: int = UNLIMITED_BYTES,
+) -> PullMessage:  # fmt: skip
+    """The header of a pull.
+
+    :param count: the most messages.
+    :param flags: the sysFlag; see ``core.consumer.flow_control.pull_flags``.
+    :param version: the version of the subscription.
+    :param suspend: seconds the broker may hold a pull that finds nothing.
+    :param commit: the offset to store along with the pull.
+    :param posted: send the filter expression along.
+    """
+    return PullMessage(
+        consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, queue_offset=offset, max_msg_nums=count,
+        sys_flag=flags, commit_offset=commit, suspend_timeout_millis=int(suspend * 1000), sub_version=version,
+        subscription=subscription.sub_string if posted else None, expression_type=subscription.expression_type,
+        max_msg_bytes=most_bytes, request_source=-1, bname=queue.broker_name,
+    )  # fmt: skip
+
+
+def begin_pull(
+    code: RequestCode, header: PullMessage, subscription: SubscriptionData, connection: Connection, *, timeout: float,
+    is_master: bool,
+) -> PendingPull:  # fmt: skip
+    """Send a pull and return without waiting for the answer.
+
+    :param timeout: seconds until the answer is a RequestTimeout.
+    """
+    answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+    now = monotonic()
+    connection.request(code, header, b"", answer_callback(answer), now + timeout)
+    return PendingPull(header.queue_offset, now, subscription, connection, is_master, answer)
+
+
+async def pull_answer(instance: ClientInstance, pull: PendingPull) -> PullAnswer:
+    """Wait for the answer to a pull.
+
+    :raises BrokerError: the broker refuses the pull.
+    :raises NetworkError: no answer in time, or the connection is lost.
+    """
+    reply = await pull.answer
+    if reply.code not in ANSWERS:
+        if reply.code == ResponseCode.GO_AWAY:
+            instance.connections.retire(pull.connection)
+        raise BrokerError.of(reply.code, reply.remark, pull.connection.address)
+    return PullAnswer(pull, reply.code, reply.header(PullResponse), reply.body)
+
+
+def discard(pull: PendingPull) -> None:
+    """Ignore the answer to a pull, whether it is a result, an error or still to come."""
+    if not pull.answer.cancel() and not pull.answer.cancelled():
+        pull.answer.exception()
+
+
+class WakeUp:
+    """A pause of a loop that another part can end early."""
+
+    __slots__ = ("_event",)
+
+    def __init__(self) -> None:
+        self._event: asyncio.Event | None = None
+
+    def set(self) -> None:
+        """End the pause, if there is one."""
+        if self._event is not None:
+            self._event.set()
+
+    async def wait(self, seconds: float) -> None:
+        """Pause for ``seconds``, or until :meth:`set` is called."""
+        self._event = asyncio.Event()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
+        self._event = None

@@ -1,0 +1,74 @@
+"""What all blocking classes share: an asyncio object that lives in the portal's loop, and calls that wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from types import TracebackType
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+from rocketmq_py.remoting.portal import portal
+
+T = TypeVar("T")
+
+
+class _HasLife(Protocol):
+    async def start(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+A = TypeVar("A", bound=_HasLife)
+
+
+class BlockingFacade(Generic[A]):
+    """A blocking object around an asyncio one. Safe to use from several threads.
+
+    Generated subclasses call :meth:`_wrap` in their constructor.
+    """
+
+    _aio: A
+
+    def _wrap(self, made: A) -> None:
+        self._aio = made
+        self._portal = portal()
+
+    def start(self) -> None:
+        """Start the asyncio object."""
+        self._run(self._aio.start())
+
+    def close(self) -> None:
+        """Close the asyncio object."""
+        self._run(self._aio.close())
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """The result of a coroutine that runs in the loop."""
+        return self._portal.run(coroutine)
+
+    def _call(self, function: Callable[[], T]) -> T:
+        """The result of a plain function that runs in the loop's thread."""
+        return self._portal.call(function)
+
+    def _iterate(self, items: AsyncIterator[T]) -> Iterator[T]:
+        """The items of an asynchronous iterator, each fetched when it is asked for."""
+        while True:
+            try:
+                item = self._run(_next(items))
+            except StopAsyncIteration:
+                return
+            yield item
+
+    def __repr__(self) -> str:
+        return repr(self._aio)
+
+
+async def _next(items: AsyncIterator[T]) -> T:
+    return await anext(items)

@@ -1,0 +1,108 @@
+"""Reading partitions: a task gives every planned offset, or it fails."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from pyspark.sql.types import StructType
+
+from rocketmq_py.errors import NoRouteError
+from rocketmq_py.model import MessageQueue, RecordHead
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.spark.options.options import ReadOptions
+from rocketmq_py.spark.options.selection import Topics
+from rocketmq_py.spark.remoting.queues import Addresses
+from rocketmq_py.spark.schema import default_schema
+from rocketmq_py.spark.source.plan import DataLossError, QueueRange
+from rocketmq_py.spark.source.reader import QueuePartition, QueueRanges
+from rocketmq_py.wire.command import Command
+from rocketmq_py.wire.record import encode_record, pack_host
+from tests.unit.spark.scripted import ScriptedPeer, answer, scripted
+
+HOST = pack_host("127.0.0.1", 10911)
+QUEUES = [MessageQueue("t", "broker-a", queue_id) for queue_id in range(3)]
+
+
+def record(queue_id: int, offset: int) -> bytes:
+    head = RecordHead(0, 0, 0, queue_id, 7, offset, 9, 0, 5, HOST, 6, HOST, 0, 0, 0)
+    return encode_record(head, "t", b"%d" % offset, b"TAGS\x01A\x02")
+
+
+class Broker:
+    """Queues without the messages at offsets ``missing``; ``first`` is where they begin."""
+
+    def __init__(self, missing: range = range(0), first: int = 0) -> None:
+        self.missing, self.first = missing, first
+
+    def __call__(self, request: Command) -> Command:
+        if request.code == RequestCode.GET_MIN_OFFSET:
+            return answer(offset=self.first)
+        queue_id, start = int(request.ext["queueId"]), int(request.ext["queueOffset"])
+        stop = start + min(int(request.ext["maxMsgNums"]), 32)
+        body = b"".join(record(queue_id, offset) for offset in range(start, stop) if offset not in self.missing)
+        code = ResponseCode.SUCCESS if body else ResponseCode.PULL_RETRY_IMMEDIATELY
+        remark = "FOUND" if body else "NO_MATCHED_MESSAGE"
+        at = {"suggestWhichBrokerId": 0, "nextBeginOffset": stop, "minOffset": self.first, "maxOffset": 1000}
+        return answer(code, body, remark, **at)
+
+
+def read(peer: ScriptedPeer, start: int, stop: int, queues: int = 1, **more: Any) -> list[tuple[int, int]]:
+    """Queue and offset of each row; several queues share a task."""
+    options = ReadOptions(namesrv=(peer.address,), selection=Topics(("t",)), num_retries=1, **more)
+    ranges = QueueRanges(options, StructType([default_schema(options)[name] for name in ("queueId", "queueOffset")]))
+    parts = [QueuePartition(QueueRange(queue, start, stop), Addresses(peer.address)) for queue in QUEUES[:queues]]
+    batches = ranges.read_together(parts) if queues > 1 else ranges.read(parts[0])
+    return [(row["queueId"], row["queueOffset"]) for batch in batches for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize("queues", [1, 3])
+def test_a_task_gives_every_planned_offset_once(queues: int) -> None:
+    with scripted(Broker(), queues=3) as peer:
+        assert read(peer, 5, 300, queues) == [(queue, offset) for queue in range(queues) for offset in range(5, 300)]
+
+
+@pytest.mark.parametrize("queues", [1, 3])
+def test_an_answer_with_a_hole_in_it_fails_the_task(queues: int) -> None:
+    """Where a file of the log is missing, a broker reads on behind it and says nothing."""
+    with (
+        scripted(Broker(missing=range(70, 74)), queues=3) as peer,
+        pytest.raises(DataLossError, match="4 of offsets 0 to 299 of t@broker-a:0 hold no messages"),
+    ):
+        read(peer, 0, 300, queues)
+
+
+def test_a_hole_is_a_warning_if_wanted(caplog: pytest.LogCaptureFixture) -> None:
+    with scripted(Broker(missing=range(70, 74))) as peer, caplog.at_level(logging.WARNING):
+        assert len(read(peer, 0, 300, fail_on_data_loss=False)) == 296
+    assert "4 of offsets 0 to 299 of t@broker-a:0 hold no messages" in caplog.text
+
+
+def test_a_compacted_topic_has_holes() -> None:
+    with scripted(Broker(missing=range(70, 74))) as peer:
+        peer.attributes = {"cleanup.policy": "COMPACTION"}
+        assert len(read(peer, 0, 300)) == 296
+
+
+def test_fewer_rows_are_what_a_filter_is_for() -> None:
+    with scripted(Broker(missing=range(70, 140))) as peer:
+        assert len(read(peer, 0, 300, tags=("A",))) == 230
+
+
+def test_messages_removed_under_a_filter_fail_the_task() -> None:
+    with (
+        scripted(Broker(missing=range(140), first=140)) as peer,
+        pytest.raises(DataLossError, match="offsets of t@broker-a:0 below 140 have been removed by retention"),
+    ):
+        read(peer, 0, 300, tags=("A",))
+
+
+def test_under_a_filter_a_queue_whose_beginning_nobody_knows_fails_the_task() -> None:
+    """Its broker has gone since, and the route names others."""
+    with scripted(Broker(missing=range(70, 140))) as peer:
+        options = ReadOptions(namesrv=(peer.address,), selection=Topics(("t",)), tags=("A",))
+        ranges = QueueRanges(options, StructType([default_schema(options)["queueOffset"]]))
+        gone = MessageQueue("t", "broker-b", 0)
+        with pytest.raises(NoRouteError, match="no broker serves t@broker-b:0 now, so whether retention removed"):
+            list(ranges.read(QueuePartition(QueueRange(gone, 0, 300), Addresses(peer.address))))
