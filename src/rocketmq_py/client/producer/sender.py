@@ -130,7 +130,8 @@ class Sender:
         self._thread = threading.get_ident()
         self._in_progress: set[SendAttempts] = set()
         self._window = SendWindow(options.max_pending_sends, options.max_pending_bytes)
-        self._room = threading.Condition()
+        self._lock = threading.Lock()
+        self._room = threading.Condition(self._lock)
         self._blocked = 0
         self._parked: deque[tuple[SendAttempts, SendFuture, float]] = deque()
         self._looking_up = Gates(self._look_up, self.start, self._route_failed, self._late_route)
@@ -225,7 +226,7 @@ class Sender:
 
     def admit(self, delivery: SendAttempts) -> None:
         """Count a send that begins, whether there is room or not: one that occupies the calling thread."""
-        with self._room:
+        with self._lock:
             self._enter(delivery)
 
     def admit_when_possible(self, delivery: SendAttempts, check: Callable[[], None]) -> None:
@@ -235,7 +236,7 @@ class Sender:
         :raises TooManySends: there is no room, and the producer is configured to raise then.
         :raises ClosedError: the producer was closed meanwhile.
         """
-        with self._room:
+        with self._lock:
             if self._window.is_full:
                 self._raise_if_configured()
                 check()
@@ -266,7 +267,7 @@ class Sender:
 
     def leave(self, delivery: SendAttempts) -> None:
         """A send has ended. May be called more than once."""
-        with self._room:
+        with self._lock:
             if delivery not in self._in_progress:
                 return
             self._in_progress.remove(delivery)
@@ -533,7 +534,7 @@ class Sender:
         self._refreshing.cancel()
         self._looking_up.cancel()
         self._connecting.cancel()
-        with self._room:
+        with self._lock:
             self._room.notify_all()
         if self.tolerance is not None:
             self.tolerance.close()
