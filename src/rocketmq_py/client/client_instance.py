@@ -115,8 +115,8 @@ class ClientInstance:
         self._intervals = (route_interval, heartbeat_interval, offset_interval)
         self._producers: dict[str, GroupMembership] = {}
         self._consumers: dict[str, GroupMembership] = {}
-        self.lost: set[str] = set()
-        """Names of brokers whose queues members have reported as unreachable."""
+        self.outages: dict[str, float] = {}
+        """When members last logged that a broker cannot be reached: monotonic seconds by broker name."""
         self._versions: dict[str, int] = {}
         self._unreachable: set[str] = set()
         """Addresses of brokers for which a failed heartbeat was logged."""
