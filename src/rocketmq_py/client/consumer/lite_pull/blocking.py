@@ -154,6 +154,9 @@ class LitePullConsumer(LitePullMember):
         :param timeout: seconds to wait for a message; None: without limit, 0: not at all.
         :returns: an empty list if no message came in time.
         :raises ConfigError: a negative timeout, or nothing is subscribed or assigned.
+        :raises NoRouteError: no message came in time, and none of the topics exists.
+        :raises NetworkError: no message came in time, and no broker can be reached.
+        :raises BrokerError: no message came in time, and all brokers refuse.
         :raises ClosedError: the consumer is not started, or closed.
         """
         return self._blocking_poll(timeout)

@@ -108,8 +108,9 @@ class PushConsumer(PushMember):
 
         No further message is passed to a listener. May be called more than once.
 
-        :param timeout: seconds to wait for running listeners; None: without limit. A message whose listener has not
-            ended by then is delivered again, to this or another member.
+        :param timeout: seconds to wait for running listeners; None: the consumer's ``close_timeout``. A message whose
+            listener has not ended by then is delivered again, to this or another member. While it waits, the log says
+            for which messages.
         """
         self._blocking_close(timeout)
 
