@@ -162,7 +162,7 @@ OPTIONS = (
         name="ProducerOptions",
         source=Name("client.producer.producer", "Producer"),
         doc="Options of every producer; see :class:`rocketmq_py.Producer`.",
-        without=frozenset({"instance"}),
+        without=frozenset({"instance", "topics"}),
     ),
 )
 
