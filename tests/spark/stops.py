@@ -3,14 +3,13 @@
 A stream copies a topic into Parquet files while a producer sends. In each round some processes are stopped at once:
 Spark's JVM, its Python workers, all of Spark, the master, the slave, the name server, or everything; after a random
 time they continue. Then the producer pauses, the stream catches up, and the files must hold every offset of every queue
-once and every acknowledged message. Where Spark is ``replaced``, another driver takes the query over while the first one
-is stopped, and both run for a while when that continues. Servers are ours, or with ``--java`` stock ones. With ``--slave`` the master
-suggests its slave to readers, so that most messages are read there. With ``--acting`` the slave acts for a master that
-is away; the master has nothing then that the slave lacks, since it waits for it.
+once and every acknowledged message. In a round called ``replaced`` another driver takes the query over while the first
+one is stopped, and both run for a while when that continues.
 
-All timeouts of Spark, clients and servers are a tenth of what they are by default, and so are the pauses: 0.5 to 25 s
-stand for 5 to 250 s. With ``STOPS_FULL_TIME=1`` in the environment nothing is shortened. Knows processes and files;
-believes nothing Spark says about rows.
+Servers are ours, or with ``--java`` stock ones. With ``--slave`` the master suggests its slave to readers, so that most
+messages are read there. With ``--acting`` the slave acts for a master that is away, and the master waits for its slave
+before it acknowledges a message. All timeouts of Spark, clients and servers are a tenth of their defaults, and so are
+the stops: 0.5 to 25 s stand for 5 to 250 s. With ``STOPS_FULL_TIME=1`` in the environment nothing is shortened.
 """
 
 from __future__ import annotations
