@@ -272,8 +272,9 @@ class ConsumeQueue:
     def remove_expired_files(self) -> None:
         """Remove the files that end at the minimum offset or before; the last file stays."""
         while len(self._starts) > 1 and self._starts[1] <= self.min_offset:
-            path = self._path(self._starts.pop(0))
+            path = self._path(self._starts[0])
             self._files.remove(path)
+            self._starts.pop(0)
             _log.info("removed consume queue file %s", path)
 
     def remove_files(self) -> None:
