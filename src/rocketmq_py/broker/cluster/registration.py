@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from zlib import crc32
 
 from rocketmq_py.broker.cluster.role import Role
@@ -16,6 +16,7 @@ from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.bodies.base import DataVersion
 from rocketmq_py.protocol.bodies.route import KvTable, QueueData, TopicRouteData
+from rocketmq_py.protocol.bodies.static_topic import MappingInfo
 from rocketmq_py.protocol.bodies.topic import RegisterBrokerBody, TopicConfig, TopicConfigTable
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.namesrv import RegisterBroker, RegisterBrokerResponse, UnregisterBroker
@@ -37,15 +38,23 @@ _AT_ONCE = 32
 class Registration:
     """Registers this broker and its topics at the name servers.
 
+    :param mappings: the queue mappings of those topics that are static.
     :param address: this broker's address for clients.
     :param role: receives the master's address from the responses.
     """
 
     def __init__(
-        self, config: BrokerConfig, topics: TopicConfigs, rpc_client: RpcClient, address: str, role: Role
+        self,
+        config: BrokerConfig,
+        topics: TopicConfigs,
+        mappings: Callable[[set[str]], Mapping[str, MappingInfo]],
+        rpc_client: RpcClient,
+        address: str,
+        role: Role,
     ) -> None:
         self._config = config
         self._topics = topics
+        self._mappings = mappings
         self._rpc_client = rpc_client
         self._address = address
         self._role = role
@@ -56,7 +65,7 @@ class Registration:
         self._logged_failures: set[str] = set()
         self._work = Background()
         self._has_started = False
-        self._encoded: tuple[tuple[DataVersion, int], bytes] | None = None
+        self._encoded: tuple[tuple[DataVersion, int, dict[str, MappingInfo]], bytes] | None = None
         self._next: asyncio.Task[None] | None = None
         """Registers the topics changed since, once the request before it is answered."""
         self._running: set[asyncio.Task[None]] = set()
@@ -122,7 +131,7 @@ class Registration:
             await self._register_topics(topics)
 
     async def _register_topics(self, topics: dict[str, TopicConfig]) -> None:
-        if self._config.enable_single_topic_register:
+        if self._config.enable_single_topic_register and not self._mappings(set(topics)):
             waiting = list(topics.values())
             for first in range(0, len(waiting), _AT_ONCE):  # all at once would be one long turn of the event loop
                 await asyncio.gather(*map(self._register_topic, waiting[first : first + _AT_ONCE]))
@@ -170,7 +179,8 @@ class Registration:
 
     def _all_topics(self) -> bytes:
         """The body with all topics, encoded again only after a change: it may be megabytes."""
-        state = self._topics.version, self._registered_permission
+        mappings = dict(self._mappings(set(self._topics.table)))
+        state = self._topics.version, self._registered_permission, mappings
         if self._encoded is None or self._encoded[0] != state:
             self._encoded = state, self._encode(self._topics.table.values())
         return self._encoded[1]
@@ -180,7 +190,7 @@ class Registration:
         return RegisterBrokerBody(
             topic_config_serialize_wrapper=TopicConfigTable(
                 topic_config_table=table, data_version=self._topics.version, mapping_data_version=self._topics.version,
-                topic_queue_mapping_detail_map={}, topic_queue_mapping_info_map={},
+                topic_queue_mapping_detail_map={}, topic_queue_mapping_info_map=dict(self._mappings(set(table))),
             )
         ).encode()  # fmt: skip
 

@@ -42,7 +42,12 @@ def topics(count: int) -> list[TopicConfig]:
 
 def registered(running: InProcess, namesrv: NameServer) -> registration.Registration:
     return registration.Registration(
-        running.config, running.services.topics, namesrv, running.services.address, running.services.role
+        running.config,
+        running.services.topics,
+        running.services.mappings.infos,
+        namesrv,
+        running.services.address,
+        running.services.role,
     )
 
 
