@@ -59,7 +59,7 @@ class Bench:
         self.services.open()
         self.peer = Peer(("127.0.0.1", 50_000), ("127.0.0.1", 10911))
         self.dispatcher = Dispatcher(
-            self.services.router(), after_read=self.services.store.settle, on_hold=self.services.keep_hold
+            self.services.router(), after_read=self.services.store.commit_pending, on_hold=self.services.keep_hold
         )
 
     def feed(self, data: bytes) -> int:

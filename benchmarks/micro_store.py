@@ -1,8 +1,8 @@
 """Costs of the store alone, in microseconds of thread CPU: ``python -m benchmarks.micro_store [DIRECTORY]``.
 
-Appends in runs of 64 with one settle each, as a busy connection causes them; batches of 32 x 128 bytes; reads of 32
-records of 1 KiB that lie interleaved with those of seven other queues. Every append brings a unique key for the index,
-and the index is built within the measured time. A figure is the best of several rounds. Pages of the log are touched
+Appends in runs of 64 with one commit_pending each, as a busy connection causes them; batches of 32 x 128 bytes; reads
+of 32 records of 1 KiB that lie interleaved with those of seven other queues. Every append brings a unique key for the
+index, which is built within the measured time. A figure is the best of several rounds. Pages of the log are touched
 beforehand: what the kernel takes for a page never used depends on the machine more than on the store.
 """
 
@@ -80,7 +80,7 @@ class Bench:
         for i in range(0, len(self._records), RUN):
             for record in self._records[i : i + RUN]:
                 store.append(record)
-            store.settle()
+            store.commit_pending()
         store.tick(0)
         return len(self._records)
 
@@ -88,7 +88,7 @@ class Bench:
         store = self.store
         for record in self._records:
             store.append(record)
-            store.settle()
+            store.commit_pending()
         store.tick(0)
         return len(self._records)
 
@@ -101,7 +101,7 @@ class Bench:
         store = self.store
         for body in bodies:
             store.append_batch(NewBatch("small", 0, body, b"", 0, 1, HOST))
-            store.settle()
+            store.commit_pending()
         store.tick(0)
         return len(bodies) * BATCH
 
@@ -113,8 +113,8 @@ class Bench:
 
     def report(self) -> None:
         rows = {
-            "append + settle, 1 KiB, runs of 64": self.runs,
-            "append + settle, 1 KiB, one by one": self.singles,
+            "append + commit_pending, 1 KiB, runs of 64": self.runs,
+            "append + commit_pending, 1 KiB, one by one": self.singles,
             "(making the NewRecord)": self.construct,
             "batch of 32 x 128 B, per message": lambda: self.batches(self._batches),
             "batch of 32, bodies of 32 lengths": lambda: self.batches(self._varied),

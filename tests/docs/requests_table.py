@@ -35,6 +35,7 @@ TO_CLIENTS = {
 """Requests that brokers send to clients."""
 
 _CONTROLLER, _COLD = "controller mode", "cold data control"
+_LITE, _TIMELINE = "lite topics", "timers in RocksDB"
 _ROCKSDB, _CONTAINER, _NOBODY = "RocksDB store", "broker containers", "no server of Apache RocketMQ 5 handles it"
 
 NEVER = {
@@ -56,6 +57,12 @@ NEVER = {
     1013: ("CONTROLLER_APPLY_BROKER_ID", _CONTROLLER),
     2001: ("UPDATE_COLD_DATA_FLOW_CTR_CONFIG", _COLD), 2002: ("REMOVE_COLD_DATA_FLOW_CTR_CONFIG", _COLD),
     2003: ("GET_COLD_DATA_FLOW_CTR_INFO", _COLD), 2004: ("SET_COMMITLOG_READ_MODE", _COLD),
+    5001: ("SWITCH_TIMER_ENGINE", _TIMELINE),
+    200070: ("POP_LITE_MESSAGE", _LITE), 200071: ("LITE_SUBSCRIPTION_CTL", _LITE),
+    200072: ("ACK_LITE_MESSAGE", _LITE), 200073: ("NOTIFY_UNSUBSCRIBE_LITE", _LITE),
+    200074: ("GET_BROKER_LITE_INFO", _LITE), 200075: ("GET_PARENT_TOPIC_INFO", _LITE),
+    200076: ("GET_LITE_TOPIC_INFO", _LITE), 200077: ("GET_LITE_CLIENT_INFO", _LITE),
+    200078: ("GET_LITE_GROUP_INFO", _LITE), 200079: ("TRIGGER_LITE_DISPATCH", _LITE),
 }  # fmt: skip
 """Codes without a name here, and the feature they belong to."""
 

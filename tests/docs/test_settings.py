@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -14,14 +13,19 @@ from rocketmq_py.broker.config.live_settings import AT_START
 from rocketmq_py.cli import main
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.store import StoreConfig
+from tests.docs.settings_table import COMMAND, PAGE, expected
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "operations" / "settings.md").read_text()
+GUIDE = PAGE.read_text()
 
 
 def test_the_keys_that_wait_for_the_next_start() -> None:
     listed = re.search(r"Read at the start only: (.*?)\.\n\n", GUIDE, re.DOTALL)
     assert listed is not None
     assert set(re.findall(r"`(\w+)`", listed[1])) == set(map(java_key, AT_START))
+
+
+def test_the_tables_of_keys_are_up_to_date() -> None:
+    assert expected(GUIDE) == GUIDE, f"run: {COMMAND}"
 
 
 def test_the_words_mistakes_are_told_in() -> None:
@@ -34,7 +38,7 @@ def test_the_words_mistakes_are_told_in() -> None:
 
 def test_the_counters_there_are() -> None:
     counted = {name for name in vars(stats).values() if isinstance(name, str) and re.fullmatch(r"[A-Z_\d]{9,}", name)}
-    told = set(re.findall(r"`([A-Z][A-Z_\d]{8,})`", GUIDE))
+    told = set(re.findall(r"`([A-Z][A-Z_\d]{8,})`", GUIDE[: GUIDE.index("## All keys")]))
     assert counted == told | {f"{name}_WITHOUT_SYSTEM_TOPIC" for name in told if name.startswith("BROKER")}
 
 

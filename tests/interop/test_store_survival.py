@@ -138,7 +138,7 @@ async def lose_power(fs: MemoryFileSystem, root: Path) -> tuple[MemoryFileSystem
         if number < 1000:
             flushed[queue].append(number)
         if number % 50 == 49:
-            store.settle()
+            store.commit_pending()
             store.tick(store.now() + number)
         if number == 999:
             await store.wait_flushed(done.physical_offset + done.size)

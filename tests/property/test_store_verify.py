@@ -23,7 +23,7 @@ def crashed(chance: random.Random) -> Stores:
         for _ in range(chance.randrange(1, 40)):
             store.append(record(number, queue_id=number % 3, size=chance.randrange(1, 300)))
             number += 1
-        store.settle()
+        store.commit_pending()
         if chance.random() < 0.5:
             flush(stores, store)
     stores.crash(stores.fs.after_power_loss(chance) if chance.random() < 0.7 else None)

@@ -143,7 +143,7 @@ class World:
             self.timers.redirect(record, properties)
             done = self.store.append(record)
             self.sent[number] = Sent(due_ms, after_ms >= WINDOW_MS, done.physical_offset + done.size)
-        self.store.settle()
+        self.store.commit_pending()
 
     def rest(self, milliseconds: int, _: int) -> None:
         """Time passes; what is due several times a second is done."""
@@ -185,7 +185,7 @@ class World:
         self._restart(fs, at_ms)
 
     def kill(self, *_: int) -> None:
-        self.store.settle()
+        self.store.commit_pending()
         self.acknowledged |= self.sent.keys()
         self._restart(self.fs.after_kill(), None)
 
@@ -237,7 +237,7 @@ operations = st.lists(st.integers(1, 120), min_size=3, max_size=3)
 
 @settings(max_examples=examples(60), deadline=None)
 @given(script=killed)
-def test_a_kill_costs_nothing_and_doubles_nothing(script: list[tuple[str, int, int]]) -> None:
+def test_a_kill_neither_loses_nor_repeats_timers(script: list[tuple[str, int, int]]) -> None:
     world = World()
     world.run(script)
     world.kill()
@@ -249,7 +249,7 @@ def test_a_kill_costs_nothing_and_doubles_nothing(script: list[tuple[str, int, i
     scripts=st.tuples(steps, steps, steps), seed=st.integers(0, 1 << 32), at=operations,
     flush=st.sampled_from([SYNC_FLUSH, SYNC_FLUSH, ASYNC_FLUSH]),
 )  # fmt: skip
-def test_a_loss_of_power_loses_no_acknowledged_timer(
+def test_a_power_failure_loses_no_acknowledged_timer(
     scripts: tuple[list[tuple[str, int, int]], ...], seed: int, at: list[int], flush: str
 ) -> None:
     """Under ASYNC_FLUSH messages are acknowledged before they are on disk; those that are come all the same."""

@@ -97,7 +97,7 @@ class Pair(World):
         if follows & 1:
             while (view := self.store.log_view(replica.end, 1 << 20)) is not None:
                 replica.append(replica.end, bytes(view))
-                replica.show()
+                replica.dispatch()
         if follows & 2:
             check = self.timers.checkpoint()
             assert check is not None
@@ -110,7 +110,7 @@ class Pair(World):
     def die(self, _: int, __: int) -> None:
         if not self.is_up:
             return
-        self.store.settle()
+        self.store.commit_pending()
         self.acknowledged |= {number for number, sent in self.sent.items() if sent.end <= self.slave_store.replica.end}
         self.store._flusher.stop()
         self.fs = self.fs.after_kill()

@@ -83,7 +83,7 @@ def put_some(store):
 
     for number in range(20):
         store.append(record(body=b"%d" % number))
-    store.settle()
+    store.commit_pending()
 
 
 def test_an_enforcing_master_disconnects_a_slave_without_tls(play, settings, caplog):
@@ -142,7 +142,7 @@ def test_a_slave_that_never_reads_does_not_grow_the_masters_memory(play):
         for _ in range(400):
             for _ in range(8):
                 master.services.store.append(record(body=bytes(64 << 10)))
-            master.services.store.settle()
+            master.services.store.commit_pending()
             await asyncio.sleep(0)
             most = max(most, link._transport.get_write_buffer_size())
         assert master.services.store.max_physical_offset > 150 << 20

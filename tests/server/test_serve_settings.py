@@ -55,7 +55,7 @@ def test_a_change_is_kept_in_the_file_the_broker_was_started_with(tmp_path: Path
         change(served.addresses["broker"], deleteWhen="05")
         settings = told(served.addresses["broker"])
         assert (settings["brokerClusterName"], settings["messageDelayLevel"]) == ("TestCluster", "1s 5s 10s")
-        assert settings["sendMessageThreadPoolNums"] == "16"
+        assert settings["sendMessageThreadPoolNums"] == "2"  # as Java's default: it has no effect
         _, said = served.stop()
     assert conf.read_text() == CONF.replace("deleteWhen=04", "deleteWhen=05")
     no_effect = [line for line in said.splitlines() if "no effect here" in line]
@@ -65,19 +65,23 @@ def test_a_change_is_kept_in_the_file_the_broker_was_started_with(tmp_path: Path
 
 def test_a_conf_with_mistakes_is_refused_with_all_of_them(tmp_path: Path) -> None:
     conf = tmp_path / "broker.conf"
-    conf.write_text("brokerNmae=b\nfileReservedTime=x\n")
-    with serve(tmp_path / "store", "-c", conf) as served:
+    conf.write_text("messageStorePlugIn=x.Y\nfileReservedTime=x\n")
+    with serve(tmp_path / "store", "-c", conf, "--set", "brokerNmae=b") as served:
         assert served.line == ""
         status, said = served.stop()
     assert status == 2
     assert "unknown setting 'brokerNmae'; did you mean 'brokerName'?" in said
     assert "fileReservedTime is 'x': a whole number is expected" in said
+    assert "messageStorePlugIn is 'x.Y': this broker has no store plug-ins" in said
 
 
 def test_a_namesrv_conf_works_unchanged(tmp_path: Path) -> None:
     conf = tmp_path / "namesrv.conf"
     kv = tmp_path / "kv.json"
-    conf.write_text(f"# mine\nserverWorkerThreads=8\nkvConfigPath={kv}\norderMessageEnable=true\n")
+    text = (
+        f"# mine\nserverWorkerThreads=8\ncontrollerDLegerGroup=g\nold=1\nkvConfigPath={kv}\norderMessageEnable=true\n"
+    )
+    conf.write_text(text)
     with Served("namesrv", "--port", 0, "-c", conf) as served:
         address = served.addresses["namesrv"]
         settings = told(address, Code.GET_NAMESRV_CONFIG)
@@ -85,13 +89,14 @@ def test_a_namesrv_conf_works_unchanged(tmp_path: Path) -> None:
         with RawPeer(address) as peer:
             assert peer.ask(Code.UPDATE_NAMESRV_CONFIG, body=b"orderMessageEnable=false\nnobodyKnows=1\n").code == 0
         _, said = served.stop()
-    assert "settings of Apache RocketMQ that have no effect here: serverWorkerThreads=8" in said
-    assert conf.read_text() == f"# mine\nserverWorkerThreads=8\nkvConfigPath={kv}\norderMessageEnable=false\n"
+    assert "that have no effect here: controllerDLegerGroup=g, serverWorkerThreads=8" in said
+    assert "settings that no RocketMQ server has, without effect: old" in said
+    assert conf.read_text() == text.replace("orderMessageEnable=true", "orderMessageEnable=false")
 
 
 @pytest.mark.parametrize(
     ("line", "words"),
-    [("orderMesageEnable=true", "unknown setting 'orderMesageEnable'; did you mean 'orderMessageEnable'?"),
+    [("enableControllerInNamesrv=true", "enableControllerInNamesrv is 'true': this name server is no controller"),
      ("serverWorkerThreads=many", "serverWorkerThreads is 'many': a whole number is expected")],
 )  # fmt: skip
 def test_a_namesrv_conf_with_a_mistake_is_refused(tmp_path: Path, line: str, words: str) -> None:

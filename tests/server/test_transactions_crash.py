@@ -47,7 +47,8 @@ elif step == "message written":
 elif step == "op not written":
     Transactions.write_ops = lambda self: die_writing(self, write_ops)
 elif step == "op written":
-    Transactions.write_ops = lambda self: die_writing(self, lambda self: (write_ops(self), self._store.settle()))
+    commit = lambda self: (write_ops(self), self._store.commit_pending())
+    Transactions.write_ops = lambda self: die_writing(self, commit)
 main()
 """
 

@@ -51,6 +51,7 @@ from rocketmq_py.broker.pop.slave import SlaveReviveLog
 from rocketmq_py.broker.pull.pull import PullService
 from rocketmq_py.broker.pull.pull_request_hold import PullRequestHoldService
 from rocketmq_py.broker.pull.slave_pull import SlavePullService
+from rocketmq_py.broker.record_permissions import RecordPermissions
 from rocketmq_py.broker.runtime_info import RuntimeInfo
 from rocketmq_py.broker.send.ack_waiter import ACK_WAIT, AckWaiter, WaitingSends
 from rocketmq_py.broker.send.message_properties import PropertyWriter
@@ -75,10 +76,12 @@ from rocketmq_py.broker.transaction.transactions import Transactions
 from rocketmq_py.core.broker.lock_table import LockTable
 from rocketmq_py.core.pop.long_polling import PollKey
 from rocketmq_py.core.timer.delay_levels import DelayLevels
+from rocketmq_py.errors import StoreNotWritable
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.pop_checkpoint import revive_topic
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.server import Hold, Peer, Responder, Router
+from rocketmq_py.server.sliced_work import SlicedWork
 from rocketmq_py.server.tls import TlsSettings
 from rocketmq_py.store import Arrival, FileSystem, MessageStore, OsFileSystem, StoreConfig
 from rocketmq_py.store.config.config_files import ConfigFile
@@ -99,6 +102,7 @@ class Services:
     :param new_rpc_client: creates a client for requests to other servers.
     :param fs: the file system.
     :param tls: TLS settings, for replication.
+    :param store_ip: the address that stored messages hold; ``brokerIP1`` by default, which may be a name.
     """
 
     def __init__(
@@ -111,6 +115,8 @@ class Services:
         new_rpc_client: Callable[[], RpcClient] = RpcClient,
         fs: FileSystem | None = None,
         tls: TlsSettings | None = None,
+        *,
+        store_ip: str | None = None,
     ) -> None:
         self._config = config
         self._fs = fs or OsFileSystem()
@@ -118,8 +124,9 @@ class Services:
         self._store_config = store_config
         self._clock = clock
         self._call_soon = call_soon
+        self.slices = SlicedWork(call_soon)
         self.address = f"[{config.broker_ip1}]:{port}" if ":" in config.broker_ip1 else f"{config.broker_ip1}:{port}"
-        self._store_host = pack_host(config.broker_ip1, port)
+        self._store_host = pack_host(store_ip or config.broker_ip1, port)
         self.store = MessageStore(
             config.store_root, store_config, store_host=self._store_host, fs=self._fs, clock=clock,
             is_batched=self._has_batch_queues, is_slave=config.is_slave,
@@ -128,6 +135,7 @@ class Services:
         self.settings = LiveSettings(config, store_config, port, clock)
         self.role = Role(config, port)
         self.replication = Replication(config, self.store, self.role, self.address, clock, tls)
+        self.record_permissions = RecordPermissions(self.store, config.broker_cluster_name)
         self._make_tables()
         self._make_timers()
         self._make_send_path()
@@ -155,7 +163,7 @@ class Services:
         keep_ms = config.filter_data_clean_time_span
         self.filters = ConsumerFilters(self._file("consumerFilter.json"), keep_ms, clock, save)
         self.modes = RequestModes(self._file("messageRequestMode.json"), config, self.topics, self.groups)
-        self.clients = Clients(config, self.topics, self.groups, self.filters, clock)
+        self.clients = Clients(config, self.topics, self.groups, self.filters, clock, self.slices)
         self.locks = LockTable()
         self.stats = Stats(clock(), config.broker_cluster_name, self.topics.is_system)
         self.mappings = TopicQueueMappings(self._file("topicQueueMapping.json"), config.broker_name, clock)
@@ -201,7 +209,7 @@ class Services:
         )
         self._static_puller = StaticTopicPuller(self.pull_service, self.mappings, self.forwarder, self._clock)
         self.pull_request_hold = PullRequestHoldService(
-            self.pull_service, store, self._call_soon, lambda: config.pull_thread_pool_queue_capacity
+            self.pull_service, store, self.slices, lambda: config.pull_thread_pool_queue_capacity
         )
 
     def _make_transactions(self) -> None:
@@ -285,7 +293,19 @@ class Services:
 
         :raises StoreLocked: another process uses the store.
         :raises StoreCorrupt: the store contradicts itself or the configuration.
+        :raises StoreNotWritable: the disk is full or fails.
         """
+        try:
+            self._open_files()
+        except OSError as e:
+            what = f"the store at {self._config.store_root} cannot be opened for writing: {e}"
+            raise StoreNotWritable(f"{what}; free disk space or repair the disk, then start again") from e
+        self.settings.on_change = self._settings_changed
+        self.store.on_arrival = self._arrived_at_slave if self.role.is_slave else self._arrived
+        self.role.add_master_listener(self._master_is)
+        self.replication.open()
+
+    def _open_files(self) -> None:
         self.topics.read_file()  # recovery needs the type of the queues of each topic
         self.store.open()
         messages_end = self.store.max_physical_offset
@@ -300,10 +320,6 @@ class Services:
         except BaseException:
             self.store.close()
             raise
-        self.settings.on_change = self._settings_changed
-        self.store.on_arrival = self._arrived_at_slave if self.role.is_slave else self._arrived
-        self.role.add_master_listener(self._master_is)
-        self.replication.open()
 
     async def take_back(self) -> None:
         """Continue, as a starting master, where the slave that acted for it has got to."""
@@ -344,12 +360,13 @@ class Services:
         """Answer requests on hold that timed out, and sample the counters; called several times a second."""
         now = self._clock()
         self.pull_request_hold.expire(now)
+        self.clients.tick(now)
         self.pop.tick(now, revives=not self.role.is_slave)
         self.stats.tick(now)
 
     def sweep(self) -> None:
         """Wake pulls that missed an arrival; called every few seconds."""
-        self.pull_request_hold.sweep(self._clock())
+        self.pull_request_hold.sweep()
 
     def close(self) -> None:
         """Write everything to disk and close the store."""
@@ -408,7 +425,7 @@ class Services:
 
     def _settings_changed(self, keys: frozenset[str]) -> None:
         """Apply changed settings; another permission is registered at the name servers at once."""
-        self.store.take_limits()
+        self.store.reload_limits()
         self.sender.apply_settings()
         if "brokerPermission" in keys:
             self.topics.announce_all()

@@ -14,7 +14,12 @@ import msgspec
 
 from rocketmq_py.core import java_config
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.namesrv.java_keys import JAVA_DEFAULTS
+from rocketmq_py.namesrv.java_keys import CONTROLLER_KEYS, JAVA_DEFAULTS
+
+UNSUPPORTED: dict[str, tuple[str, str]] = {
+    "enableControllerInNamesrv": ("false", "this name server is no controller: run Apache RocketMQ's controller"),
+}
+"""Per key of a feature this name server does not have: the value that is accepted, and why others are refused."""
 
 
 class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -61,13 +66,24 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return frozenset(_kinds())
 
     @classmethod
+    def is_known(cls, key: str) -> bool:
+        """True if Apache RocketMQ's name server, the controller in it, or this one has a setting of that name."""
+        return key in JAVA_DEFAULTS or key in CONTROLLER_KEYS or key in _kinds()
+
+    @classmethod
     def checked(cls, settings: Mapping[str, str]) -> NamesrvConfig:
         """The configuration of a namesrv.conf; keys that have no effect here are in ``ignored``.
 
-        :raises ConfigError: unknown keys, each with the nearest known one, and values of the wrong kind.
+        :raises ConfigError: unknown keys, each with the nearest known one; values of the wrong kind; a setting that
+            asks for a feature this name server does not have.
         """
         known = {**JAVA_DEFAULTS, **dict.fromkeys(_kinds(), "")}
-        faults = [java_config.unknown_key(key, known) for key in settings if key not in known]
+        faults = [java_config.unknown_key(key, known) for key in settings if not cls.is_known(key)]
+        faults += [
+            f"{key} is {settings[key]!r}: {why}"
+            for key, (accepted, why) in UNSUPPORTED.items()
+            if settings.get(key, accepted).strip().lower() != accepted
+        ]
         if faults:
             raise ConfigError(f"name server: {'; '.join(faults)}")
         return cls().updated(settings)
@@ -77,7 +93,11 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
         :raises ConfigError: a value of the wrong kind.
         """
-        kinds = {**{key: java_config.value_type(value) for key, value in JAVA_DEFAULTS.items()}, **_kinds()}
+        kinds = {
+            **dict.fromkeys(CONTROLLER_KEYS, str),
+            **{key: java_config.value_type(value) for key, value in JAVA_DEFAULTS.items()},
+            **_kinds(),
+        }
         faults = [java_config.value_fault(key, text, kinds[key]) for key, text in settings.items() if key in kinds]
         if any(faults):
             raise ConfigError(f"name server: {'; '.join(filter(None, faults))}")

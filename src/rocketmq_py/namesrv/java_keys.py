@@ -20,3 +20,15 @@ JAVA_DEFAULTS = parse_defaults("""
     shutdownWaitTimeSeconds=30 supportActingMaster=false unRegisterBrokerQueueCapacity=3000
     useEpollNativeSelector=false waitSecondsForService=45 writeBufferHighWaterMark=0 writeBufferLowWaterMark=0
 """)
+
+CONTROLLER_KEYS = frozenset(
+    parse_defaults("""
+    controllerDLegerGroup controllerDLegerPeers controllerDLegerSelfId controllerRequestThreadPoolQueueCapacity
+    controllerStorePath controllerThreadPoolNums controllerType electMasterMaxRetryCount enableElectUncleanMaster
+    jraftConfig mappedFileSize metricGrpcExporterIntervalInMills metricGrpcExporterTimeOutInMills
+    metricLoggingExporterIntervalInMills metricsExporterType metricsGrpcExporterHeader metricsGrpcExporterTarget
+    metricsInDelta metricsLabel metricsPromExporterHost metricsPromExporterPort notifyBrokerRoleChanged
+    processReadEvent scanInactiveMasterInterval
+""")
+)
+"""Keys of Java's controller, which it reads from the same file. Without effect: a name server is no controller here."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,7 +17,7 @@ import msgspec
 
 from rocketmq_py.core import java_config
 from rocketmq_py.core.access import permissions
-from rocketmq_py.core.access.permissions import Acl, AclEntry, Action, Resource, User
+from rocketmq_py.core.access.permissions import Acl, AclEntry, Action, RequiredPermission, Resource, User
 from rocketmq_py.core.access.plain_acl import PlainAcl, read_plain_acl
 from rocketmq_py.core.access.required_permissions import required_permissions
 from rocketmq_py.errors import BadHeader, BrokerError, ConfigError
@@ -33,10 +33,30 @@ log = logging.getLogger(__name__)
 _SWITCHES = ("authenticationEnabled", "authorizationEnabled")
 _LISTS = ("authenticationWhitelist", "authorizationWhitelist")
 _SECRETS = ("initAuthenticationUser", "innerClientAuthenticationCredentials")
-_PLAIN, _PLAIN_FILE = "aclEnable", "rocketmq.acl.plain.file"
-_OF_JAVA = ("authenticationProvider", "authenticationMetadataProvider", "authenticationStrategy", "authConfigPath",
-            "authorizationProvider", "authorizationMetadataProvider", "authorizationStrategy")  # fmt: skip
-"""Names of Java classes and places, without effect here."""
+PLAIN, _PLAIN_FILE = "aclEnable", "rocketmq.acl.plain.file"
+PROVIDERS = {
+    "authenticationProvider": "org.apache.rocketmq.auth.authentication.provider.DefaultAuthenticationProvider",
+    "authorizationProvider": "org.apache.rocketmq.auth.authorization.provider.DefaultAuthorizationProvider",
+}
+"""Classes of Java that decide who is let in, and the only one of each that this server has an equal of."""
+WITHOUT_EFFECT = frozenset(
+    java_config.parse_defaults("""
+    aclCacheExpiredSecond aclCacheMaxNum aclCacheRefreshSecond authConfigPath authenticationMetadataProvider
+    authenticationStrategy authorizationMetadataProvider authorizationStrategy clusterName configName
+    statefulAuthenticationCacheExpiredSecond statefulAuthenticationCacheMaxNum
+    statefulAuthorizationCacheExpiredSecond statefulAuthorizationCacheMaxNum userCacheExpiredSecond userCacheMaxNum
+    userCacheRefreshSecond
+""")
+)
+"""Caches, classes and places of Java's, which have no effect here."""
+MIGRATE = "migrateAuthFromV1Enabled"
+
+KEYS = frozenset({*_SWITCHES, *_LISTS, *_SECRETS, *PROVIDERS, *WITHOUT_EFFECT, MIGRATE, PLAIN, _PLAIN_FILE})
+"""All keys of access control."""
+
+
+RecordPermissions = Callable[[Command], list[RequiredPermission]]
+"""Returns the permissions for the stored records that a request names."""
 
 
 class AccessSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,11 +89,13 @@ class AccessSettings(msgspec.Struct, frozen=True, kw_only=True):
 
         :raises ConfigError: a value of the wrong kind, or a combination that cannot work.
         """
-        faults = [java_config.value_fault(key, settings[key], bool) for key in (*_SWITCHES, _PLAIN) if key in settings]
+        switches = (*_SWITCHES, PLAIN, MIGRATE)
+        faults = [java_config.value_fault(key, settings[key], bool) for key in switches if key in settings]
+        faults += _unsupported(settings)
         if any(faults):
             raise ConfigError("; ".join(filter(None, faults)))
         on = {key: settings.get(key, "false").lower() == "true" for key in _SWITCHES}
-        plain = _plain(settings) if settings.get(_PLAIN, "").lower() == "true" else None
+        plain = _plain(settings) if settings.get(PLAIN, "").lower() == "true" else None
         user, inner = (_secret(key, settings.get(key, "")) for key in _SECRETS)
         return cls(
             authentication_enabled=on[_SWITCHES[0]] or plain is not None,
@@ -86,9 +108,23 @@ class AccessSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 def split(settings: Mapping[str, str]) -> tuple[dict[str, str], AccessSettings]:
     """The settings that are not about access, and those that are. Errors as :meth:`AccessSettings.of`."""
-    ours = {*_SWITCHES, *_LISTS, *_SECRETS, *_OF_JAVA, _PLAIN, _PLAIN_FILE}
-    others = {key: text for key, text in settings.items() if key not in ours}
+    others = {key: text for key, text in settings.items() if key not in KEYS}
     return others, AccessSettings.of(settings)
+
+
+def _unsupported(settings: Mapping[str, str]) -> list[str]:
+    """One sentence for each setting that asks for a protection this server does not have."""
+    faults = [
+        f"{key} is {settings[key]!r}: this server has {accepted.rpartition('.')[2]} only"
+        for key, accepted in PROVIDERS.items()
+        if settings.get(key, "").strip() not in ("", accepted)
+    ]
+    if settings.get(MIGRATE, "").strip().lower() == "true":
+        faults.append(
+            f"{MIGRATE} is 'true': this server does not convert the permission file of version 4; set {PLAIN}=true "
+            f"and {_PLAIN_FILE} to serve with that file"
+        )
+    return faults
 
 
 _MEMBERS = {_SECRETS[0]: ("username", "password"), _SECRETS[1]: ("accessKey", "secretKey")}
@@ -111,7 +147,7 @@ def _plain(settings: Mapping[str, str]) -> PlainAcl:
     home = os.environ.get("ROCKETMQ_HOME", "")
     named = settings.get(_PLAIN_FILE) or (f"{home}/conf/plain_acl.yml" if home else "")
     if not named:
-        raise ConfigError(f"{_PLAIN} is set, but nothing says where the permissions are: set {_PLAIN_FILE}")
+        raise ConfigError(f"{PLAIN} is set, but nothing says where the permissions are: set {_PLAIN_FILE}")
     path = Path(named).expanduser()
     try:
         return read_plain_acl(java_config.split_lines(path.read_text()))
@@ -161,10 +197,18 @@ class AccessControl:
 
     # -- the look at a request
 
-    def admit(self, peer: Peer, request: Command) -> Reply | None:
-        """Why a request is not let in; None when it is."""
+    def admit(
+        self,
+        peer: Peer,
+        request: Command,
+        record_permissions: RecordPermissions = lambda _: [],
+    ) -> Reply | None:
+        """Why a request is not let in; None when it is.
+
+        :param record_permissions: returns the permissions for the stored records that a request names.
+        """
         try:
-            why = self._refusal(peer, request)
+            why = self._refusal(peer, request, record_permissions)
         except (BadHeader, ValueError) as e:  # text that is none (a lone surrogate), too
             why = f"its permissions cannot be told: {e}"
         if why is None:
@@ -172,7 +216,7 @@ class AccessControl:
         log.debug("request %d of %s is refused: %s", request.code, peer.address, why)
         return Reply(ResponseCode.NO_PERMISSION, why)
 
-    def _refusal(self, peer: Peer, request: Command) -> str | None:
+    def _refusal(self, peer: Peer, request: Command, record_permissions: RecordPermissions) -> str | None:
         settings, code = self._settings, request.code
         is_open = not settings.authorization_enabled or code in settings.authorization_whitelist
         may_be_unsigned = code in settings.authentication_whitelist
@@ -186,9 +230,18 @@ class AccessControl:
         wanted = required_permissions(code, request.ext, request.body, self._cluster)
         if isinstance(user, str):
             return user if wanted else None  # nobody has a permission
-        return permissions.denial_reason(
-            user, self._acls.get(user.name), wanted, peer.address.rpartition(":")[0].strip("[]")
-        )
+        ip = peer.address.rpartition(":")[0].strip("[]")
+        return self._denial(user, wanted, ip) or self._record_denial(user, request, record_permissions, ip)
+
+    def _denial(self, user: User, wanted: Iterable[RequiredPermission], ip: str) -> str | None:
+        return permissions.denial_reason(user, self._acls.get(user.name), wanted, ip)
+
+    def _record_denial(
+        self, user: User, request: Command, record_permissions: RecordPermissions, ip: str
+    ) -> str | None:
+        if user.is_super or self._denial(user, record_permissions(request), ip) is None:
+            return None
+        return f"User:{user.name} has no permission for the topic of the stored message"  # without the topic's name
 
     def _signed_by(self, request: Command) -> User | str:
         """Who has signed a request, or what is wrong with that."""

@@ -1,7 +1,4 @@
-"""The message store: commit log, consume queues and index in the files of Apache RocketMQ.
-
-Imports ``wire`` and below; knows nothing of requests, clients and consumers.
-"""
+"""The message store: commit log, consume queues and index in the files of Apache RocketMQ."""
 
 from rocketmq_py.store.config.config_files import ConfigFile
 from rocketmq_py.store.fs.filesystem import File, FileSystem
@@ -9,13 +6,13 @@ from rocketmq_py.store.fs.os_files import OsFileSystem
 from rocketmq_py.store.message_store import MessageStore
 from rocketmq_py.store.settings import ASYNC_FLUSH, SYNC_FLUSH, StoreConfig, delay_levels
 from rocketmq_py.store.write.batches import (
-    WORTH,
-    AlikeRecords,
-    SameRecords,
-    SameShape,
-    alike_records,
-    same_records,
-    same_shape,
+    MIN_UNIFORM,
+    AdjacentRecords,
+    UniformMessages,
+    UniformRecords,
+    adjacent_records,
+    uniform_messages,
+    uniform_records,
 )
 from rocketmq_py.store.write.records import (
     Appended,
@@ -24,15 +21,37 @@ from rocketmq_py.store.write.records import (
     Boundary,
     GetResult,
     GetStatus,
-    NewAlike,
     NewBatch,
     NewRecord,
     QueryResult,
+    UniformBatch,
 )  # fmt: skip
 
 __all__ = [
-    "ASYNC_FLUSH", "SYNC_FLUSH", "WORTH", "AlikeRecords", "Appended", "AppendedBatch", "Arrival", "Boundary",
-    "ConfigFile", "File", "FileSystem", "GetResult", "GetStatus", "MessageStore", "NewAlike", "NewBatch", "NewRecord",
-    "OsFileSystem", "QueryResult", "SameRecords", "SameShape", "StoreConfig", "alike_records", "delay_levels",
-    "same_records", "same_shape",
+    "ASYNC_FLUSH",
+    "MIN_UNIFORM",
+    "SYNC_FLUSH",
+    "AdjacentRecords",
+    "Appended",
+    "AppendedBatch",
+    "Arrival",
+    "Boundary",
+    "ConfigFile",
+    "File",
+    "FileSystem",
+    "GetResult",
+    "GetStatus",
+    "MessageStore",
+    "NewBatch",
+    "NewRecord",
+    "OsFileSystem",
+    "QueryResult",
+    "StoreConfig",
+    "UniformBatch",
+    "UniformMessages",
+    "UniformRecords",
+    "adjacent_records",
+    "delay_levels",
+    "uniform_messages",
+    "uniform_records",
 ]  # fmt: skip

@@ -77,7 +77,7 @@ def record(i: int = 0, topic: str = "T", queue_id: int = 0, size: int = 100, **c
 
 def fill(store: MessageStore, count: int, start: int = 0, **changes: Any) -> list[Appended]:
     appended = [store.append(record(i, **changes)) for i in range(start, start + count)]
-    store.settle()
+    store.commit_pending()
     return appended
 
 

@@ -14,7 +14,8 @@ from typing import Any, Self
 
 import msgspec
 
-from rocketmq_py.broker.config.java_keys import JAVA_DEFAULTS
+from rocketmq_py.broker.config.java_keys import CONTROLLER_KEYS, JAVA_DEFAULTS, TIERED_STORE_KEYS
+from rocketmq_py.broker.config.unsupported import unsupported_settings
 from rocketmq_py.core import java_config
 from rocketmq_py.core.address import parse_address
 from rocketmq_py.core.broker.ha_access import parse_allowed_slaves
@@ -33,6 +34,11 @@ _ODD_KEYS = {
     "skip_when_ck_re_put_reach_max_times": "skipWhenCKRePutReachMaxTimes",
 }  # fmt: skip
 """Keys whose letters the rule for names does not give."""
+
+OTHER_KEYS = TIERED_STORE_KEYS | CONTROLLER_KEYS
+"""Keys of other parts of Java's broker that are in the same file. Without effect here."""
+
+_SECRET = re.compile("secret|password|credential|accessKey", re.IGNORECASE)
 
 
 class BrokerConfig(msgspec.Struct, kw_only=True):
@@ -278,6 +284,13 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     def store_root(self) -> Path:
         return Path(self.store_path_root_dir).expanduser()
 
+    def ignored_text(self) -> str:
+        """The settings without effect for a log line, sorted by key; the values of secrets are left out."""
+        return ", ".join(
+            java_config.escape_controls(key if _SECRET.search(key) else f"{key}={text}")
+            for key, text in sorted(self.ignored.items())
+        )
+
     @classmethod
     def from_properties(cls, properties: Mapping[str, str] | Iterable[str], **overrides: Any) -> Self:
         """The broker's part of a broker.conf, given as a mapping or as lines. See :func:`read_properties`."""
@@ -291,10 +304,12 @@ def configure(properties: Mapping[str, str] | Iterable[str], **overrides: Any) -
     Keys of Apache RocketMQ that have no meaning here are accepted without effect; they are in ``BrokerConfig.ignored``.
 
     :param overrides: fields by their Python names, which win.
-    :raises ConfigError: unknown keys, each named with the nearest known one, and values of the wrong kind.
+    :raises ConfigError: unknown keys, each named with the nearest known one; values of the wrong kind; settings that
+        ask for a place of data or a kind of safety this broker does not have (:mod:`~.unsupported`).
     """
     settings = dict(properties) if isinstance(properties, Mapping) else read_properties(properties)
     faults = [fault for key, text in settings.items() if (fault := setting_fault(key, text))]
+    faults += unsupported_settings(settings)
     if faults:
         raise ConfigError("; ".join(faults))
     broker = {name: _value(BrokerConfig, name, key, settings[key]) for key, name in _known(BrokerConfig, settings)}
@@ -310,11 +325,18 @@ def setting_fault(key: str, text: str) -> str | None:
     """What is wrong with one setting of a broker.conf, in words, or None."""
     kind = own_keys().get(key)
     if kind is None:
+        if key in OTHER_KEYS:
+            return None
         default = JAVA_DEFAULTS.get(key)
         if default is None:
             return java_config.unknown_key(key, {*JAVA_DEFAULTS, *own_keys()})
         kind = java_config.value_type(default)
     return java_config.value_fault(key, text, kind)
+
+
+def is_known(key: str) -> bool:
+    """True if Apache RocketMQ's broker or this one has a setting of that name."""
+    return key in own_keys() or key in JAVA_DEFAULTS or key in OTHER_KEYS
 
 
 @cache

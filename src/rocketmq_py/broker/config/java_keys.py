@@ -167,3 +167,27 @@ UNSET = frozenset(
      "readOnlyCommitLogStorePaths", "storePathBrokerIdentity", "storePathDLedgerCommitLog", "storePathEpochFile"}
 )  # fmt: skip
 """Those that have no value unless one is given; nobody is told of them before."""
+
+TIERED_STORE_KEYS = frozenset(
+    parse_defaults("""
+    commitLogRollingInterval commitLogRollingMinimumSize objectStoreAccessKey objectStoreBucket objectStoreEndpoint
+    objectStoreSecretKey readAheadCacheEnable readAheadCacheExpireDuration readAheadCacheSizeThresholdRate
+    readAheadMessageCountThreshold readAheadMessageSizeThreshold recordGetMessageResult tieredBackendServiceProvider
+    tieredMetadataServiceProvider tieredStorageLevel tieredStoreCommitLogMaxSize tieredStoreConsumeQueueMaxSize
+    tieredStoreCrcCheckEnable tieredStoreDeleteFileEnable tieredStoreDeleteFileInterval tieredStoreFilePath
+    tieredStoreFileReservedTime tieredStoreGroupCommit tieredStoreGroupCommitCount tieredStoreGroupCommitSize
+    tieredStoreGroupCommitTimeout tieredStoreIndexFileMaxHashSlotNum tieredStoreIndexFileMaxIndexNum
+    tieredStoreMaxGroupCommitCount tieredStoreMaxPendingLimit
+""")
+)
+"""Keys of Java's tiered store, which it reads from the same file. Without effect: ``messageStorePlugIn`` is refused."""
+
+CONTROLLER_KEYS = frozenset(
+    parse_defaults("""
+    configStorePath controllerDLegerGroup controllerDLegerPeers controllerDLegerSelfId
+    controllerRequestThreadPoolQueueCapacity controllerStorePath controllerThreadPoolNums controllerType
+    electMasterMaxRetryCount enableElectUncleanMaster jraftConfig mappedFileSize notifyBrokerRoleChanged
+    processReadEvent scanInactiveMasterInterval scanNotActiveBrokerInterval
+""")
+)
+"""Keys of Java's controller, which may be in the same file. Without effect: ``enableControllerMode`` is refused."""

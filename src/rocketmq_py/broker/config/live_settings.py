@@ -50,6 +50,7 @@ AT_START = frozenset({
     "filter_data_clean_time_span", "consumer_offset_update_version_step", "delay_offset_update_version_step",
     "flush_consumer_offset_interval", "flush_delay_offset_interval", "register_name_server_period",
     "server_channel_max_idle_time_seconds", "mapped_file_size_commit_log", "mapped_file_size_consume_queue",
+    "store_path_commit_log",
     "max_hash_slot_num", "max_index_num", "message_index_enable", "message_delay_level",
     "flush_disk_type", "check_crc_on_recover", "access_message_in_memory_max_ratio", "clean_resource_interval",
     "max_open_queue_files", "timer_wheel_enable", "timer_precision_ms", "timer_roll_window_slot",
@@ -90,19 +91,20 @@ class LiveSettings:
         return kept_in(self._broker.broker_config_path, self._broker.store_root)
 
     def table(self) -> dict[str, str]:
-        """Every key of Java's and of ours; what waits for the next start with the value it will have."""
+        """Every key of Java's and of ours with its value: the one in force, or the one from the next start on.
+
+        A key without effect has Java's default, whatever a file says.
+        """
         config = self._broker
         found = {
             "listenPort": str(self._port), "haListenPort": str(config.ha_listen_port or self._port + 1),
             "brokerIP2": config.broker_ip2 or config.broker_ip1,
+            "storePathCommitLog": str(self._store.commit_log_directory or config.store_root / "commitlog"),
         }  # fmt: skip
-        log = {"storePathCommitLog": str(config.store_root / "commitlog")}
-        escape_controls = {**JAVA_DEFAULTS, **log, **config.ignored, **self._own(), **found}
+        shown = {**JAVA_DEFAULTS, **self._own(), **found}
         optional = {"brokerConfigPath": config.broker_config_path, "haMasterAddress": config.ha_master_address}
-        given = config.ignored.keys() | {key for key, value in optional.items() if value}
-        return {
-            key: value for key, value in (escape_controls | self._waiting).items() if key not in UNSET or key in given
-        }
+        given = {key for key, value in optional.items() if value}
+        return {key: value for key, value in (shown | self._waiting).items() if key not in UNSET or key in given}
 
     def _own(self) -> dict[str, str]:
         return {**java_settings(self._broker), **java_settings(self._store)}

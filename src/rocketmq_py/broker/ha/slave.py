@@ -54,7 +54,7 @@ class MasterLink(asyncio.Protocol):
         try:
             for offset, piece in self._pieces.feed(data):
                 replica.append(offset, piece)
-            replica.show()
+            replica.dispatch()
         except (CorruptFrame, StoreError) as e:
             self.end(e)
             return

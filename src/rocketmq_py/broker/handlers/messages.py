@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Protocol
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.record_permissions import MOST_ENDS
 from rocketmq_py.broker.send.reply_messages import ReplyService
 from rocketmq_py.broker.send.send_message_back import SendBackService
 from rocketmq_py.broker.transaction.transactions import Transactions
+from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.half_messages import decode_half_positions
 from rocketmq_py.protocol.requests import Request
@@ -134,6 +136,11 @@ class TransactionHandlers:
     def end_all(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Commit or roll back many transactions."""
         places, offsets = decode_half_positions(body)
+        if len(places) > MOST_ENDS:
+            remark = (
+                f"{len(places)} transactions are too many for one request: at most {MOST_ENDS} can be ended at once"
+            )
+            raise BrokerError.of(ResponseCode.INVALID_PARAMETER, remark)
         return Reply(body=self._transactions.end_all(request.header, places, offsets, peer.address))
 
     @handles(Code.RESUME_CHECK_HALF_MESSAGE)

@@ -17,7 +17,7 @@ from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.admin import QueryCorrectionOffset
 from rocketmq_py.protocol.headers.group import ConsumerStatus
-from rocketmq_py.protocol.headers.offset import (  # fmt: skip
+from rocketmq_py.protocol.headers.offset import (
     OffsetResponse,
     QueryConsumerOffset,
     QueueHeader,

@@ -39,7 +39,7 @@ def move_java_timers(store: MessageStore, offsets: ConsumerOffsets, log: ReviveL
     delivered = _delivered_until(timer_check)
     moved = sum(_move(log, properties, body, delivered) for properties, body in _messages(store, at, end))
     offsets.commit(REVIVE_GROUP, TIMER_TOPIC, 0, end, "revive")
-    store.settle()
+    store.commit_pending()
     offsets.persist()  # now: after a crash they would be moved again
     if moved:
         _log.info("moved %d check-points and acks from the timer of a Java broker to the revive topic", moved)
@@ -56,7 +56,7 @@ def _delivered_until(timer_check: Path) -> int:
 
 def _messages(store: MessageStore, at: int, end: int) -> Iterator[tuple[dict[str, str], bytes]]:
     while at < end:
-        entries = store.tags_entries(TIMER_TOPIC, 0, at, _BATCH)
+        entries = store.queue_entries(TIMER_TOPIC, 0, at, _BATCH)
         if not entries:
             return
         at += len(entries)

@@ -170,7 +170,7 @@ class PopLongPollingService:
 
     def _answer(self, waiting: list[WaitingPop]) -> None:
         outcomes = [(_run(held), responder) for held, responder in waiting if responder.alive]
-        self._store.settle()
+        self._store.commit_pending()
         for outcome, responder in outcomes:
             if isinstance(outcome, Reply):
                 responder.reply(outcome)

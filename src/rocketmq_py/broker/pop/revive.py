@@ -158,7 +158,7 @@ class Reviver:
             messages += len(one.left)
             self.bring_back(one, one.left, partial(self._retry_messages.stored_here, one.check_point))
         if messages:
-            self._store.settle()
+            self._store.commit_pending()
         self._revive_log.note_progress()
         return remote
 

@@ -191,7 +191,7 @@ class ReviveLog:
 
     def _read_queue(self, queue_id: int, at: int, end: int) -> None:
         while at < end:
-            entries = self._store.tags_entries(self.topic, queue_id, at, min(_BATCH, end - at))
+            entries = self._store.queue_entries(self.topic, queue_id, at, min(_BATCH, end - at))
             if not entries:
                 _log.error("%s queue %d cannot be read from %d on: pops may be lost", self.topic, queue_id, at)
                 return

@@ -121,7 +121,7 @@ class PullService:
             return self._reset_reply(header, admitted, reset)
         found = self._store.get(
             header.topic, header.queue_id, header.queue_offset, header.max_msg_nums,
-            accepts=admitted.tags_filter, message_filter=admitted.record_filter, may_lend=True,
+            accepts=admitted.tags_filter, message_filter=admitted.record_filter, allow_view=True,
             bulk=header.bulk is True,
         )  # fmt: skip
         reply = self._reply(header, admitted, found)

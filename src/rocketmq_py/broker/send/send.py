@@ -30,7 +30,7 @@ from rocketmq_py.protocol.recall_handle import RecallHandle
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.protocol.sys_flag import HOSTS_V6, INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED
 from rocketmq_py.server import Hold, Peer, Reply
-from rocketmq_py.store import MessageStore, NewAlike, NewBatch, NewRecord, same_shape
+from rocketmq_py.store import MessageStore, NewBatch, NewRecord, UniformBatch, uniform_messages
 from rocketmq_py.wire.batch import decode_batch
 from rocketmq_py.wire.ids import offset_msg_ids
 
@@ -298,7 +298,7 @@ class SendService:
         """Their offsets in the log, their first offset in the half topic, and the end of the last in the log."""
         batch = self._half_batch(peer, request.header, target, body)
         if batch is not None:
-            together = self._store.append_alike(batch)
+            together = self._store.append_uniform(batch)
             places = together.physical_offsets
             return places, together.queue_offset, places[0] + together.size
         found = [self._one_half(peer, request, target, *message) for message in decode_batch(body)]
@@ -312,12 +312,12 @@ class SendService:
         last = stored[-1]
         return [one.physical_offset for one in stored], stored[0].queue_offset, last.physical_offset + last.size
 
-    def _half_batch(self, peer: Peer, header: SendHeader, target: SendTarget, body: bytes) -> NewAlike | None:
+    def _half_batch(self, peer: Peer, header: SendHeader, target: SendTarget, body: bytes) -> UniformBatch | None:
         """The half messages of a batch of common messages of the same shape; None for any other batch."""
         is_prepared = header.sys_flag & _UNCOMMON_FLAGS == TRANSACTION_PREPARED
         if not is_prepared or target.is_retry or self._config.reject_transaction_message:
             return None
-        shape = same_shape(body)
+        shape = uniform_messages(body)
         if shape is None or not 0 < len(shape.bodies[0]) <= self._max_body:
             return None
         batch = half_batch(shape, self._property_writer, target, header, peer.host)

@@ -130,7 +130,7 @@ class DelayService:
             if self._store.has_queue(names.SCHEDULE_TOPIC, queue_of(level))
         ]
         if any(delivered):
-            self._store.settle()
+            self._store.commit_pending()
         return _AT_ONCE in delivered
 
     @property
@@ -147,7 +147,7 @@ class DelayService:
         """
         queue_id = queue_of(level)
         offset = self._next_of(level)
-        for physical, size, deliver_ms in self._store.tags_entries(names.SCHEDULE_TOPIC, queue_id, offset, most):
+        for physical, size, deliver_ms in self._store.queue_entries(names.SCHEDULE_TOPIC, queue_id, offset, most):
             if not self._levels.is_due(level, deliver_ms, now_ms):
                 return
             yield offset, self._record(physical, size)

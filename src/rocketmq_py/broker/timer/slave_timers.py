@@ -104,7 +104,7 @@ class SlaveTimers(Timers):
         files = self._files
         if files is None or self._is_acting:
             return
-        files.check.follow(check)
+        files.check.take_master_state(check)
         self._delivered_reports = (_reported_progress(files),)
         self._acted_from, self._untaken = None, UndeliveredEntries()
         self._restart_at(files.check.read_ms)

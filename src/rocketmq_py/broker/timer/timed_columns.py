@@ -14,7 +14,7 @@ from rocketmq_py.core.queue_limits import parse_queue_id
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol.names import NOT_ALLOWED_TO_SEND, TIMER_TOPIC
 from rocketmq_py.protocol.sys_flag import HOSTS_V6
-from rocketmq_py.store import WORTH, NewAlike, alike_records
+from rocketmq_py.store import MIN_UNIFORM, UniformBatch, uniform_records
 from rocketmq_py.store.write.dispatch_fields import value_span
 
 _TOPIC, _QUEUE_ID = Property.REAL_TOPIC.encode(), Property.REAL_QUEUE_ID.encode()
@@ -26,7 +26,7 @@ class Together(NamedTuple):
     """Messages of one queue; ``members`` are their indexes among all messages given."""
 
     members: list[int]
-    batch: NewAlike
+    batch: UniformBatch
 
 
 def deliver_together(raws: Sequence[bytes], written_ms: Sequence[int], now_ms: int) -> list[Together] | None:
@@ -36,7 +36,7 @@ def deliver_together(raws: Sequence[bytes], written_ms: Sequence[int], now_ms: i
     :param written_ms: when the entry of each was written, in milliseconds.
     :return: None if the messages differ in form, or need to be treated one by one.
     """
-    found = alike_records(raws, _VARIED) if len(raws) >= WORTH else None
+    found = uniform_records(raws, _VARIED) if len(raws) >= MIN_UNIFORM else None
     if found is None or found.topic != TIMER_TOPIC or found.head.sys_flag & HOSTS_V6:
         return None
     shape, text = found.shape, found.shape.properties
@@ -62,7 +62,7 @@ def deliver_together(raws: Sequence[bytes], written_ms: Sequence[int], now_ms: i
     return [
         Together(
             members,
-            NewAlike(
+            UniformBatch(
                 topic, int(queue_id), shape.only(members), head.sys_flag, reconsume_times=head.reconsume_times,
                 born=[born[i] for i in members],
             ),

@@ -34,7 +34,7 @@ from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.protocol.headers.cluster import TimerCheckPointResponse
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
-from rocketmq_py.store import FileSystem, MessageStore, NewAlike, NewRecord
+from rocketmq_py.store import FileSystem, MessageStore, NewRecord, UniformBatch
 from rocketmq_py.store.timer.timer_wheel import ELSEWHERE, NOWHERE, TimerUnit
 from rocketmq_py.wire.java_hash import string_hash
 
@@ -243,7 +243,7 @@ class Timers:
 
     def _enqueue(self, files: TimerFiles, now: int, count: int = AT_ONCE) -> bool:
         """Write entries for new messages of the timer topic; True if there may be more."""
-        entries = self._store.tags_entries(TIMER_TOPIC, QUEUE, self._queue_offset, count)
+        entries = self._store.queue_entries(TIMER_TOPIC, QUEUE, self._queue_offset, count)
         for physical, size, _ in entries:
             message = self._message(physical, size)
             if message is not None and not self._is_delivered(message):
@@ -401,7 +401,7 @@ class Timers:
             return False
         done = entries[: len(places)]
         try:
-            self._store.settle()
+            self._store.commit_pending()
         finally:  # appended records are kept and written with a later settle
             files.log.mark(sorted((entry.position, place) for entry, place in zip(done, places, strict=True) if place))
             self._agenda.done(done)
@@ -417,8 +417,8 @@ class Timers:
         raws = [raw for entry in entries if (raw := self._store.message_at(entry.physical, entry.size)) is not None]
         return deliver_together(raws, [entry.written for entry in entries], now) if len(raws) == len(entries) else None
 
-    def _put_together(self, batch: NewAlike, now: int) -> list[int]:
-        places = self._store.append_alike(batch).physical_offsets
+    def _put_together(self, batch: UniformBatch, now: int) -> list[int]:
+        places = self._store.append_uniform(batch).physical_offsets
         self.metrics.add(batch.topic, -len(places), now)
         self.dequeued.count += len(places)
         return places

@@ -13,7 +13,7 @@ from rocketmq_py.core.queue_limits import parse_queue_id
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.sys_flag import HOSTS_V6, TRANSACTION_COMMIT, TRANSACTION_MASK
-from rocketmq_py.store import NewAlike, SameShape, same_records
+from rocketmq_py.store import UniformBatch, UniformMessages, adjacent_records
 
 _OF_TRANSACTION = frozenset({Property.TRANSACTION_PREPARED.encode(), Property.PRODUCER_GROUP.encode()})
 """Properties that must be equal in all messages of a batch."""
@@ -26,8 +26,8 @@ _TIMER = "TIMER_"
 
 
 def half_batch(
-    shape: SameShape, property_writer: PropertyWriter, target: SendTarget, header: SendHeader, born_host: bytes
-) -> NewAlike | None:
+    shape: UniformMessages, property_writer: PropertyWriter, target: SendTarget, header: SendHeader, born_host: bytes
+) -> UniformBatch | None:
     """The half messages of a batch of messages that only ask for a transaction; None for any other messages."""
     marked = property_writer.write_common(shape.properties.decode("utf-8", "replace"), is_half=True)
     if marked is None or marked.group is None or shape.uniq_keys is None:
@@ -36,20 +36,20 @@ def half_batch(
         return None
     own = shape.extended(f"{property_writer.suffix}{Property.TRANSACTION_ID}\x01".encode(), shape.uniq_keys, b"\x02")
     flags = header.sys_flag & ~(TRANSACTION_MASK | HOSTS_V6) | target.sys_flag
-    return NewAlike(
+    return UniformBatch(
         names.HALF_TOPIC, QUEUE, own.extended(real_place(target.topic, target.queue_text)), flags,
         header.born_timestamp, born_host, header.reconsume_times or 0,
     )  # fmt: skip
 
 
-def real_batch(raw: bytes, places: range, group: str) -> NewAlike | None:
+def real_batch(raw: bytes, places: range, group: str) -> UniformBatch | None:
     """The real messages of half messages of a producer group.
 
     :param raw: the adjacent records of the half messages.
     :param places: their positions in the commit log.
     :return: None if their forms differ, or one of them needs individual treatment.
     """
-    found = same_records(raw, len(places))
+    found = adjacent_records(raw, len(places))
     if found is None or found.topic != names.HALF_TOPIC or found.head.physical_offset != places.start:
         return None
     properties = decode_properties(found.shape.properties)
@@ -66,4 +66,4 @@ def real_batch(raw: bytes, places: range, group: str) -> NewAlike | None:
         return None
     head = found.head
     flags = head.sys_flag & ~(TRANSACTION_MASK | HOSTS_V6) | TRANSACTION_COMMIT
-    return NewAlike(topic, number, shape, flags, head.born_timestamp, head.born_host, head.reconsume_times, places)
+    return UniformBatch(topic, number, shape, flags, head.born_timestamp, head.born_host, head.reconsume_times, places)

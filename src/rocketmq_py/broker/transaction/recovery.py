@@ -29,7 +29,7 @@ def committed(store: MessageStore, table: TransactionTable) -> list[int]:
     """Queue offsets of the half messages that look open although their real messages are in the log."""
     end = store.queue_range(names.HALF_TOPIC, _QUEUE)[1]
     first = table.next_open(end)
-    start = store.place(names.HALF_TOPIC, _QUEUE, first) if first < end else None
+    start = store.physical_offset(names.HALF_TOPIC, _QUEUE, first) if first < end else None
     if start is None:
         return []
     ends: list[int] = []

@@ -185,7 +185,7 @@ class Transactions:
             except Exception:  # noqa: BLE001 - one request that fails must not affect the others
                 _log.exception("ending transaction %s for %s failed", header.msg_id, address)
         try:
-            self._store.settle()
+            self._store.commit_pending()
         except StoreError as e:
             _log.warning("%d transactions have ended but are not in the log yet: %s", len(waiting), e)
 
@@ -252,7 +252,7 @@ class Transactions:
         count, outcome = len(places), header.commit_or_rollback
         if self._config.is_slave or outcome not in (COMMIT, ROLLBACK) or not self.table.are_open(offset, count):
             return False
-        known = (self._store.place(names.HALF_TOPIC, QUEUE, at) for at in (offset, offset + count - 1))
+        known = (self._store.physical_offset(names.HALF_TOPIC, QUEUE, at) for at in (offset, offset + count - 1))
         if [*known] != [places[0], places[-1]]:
             return False
         raw = self._store.log_view(places.start, count * places.step)
@@ -261,7 +261,7 @@ class Transactions:
             return False
         if outcome == COMMIT:
             try:
-                self._store.append_alike(real)
+                self._store.append_uniform(real)
             except RocketMQError as e:
                 _log.info("ending %d half messages from %d on one by one: %s", count, offset, e)
                 return False
@@ -277,7 +277,7 @@ class Transactions:
         known = self.table.outcome(place)
         if known == OPEN or not self.table.may_be_forgotten(place):
             return known
-        self._store.settle()  # the index must include what ended in the same read
+        self._store.commit_pending()  # the index must include what ended in the same read
         if self._is_given_up(self._half(header)):
             self.table.recall(place)
         return self.table.outcome(place)
@@ -327,10 +327,10 @@ class Transactions:
 
     def _place(self, half: int) -> int | None:
         """The position in the log of the half message at an offset of the half topic."""
-        place = self._store.place(names.HALF_TOPIC, QUEUE, half)
+        place = self._store.physical_offset(names.HALF_TOPIC, QUEUE, half)
         if place is None:  # it may have been stored in the same read
-            self._store.settle()
-            place = self._store.place(names.HALF_TOPIC, QUEUE, half)
+            self._store.commit_pending()
+            place = self._store.physical_offset(names.HALF_TOPIC, QUEUE, half)
             if place is None and half >= self._store.queue_range(names.HALF_TOPIC, QUEUE)[1]:
                 raise _refusal("The half message is not on disk yet (SYNC_FLUSH): wait for the answer to its send")
         return place

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rocketmq_py.cli.server.logs import log_as, logging_options
-from rocketmq_py.cli.server.settings import assigned, ready, settings_options, tls_options
+from rocketmq_py.cli.server.settings import assigned, ready, settings_options, tls_options, without_unknown
 
 if TYPE_CHECKING:
     from rocketmq_py.namesrv import NamesrvConfig
@@ -44,7 +44,10 @@ def command(
     log_as(log_level, log_format)
     settings = {"bindAddress": host, "kvConfigPath": "~/namesrv/kvConfig.json"}
     if config_file is not None:
-        settings |= read_lines(split_lines(decode_text(config_file.read_bytes())[0]))
+        settings |= without_unknown(
+            read_lines(split_lines(decode_text(config_file.read_bytes())[0])),
+            lambda key: NamesrvConfig.is_known(key) or key in access_control.KEYS or key in tls.KEYS,
+        )
         settings["configStorePath"] = str(config_file)
     settings |= assigned(assignments) | tls_assignments
     if port is not None:

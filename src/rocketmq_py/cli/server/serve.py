@@ -13,7 +13,14 @@ import click
 import msgspec
 
 from rocketmq_py.cli.server.logs import log_as, logging_options
-from rocketmq_py.cli.server.settings import assigned, drain_option, ready, settings_options, tls_options
+from rocketmq_py.cli.server.settings import (
+    assigned,
+    drain_option,
+    ready,
+    settings_options,
+    tls_options,
+    without_unknown,
+)
 
 if TYPE_CHECKING:
     from rocketmq_py.broker import BrokerConfig
@@ -32,6 +39,7 @@ ROLES = ("ASYNC_MASTER", "SYNC_MASTER", "SLAVE")
 @click.command(name="serve", short_help="Run a broker, by default with a name server.")
 @click.option("--store", metavar="DIR", help="Where messages are kept.  [default: ~/store]")
 @click.option("--host", metavar="H", help="Address to listen on and to tell clients.  [default: 127.0.0.1]")
+@click.option("--advertise", metavar="H", help="Address or name to tell clients, where it is not --host.")
 @click.option("--namesrv-port", type=int, default=9876, show_default=True, help="Port of the name server.")
 @click.option("--port", type=int, help="Port of the broker.  [default: 10911]")
 @click.option("--name", metavar="NAME", help="Name of the broker.  [default: broker-a]")
@@ -78,8 +86,8 @@ def command(
 
     log_as(log_level, log_format)
     given = assigned(assignments) | drain_assignments | tls_assignments | _as_settings(options)
-    settings = _from_file(config_file, given) | given
-    settings |= _addresses(settings, options["host"])
+    settings = without_unknown(_from_file(config_file, given), _is_known) | given
+    settings |= _addresses(settings, options["host"], options["advertise"])
     settings, tls_settings = tls.split(settings)
     settings, access_settings = access_control.split(settings)
     namesrv, broker, store = _configure(settings, namesrv_port)
@@ -140,13 +148,25 @@ def _as_settings(options: dict[str, str | int | None]) -> dict[str, str]:
     return {key: str(options[option]) for option, key in keys.items() if options[option] is not None}
 
 
-def _addresses(settings: dict[str, str], host: str | int | None) -> dict[str, str]:
-    """Where to listen and what to tell clients: one address, unless the settings tell them apart."""
+def _is_known(key: str) -> bool:
+    """True if a broker or a name server, of Apache RocketMQ or of this project, has a setting of that name."""
+    from rocketmq_py.broker.config import broker_config
+    from rocketmq_py.namesrv.config import NamesrvConfig
+    from rocketmq_py.server import access_control, tls
+
+    return broker_config.is_known(key) or NamesrvConfig.is_known(key) or key in access_control.KEYS or key in tls.KEYS
+
+
+def _addresses(settings: dict[str, str], host: str | int | None, advertised: str | int | None = None) -> dict[str, str]:
+    """Where to listen and what to tell clients: one address, unless the settings tell them apart.
+
+    :param advertised: what to tell clients, whatever else is set.
+    """
     told = settings.get("brokerIP1")
     bind = str(host) if host else settings.get("bindAddress") or (ANY[0] if told else LOOPBACK)
     if host or not told:
         told = _own_address() if bind in ANY else bind
-    return {"bindAddress": bind, "brokerIP1": told}
+    return {"bindAddress": bind, "brokerIP1": str(advertised or told)}
 
 
 def _own_address() -> str:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+
+from rocketmq_py.errors import shortened
+
+_log = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -91,6 +96,17 @@ def assigned(assignments: Iterable[str]) -> dict[str, str]:
             raise click.BadParameter(f"{text!r} is not a setting: key=value is expected", param_hint="'--set'")
         found[key] = value
     return found
+
+
+def without_unknown(settings: dict[str, str], is_known: Callable[[str], bool]) -> dict[str, str]:
+    """The settings of a file without the keys that no server has; one warning lists those.
+
+    Java's servers ignore such keys silently, so files from all ages have them. On the command line they are errors.
+    """
+    unknown = sorted(key for key in settings if not is_known(key))
+    if unknown:
+        _log.warning("settings that no RocketMQ server has, without effect: %s", ", ".join(map(shortened, unknown)))
+    return {key: text for key, text in settings.items() if key not in unknown}
 
 
 def ready(**addresses: str) -> None:

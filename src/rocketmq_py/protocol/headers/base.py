@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import msgspec
 
-from rocketmq_py.errors import BadHeader
+from rocketmq_py.protocol.coercion import convert_leniently
 
 
 class Header(msgspec.Struct, rename="camel", kw_only=True, gc=False):
@@ -37,8 +37,8 @@ class Header(msgspec.Struct, rename="camel", kw_only=True, gc=False):
         """
         try:
             return msgspec.convert(ext, cls, strict=False)
-        except msgspec.ValidationError as e:
-            raise BadHeader(f"{cls.__name__}: {e}") from e
+        except msgspec.ValidationError:
+            return convert_leniently(ext, cls)
 
 
 @cache

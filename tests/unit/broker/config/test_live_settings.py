@@ -82,9 +82,11 @@ def test_messages_may_be_of_another_size_at_once(client: Client) -> None:
     assert client.ask(Code.SEND_MESSAGE_V2, send(), b"x" * 40_001).code == 13
 
 
-def test_a_setting_without_effect_is_taken_and_told(client: Client) -> None:
+def test_a_setting_without_effect_is_accepted_and_shown_with_its_default(client: Client) -> None:
+    before = read(client)["sendMessageThreadPoolNums"]
+    assert before != "7"
     assert update(client, sendMessageThreadPoolNums=7).code == 0
-    assert read(client)["sendMessageThreadPoolNums"] == "7"
+    assert read(client)["sendMessageThreadPoolNums"] == before
 
 
 @pytest.mark.parametrize(
@@ -229,6 +231,6 @@ def test_a_file_in_latin_1_is_changed_in_latin_1(running: InProcess, client: Cli
     path.parent.mkdir(parents=True, exist_ok=True)
     before = "# Gr\u00fc\u00dfe\nfileReservedTime=72\n".encode("latin-1")
     path.write_bytes(before)
-    assert update(client, fileReservedTime=48, messageStorePlugIn="\u20ac").code == 0
-    after = before.replace(b"72", b"48") + b"messageStorePlugIn=\\u20ac\n"
+    assert update(client, fileReservedTime=48, metricsLabel="\u20ac").code == 0
+    after = before.replace(b"72", b"48") + b"metricsLabel=\\u20ac\n"
     assert path.read_bytes() == after

@@ -62,7 +62,7 @@ def traffic(running: InProcess, client: Client) -> None:
 
 def test_counters_of_messages_in_and_out(running: InProcess, client: Client) -> None:
     traffic(running, client)
-    size = running.services.store.tags_entries("t", 0, 0, 1)[0][1]
+    size = running.services.store.queue_entries("t", 0, 0, 1)[0][1]
     for name, key, wanted in (
         ("TOPIC_PUT_NUMS", "t", 4), ("TOPIC_PUT_SIZE", "t", 4 * size),
         ("GROUP_GET_NUMS", "t@g", 3), ("GROUP_GET_SIZE", "t@g", 3 * size),
@@ -153,7 +153,7 @@ def test_entries_of_a_queue(running: InProcess, client: Client) -> None:
     traffic(running, client)
     header = QueryConsumeQueue(topic="t", queue_id=0, index=1, count=5)
     found = tree(client, Code.QUERY_CONSUME_QUEUE, header)
-    entries = running.services.store.tags_entries("t", 0, 1, 5)
+    entries = running.services.store.queue_entries("t", 0, 1, 5)
     assert found == {
         "maxQueueIndex": 3, "minQueueIndex": 0,
         "queueData": [

@@ -194,7 +194,7 @@ def test_a_batch_stays_one_record_where_the_topic_has_batch_queues(tmp_path: Pat
     with broker(tmp_path) as running:
         store = running.services.store
         assert store.queue_range("t", 0) == (0, 3)
-        assert [entry[1] > 0 for entry in store.tags_entries("t", 0, 0, 9)] == [True, True]
+        assert [entry[1] > 0 for entry in store.queue_entries("t", 0, 0, 9)] == [True, True]
         found = decode_record(store.record_at_queue("t", 0, 1) or b"")
         assert dict(found.properties) == {
             "UNIQ_KEY": "B", "MSG_REGION": "DefaultRegion", "TRACE_ON": "true", "CLUSTER": "DefaultCluster",
@@ -204,7 +204,7 @@ def test_a_batch_stays_one_record_where_the_topic_has_batch_queues(tmp_path: Pat
         answer = running.connect().ask(Code.SEND_MESSAGE_V2, send(batch=True), body)
         assert (answer.code, answer.ext["queueOffset"]) == (0, "3")
         assert "batchUniqId" not in answer.ext
-        assert len(store.tags_entries("t", 0, 0, 9)) == 4, "without a key it becomes a record for each message"
+        assert len(store.queue_entries("t", 0, 0, 9)) == 4, "without a key it becomes a record for each message"
 
 
 def test_order_topics_named_by_the_name_server(running: InProcess) -> None:

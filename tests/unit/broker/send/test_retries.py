@@ -46,7 +46,7 @@ def test_a_delayed_message_waits_for_its_time(
     delivered = message(running, "t", queue=3)
     assert (delivered.body, delivered.queue_id) == (b"body", 3)
     assert delivered.born_host == client.peer.address
-    assert running.services.store.tags_entries("t", 3, 0, 1)[0][2] == 65
+    assert running.services.store.queue_entries("t", 3, 0, 1)[0][2] == 65
     running.turn(delay)
     assert count(running, "t", 3) == 1
 

@@ -67,7 +67,7 @@ def test_odd_properties_are_stored_as_java_stores_them(
     answer = client.ask(Code.SEND_MESSAGE_V2, _raw(sent), BODY)
     added = {"UNIQ_KEY": answer.ext["transactionId"], "CLUSTER": "DefaultCluster", **REGION}
     assert stored(running).properties == {**kept, **added}
-    [(_, _, code)] = running.services.store.tags_entries("t", 0, 0, 1)
+    [(_, _, code)] = running.services.store.queue_entries("t", 0, 0, 1)
     assert (code != 0) == ("TAGS" in kept)
 
 
@@ -177,7 +177,7 @@ def test_a_batch_is_stored_message_by_message(running: InProcess, client: Client
     assert [message.offset_msg_id for message in messages] == ids
     assert [message.body for message in messages] == [b"body 0", b"body 1", b"body 2"]
     assert messages[0].properties == {"TAGS": "A", "KEYS": "k0", "UNIQ_KEY": "u0"}
-    codes = [code for _, _, code in running.services.store.tags_entries("t", 0, 0, 3)]
+    codes = [code for _, _, code in running.services.store.queue_entries("t", 0, 0, 3)]
     assert codes == [65, 66, 0]
 
 

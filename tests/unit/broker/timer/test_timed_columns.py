@@ -48,7 +48,7 @@ def stored(store: MessageStore) -> list[tuple[object, ...]]:
     found: list[tuple[object, ...]] = []
     for queue_id in range(4):
         first, end = store.queue_range("orders", queue_id)
-        for _, _, tags in store.tags_entries("orders", queue_id, first, end - first):
+        for _, _, tags in store.queue_entries("orders", queue_id, first, end - first):
             found.append((queue_id, tags))
         for offset in range(first, end):
             one = store.record_at_queue("orders", queue_id, offset)
@@ -76,9 +76,9 @@ def test_batch_delivery_equals_single_delivery(stores: tuple[MessageStore, Messa
         assert batches is not None
         assert sorted(number for members, _ in batches for number in members) == list(range(count))
         for _, batch in batches:
-            at_once.append_alike(batch)
+            at_once.append_uniform(batch)
     for store in stores:
-        store.settle()
+        store.commit_pending()
     assert stored(at_once) == stored(one_by_one)
     for number in (0, 8, 29):
         for words in (f"K{number:04}", f"k{number:03}"):

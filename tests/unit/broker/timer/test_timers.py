@@ -59,7 +59,7 @@ def crash(running: InProcess) -> None:
     """What a kill leaves: what was written stays, nothing is closed in order."""
     timers = running.services.timers
     timers._files = None
-    running.services.store.settle()
+    running.services.store.commit_pending()
     running.services.close()
     (Path(running.config.store_path_root_dir) / "abort").write_text("")
 
@@ -175,7 +175,7 @@ def test_properties_of_a_delivered_message(running: InProcess) -> None:
     assert told["TIMER_ENQUEUE_MS"] == str(START_MS)
     assert told["TIMER_DEQUEUE_MS"] == str(START_MS + 1_500)
     assert (told["mine"], told["TAGS"], told["UNIQ_KEY"]) == ("kept", "red", "a")
-    assert [code for _, _, code in running.services.store.tags_entries("t", 0, 0, 1)] == [112785]  # "red".hashCode()
+    assert [code for _, _, code in running.services.store.queue_entries("t", 0, 0, 1)] == [112785]  # "red".hashCode()
 
 
 def test_a_recalled_message_is_not_delivered(running: InProcess, client: Client) -> None:

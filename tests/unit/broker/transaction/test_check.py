@@ -297,11 +297,11 @@ def test_a_record_that_is_no_half_message(running: InProcess, producer: Client) 
     store = running.services.store
     producer.ask(Code.SEND_MESSAGE_V2, send("t", 3), b"plain")
     Transaction(running, producer)
-    entry = store.tags_entries("t", 3, 0, 1)[0]
+    entry = store.queue_entries("t", 3, 0, 1)[0]
     queue = store._queues.by_key[HALF, 0]
     queue.pending += (entry[0] + 4, entry[1] - 4, 0)
     queue.next_offset += 1
-    queue.settle()
+    queue.commit_pending()
     Transaction(running, producer, UNIQ_KEY="U3")
     running.turn(ROUND)
     assert [question.ext["msgId"] for question in questions(producer)] == ["U1", "U3"]

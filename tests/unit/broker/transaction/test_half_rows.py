@@ -151,7 +151,7 @@ def test_messages_of_the_same_form_are_stored_and_ended_together(
 def test_batch_messages_are_indexed_by_key(running: InProcess, client: Client) -> None:
     places = stored(client, rows(9, KEYS="k{i:03} all", TAGS="A"))
     end(client, places)
-    running.services.store.settle()
+    running.services.store.commit_pending()
     query = running.services.store.query
     assert query(HALF, "U004", 10, 0, 1 << 60).count == 1
     assert query("t", "U004", 10, 0, 1 << 60).count == 1
@@ -249,7 +249,7 @@ def test_a_batch_can_be_ended_after_a_restart(tmp_path: Path, crashes: bool) -> 
 def test_a_store_that_refuses_leaves_them_open(running: InProcess, client: Client, monkeypatch: Any) -> None:
     places = stored(client, rows(9))
     with monkeypatch.context() as patch:
-        for way in ("append", "append_alike"):
+        for way in ("append", "append_uniform"):
             patch.setattr(running.services.store, way, refuse)
         assert end(client, places) == b"\x00" * 9
         assert end(client, places, in_order=True) == b"\x00"

@@ -72,7 +72,7 @@ def test_commit(running: InProcess, client: Client) -> None:
     assert delivered.prepared_transaction_offset == transaction.place["commit_log_offset"]
     assert (delivered.born_timestamp, delivered.born_host) == (half.born_timestamp, half.born_host)
     assert half.properties == delivered.properties | {"REAL_TOPIC": "t", "REAL_QID": "2"}
-    assert running.services.store.tags_entries("t", 2, 0, 1)[0][2] == 65
+    assert running.services.store.queue_entries("t", 2, 0, 1)[0][2] == 65
     assert running.services.store.query("t", "U1", 9, 0, running.now).count == 1
 
 
@@ -190,7 +190,7 @@ def test_op_messages_are_batched(running: InProcess, client: Client) -> None:
     assert ops(running) == [b"0,1,2,"]
     op = message(running, OP)
     assert (op.tags, op.sys_flag, op.queue_id) == ("d", 0, 0)
-    assert running.services.store.tags_entries(OP, 0, 0, 1)[0][2] == 100
+    assert running.services.store.queue_entries(OP, 0, 0, 1)[0][2] == 100
 
 
 def test_a_full_op_message_is_written_at_once(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def refuse(*_: object) -> None:
 
 def crash(running: InProcess) -> None:
     """Ends the broker as kill -9 does: what was appended stays, nothing else is written."""
-    running.services.store.settle()
+    running.services.store.commit_pending()
     running.services.store._flusher.stop()  # threads do not outlive a process
     running.services.saver.close()
     lock = running.services.store._lock

@@ -37,7 +37,7 @@ def fill(store: MessageStore) -> list[int]:
     """Messages 0, 1 to 5, 6, 7 to 8: their records' places in the log."""
     placed = [store.append(record(0)), store.append_inner_batch(batch(1, 5), 5), store.append(record(6)),
               store.append_inner_batch(batch(7, 2), 2)]  # fmt: skip
-    store.settle()
+    store.commit_pending()
     assert [one.queue_offset for one in placed] == [0, 1, 6, 7]
     return [one.physical_offset for one in placed]
 
@@ -65,7 +65,7 @@ def test_units_on_disk_and_records(stores):
     stores.clock.now += 9
     store.append(record(9))
     store.append(record(0, topic="U"))
-    store.settle()
+    store.commit_pending()
     found = decode_record(store.message_at(places[1]) or b"")
     assert found.head.sys_flag == 0xC0
     assert dict(found.properties) == {"UNIQ_KEY": "B1", "INNER_NUM": "5", "INNER_BASE": "1"}
@@ -108,13 +108,13 @@ def test_reading(stores, end, config):
 
 
 @pytest.mark.parametrize("end", ["close", "kill", "delete"])
-def test_going_on_over_several_files(stores, end):
+def test_appends_continue_over_several_files(stores, end):
     store = opened(stores)
     for _ in range(3):
         base = store.queue_range("T", 0)[1]
         for n in range(PER_FILE):
             assert store.append_inner_batch(batch(base + n, 3), 3).queue_offset == base + 3 * n
-        store.settle()
+        store.commit_pending()
         if end == "kill":
             stores.crash()
         else:
@@ -128,7 +128,7 @@ def test_going_on_over_several_files(stores, end):
     assert [(u[4], u[5]) for u in units(stores)] == [(base, 3) for base in range(0, 36, 3)]
 
 
-def test_a_clean_end_needs_no_walk(stores, monkeypatch):
+def test_a_clean_shutdown_needs_no_scan(stores, monkeypatch):
     store = opened(stores)
     fill(store)
     store.close()
@@ -138,7 +138,7 @@ def test_a_clean_end_needs_no_walk(stores, monkeypatch):
     assert bases(store, 8) == ([7], 9)
 
 
-def test_units_beyond_the_log_are_cut(stores):
+def test_units_beyond_the_log_are_truncated(stores):
     store = opened(stores)
     places = fill(store)
     store.close()
@@ -164,7 +164,7 @@ def test_expired_units(stores):
     low, high = store.queue_range("T", 0)
     assert high == end
     assert low % 7 == 0 < low < high
-    place = store.place("T", 0, low)
+    place = store.physical_offset("T", 0, low)
     assert place is not None
     assert place >= 4096
     assert bases(store, low, 1) == ([low], low + 7)
@@ -176,7 +176,7 @@ def test_by_time_by_tag_and_entry(stores):
     places = fill(store)
     stores.clock.now += 10
     assert store.append_inner_batch(batch(9, 4), 4).queue_offset == 9
-    store.settle()
+    store.commit_pending()
     assert store.offset_by_time("T", 0, NOW + 1) == 9
     assert store.offset_by_time("T", 0, NOW) == 0
     assert store.offset_by_time("T", 0, NOW + 11) == 9, "the last record, not the end"
@@ -184,9 +184,9 @@ def test_by_time_by_tag_and_entry(stores):
     assert store.offset_by_time("T", 0, NOW - 1, Boundary.UPPER) == 0
     assert store.offset_by_time("T", 0, NOW + 10, Boundary.UPPER) == 9, "the first of the batch"
     assert store.store_time("T", 0, 11) == NOW + 10
-    assert store.place("T", 0, 4) == places[1]
-    assert [entry[0] for entry in store.tags_entries("T", 0, 4, 2)] == places[1:2]
-    assert [entry[0] for entry in store.tags_entries("T", 0, 4, 3)] == places[1:3]
+    assert store.physical_offset("T", 0, 4) == places[1]
+    assert [entry[0] for entry in store.queue_entries("T", 0, 4, 2)] == places[1:2]
+    assert [entry[0] for entry in store.queue_entries("T", 0, 4, 3)] == places[1:3]
     assert store.query_by_tag("T", "even", 9, 0, 1 << 62).count == 2
 
 
@@ -194,23 +194,23 @@ def test_a_batch_without_a_key_is_stored_message_by_message(stores):
     store = opened(stores)
     body = encode_batch((0, b"%d" % n, b"") for n in range(5))
     assert store.append_batch(NewBatch("T", 0, body)).queue_offset == 0
-    store.settle()
+    store.commit_pending()
     assert bases(store, 2) == ([2, 3, 4], 5)
 
 
 def test_only_batch_queues_take_batches_as_one(stores):
     store = opened(stores)
-    with pytest.raises(MessageIllegal, match="takes a topic with batch consume queues"):
+    with pytest.raises(MessageIllegal, match="needs a topic with batch consume queues"):
         store.append_inner_batch(msgspec.structs.replace(batch(0, 2), topic="U"), 2)
     with pytest.raises(MessageIllegal, match="1 to 32767 messages"):
         store.append_inner_batch(batch(0, 2), 32768)
 
 
-def test_recovery_knows_a_batch_of_a_topic_that_is_gone(stores):
+def test_recovery_recognizes_a_batch_of_a_deleted_topic(stores):
     store = opened(stores)
     store.append_inner_batch(batch(0, 4), 4)
     store.append_inner_batch(batch(4, 2), 2)
-    store.settle()
+    store.commit_pending()
     stores.crash()
     store = stores.open(CONFIG)
     assert bases(store, 1) == ([0, 4], 6)
@@ -226,7 +226,7 @@ def test_deleting_a_topic(stores):
     assert fill(store)
 
 
-def test_verify_names_what_it_does_not_check(disk_stores):
+def test_verify_notes_what_it_does_not_check(disk_stores):
     store = opened(disk_stores)
     store.append(record(0))
     fill_from = store.append_inner_batch(batch(1, 3), 3)

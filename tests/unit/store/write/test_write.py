@@ -10,7 +10,7 @@ import pytest
 from rocketmq_py.errors import CorruptRecord, MessageIllegal, StoreNotWritable
 from rocketmq_py.model import RecordHead
 from rocketmq_py.store import NewBatch, StoreConfig
-from rocketmq_py.store.write.batches import same_shape
+from rocketmq_py.store.write.batches import uniform_messages
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.java_hash import tags_code
 from rocketmq_py.wire.record import decode_records, encode_record, pack_host
@@ -180,8 +180,8 @@ BATCHES = {
 
 
 @pytest.mark.parametrize("name", BATCHES)
-def test_messages_of_one_shape_are_known(name):
-    assert (same_shape(encode_batch(BATCHES[name])) is not None) == (name in SAME_SHAPE)
+def test_uniform_batches_are_recognized(name):
+    assert (uniform_messages(encode_batch(BATCHES[name])) is not None) == (name in SAME_SHAPE)
 
 
 @pytest.mark.parametrize("common", [b"", b"CLUSTER\x01c\x02"])
@@ -201,7 +201,7 @@ def test_a_batch_is_stored_as_its_messages_would_be_one_by_one(stores, name, com
         total += len(store.message_at(physical))
     assert done.size == total
     messages = read_queue(store)[1:]
-    codes = [code for _, _, code in store.tags_entries("T", 0, 1, 99)]
+    codes = [code for _, _, code in store.queue_entries("T", 0, 1, 99)]
     assert codes == [tags_code(m.tags) for m in messages]
     for message in messages:
         for key in [message.properties.get("UNIQ_KEY"), *(message.keys or "").split()]:
@@ -232,14 +232,14 @@ def test_nothing_of_a_bad_batch_is_stored(stores):
     assert store.max_physical_offset == 0
 
 
-def test_arrivals_tell_what_became_readable(stores):
+def test_arrivals_have_the_messages_that_became_readable(stores):
     store = stores.open()
     seen = []
     store.on_arrival = seen.extend
     done = [store.append(record(i, queue_id=i % 2)) for i in range(3)]
     assert seen == []
-    store.settle()
-    store.settle()
+    store.commit_pending()
+    store.commit_pending()
     first, second = seen
     assert (first.topic, first.queue_id, first.queue_offset, first.next_offset) == ("T", 0, 0, 2)
     assert (second.queue_id, second.queue_offset, second.next_offset, second.store_timestamp) == (1, 0, 1, NOW)
@@ -260,10 +260,10 @@ def test_a_listener_may_read_what_has_arrived(stores):
 def test_the_store_time_never_goes_back(stores):
     store = stores.open()
     assert store.append(record()).store_timestamp == NOW
-    store.settle()
+    store.commit_pending()
     stores.clock.now -= 500
     assert store.now() == store.append(record()).store_timestamp == NOW
-    store.settle()
+    store.commit_pending()
     stores.clock.now = NOW + 5
     assert store.append(record()).store_timestamp == NOW + 5
 

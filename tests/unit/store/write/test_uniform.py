@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from rocketmq_py.errors import MessageIllegal
-from rocketmq_py.store import MessageStore, NewAlike, NewBatch, SameShape, StoreConfig, same_records, same_shape
+from rocketmq_py.store import (
+    MessageStore,
+    NewBatch,
+    StoreConfig,
+    UniformBatch,
+    UniformMessages,
+    adjacent_records,
+    uniform_messages,
+)
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.record import decode_records, pack_host
 from tests.unit.store.helpers import CLIENT, NOW, Stores, fill, read_queue, record
@@ -21,8 +29,8 @@ def batch(n: int, body: bytes = b"body-%03d", more: bytes = b"") -> bytes:
     return encode_batch((9, body % i, own % (i, i) + more) for i in range(n))
 
 
-def shape(n: int = 8, **more: Any) -> SameShape:
-    found = same_shape(batch(n, **more))
+def shape(n: int = 8, **more: Any) -> UniformMessages:
+    found = uniform_messages(batch(n, **more))
     assert found is not None
     return found
 
@@ -33,7 +41,7 @@ def raw(store: MessageStore, first: int, count: int) -> bytes:
     return b"".join(one or b"" for one in found)
 
 
-def test_a_shape_is_what_it_was_made_of() -> None:
+def test_uniform_messages_have_the_fields_of_the_batch() -> None:
     found = shape()
     assert found.properties == b"UNIQ_KEY\x01B00000\x02KEYS\x01w000\x02TAGS\x01A\x02"
     assert found.properties_size == len(found.properties)
@@ -51,11 +59,11 @@ def test_a_shape_is_what_it_was_made_of() -> None:
 
 @pytest.mark.parametrize("host", [CLIENT, SIX], ids=["IPv4", "IPv6"])
 @pytest.mark.parametrize("prepared", [(), tuple(range(700, 708))], ids=["plain", "of half messages"])
-def test_they_are_stored_as_they_would_be_one_by_one(stores: Stores, prepared: tuple[int, ...], host: bytes) -> None:
+def test_uniform_messages_are_stored_like_single_ones(stores: Stores, prepared: tuple[int, ...], host: bytes) -> None:
     store = stores.open(ROOMY)
     fill(store, 1)
     longer = shape().extended(b"__ID__\x01", shape().uniq_keys, b"\x02x\x01y\x02")
-    done = store.append_alike(NewAlike("T", 0, longer, 8, NOW - 9, host, 2, prepared))
+    done = store.append_uniform(UniformBatch("T", 0, longer, 8, NOW - 9, host, 2, prepared))
     for i, physical in enumerate(done.physical_offsets):
         own = b"UNIQ_KEY\x01B%05d\x02KEYS\x01w%03d\x02TAGS\x01A\x02__ID__\x01B%05d\x02x\x01y\x02" % (i, i, i)
         single = record(
@@ -73,33 +81,33 @@ def test_they_are_stored_as_they_would_be_one_by_one(stores: Stores, prepared: t
 
 
 @pytest.mark.parametrize("host", [CLIENT, SIX], ids=["IPv4", "IPv6"])
-def test_they_are_found_again_in_the_log(stores: Stores, host: bytes) -> None:
+def test_uniform_records_are_recognized_in_the_log(stores: Stores, host: bytes) -> None:
     store = stores.open(ROOMY)
     fill(store, 3)
     store.append_batch(NewBatch("T", 0, batch(8), b"", 8, NOW - 9, host, 2))
-    found = same_records(raw(store, 3, 8), 8)
+    found = adjacent_records(raw(store, 3, 8), 8)
     assert found is not None
     assert found.shape == shape()
     assert found.topic == "T"
     assert found.head == read_queue(store)[3].head
-    part = same_records(raw(store, 5, 4), 4)
+    part = adjacent_records(raw(store, 5, 4), 4)
     assert part is not None
     assert part.shape.uniq_keys == tuple(b"B%05d" % i for i in range(2, 6))
 
 
-def test_records_that_are_not_alike_are_none(stores: Stores) -> None:
+def test_records_that_are_not_uniform_give_none(stores: Stores) -> None:
     store = stores.open(ROOMY)
     store.append_batch(NewBatch("T", 0, batch(8)))
     store.append_batch(NewBatch("T", 0, batch(8), born_timestamp=1))
     store.append_batch(NewBatch("T", 1, batch(8)))
     store.append_batch(NewBatch("T", 0, batch(8, more=b"a\x01b\x02")))
     store.append_batch(NewBatch("T", 0, batch(4) + batch(4, more=b"\x02")))
-    assert same_records(raw(store, 0, 8), 8) is not None
-    assert same_records(raw(store, 0, 16), 16) is None, "born at two times"
-    assert same_records(raw(store, 0, 4) + raw(store, 5, 4), 8) is None, "with a gap"
-    assert same_records(raw(store, 16, 8) + raw(store, 24, 8), 16) is None, "of two sizes"
-    assert same_records(raw(store, 24, 8), 8) is None, "of two sizes, in one batch"
-    assert same_records(raw(store, 0, 3), 3) is None, "too few to be worth it"
+    assert adjacent_records(raw(store, 0, 8), 8) is not None
+    assert adjacent_records(raw(store, 0, 16), 16) is None, "born at two times"
+    assert adjacent_records(raw(store, 0, 4) + raw(store, 5, 4), 8) is None, "with a gap"
+    assert adjacent_records(raw(store, 16, 8) + raw(store, 24, 8), 16) is None, "of two sizes"
+    assert adjacent_records(raw(store, 24, 8), 8) is None, "of two sizes, in one batch"
+    assert adjacent_records(raw(store, 0, 3), 3) is None, "too few to be worth it"
 
 
 @pytest.mark.parametrize(
@@ -114,7 +122,7 @@ def test_records_that_are_not_alike_are_none(stores: Stores) -> None:
         (96, b"\xff"),
     ],
 )
-def test_what_is_no_record_is_none(stores: Stores, at: int, put: bytes) -> None:
+def test_bytes_that_are_not_records_give_none(stores: Stores, at: int, put: bytes) -> None:
     store = stores.open(ROOMY)
     store.append_batch(NewBatch("T", 0, batch(8)))
     good = raw(store, 0, 8)
@@ -122,16 +130,16 @@ def test_what_is_no_record_is_none(stores: Stores, at: int, put: bytes) -> None:
     assert good[96] == 1, "the length of the topic"
     for begin in (0, size, 7 * size):
         bad = good[: begin + at] + put + good[begin + at + len(put) :]
-        assert same_records(bad, 8) is None
-    assert same_records(good[:-1], 8) is None
-    assert same_records(good, 7) is None
-    assert same_records(b"", 0) is None
-    assert same_records(b"\0" * 400, 4) is None
+        assert adjacent_records(bad, 8) is None
+    assert adjacent_records(good[:-1], 8) is None
+    assert adjacent_records(good, 7) is None
+    assert adjacent_records(b"", 0) is None
+    assert adjacent_records(b"\0" * 400, 4) is None
 
 
-def test_what_is_too_large_is_refused_as_a_whole(stores: Stores) -> None:
+def test_too_large_uniform_messages_are_refused_as_a_whole(stores: Stores) -> None:
     store = stores.open()
     with pytest.raises(MessageIllegal):
-        store.append_alike(NewAlike("T", 0, shape(99)))
+        store.append_uniform(UniformBatch("T", 0, shape(99)))
     assert store.queue_range("T", 0) == (0, 0)
     assert store.max_physical_offset == 0
