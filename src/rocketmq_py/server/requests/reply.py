@@ -132,11 +132,11 @@ def _compile_texts(cls: type[Header]) -> Callable[[Header], msgspec.Struct]:
 
 
 def _as_text(field: msgspec.structs.FieldInfo) -> str:
-    """The expression for one field of header ``h`` as a string or None."""
+    """The expression for one field of header ``h`` as a string or None; every type but text and bool is a number."""
     value = f"h.{field.name}"
     if field.type in (str, str | None):
         return value
-    if field.type is int:
-        return f"str({value})"
-    text = f"str({value})" if field.type == int | None else f"('true' if {value} else 'false')"
-    return text if field.required else f"None if {value} is None else {text}"
+    is_bool = field.type in (bool, bool | None)
+    text = f"('true' if {value} else 'false')" if is_bool else f"str({value})"
+    optional = not field.required and field.default is None
+    return f"None if {value} is None else {text}" if optional else text
