@@ -133,7 +133,7 @@ def _compile_texts(cls: type[Header]) -> Callable[[Header], msgspec.Struct]:
 
 
 def _as_text(field: msgspec.structs.FieldInfo) -> str:
-    """The expression for one field of header ``h`` as a string or None."""
+    """The expression for one field of header ``h`` as a string or None; every type but text and bool is a number."""
     value = f"h.{field.name}"
     kinds = _kinds(field.type)
     if str in kinds:
