@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeAlias, cast
 
 import msgspec
+import msgspec.inspect
 from msgspec import UNSET, UnsetType
 
 from rocketmq_py.protocol.headers.base import Header
@@ -134,9 +135,10 @@ def _compile_texts(cls: type[Header]) -> Callable[[Header], msgspec.Struct]:
 def _as_text(field: msgspec.structs.FieldInfo) -> str:
     """The expression for one field of header ``h`` as a string or None."""
     value = f"h.{field.name}"
-    if field.type in (str, str | None):
+    described = msgspec.inspect.type_info(field.type)
+    kinds = described.types if isinstance(described, msgspec.inspect.UnionType) else (described,)
+    if any(isinstance(kind, msgspec.inspect.StrType) for kind in kinds):
         return value
-    if field.type is int:
-        return f"str({value})"
-    text = f"str({value})" if field.type == int | None else f"('true' if {value} else 'false')"
-    return text if field.required else f"None if {value} is None else {text}"
+    is_bool = any(isinstance(kind, msgspec.inspect.BoolType) for kind in kinds)
+    text = f"('true' if {value} else 'false')" if is_bool else f"str({value})"
+    return text if kinds == (described,) else f"None if {value} is None else {text}"

@@ -6,6 +6,7 @@ import typing
 from importlib import import_module
 
 import msgspec
+import msgspec.inspect
 import pytest
 from hypothesis import given, strategies as st
 
@@ -71,8 +72,12 @@ def all_headers() -> list[type[Header]]:
 
 
 def some(kind: typing.Any) -> typing.Any:
-    kinds = [one for one in (typing.get_args(kind) or (kind,)) if one is not type(None)]
-    return {int: -12, str: "a b", bool: True}[kinds[0]]
+    described = msgspec.inspect.type_info(kind)
+    kinds = described.types if isinstance(described, msgspec.inspect.UnionType) else (described,)
+    one = next(one for one in kinds if not isinstance(one, msgspec.inspect.NoneType))
+    if isinstance(one, msgspec.inspect.IntType):
+        return one.ge if one.ge is not None else -12
+    return {msgspec.inspect.StrType: "a b", msgspec.inspect.BoolType: True}[type(one)]
 
 
 @pytest.mark.parametrize("cls", all_headers(), ids=lambda cls: cls.__name__)
